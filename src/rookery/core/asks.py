@@ -1,0 +1,135 @@
+"""The questions an agent can stop on, and what each means for its client.
+
+An agent loop stops only by asking. The kind of the ask says what it needs; the category
+says whether the task is waiting, finished, paused or still running; the required action
+says what a client should offer.
+"""
+
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+Reply: TypeAlias = Literal["yes", "no", "message"]
+
+
+class AskKind(StrEnum):
+    FOLLOWUP = "followup"
+    COMMAND = "command"
+    COMMAND_OUTPUT = "command_output"
+    TOOL = "tool"
+    BROWSER_ACTION_LAUNCH = "browser_action_launch"
+    USE_MCP_SERVER = "use_mcp_server"
+    COMPLETION_RESULT = "completion_result"
+    API_REQ_FAILED = "api_req_failed"
+    MISTAKE_LIMIT_REACHED = "mistake_limit_reached"
+    AUTO_APPROVAL_MAX_REQ_REACHED = "auto_approval_max_req_reached"
+    PAYMENT_REQUIRED_PROMPT = "payment_required_prompt"
+    INVALID_MODEL = "invalid_model"
+    RESUME_TASK = "resume_task"
+    RESUME_COMPLETED_TASK = "resume_completed_task"
+    REPORT_BUG = "report_bug"
+    CONDENSE = "condense"
+    CHECKPOINT_RESTORE = "checkpoint_restore"
+
+
+class AskCategory(StrEnum):
+    INTERACTIVE = "interactive"
+    IDLE = "idle"
+    RESUMABLE = "resumable"
+    NON_BLOCKING = "non_blocking"
+
+
+class RequiredAction(StrEnum):
+    NONE = "none"
+    APPROVE = "approve"
+    ANSWER = "answer"
+    RETRY_OR_NEW_TASK = "retry_or_new_task"
+    PROCEED_OR_NEW_TASK = "proceed_or_new_task"
+    START_TASK = "start_task"
+    RESUME_OR_ABANDON = "resume_or_abandon"
+    START_NEW_TASK = "start_new_task"
+    CONTINUE_OR_ABORT = "continue_or_abort"
+
+
+_INTERACTIVE, _IDLE = AskCategory.INTERACTIVE, AskCategory.IDLE
+
+CATEGORY: dict[AskKind, AskCategory] = {
+    AskKind.FOLLOWUP: _INTERACTIVE,
+    AskKind.COMMAND: _INTERACTIVE,
+    AskKind.TOOL: _INTERACTIVE,
+    AskKind.BROWSER_ACTION_LAUNCH: _INTERACTIVE,
+    AskKind.USE_MCP_SERVER: _INTERACTIVE,
+    AskKind.REPORT_BUG: _INTERACTIVE,
+    AskKind.CONDENSE: _INTERACTIVE,
+    AskKind.CHECKPOINT_RESTORE: _INTERACTIVE,
+    AskKind.COMPLETION_RESULT: _IDLE,
+    AskKind.API_REQ_FAILED: _IDLE,
+    AskKind.MISTAKE_LIMIT_REACHED: _IDLE,
+    AskKind.AUTO_APPROVAL_MAX_REQ_REACHED: _IDLE,
+    AskKind.PAYMENT_REQUIRED_PROMPT: _IDLE,
+    AskKind.INVALID_MODEL: _IDLE,
+    AskKind.RESUME_COMPLETED_TASK: _IDLE,
+    AskKind.RESUME_TASK: AskCategory.RESUMABLE,
+    AskKind.COMMAND_OUTPUT: AskCategory.NON_BLOCKING,
+}
+
+_YES_NO_TEXT: frozenset[Reply] = frozenset(("yes", "no", "message"))
+_TEXT: frozenset[Reply] = frozenset(("message",))
+
+REQUIRED_ACTION: dict[AskKind, RequiredAction] = {
+    AskKind.FOLLOWUP: RequiredAction.ANSWER,
+    AskKind.COMMAND: RequiredAction.APPROVE,
+    AskKind.TOOL: RequiredAction.APPROVE,
+    AskKind.BROWSER_ACTION_LAUNCH: RequiredAction.APPROVE,
+    AskKind.USE_MCP_SERVER: RequiredAction.APPROVE,
+    AskKind.REPORT_BUG: RequiredAction.APPROVE,
+    AskKind.CONDENSE: RequiredAction.APPROVE,
+    AskKind.CHECKPOINT_RESTORE: RequiredAction.APPROVE,
+    AskKind.COMPLETION_RESULT: RequiredAction.START_TASK,
+    AskKind.API_REQ_FAILED: RequiredAction.RETRY_OR_NEW_TASK,
+    AskKind.MISTAKE_LIMIT_REACHED: RequiredAction.PROCEED_OR_NEW_TASK,
+    AskKind.AUTO_APPROVAL_MAX_REQ_REACHED: RequiredAction.START_NEW_TASK,
+    AskKind.PAYMENT_REQUIRED_PROMPT: RequiredAction.RETRY_OR_NEW_TASK,
+    AskKind.INVALID_MODEL: RequiredAction.RETRY_OR_NEW_TASK,
+    AskKind.RESUME_COMPLETED_TASK: RequiredAction.START_NEW_TASK,
+    AskKind.RESUME_TASK: RequiredAction.RESUME_OR_ABANDON,
+    AskKind.COMMAND_OUTPUT: RequiredAction.CONTINUE_OR_ABORT,
+}
+
+
+def category(ask: str | None) -> AskCategory | None:
+    """The category of an ask by its wire name; None for a kind that is not known."""
+    kind = _known(ask)
+    return CATEGORY[kind] if kind else None
+
+
+def required_action(ask: str | None) -> RequiredAction:
+    kind = _known(ask)
+    return REQUIRED_ACTION[kind] if kind else RequiredAction.NONE
+
+
+def is_interactive_ask(ask: str | None) -> bool:
+    return category(ask) is AskCategory.INTERACTIVE
+
+
+def is_idle_ask(ask: str | None) -> bool:
+    return category(ask) is AskCategory.IDLE
+
+
+def is_resumable_ask(ask: str | None) -> bool:
+    return category(ask) is AskCategory.RESUMABLE
+
+
+def is_non_blocking_ask(ask: str | None) -> bool:
+    return category(ask) is AskCategory.NON_BLOCKING
+
+
+def takes(ask: AskKind) -> frozenset[Reply]:
+    """The replies an ask can be given. A question in words takes only words."""
+    return _TEXT if ask is AskKind.FOLLOWUP else _YES_NO_TEXT
+
+
+def _known(ask: str | None) -> AskKind | None:
+    return AskKind(ask) if ask is not None and ask in _NAMES else None
+
+
+_NAMES = frozenset(kind.value for kind in AskKind)

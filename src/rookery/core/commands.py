@@ -1,0 +1,110 @@
+"""Everything a client may request. Imperative, where facts are in the past tense.
+
+A command is either refused at once or leads to facts in the task's log. Nothing is
+returned: a client learns what became of its command the way everybody else does.
+"""
+
+from typing import TypeAlias
+
+from rookery.core.asks import Reply
+from rookery.core.blocks import Image
+from rookery.core.facts import value
+
+
+@value
+class OpenTask:
+    """The client picks the id, so sending the same command twice opens one task."""
+
+    task_id: str
+    text: str
+    images: tuple[Image, ...] = ()
+    mode: str = "code"
+
+
+@value
+class ReopenTask:
+    task_id: str
+
+
+@value
+class Answer:
+    """The answer to one question, named by its id and the digest of what it would allow."""
+
+    task_id: str
+    ask_id: str
+    reply: Reply
+    text: str = ""
+    images: tuple[Image, ...] = ()
+    digest: str = ""
+
+
+@value
+class Speak:
+    """Words for the model, to be heard at the next opportunity. They answer no question."""
+
+    task_id: str
+    message_id: str
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@value
+class EditQueue:
+    """Change words that have not been heard yet; no text takes them back."""
+
+    task_id: str
+    message_id: str
+    text: str | None = None
+
+
+@value
+class Cancel:
+    """Stop what is being done. The task stays open and asks whether to go on."""
+
+    task_id: str
+
+
+@value
+class RetryNow:
+    """Do not wait any longer for the next try."""
+
+    task_id: str
+
+
+@value
+class CloseTask:
+    task_id: str
+
+
+@value
+class Rewind:
+    """Go back to event `to`."""
+
+    task_id: str
+    to: int
+
+
+@value
+class SwitchMode:
+    task_id: str
+    mode: str
+
+
+@value
+class DeleteTask:
+    task_id: str
+
+
+Command: TypeAlias = (
+    OpenTask
+    | ReopenTask
+    | Answer
+    | Speak
+    | EditQueue
+    | Cancel
+    | RetryNow
+    | CloseTask
+    | Rewind
+    | SwitchMode
+    | DeleteTask
+)

@@ -1,0 +1,396 @@
+"""Everything that can happen in a task, one small value for each kind of happening.
+
+Facts are in the past tense and never change. A task's log is the sequence of its facts; its
+state, its chat rows and the history its model sees are folds over that log. A `Passing`
+fact is only news: it is shown while it is fresh, never written to disk, and always
+superseded by a lasting one.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Literal, TypeAlias, TypeVar, dataclass_transform
+
+from rookery.core.asks import AskKind, Reply
+from rookery.core.blocks import Block, Image
+from rookery.core.failures import FailureKind
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def value(cls: type[T]) -> type[T]:
+    """A frozen, slotted, keyword-only dataclass."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+class Lasting:
+    lasting: ClassVar[bool] = True
+    __slots__ = ()
+
+
+class Passing:
+    lasting: ClassVar[bool] = False
+    __slots__ = ()
+
+
+class StopReason(StrEnum):
+    END = "end"
+    CALLS = "calls"
+    LENGTH = "length"
+    """The answer was cut off at the output limit."""
+    PAUSED = "paused"
+    """The provider wants to be called again with the same content."""
+    REFUSED = "refused"
+    OVERFLOW = "overflow"
+    UNKNOWN = "unknown"
+
+
+class Ending(StrEnum):
+    """How a tool call came to its end. Only `DONE` is a success."""
+
+    DONE = "done"
+    FAILED = "failed"
+    MISTAKEN = "mistaken"
+    """The model called the tool wrongly."""
+    DENIED = "denied"
+    SKIPPED = "skipped"
+    UNKNOWN = "unknown"
+    """It was started, and nobody saw it end."""
+
+
+@value
+class Usage:
+    """What one request used. `tokens_in` is all input, cached or not. Unknown cost is None."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cache_reads: int = 0
+    cache_writes: int = 0
+    cost: float | None = None
+
+
+@value
+class Change:
+    """A file that a call creates, replaces or deletes: its hash before and after.
+
+    An empty hash means that there is no such file.
+    """
+
+    path: str
+    before: str = ""
+    after: str = ""
+
+
+@value
+class Todo:
+    id: str
+    content: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
+@value
+class TaskOpened(Lasting):
+    """The first fact of every log, and its header: `format` is the version of the journal."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+    mode: str = "code"
+    workspace: str = ""
+    parent: str | None = None
+    format: int = 1
+
+
+@value
+class TaskReopened(Lasting):
+    """The process that ran this task is gone; another has picked up its log."""
+
+
+@value
+class TaskClosed(Lasting):
+    pass
+
+
+@value
+class TaskFailed(Lasting):
+    """Something went wrong that nobody foresaw. The task can be reopened."""
+
+    message: str
+
+
+@value
+class StepCancelled(Lasting):
+    pass
+
+
+@value
+class Rewound(Lasting):
+    """What came after event `to` no longer counts. It stays in the log."""
+
+    to: int
+
+
+@value
+class UserSpoke(Lasting):
+    """Typed while the task was busy; the model hears it with its next request."""
+
+    message_id: str
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@value
+class QueueEdited(Lasting):
+    """A message that the model has not heard yet was changed, or taken back (`text` is None)."""
+
+    message_id: str
+    text: str | None
+
+
+@value
+class Asked(Lasting):
+    """A question that stops the loop; `digest` is of the action that a yes would allow."""
+
+    ask_id: str
+    ask: AskKind
+    text: str = ""
+    title: str = ""
+    diff: str = ""
+    call_id: str = ""
+    digest: str = ""
+
+
+@value
+class Answered(Lasting):
+    ask_id: str
+    ask: AskKind
+    reply: Reply
+    text: str = ""
+    images: tuple[Image, ...] = ()
+    by: Literal["user", "policy"] = "user"
+
+
+@value
+class OfferWithdrawn(Lasting):
+    """A question that needed no answer is no longer of interest."""
+
+    ask_id: str
+
+
+@value
+class RequestStarted(Lasting):
+    request_id: str
+    model: str
+    attempt: int = 1
+
+
+@value
+class TextStreamed(Passing):
+    request_id: str
+    text: str
+
+
+@value
+class ThinkingStreamed(Passing):
+    request_id: str
+    text: str
+
+
+@value
+class CallStreamed(Passing):
+    """A piece of a call's arguments, as JSON text. `name` comes with every piece."""
+
+    request_id: str
+    index: int
+    name: str
+    arguments: str
+
+
+@value
+class AssistantSpoke(Lasting):
+    """A whole answer, with what it cost. An interrupted one is shown but never sent back."""
+
+    request_id: str
+    blocks: tuple[Block, ...]
+    stop: StopReason = StopReason.END
+    usage: Usage = Usage()
+    interrupted: bool = False
+
+
+@value
+class RequestFailed(Lasting):
+    request_id: str
+    error: FailureKind
+    message: str
+    status: int = 0
+    retry_after: float | None = None
+    usage: Usage = Usage()
+
+
+@value
+class Pausing(Passing):
+    """The next try is `seconds` away."""
+
+    seconds: float
+    reason: str
+
+
+@value
+class Waiting(Passing):
+    """Nothing has come from the provider for a while."""
+
+    request_id: str
+    seconds: float
+
+
+@value
+class ToolStarted(Lasting):
+    """Written before the first effect: what the call is about to do, and to what."""
+
+    call_id: str
+    tool: str
+    title: str
+    ask: AskKind = AskKind.TOOL
+    text: str = ""
+    changes: tuple[Change, ...] = ()
+    command: str = ""
+    external: str = ""
+
+    @property
+    def harmless(self) -> bool:
+        """It changes nothing, so doing it twice is doing it once."""
+        return not (self.changes or self.command or self.external)
+
+
+@value
+class OutputStreamed(Passing):
+    call_id: str
+    text: str
+
+
+@value
+class ToolFinished(Lasting):
+    call_id: str
+    text: str
+    ending: Ending = Ending.DONE
+    images: tuple[Image, ...] = ()
+    exit_code: int | None = None
+
+
+@value
+class TodosChanged(Lasting):
+    todos: tuple[Todo, ...]
+
+
+@value
+class CompletionOffered(Lasting):
+    result: str
+
+
+@value
+class ModeSwitched(Lasting):
+    mode: str
+
+
+@value
+class Truncated(Lasting):
+    """The context was too full: the model is no longer sent what lies between the task's
+    opening and event `upto`. Nothing was deleted.
+    """
+
+    upto: int
+
+
+@value
+class HistoryRepaired(Lasting):
+    """The provider did not accept the history; reasoning up to event `upto` is left out."""
+
+    upto: int
+
+
+@value
+class Reminded(Lasting):
+    """The engine told the model something on its own account."""
+
+    text: str
+    mistake: bool = False
+
+
+@value
+class Noted(Lasting):
+    """Something the user should know and the model need not."""
+
+    text: str
+
+
+@value
+class Unrecognised(Lasting):
+    """A fact of a newer version; kept as it was read."""
+
+    name: str
+    raw: str
+
+
+Fact: TypeAlias = (
+    TaskOpened
+    | TaskReopened
+    | TaskClosed
+    | TaskFailed
+    | StepCancelled
+    | Rewound
+    | UserSpoke
+    | QueueEdited
+    | Asked
+    | Answered
+    | OfferWithdrawn
+    | RequestStarted
+    | TextStreamed
+    | ThinkingStreamed
+    | CallStreamed
+    | AssistantSpoke
+    | RequestFailed
+    | Pausing
+    | Waiting
+    | ToolStarted
+    | OutputStreamed
+    | ToolFinished
+    | TodosChanged
+    | CompletionOffered
+    | ModeSwitched
+    | Truncated
+    | HistoryRepaired
+    | Reminded
+    | Noted
+    | Unrecognised
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A fact with its place in the log.
+
+    `seq` numbers the lasting facts without gaps; `sub` numbers the news since the last of
+    them. `ts` is milliseconds, strictly growing, so it names what the event created.
+    """
+
+    seq: int
+    sub: int
+    ts: int
+    fact: Fact
+
+
+def next_event(last: Event | None, fact: Fact, now: int) -> Event:
+    """The event that puts a fact behind `last`, even if the clock stands still or goes back."""
+    seq, sub, ts = (last.seq, last.sub, max(now, last.ts + 1)) if last else (0, 0, now)
+    return Event(seq + 1, 0, ts, fact) if fact.lasting else Event(seq, sub + 1, ts, fact)
+
+
+def live(events: Iterable[Event]) -> list[Event]:
+    """The events that still count: without what was rewound."""
+    kept: list[Event] = []
+    for event in events:
+        if isinstance(event.fact, Rewound):
+            while kept and kept[-1].seq > event.fact.to:
+                kept.pop()
+        kept.append(event)
+    return kept

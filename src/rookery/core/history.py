@@ -1,0 +1,133 @@
+"""The conversation as the model sees it, folded from a task's events.
+
+Providers are strict: roles alternate, and every tool call is answered in the very next
+user turn, before anything else is said there. This fold guarantees both, whatever the
+log looks like, so that no other code has to keep two histories in step.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
+from rookery.core.facts import (
+    Answered,
+    AssistantSpoke,
+    Ending,
+    Event,
+    HistoryRepaired,
+    QueueEdited,
+    Reminded,
+    RequestStarted,
+    TaskOpened,
+    ToolFinished,
+    Truncated,
+    UserSpoke,
+    live,
+)
+from rookery.core.replies import CONTEXT_CUT, GO_ON, NEVER_RUN, NOTHING_RETURNED, user_message
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    role: Literal["user", "assistant"]
+    blocks: tuple[Block, ...]
+
+
+def history(events: Iterable[Event]) -> list[Turn]:
+    """The turns to send: alternating, and beginning with the user."""
+    counted = live(events)
+    cut = max((e.fact.upto for e in counted if isinstance(e.fact, Truncated)), default=0)
+    bare = max((e.fact.upto for e in counted if isinstance(e.fact, HistoryRepaired)), default=0)
+    book = _Book()
+    queue: dict[str, UserSpoke] = {}
+    for event in counted:
+        if event.seq <= cut and not isinstance(event.fact, TaskOpened):
+            continue
+        match event.fact:
+            case TaskOpened(text=text, images=images):
+                book.say(Text(text=user_message(text)), *images)
+                if cut:
+                    book.say(Text(text=CONTEXT_CUT))
+            case AssistantSpoke(blocks=blocks, interrupted=False):
+                book.answer(_without_thinking(blocks) if event.seq <= bare else blocks)
+            case ToolFinished() as end:
+                book.give_result(end)
+            case Answered(reply="message", text=text, images=images) if text or images:
+                book.say(Text(text=user_message(text)), *images)
+            case UserSpoke(message_id=message_id) as spoken:
+                queue[message_id] = spoken
+            case QueueEdited() as edit:
+                _edit(queue, edit)
+            case RequestStarted():
+                for spoken in queue.values():
+                    book.say(Text(text=user_message(spoken.text)), *spoken.images)
+                queue.clear()
+            case Reminded(text=text):
+                book.say(Text(text=text))
+            case _:
+                pass
+    for spoken in queue.values():
+        book.say(Text(text=user_message(spoken.text)), *spoken.images)
+    return book.turns()
+
+
+class _Book:
+    """Turns in the making: one open user turn, whose results come first and in call order."""
+
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []
+        self._owed: dict[str, ToolResult | None] = {}
+        self._said: list[Block] = []
+
+    def say(self, *blocks: Block) -> None:
+        self._said += blocks
+
+    def give_result(self, end: ToolFinished) -> None:
+        if end.call_id in self._owed and self._owed[end.call_id] is None:
+            self._owed[end.call_id] = ToolResult(
+                call_id=end.call_id,
+                text=end.text or NOTHING_RETURNED,
+                images=end.images,
+                is_error=end.ending is not Ending.DONE,
+            )
+
+    def answer(self, blocks: tuple[Block, ...]) -> None:
+        if not blocks:
+            return
+        self._close_user_turn()
+        if self._turns and self._turns[-1].role == "assistant":
+            before = self._turns.pop().blocks
+            blocks = (*before, *blocks)
+        self._turns.append(Turn("assistant", blocks))
+        self._owed = {block.id: None for block in blocks if isinstance(block, ToolCall)}
+
+    def turns(self) -> list[Turn]:
+        self._close_user_turn()
+        if not self._turns or self._turns[0].role != "user":
+            self._turns.insert(0, Turn("user", (Text(text=GO_ON),)))
+        return self._turns
+
+    def _close_user_turn(self) -> None:
+        results = [
+            result or ToolResult(call_id=call_id, text=NEVER_RUN, is_error=True)
+            for call_id, result in self._owed.items()
+        ]
+        if results or self._said:
+            self._turns.append(Turn("user", (*results, *self._said)))
+        self._owed, self._said = {}, []
+
+
+def _without_thinking(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    return tuple(block for block in blocks if not isinstance(block, Thinking))
+
+
+def _edit(queue: dict[str, UserSpoke], edit: QueueEdited) -> None:
+    if edit.text is None:
+        queue.pop(edit.message_id, None)
+    elif edit.message_id in queue:
+        queue[edit.message_id] = UserSpoke(
+            message_id=edit.message_id,
+            text=edit.text,
+            images=queue[edit.message_id].images,
+        )

@@ -1,0 +1,53 @@
+"""Every number at which the product stops, waits or cuts. Sizes are bytes, times seconds."""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The user may set these; a project may only make them smaller."""
+
+    mistakes: int = 3
+    """Consecutive mistakes after which the user is asked; 0 means never."""
+    requests: int = 200
+    """Requests per approval after which the user is asked; 0 means never."""
+    cost: float = 0.0
+    """Dollars per approval after which the user is asked; 0 means never."""
+    repeats: int = 3
+    """Identical calls in a row that are run; the next is answered with a warning."""
+    calls_per_message: int = 20
+    continuations: int = 10
+    """How often a provider may pause one answer."""
+
+    command_seconds: float = 300.0
+    command_grace: float = 2.0
+    """Between asking a process group to end and killing it; also how long pipes may outlive it."""
+    command_text: int = 64 * KIB
+    output_for_model: int = 16 * KIB
+    output_head: int = 4 * KIB
+    output_on_disk: int = 16 * MIB
+    output_total: int = 1024 * MIB
+
+    read_bytes: int = 256 * KIB
+    read_lines: int = 2000
+    read_line_length: int = 2000
+    edit_bytes: int = 10 * MIB
+    image_bytes: int = 5 * MIB
+    arguments_bytes: int = 2 * MIB
+
+    list_entries: int = 200
+    search_matches: int = 300
+    search_line_length: int = 500
+    search_seconds: float = 20.0
+    search_files: int = 200_000
+
+    connect_seconds: float = 15.0
+    first_byte_seconds: float = 120.0
+    first_byte_seconds_local: float = 600.0
+    idle_seconds: float = 90.0
+    progress_seconds: float = 300.0
+    event_bytes: int = 16 * MIB
+    response_bytes: int = 64 * MIB

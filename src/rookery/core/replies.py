@@ -1,0 +1,61 @@
+"""Every sentence the engine itself says to a model."""
+
+import json
+from typing import Any
+
+NO_TOOL_USED = (
+    "[automatic] Your last answer called no tool, so nothing happened. Take the next step with a "
+    "tool; call ask_followup_question if you lack information, or attempt_completion if the task "
+    "is done. Do not answer this note in words."
+)
+CUT_OFF = (
+    "[automatic] Your last answer was cut off at the output limit. Go on in smaller steps: one "
+    "tool call at a time, and large files in several edits."
+)
+EMPTY_ANSWER = (
+    "[automatic] Your last answer was empty. Take the next step with a tool, or call "
+    "attempt_completion if the task is done."
+)
+CONTEXT_CUT = (
+    "[automatic] The middle of this conversation was left out because it no longer fits. "
+    "Read again whatever you need before you change it."
+)
+GO_ON = "[automatic] Go on."
+NEVER_RUN = (
+    "This call was not run: the task was interrupted first. Call again if it is still needed."
+)
+NOTHING_RETURNED = "(no output)"
+AFTER_DENIAL = "This call was not run because an earlier call of the same answer was denied."
+AFTER_COMPLETION = "This call was not run because the task had already been offered as complete."
+COMPLETION_TOO_EARLY = (
+    "The task was not offered as complete, because another call of the same answer failed. "
+    "Look at its result first."
+)
+TOO_MANY_CALLS = "This call was not run: one answer may hold at most {limit} calls."
+REPEATED = (
+    "This call was not run: the same call with the same arguments was already made {times} times "
+    "in a row. The result will not change; try something else."
+)
+LOOPING = "The model keeps calling {tool} with the same arguments. What should it do instead?"
+STUCK = "The model made {count} mistakes in a row. A hint may help it on; yes lets it try again."
+
+
+def user_message(text: str) -> str:
+    return f"<user_message>\n{text}\n</user_message>"
+
+
+def denied(reason: str = "") -> str:
+    said = {"feedback": reason} if reason else {"message": "The user denied this call."}
+    return _json({"status": "denied", **said})
+
+
+def failed(message: str) -> str:
+    return _json({"status": "error", "message": message})
+
+
+def approved_with(feedback: str, result: str) -> str:
+    return _json({"status": "approved", "feedback": feedback}) + "\n\n" + result
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)

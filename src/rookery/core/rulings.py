@@ -1,0 +1,45 @@
+"""What may be done about a tool call, and who wins when opinions differ."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Decision(IntEnum):
+    """From no opinion to the strictest. The greatest of several decisions is the one that holds."""
+
+    NONE = 0
+    ALLOW = 1
+    ASK = 2
+    DENY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    decision: Decision = Decision.NONE
+    reasons: tuple[str, ...] = ()
+
+
+def allow() -> Ruling:
+    return Ruling(Decision.ALLOW)
+
+
+def ask(reason: str) -> Ruling:
+    return Ruling(Decision.ASK, (reason,))
+
+
+def deny(reason: str) -> Ruling:
+    return Ruling(Decision.DENY, (reason,))
+
+
+def strictest(rulings: Iterable[Ruling]) -> Ruling:
+    """All opinions as one: the gravest decision, and the reasons of those who share it.
+
+    Nobody having an opinion means asking: what no rule allows is not allowed.
+    """
+    opinions = list(rulings)
+    gravest = max((ruling.decision for ruling in opinions), default=Decision.NONE)
+    reasons = tuple(
+        reason for ruling in opinions if ruling.decision is gravest for reason in ruling.reasons
+    )
+    return Ruling(gravest, reasons) if gravest else Ruling(Decision.ASK)

@@ -1,0 +1,55 @@
+"""Every error raised on purpose.
+
+RookeryError             its text is for a reader, and says what to do next
+├── SettingsError        a settings file, a flag or an argument is wrong
+├── CommandRejected      a client asked for what the task cannot do now
+├── StorageError         a task could not be read from disk or written to it
+├── ToolError            a tool could not do its work; the model reads the text
+│   ├── BadArguments     the model called the tool wrongly; counts as a mistake
+│   └── Denied           a rule or the user refused the call
+└── ProviderError        the model could not be reached, or refused; `kind` says what to do
+
+Anything else that escapes is a bug, and is allowed to look like one.
+"""
+
+from rookery.core.failures import FailureKind
+
+
+class RookeryError(Exception):
+    """Base of the errors whose text is meant for a reader, not for a debugger."""
+
+
+class SettingsError(RookeryError):
+    pass
+
+
+class CommandRejected(RookeryError):
+    pass
+
+
+class StorageError(RookeryError):
+    pass
+
+
+class ToolError(RookeryError):
+    pass
+
+
+class BadArguments(ToolError):
+    pass
+
+
+class Denied(ToolError):
+    pass
+
+
+class ProviderError(RookeryError):
+    """One failed request. What is tried next is decided by `core.failures`, never here."""
+
+    def __init__(
+        self, message: str, *, kind: FailureKind, status: int = 0, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+        self.retry_after = retry_after

@@ -1,0 +1,100 @@
+"""Events and commands as JSON, and back.
+
+A value is spelled as an object whose `kind` is the snake-case name of its class; an event
+is its fact's object with `seq`, `sub` and `ts` in front. Readers ignore fields they do not
+know and keep facts they do not know as `Unrecognised`.
+"""
+
+import re
+from typing import Any, cast, get_args
+
+import msgspec
+
+from rookery.core.blocks import Block
+from rookery.core.commands import Command
+from rookery.core.facts import AssistantSpoke, Event, Fact, StopReason, Unrecognised, Usage
+from rookery.errors import CommandRejected
+
+PROTOCOL = 1
+
+
+def kind_of(cls: type) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+
+BLOCKS: dict[str, type[Any]] = {kind_of(cls): cls for cls in get_args(Block)}
+FACTS: dict[str, type[Any]] = {
+    kind_of(cls): cls for cls in get_args(Fact) if cls is not Unrecognised
+}
+COMMANDS: dict[str, type[Any]] = {kind_of(cls): cls for cls in get_args(Command)}
+_KIND = {cls: kind.encode() for group in (BLOCKS, FACTS, COMMANDS) for kind, cls in group.items()}
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def event_to_json(event: Event) -> bytes:
+    head = b'{"seq":%d,"sub":%d,"ts":%d,' % (event.seq, event.sub, event.ts)
+    return head + _fact_to_json(event.fact)[1:]
+
+
+def event_from_json(text: bytes | str) -> Event:
+    """Raises `ValueError` for what is no event at all."""
+    try:
+        fields = _decode(text)
+        seq, sub, ts = fields.pop("seq"), fields.pop("sub"), fields.pop("ts")
+        return Event(int(seq), int(sub), int(ts), _fact_from(fields))
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"This is no event: {error}") from error
+
+
+def command_to_json(command: Command) -> bytes:
+    return _tagged(command)
+
+
+def command_from_json(fields: dict[str, Any]) -> Command:
+    """A command out of a decoded JSON object; refused if it is none, with the reason."""
+    cls = COMMANDS.get(str(fields.get("kind")))
+    if cls is None:
+        raise CommandRejected(f"There is no command {fields.get('kind')!r}.")
+    try:
+        return cast(Command, msgspec.convert(fields, cls))
+    except msgspec.ValidationError as error:
+        raise CommandRejected(f"The command {fields['kind']} is malformed: {error}.") from error
+
+
+def _fact_to_json(fact: Fact) -> bytes:
+    if isinstance(fact, Unrecognised):
+        return fact.raw.encode()
+    if isinstance(fact, AssistantSpoke):
+        # msgspec tells structs apart by their tag but not dataclasses, so blocks are tagged here
+        blocks = [msgspec.Raw(_tagged(block)) for block in fact.blocks]
+        rest = {name: getattr(fact, name) for name in ("request_id", "stop", "usage")}
+        fields = {"kind": "assistant_spoke", **rest, "blocks": blocks}
+        return _encode({**fields, "interrupted": fact.interrupted})
+    return _tagged(fact)
+
+
+def _tagged(value: object) -> bytes:
+    body = _encode(value)
+    rest = b"," + body[1:] if len(body) > 2 else b"}"
+    return b'{"kind":"%b"%b' % (_KIND[type(value)], rest)
+
+
+def _fact_from(fields: dict[str, Any]) -> Fact:
+    kind = fields["kind"]
+    cls = FACTS.get(kind)
+    if cls is None:
+        return Unrecognised(name=str(kind), raw=_encode(fields).decode())
+    if cls is AssistantSpoke:
+        return AssistantSpoke(
+            request_id=str(fields["request_id"]),
+            blocks=tuple(_block_from(block) for block in fields["blocks"]),
+            stop=msgspec.convert(fields.get("stop", "unknown"), StopReason),
+            usage=msgspec.convert(fields.get("usage", {}), Usage),
+            interrupted=bool(fields.get("interrupted", False)),
+        )
+    return cast(Fact, msgspec.convert(fields, cls))
+
+
+def _block_from(fields: dict[str, Any]) -> Block:
+    return cast(Block, msgspec.convert(fields, BLOCKS[fields["kind"]]))

@@ -1,0 +1,106 @@
+"""Who may import whom. This table is the architecture, and this test its only guard."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "rookery"
+
+PORTS = {"core", "engine.ports", "errors", "faults"}
+EVERYTHING = {path.stem for path in SOURCE.iterdir()}
+
+MAY_IMPORT = {
+    "core": {"core"},
+    "wire": {"core", "errors", "wire"},
+    "engine": {"core", "engine", "errors", "faults"},
+    "providers": PORTS | {"providers"},
+    "tools": PORTS | {"tools"},
+    "governance": PORTS | {"governance"},
+    "workspace": PORTS | {"workspace"},
+    "storage": PORTS | {"storage", "wire.codec", "settings"},
+    "clients": {"clients", "core", "errors", "wire"},
+    "cli": {"app", "cli", "clients", "core", "errors", "settings", "storage", "wire"},
+    "app.py": EVERYTHING - {"clients", "cli"},
+    "settings.py": {"core", "errors"},
+    "errors.py": {"core"},
+}
+THIRD_PARTY_HOMES = {
+    "click": {"cli"},
+    "httpx2": {"providers"},
+    "msgspec": {
+        "engine.ports",
+        "engine.tool_turn",
+        "providers",
+        "settings",
+        "storage",
+        "tools",
+        "wire.codec",
+    },
+    "yaml": {"providers", "storage"},
+}
+
+
+def names_imported_by(file: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names
+
+
+def files_of(layer: str) -> list[Path]:
+    return [SOURCE / layer] if layer.endswith(".py") else sorted((SOURCE / layer).rglob("*.py"))
+
+
+def within(name: str, allowed: set[str]) -> bool:
+    return any(name == home or name.startswith(home + ".") for home in allowed)
+
+
+@pytest.mark.parametrize("layer", MAY_IMPORT)
+def test_a_layer_imports_only_what_lies_below_it(layer: str):
+    strays = {
+        (str(file.relative_to(SOURCE)), name)
+        for file in files_of(layer)
+        for name in names_imported_by(file)
+        if name.startswith("rookery.")
+        and not within(name.removeprefix("rookery."), MAY_IMPORT[layer])
+    }
+    assert strays == set()
+
+
+@pytest.mark.parametrize("package", THIRD_PARTY_HOMES)
+def test_a_package_is_imported_only_where_it_is_at_home(package: str):
+    strays = {
+        module
+        for file in SOURCE.rglob("*.py")
+        if package in {name.split(".")[0] for name in names_imported_by(file)}
+        and not within(
+            module := ".".join(file.relative_to(SOURCE).with_suffix("").parts),
+            THIRD_PARTY_HOMES[package],
+        )
+    }
+    assert strays == set()
+
+
+def test_core_needs_nothing_but_python():
+    outside = {
+        "anyio",
+        "asyncio",
+        "httpx2",
+        "msgspec",
+        "click",
+        "yaml",
+        "time",
+        "random",
+        "logging",
+    }
+    strays = {
+        (file.name, name)
+        for file in (SOURCE / "core").rglob("*.py")
+        for name in names_imported_by(file)
+        if name.split(".")[0] in outside
+    }
+    assert strays == set()
