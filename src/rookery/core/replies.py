@@ -37,6 +37,16 @@ REPEATED = (
     "in a row. The result will not change; try something else."
 )
 LOOPING = "The model keeps calling {tool} with the same arguments. What should it do instead?"
+STOPPED_BY_USER = (
+    "The user stopped this command before it ended. What it had done until then stays done."
+)
+HISTORY_SHORTENED = (
+    "The conversation no longer fits the model; its older half is left out of what is sent. "
+    "Nothing was deleted."
+)
+HISTORY_REPAIRED = (
+    "The provider did not accept the conversation; earlier reasoning is left out of what is sent."
+)
 STUCK = "The model made {count} mistakes in a row. A hint may help it on; yes lets it try again."
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
+import anyio
 import msgspec
 
 from rookery.core.asks import AskKind
@@ -242,6 +243,10 @@ class Files(Protocol):
         Nothing of it may reach the model."""
         ...
 
+    async def sha(self, path: str) -> str:
+        """The hash of what is there now; empty if nothing is."""
+        ...
+
     async def read(self, path: str, permit: Permit) -> FileText | FileBytes: ...
 
     async def write(self, change: Change, data: bytes, permit: Permit) -> None:
@@ -352,6 +357,9 @@ class Hook(Protocol):
 class LogStore(Protocol):
     """Where one task's lasting events are kept."""
 
+    recovered: str
+    """What had to be set aside when the store was opened, in a sentence; usually nothing."""
+
     def write(self, event: Event) -> None:
         """Durable when it returns, as far as its fact demands. Raises `StorageError`."""
         ...
@@ -360,9 +368,19 @@ class LogStore(Protocol):
     def close(self) -> None: ...
 
 
+class TaskLogs(Protocol):
+    """The stores of all tasks. All of these raise `StorageError`."""
+
+    def create(self, task_id: str) -> LogStore: ...
+    def open(self, task_id: str) -> LogStore: ...
+    def delete(self, task_id: str) -> None: ...
+
+
 class Clock(Protocol):
     def now(self) -> int:
         """Milliseconds since the epoch."""
         ...
 
-    async def sleep(self, seconds: float) -> None: ...
+    async def wait(self, event: anyio.Event, seconds: float) -> None:
+        """Until the event is set, and at most so long."""
+        ...

@@ -1,0 +1,183 @@
+"""What a task does next, decided from its state alone.
+
+This is the whole policy of the agent loop. It runs nothing and waits for nothing, so
+each of its rules can be tested with a value, and a task that was interrupted,
+restarted or replayed goes on by the same rules as one that never stopped.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rookery.core.asks import AskKind
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Ending, RequestFailed, StopReason
+from rookery.core.failures import FailureKind, delay_before_retry
+from rookery.core.limits import Limits
+from rookery.core.replies import (
+    AFTER_COMPLETION,
+    AFTER_DENIAL,
+    COMPLETION_TOO_EARLY,
+    CUT_OFF,
+    EMPTY_ANSWER,
+    LOOPING,
+    NO_TOOL_USED,
+    REPEATED,
+    STUCK,
+    TOO_MANY_CALLS,
+)
+from rookery.core.task_state import TaskState, call_key, times_repeated
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    """Send the next request, after at most `delay` seconds. `longer` asks for more room."""
+
+    attempt: int = 1
+    delay: float = 0.0
+    longer: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Answer a call without running it."""
+
+    call: ToolCall
+    text: str
+    ending: Ending = Ending.SKIPPED
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """Find out what became of a call that was started and that nobody saw end."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    ask: AskKind
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remind:
+    text: str
+    mistake: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shorten:
+    """Leave the oldest part of the conversation out of what is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Leave out of what is sent what a provider may have objected to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    pass
+
+
+Step: TypeAlias = (
+    CallModel | RunTool | Skip | Reconcile | Ask | Remind | Shorten | Repair | Close | Stop
+)
+
+
+def next_step(state: TaskState, limits: Limits) -> Step:
+    """The one thing to do now. The order of the rules is their priority."""
+    if state.closed:
+        return Stop()
+    if state.over:
+        return Close()
+    if state.interrupted:
+        done = state.completion is not None
+        return Ask(AskKind.RESUME_COMPLETED_TASK if done else AskKind.RESUME_TASK)
+    if state.pending:
+        return _about_call(state, state.pending[0], limits)
+    if state.failure:
+        return _after_failure(state, state.failure, limits)
+    if state.completion is not None and not state.queue:
+        return Ask(AskKind.COMPLETION_RESULT)
+    if limits.mistakes and state.mistakes >= limits.mistakes:
+        return Ask(AskKind.MISTAKE_LIMIT_REACHED, STUCK.format(count=state.mistakes))
+    if state.owes_reminder and not _may_continue(state, limits):
+        text = CUT_OFF if state.stop is StopReason.LENGTH else NO_TOOL_USED
+        return Remind(text, mistake=state.toolless > 1)
+    return _request(state, limits)
+
+
+def _about_call(state: TaskState, call: ToolCall, limits: Limits) -> Step:
+    if state.running and state.running.call_id == call.id:
+        return RunTool(call) if state.running.harmless else Reconcile(call)
+    if Ending.DENIED in state.endings:
+        return Skip(call, AFTER_DENIAL)
+    if state.completion is not None:
+        return Skip(call, AFTER_COMPLETION)
+    if state.answered_calls >= limits.calls_per_message:
+        return Skip(call, TOO_MANY_CALLS.format(limit=limits.calls_per_message))
+    if call.name == "attempt_completion" and state.endings - {Ending.DONE}:
+        return Skip(call, COMPLETION_TOO_EARLY)
+    times = times_repeated(state.recent, call_key(call)) if limits.repeats else 0
+    if times > limits.repeats:
+        return Ask(AskKind.MISTAKE_LIMIT_REACHED, LOOPING.format(tool=call.name))
+    if limits.repeats and times == limits.repeats:
+        return Skip(call, REPEATED.format(times=times), Ending.MISTAKEN)
+    return RunTool(call)
+
+
+def _after_failure(state: TaskState, failure: RequestFailed, limits: Limits) -> Step:
+    match failure.error:
+        case FailureKind.OVERFLOW if state.answers > 1 and not state.cut:
+            return Shorten()
+        case FailureKind.BROKEN_HISTORY if not state.repaired:
+            return Repair()
+        case FailureKind.EMPTY if state.failures > 1:
+            return _about_empty_answers(state, limits)
+        case FailureKind.NO_CREDIT:
+            return Ask(AskKind.PAYMENT_REQUIRED_PROMPT, failure.message)
+        case FailureKind.NO_MODEL:
+            return Ask(AskKind.INVALID_MODEL, failure.message)
+    delay = delay_before_retry(failure.error, state.failures, failure.retry_after)
+    if delay is None:
+        return Ask(AskKind.API_REQ_FAILED, failure.message)
+    return _request(state, limits, delay=delay, reason=failure.message)
+
+
+def _about_empty_answers(state: TaskState, limits: Limits) -> Step:
+    if limits.mistakes and state.mistakes >= limits.mistakes:
+        return Ask(AskKind.MISTAKE_LIMIT_REACHED, STUCK.format(count=state.mistakes))
+    return Remind(EMPTY_ANSWER, mistake=state.failures > 2)
+
+
+def _may_continue(state: TaskState, limits: Limits) -> bool:
+    """A provider that paused its answer is called again with the same content."""
+    return state.stop is StopReason.PAUSED and state.paused <= limits.continuations
+
+
+def _request(
+    state: TaskState, limits: Limits, *, delay: float = 0.0, reason: str = ""
+) -> CallModel | Ask:
+    if limits.requests and state.requests >= limits.requests:
+        return _ceiling(limits.requests, "requests")
+    if limits.cost and state.cost >= limits.cost:
+        return _ceiling(limits.cost, "cost")
+    longer = state.stop is StopReason.LENGTH
+    return CallModel(attempt=state.failures + 1, delay=delay, longer=longer, reason=reason)
+
+
+def _ceiling(count: float, kind: str) -> Ask:
+    return Ask(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, json.dumps({"count": count, "type": kind}))

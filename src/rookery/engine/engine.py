@@ -1,0 +1,179 @@
+"""All the tasks of one process: opened, answered, cancelled and followed here."""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import assert_never
+
+from anyio.abc import TaskGroup
+
+from rookery.core.commands import (
+    Answer,
+    Cancel,
+    CloseTask,
+    Command,
+    DeleteTask,
+    EditQueue,
+    OpenTask,
+    ReopenTask,
+    RetryNow,
+    Rewind,
+    Speak,
+    SwitchMode,
+)
+from rookery.core.facts import (
+    Event,
+    ModeSwitched,
+    Noted,
+    QueueEdited,
+    TaskFailed,
+    TaskOpened,
+    TaskReopened,
+    UserSpoke,
+)
+from rookery.core.task_state import fold
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports import LogStore, TaskLogs
+from rookery.engine.task import Task
+from rookery.errors import CommandRejected, StorageError
+
+_debug = logging.getLogger(__name__)
+
+
+class Engine:
+    """A host whose tasks run in the task group it is given, and end with it."""
+
+    def __init__(
+        self,
+        group: TaskGroup,
+        logs: TaskLogs,
+        make_task: Callable[[str, EventLog], Task],
+        *,
+        now: Callable[[], int],
+        workspace: str,
+    ) -> None:
+        self._group = group
+        self._logs = logs
+        self._make_task = make_task
+        self._now = now
+        self._workspace = workspace
+        self._tasks: dict[str, Task] = {}
+
+    async def send(self, command: Command) -> None:
+        """Carry out a command, or raise `CommandRejected` with the reason."""
+        match command:
+            case OpenTask():
+                self._open(command)
+            case ReopenTask(task_id=task_id):
+                self._reopen(task_id)
+            case Answer(task_id=task_id):
+                self._find(task_id).dialogue.answer(command)
+            case Speak():
+                self._hear(command)
+            case EditQueue():
+                self._edit_queue(command)
+            case Cancel(task_id=task_id):
+                self._find(task_id).cancel()
+            case RetryNow(task_id=task_id):
+                self._find(task_id).hurry()
+            case CloseTask(task_id=task_id):
+                self._find(task_id).close()
+            case Rewind(task_id=task_id, to=to):
+                self._rewind(self._find(task_id), to)
+            case SwitchMode(task_id=task_id, mode=mode):
+                self._find(task_id).log.append(ModeSwitched(mode=mode))
+            case DeleteTask(task_id=task_id):
+                self._delete(task_id)
+            case _:
+                assert_never(command)
+
+    def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+        if task := self._tasks.get(task_id):
+            return task.log.follow(after)
+        raise CommandRejected(f"Task {task_id} is not open. Open it first.")
+
+    def _open(self, command: OpenTask) -> None:
+        if command.task_id in self._tasks:
+            return
+        if not (command.text.strip() or command.images):
+            raise CommandRejected("Say what to work on.")
+        task = self._begin(command.task_id, self._logs.create(command.task_id))
+        task.log.append(
+            TaskOpened(
+                text=command.text,
+                images=command.images,
+                mode=command.mode,
+                workspace=self._workspace,
+            )
+        )
+        self._group.start_soon(self._run, task, name=f"task {task.id}")
+
+    def _reopen(self, task_id: str) -> None:
+        if (task := self._tasks.get(task_id)) and not task.log.ended:
+            return
+        store = self._logs.open(task_id)
+        task = self._begin(task_id, store)
+        if store.recovered:
+            task.log.append(Noted(text=store.recovered))
+        task.log.append(TaskReopened())
+        self._group.start_soon(self._run, task, name=f"task {task.id}")
+
+    def _begin(self, task_id: str, store: LogStore) -> Task:
+        task = self._make_task(task_id, EventLog(store, self._now))
+        self._tasks[task_id] = task
+        return task
+
+    async def _run(self, task: Task) -> None:
+        """A failure in one task is that task's; the others do not notice."""
+        try:
+            await task.run()
+        except StorageError as error:
+            task.log.close(error)
+        except Exception as error:
+            _debug.exception("task %s failed", task.id)
+            _record_failure(task.log, error)
+        finally:
+            task.log.close()
+
+    def _hear(self, command: Speak) -> None:
+        log = self._find(command.task_id).log
+        if not (command.text.strip() or command.images):
+            raise CommandRejected("There is nothing in that message.")
+        said = (event.fact for event in log.events if isinstance(event.fact, UserSpoke))
+        if all(fact.message_id != command.message_id for fact in said):
+            log.append(
+                UserSpoke(message_id=command.message_id, text=command.text, images=command.images)
+            )
+
+    def _edit_queue(self, command: EditQueue) -> None:
+        log = self._find(command.task_id).log
+        if command.message_id not in log.state.queue:
+            raise CommandRejected("The model has heard that message already.")
+        log.append(QueueEdited(message_id=command.message_id, text=command.text))
+
+    def _rewind(self, task: Task, to: int) -> None:
+        """Back to event `to`, or to the last one before it at which no call was under way."""
+        events = task.log.events
+        if not 1 <= to <= len(events):
+            raise CommandRejected(f"There is no event {to}; there are 1 to {len(events)}.")
+        while fold(events[:to]).running:
+            to -= 1
+        task.rewind(to)
+
+    def _delete(self, task_id: str) -> None:
+        if (task := self._tasks.get(task_id)) and not task.log.ended:
+            raise CommandRejected(f"Task {task_id} is running. Close it first.")
+        self._tasks.pop(task_id, None)
+        self._logs.delete(task_id)
+
+    def _find(self, task_id: str) -> Task:
+        task = self._tasks.get(task_id)
+        if task is None or task.log.ended:
+            raise CommandRejected(f"Task {task_id} is not open. Open it first.")
+        return task
+
+
+def _record_failure(log: EventLog, error: Exception) -> None:
+    try:
+        log.append(TaskFailed(message=f"{type(error).__name__}: {error}"))
+    except StorageError as unwritable:
+        log.close(unwritable)

@@ -1,0 +1,123 @@
+"""One tool call, from arguments to recorded result."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import msgspec
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Ending, ToolFinished, ToolStarted
+from rookery.core.replies import STOPPED_BY_USER, approved_with, failed
+from rookery.engine.event_log import EventLog
+from rookery.engine.gate import Gate, shown_text
+from rookery.engine.ports import Action, Outcome, Tool, ToolContext
+from rookery.errors import BadArguments, Denied, StorageError, ToolError
+from rookery.faults import kp
+
+_debug = logging.getLogger(__name__)
+
+
+async def tool_turn(
+    call: ToolCall, *, log: EventLog, gate: Gate, tools: Mapping[str, Tool[Any]], ctx: ToolContext
+) -> None:
+    """Carry out one call. Whatever goes wrong with it becomes a result the model reads."""
+    try:
+        outcome = await _carried_out(call, log, gate, tools, ctx)
+    except ToolError as error:
+        outcome = _refusal(error)
+    except StorageError:
+        raise
+    except Exception as error:
+        # a bug in one tool must not end the task: the model can go another way
+        _debug.exception("%s broke down in call %s", call.name, call.id)
+        reason = f"{call.name} broke down ({type(error).__name__}: {error}) in call {call.id}."
+        outcome = Outcome(text=failed(reason), ending=Ending.FAILED)
+    log.append(_finished(call, outcome))
+
+
+async def _carried_out(
+    call: ToolCall, log: EventLog, gate: Gate, tools: Mapping[str, Tool[Any]], ctx: ToolContext
+) -> Outcome:
+    """Prepare, get a permit, put it on record, do it, report it."""
+    tool, args = _understood(call, tools, ctx.limits.arguments_bytes)
+    action = await tool.prepare(args, ctx)
+    permit, said = await gate.pass_through(call, action)
+    log.append(_started(call, action))
+    kp("tool.started")
+    try:
+        outcome = await action.perform(permit)
+    except anyio.get_cancelled_exc_class():
+        if action.command:
+            stopped = Outcome(text=STOPPED_BY_USER, ending=Ending.FAILED)
+            log.append(_finished(call, stopped))
+        raise
+    kp("tool.performed")
+    await gate.report(call, action, outcome)
+    return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome
+
+
+def _understood(
+    call: ToolCall, tools: Mapping[str, Tool[Any]], largest: int
+) -> tuple[Tool[Any], msgspec.Struct]:
+    """The tool that is meant and its arguments, every problem with them named at once."""
+    tool = tools.get(call.name)
+    if tool is None:
+        raise BadArguments(f"There is no tool {call.name!r}. There are: {', '.join(tools)}.")
+    if call.problem:
+        raise BadArguments(f"{call.name} was called wrongly. {call.problem}")
+    if (size := len(msgspec.json.encode(call.arguments))) > largest:
+        raise BadArguments(
+            f"The arguments of {call.name} are {size:,} bytes; at most {largest:,} are taken."
+        )
+    if problems := _problems(call, tool):
+        raise BadArguments(f"{call.name} was called wrongly. {' '.join(problems)}")
+    try:
+        return tool, msgspec.convert(dict(call.arguments), tool.arguments, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadArguments(f"{call.name} was called wrongly. {error}.") from error
+
+
+def _problems(call: ToolCall, tool: Tool[Any]) -> list[str]:
+    fields = {field.encode_name: field.required for field in msgspec.structs.fields(tool.arguments)}
+    missing = [name for name, required in fields.items() if required and name not in call.arguments]
+    unknown = [name for name in call.arguments if name not in fields]
+    return [
+        *(f"{name} is missing." for name in missing),
+        *(f"There is no argument {name!r}; there are: {', '.join(fields)}." for name in unknown),
+    ]
+
+
+def _started(call: ToolCall, action: Action) -> ToolStarted:
+    return ToolStarted(
+        call_id=call.id,
+        tool=call.name,
+        title=action.title,
+        ask=action.ask,
+        text=shown_text(action),
+        changes=tuple(action.changes),
+        command=action.command,
+        external=action.external,
+    )
+
+
+def _finished(call: ToolCall, outcome: Outcome) -> ToolFinished:
+    return ToolFinished(
+        call_id=call.id,
+        text=outcome.text,
+        ending=outcome.ending,
+        images=outcome.images,
+        exit_code=outcome.exit_code,
+    )
+
+
+def _refusal(error: ToolError) -> Outcome:
+    match error:
+        case Denied():
+            return Outcome(text=str(error), ending=Ending.DENIED)
+        case BadArguments():
+            return Outcome(text=failed(str(error)), ending=Ending.MISTAKEN)
+        case _:
+            return Outcome(text=failed(str(error)), ending=Ending.FAILED)
