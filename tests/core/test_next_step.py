@@ -1,0 +1,367 @@
+"""The policy of the loop, row by row."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rookery.core.asks import AskKind
+from rookery.core.blocks import Text, ToolCall
+from rookery.core.facts import (
+    Answered,
+    AssistantSpoke,
+    Change,
+    CompletionOffered,
+    Ending,
+    Event,
+    Fact,
+    HistoryRepaired,
+    Reminded,
+    RequestFailed,
+    RequestStarted,
+    Rewound,
+    StepCancelled,
+    StopReason,
+    TaskClosed,
+    TaskOpened,
+    TaskReopened,
+    ToolFinished,
+    ToolStarted,
+    Truncated,
+    Usage,
+    UserSpoke,
+)
+from rookery.core.failures import CAP_SECONDS, FailureKind, delay_before_retry
+from rookery.core.limits import Limits
+from rookery.core.next_step import (
+    Ask,
+    CallModel,
+    Close,
+    Reconcile,
+    Remind,
+    Repair,
+    RunTool,
+    Shorten,
+    Skip,
+    Step,
+    Stop,
+    next_step,
+)
+from rookery.core.replies import (
+    AFTER_COMPLETION,
+    AFTER_DENIAL,
+    COMPLETION_TOO_EARLY,
+    CUT_OFF,
+    EMPTY_ANSWER,
+    LOOPING,
+    NO_TOOL_USED,
+    REPEATED,
+    STUCK,
+    TOO_MANY_CALLS,
+)
+from rookery.core.task_state import TaskState, call_key, fold, times_repeated
+
+LIMITS = Limits(mistakes=3, requests=10, cost=1.0, repeats=3)
+READ = ToolCall(id="c1", name="read_file", arguments={"path": "a"})
+EDIT = ToolCall(id="c2", name="edit", arguments={"path": "a"})
+FINISH = ToolCall(id="c3", name="attempt_completion", arguments={"result": "ok"})
+WRITING = ToolStarted(call_id="c1", tool="edit", title="Edit a", changes=(Change(path="a"),))
+READING = ToolStarted(call_id="c1", tool="read_file", title="Read a")
+
+
+def failed(kind: FailureKind, **more: Any) -> RequestFailed:
+    return RequestFailed(request_id="r", error=kind, message="It failed.", **more)
+
+
+def after(kind: FailureKind, failures: int = 1, **more: Any) -> TaskState:
+    return TaskState(failure=failed(kind), failures=failures, **more)
+
+
+KEY = call_key(READ)
+OTHER = call_key(EDIT)
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        (TaskState(), CallModel()),
+        (TaskState(closed=True, over=True), Stop()),
+        (TaskState(over=True, pending=(READ,)), Close()),
+        (TaskState(interrupted=True), Ask(AskKind.RESUME_TASK)),
+        (TaskState(interrupted=True, pending=(READ,)), Ask(AskKind.RESUME_TASK)),
+        (TaskState(interrupted=True, completion="ok"), Ask(AskKind.RESUME_COMPLETED_TASK)),
+        (TaskState(pending=(READ, EDIT)), RunTool(READ)),
+        (TaskState(pending=(READ, EDIT), running=WRITING), Reconcile(READ)),
+        (TaskState(pending=(READ, EDIT), running=READING), RunTool(READ)),
+        (TaskState(pending=(EDIT,), endings=frozenset({Ending.DENIED})), Skip(EDIT, AFTER_DENIAL)),
+        (TaskState(pending=(EDIT,), endings=frozenset({Ending.FAILED})), RunTool(EDIT)),
+        (TaskState(pending=(FINISH,), endings=frozenset({Ending.DONE})), RunTool(FINISH)),
+        (
+            TaskState(pending=(FINISH,), endings=frozenset({Ending.DONE, Ending.FAILED})),
+            Skip(FINISH, COMPLETION_TOO_EARLY),
+        ),
+        (TaskState(pending=(READ,), completion="ok"), Skip(READ, AFTER_COMPLETION)),
+        (
+            TaskState(pending=(READ,), answered_calls=20),
+            Skip(READ, TOO_MANY_CALLS.format(limit=20)),
+        ),
+        (TaskState(pending=(READ,), recent=(KEY, KEY)), RunTool(READ)),
+        (
+            TaskState(pending=(READ,), recent=(KEY, KEY, KEY)),
+            Skip(READ, REPEATED.format(times=3), Ending.MISTAKEN),
+        ),
+        (
+            TaskState(pending=(READ,), recent=(KEY,) * 4),
+            Ask(AskKind.MISTAKE_LIMIT_REACHED, LOOPING.format(tool="read_file")),
+        ),
+        (
+            TaskState(pending=(READ,), recent=(KEY, OTHER) * 3),
+            RunTool(READ),
+        ),
+        (
+            TaskState(pending=(READ,), recent=(OTHER, KEY) * 3 + (OTHER,)),
+            Skip(READ, REPEATED.format(times=3), Ending.MISTAKEN),
+        ),
+        (TaskState(completion="ok"), Ask(AskKind.COMPLETION_RESULT)),
+        (TaskState(completion="ok", queue=frozenset({"m1"})), CallModel()),
+        (TaskState(mistakes=3), Ask(AskKind.MISTAKE_LIMIT_REACHED, STUCK.format(count=3))),
+        (TaskState(owes_reminder=True, toolless=1), Remind(NO_TOOL_USED)),
+        (TaskState(owes_reminder=True, toolless=2), Remind(NO_TOOL_USED, mistake=True)),
+        (TaskState(owes_reminder=True, toolless=1, stop=StopReason.LENGTH), Remind(CUT_OFF)),
+        (TaskState(stop=StopReason.LENGTH), CallModel(longer=True)),
+        (TaskState(owes_reminder=True, stop=StopReason.PAUSED, paused=10), CallModel()),
+        (
+            TaskState(owes_reminder=True, stop=StopReason.PAUSED, paused=11),
+            Remind(NO_TOOL_USED),
+        ),
+        (TaskState(requests=9), CallModel()),
+        (
+            TaskState(requests=10),
+            Ask(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 10, "type": "requests"}'),
+        ),
+        (
+            TaskState(cost=1.0),
+            Ask(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 1.0, "type": "cost"}'),
+        ),
+    ],
+)
+def test_each_state_has_one_next_step(state: TaskState, step: Step):
+    assert next_step(state, LIMITS) == step
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        (after(FailureKind.BUSY), CallModel(2, 1.0, reason="It failed.")),
+        (after(FailureKind.BUSY, 4), CallModel(5, 8.0, reason="It failed.")),
+        (after(FailureKind.BUSY, 9), Ask(AskKind.API_REQ_FAILED, "It failed.")),
+        (after(FailureKind.DROPPED), CallModel(2, 0.0, reason="It failed.")),
+        (after(FailureKind.DROPPED, 2), CallModel(3, 1.0, reason="It failed.")),
+        (after(FailureKind.KEEPALIVE_ONLY), CallModel(2, 0.0, reason="It failed.")),
+        (after(FailureKind.KEEPALIVE_ONLY, 2), Ask(AskKind.API_REQ_FAILED, "It failed.")),
+        (after(FailureKind.MISPLACED), CallModel(2, 0.0, reason="It failed.")),
+        (after(FailureKind.MISPLACED, 2), Ask(AskKind.API_REQ_FAILED, "It failed.")),
+        (after(FailureKind.OFFLINE, 4), CallModel(5, 8.0, reason="It failed.")),
+        (after(FailureKind.OFFLINE, 5), Ask(AskKind.API_REQ_FAILED, "It failed.")),
+        (after(FailureKind.REJECTED), Ask(AskKind.API_REQ_FAILED, "It failed.")),
+        (after(FailureKind.REFUSED), Ask(AskKind.API_REQ_FAILED, "It failed.")),
+        (after(FailureKind.BAD_KEY), Ask(AskKind.API_REQ_FAILED, "It failed.")),
+        (after(FailureKind.NO_CREDIT), Ask(AskKind.PAYMENT_REQUIRED_PROMPT, "It failed.")),
+        (after(FailureKind.NO_MODEL), Ask(AskKind.INVALID_MODEL, "It failed.")),
+        (after(FailureKind.OVERFLOW, answers=2), Shorten()),
+        (after(FailureKind.OVERFLOW, answers=1), Ask(AskKind.API_REQ_FAILED, "It failed.")),
+        (
+            after(FailureKind.OVERFLOW, answers=2, cut=True),
+            Ask(AskKind.API_REQ_FAILED, "It failed."),
+        ),
+        (after(FailureKind.BROKEN_HISTORY), Repair()),
+        (
+            after(FailureKind.BROKEN_HISTORY, repaired=True),
+            Ask(AskKind.API_REQ_FAILED, "It failed."),
+        ),
+        (after(FailureKind.EMPTY), CallModel(2, 1.0, reason="It failed.")),
+        (after(FailureKind.EMPTY, 2), Remind(EMPTY_ANSWER)),
+        (after(FailureKind.EMPTY, 3), Remind(EMPTY_ANSWER, mistake=True)),
+        (
+            after(FailureKind.EMPTY, 6, mistakes=3),
+            Ask(AskKind.MISTAKE_LIMIT_REACHED, STUCK.format(count=3)),
+        ),
+        (
+            after(FailureKind.BUSY, requests=10),
+            Ask(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 10, "type": "requests"}'),
+        ),
+    ],
+)
+def test_each_failure_is_followed_as_its_class_says_RA_RB_RC_RD_RN(state: TaskState, step: Step):
+    assert next_step(state, LIMITS) == step
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "delay"), [(7.0, 7.0), (0.0, 1.0), (-3.0, 1.0), (600.0, 600.0), (601.0, None)]
+)
+def test_a_wait_the_server_names_replaces_ours_unless_it_is_absurd(
+    retry_after: float, delay: float | None
+):
+    assert delay_before_retry(FailureKind.BUSY, 1, retry_after) == delay
+
+
+def test_no_wait_is_longer_than_the_cap():
+    delays = [delay_before_retry(FailureKind.BUSY, failed, None) for failed in range(1, 9)]
+    assert delays == [1, 2, 4, 8, 16, 32, CAP_SECONDS, CAP_SECONDS]
+
+
+def test_limits_of_zero_never_ask():
+    free = Limits(mistakes=0, requests=0, cost=0.0, repeats=0)
+    state = TaskState(mistakes=99, requests=99, cost=99.0)
+    assert next_step(state, free) == CallModel()
+    circling = replace(state, pending=(READ,), recent=(KEY,) * 9)
+    assert next_step(circling, free) == RunTool(READ)
+
+
+def spoke(*calls: ToolCall, **more: Any) -> AssistantSpoke:
+    return AssistantSpoke(request_id="r", blocks=(Text(text="Hm."), *calls), **more)
+
+
+def state_after(*facts: Fact) -> TaskState:
+    events = [Event(n, 0, n, fact) for n, fact in enumerate((TaskOpened(text="Do"), *facts), 1)]
+    return fold(events)
+
+
+ASK_AGAIN = Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="yes")
+
+
+@pytest.mark.parametrize(
+    ("facts", "step"),
+    [
+        ((), CallModel()),
+        ((RequestStarted(request_id="r", model="m"),), CallModel()),
+        ((spoke(),), Remind(NO_TOOL_USED)),
+        ((spoke(), Reminded(text="x")), CallModel()),
+        ((spoke(READ, EDIT),), RunTool(READ)),
+        ((spoke(READ, EDIT), ToolFinished(call_id="c1", text="x")), RunTool(EDIT)),
+        ((spoke(READ), WRITING, TaskReopened()), Ask(AskKind.RESUME_TASK)),
+        ((spoke(READ), WRITING, TaskReopened(), ASK_AGAIN), Reconcile(READ)),
+        ((spoke(READ), StepCancelled(), ASK_AGAIN), RunTool(READ)),
+        (
+            (spoke(READ), StepCancelled(), replace(ASK_AGAIN, reply="message", text="No, b")),
+            CallModel(),
+        ),
+        (
+            (
+                spoke(READ, EDIT),
+                WRITING,
+                StepCancelled(),
+                replace(ASK_AGAIN, reply="message", text="No, b"),
+            ),
+            Reconcile(READ),
+        ),
+        ((StepCancelled(), replace(ASK_AGAIN, reply="no")), Close()),
+        (
+            (spoke(FINISH), CompletionOffered(result="ok"), ToolFinished(call_id="c3", text="")),
+            Ask(AskKind.COMPLETION_RESULT),
+        ),
+        (
+            (
+                spoke(FINISH),
+                CompletionOffered(result="ok"),
+                ToolFinished(call_id="c3", text=""),
+                Answered(ask_id="q", ask=AskKind.COMPLETION_RESULT, reply="yes"),
+            ),
+            Close(),
+        ),
+        (
+            (
+                spoke(FINISH),
+                CompletionOffered(result="ok"),
+                ToolFinished(call_id="c3", text=""),
+                Answered(ask_id="q", ask=AskKind.COMPLETION_RESULT, reply="message", text="More"),
+            ),
+            CallModel(),
+        ),
+        (
+            (
+                spoke(FINISH),
+                CompletionOffered(result="ok"),
+                ToolFinished(call_id="c3", text=""),
+                Answered(ask_id="q", ask=AskKind.COMPLETION_RESULT, reply="yes"),
+                TaskClosed(),
+                TaskReopened(),
+            ),
+            Ask(AskKind.RESUME_COMPLETED_TASK),
+        ),
+        ((failed(FailureKind.BUSY), TaskReopened(), ASK_AGAIN), CallModel()),
+        (
+            (
+                failed(FailureKind.REJECTED),
+                Answered(ask_id="q", ask=AskKind.API_REQ_FAILED, reply="yes"),
+            ),
+            CallModel(),
+        ),
+        (
+            (
+                failed(FailureKind.REJECTED),
+                Answered(ask_id="q", ask=AskKind.API_REQ_FAILED, reply="no"),
+            ),
+            Close(),
+        ),
+        ((spoke(READ), spoke(EDIT), failed(FailureKind.OVERFLOW)), RunTool(EDIT)),
+        (
+            (spoke(), spoke(), Reminded(text=""), failed(FailureKind.OVERFLOW), Truncated(upto=2)),
+            CallModel(attempt=2),
+        ),
+        (
+            (failed(FailureKind.BROKEN_HISTORY), HistoryRepaired(upto=2)),
+            CallModel(attempt=2),
+        ),
+        ((spoke(READ), Rewound(to=1)), Ask(AskKind.RESUME_TASK)),
+        ((spoke(READ), Rewound(to=1), ASK_AGAIN), CallModel()),
+        ((UserSpoke(message_id="m", text="x"),), CallModel()),
+    ],
+)
+def test_a_log_leads_to_its_next_step(facts: tuple[Fact, ...], step: Step):
+    assert next_step(state_after(*facts), Limits()) == step
+
+
+def test_mistakes_count_up_and_a_good_call_clears_them():
+    wrong = ToolFinished(call_id="c1", text="", ending=Ending.MISTAKEN)
+    assert state_after(spoke(READ), wrong, spoke(READ), wrong).mistakes == 2
+    right = ToolFinished(call_id="c1", text="")
+    assert state_after(spoke(READ), wrong, spoke(READ), right).mistakes == 0
+
+
+def test_requests_and_cost_count_until_the_user_lets_them_start_over():
+    facts: tuple[Fact, ...] = (
+        RequestStarted(request_id="r", model="m"),
+        spoke(READ, usage=Usage(cost=0.5)),
+        RequestStarted(request_id="r", model="m"),
+        failed(FailureKind.BUSY, usage=Usage(cost=0.25)),
+    )
+    state = state_after(*facts)
+    assert (state.requests, state.cost) == (2, 0.75)
+    ask = AskKind.AUTO_APPROVAL_MAX_REQ_REACHED
+    state = state_after(*facts, Answered(ask_id="q", ask=ask, reply="yes"))
+    assert (state.requests, state.cost) == (0, 0.0)
+
+
+def test_guidance_at_the_mistake_limit_overrules_the_call_that_was_about_to_be_repeated():
+    hint = Answered(ask_id="q", ask=AskKind.MISTAKE_LIMIT_REACHED, reply="message", text="Use b")
+    assert next_step(state_after(spoke(READ), hint), Limits()) == CallModel()
+    again = replace(hint, reply="yes", text="")
+    assert next_step(state_after(spoke(READ), again), Limits()) == RunTool(READ)
+
+
+@pytest.mark.parametrize(
+    ("walk", "times"),
+    [
+        ("", 0),
+        ("b", 0),
+        ("a", 1),
+        ("aa", 2),
+        ("aab", 0),
+        ("abab", 1),
+        ("babab", 2),
+        ("bcabcabc", 2),
+    ],
+)
+def test_circles_of_up_to_three_calls_are_noticed_C28(walk: str, times: int):
+    assert times_repeated(tuple(walk), "a") == times
