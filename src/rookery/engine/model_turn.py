@@ -1,5 +1,7 @@
 """One request to the model, from open connection to recorded answer."""
 
+from collections.abc import Callable
+
 import anyio
 
 from rookery.core.assembler import Assembler
@@ -32,10 +34,16 @@ from rookery.errors import ProviderError
 
 
 async def model_turn(
-    log: EventLog, provider: Provider, request: ModelRequest, *, request_id: str, attempt: int
+    log: EventLog,
+    provider: Provider,
+    request: ModelRequest,
+    *,
+    new_id: Callable[[], str],
+    attempt: int,
 ) -> None:
     """Stream one answer into the log. A cancelled answer keeps the words that had arrived."""
-    hearing = _Hearing(log, request_id, Assembler(used_ids=_ids_in(request)))
+    request_id = new_id()
+    hearing = _Hearing(log, request_id, Assembler(new_id=new_id, used_ids=_ids_in(request)))
     log.append(RequestStarted(request_id=request_id, model=provider.model.id, attempt=attempt))
     try:
         async with provider.stream(request) as chunks:
@@ -65,7 +73,6 @@ class _Hearing:
         self._log = log
         self._rid = request_id
         self._answer = answer
-        self._names: dict[int, str] = {}
         self._stop: StopChunk | None = None
         self.usage = Usage()
 
@@ -75,11 +82,11 @@ class _Hearing:
                 self._answer.add_text(text)
                 self._log.append(TextStreamed(request_id=self._rid, text=text))
             case CallChunk(index, arguments, id, name):
-                self._answer.add_call(index, arguments, id, name)
-                name = self._names.setdefault(index, name)
-                self._log.append(
-                    CallStreamed(request_id=self._rid, index=index, name=name, arguments=arguments)
+                number, name = self._answer.add_call(index, arguments, id, name)
+                piece = CallStreamed(
+                    request_id=self._rid, index=number, name=name, arguments=arguments
                 )
+                self._log.append(piece)
             case ThinkingChunk(text, signature, source):
                 self._answer.add_thinking(text, signature, source)
                 self._log.append(ThinkingStreamed(request_id=self._rid, text=text))

@@ -157,9 +157,7 @@ class Task:
             max_output=most * 2 if step.longer else most,
             cache_key=self.id,
         )
-        await model_turn(
-            self.log, gear.provider, request, request_id=gear.new_id(), attempt=step.attempt
-        )
+        await model_turn(self.log, gear.provider, request, new_id=gear.new_id, attempt=step.attempt)
 
     async def _pause(self, seconds: float, reason: str) -> None:
         self._hurry = anyio.Event()

@@ -1,0 +1,90 @@
+"""`rookery list`: the sessions there are, for people and for scripts."""
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from rookery.clients.terminal_text import harmless
+from rookery.errors import SettingsError
+from rookery.storage.places import find_places
+from rookery.storage.summary import TaskSummary
+from rookery.storage.tasks import TaskStore
+
+TITLE_WIDTH = 120
+
+
+@click.command()
+@click.argument("what", default="sessions", metavar="[sessions]")
+@click.option("-w", "--workspace", type=click.Path(path_type=Path), default=".", help="Whose.")
+@click.option("--all", "everywhere", is_flag=True, help="Those of all workspaces.")
+@click.option("--search", metavar="WORDS", help="Only those that hold all these words, anywhere.")
+@click.option("--format", "form", default=None, metavar="json|text", help="How to print them.")
+def command(
+    what: str, workspace: Path, everywhere: bool, search: str | None, form: str | None
+) -> int:
+    """Print the sessions of a workspace, newest first. --search looks in every workspace."""
+    if what != "sessions":
+        raise SettingsError(f"There is nothing called {what!r} to list; there are sessions.")
+    form = (form if form is not None else "text").lower()
+    if form not in ("json", "text"):
+        raise SettingsError(f"--format is json or text, not {form!r}.")
+    store = TaskStore(find_places(os.environ))
+    here = None if everywhere or search is not None else str(workspace.resolve())
+    if search is None:
+        sessions, snippets = list(store.list(here)), {}
+    else:
+        found = store.search(search)
+        sessions = [hit.task for hit in found]
+        snippets = {hit.task.id: hit.snippet for hit in found}
+    print(_json(here, sessions, snippets) if form == "json" else _text(sessions, snippets))
+    return 0
+
+
+def _json(here: str | None, sessions: Sequence[TaskSummary], snippets: dict[str, str]) -> str:
+    rows = [
+        {
+            "id": session.id,
+            "task": session.title,
+            "ts": session.updated,
+            "workspace": session.workspace,
+            "mode": session.mode,
+            "status": session.status,
+            "cost": session.cost,
+            "tokensIn": session.tokens_in,
+            "tokensOut": session.tokens_out,
+            **({"damage": session.damage} if session.damage else {}),
+            **({"snippet": snippets[session.id]} if session.id in snippets else {}),
+        }
+        for session in sessions
+    ]
+    return json.dumps({"workspace": here, "sessions": rows}, ensure_ascii=False)
+
+
+def _text(sessions: Sequence[TaskSummary], snippets: dict[str, str]) -> str:
+    if not sessions:
+        return "There are no sessions here." if not snippets else "Nothing was found."
+    return "\n".join(_line(session, snippets.get(session.id, "")) for session in sessions)
+
+
+def _line(session: TaskSummary, snippet: str) -> str:
+    mark = f"  ({session.damage})" if session.damage else ""
+    found = f"\n\t{harmless(snippet)}" if snippet else ""
+    when = _when(session.updated)
+    return f"{session.id}\t{when}\t{session.status}\t{title(session.title)}{mark}{found}"
+
+
+def title(text: str) -> str:
+    """A task's text on one line of at most 120 characters."""
+    line = " ".join(harmless(text).split()) or "(untitled)"
+    return line if len(line) <= TITLE_WIDTH else line[: TITLE_WIDTH - 3] + "..."
+
+
+def _when(ts: int) -> str:
+    try:
+        return datetime.fromtimestamp(ts / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return "unknown-time"

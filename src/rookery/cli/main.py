@@ -1,0 +1,114 @@
+"""`rookery [PROMPT]`: options, their validation in order, and the choice of client."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rookery import NAME, VERSION
+from rookery.errors import RookeryError, SettingsError
+
+FORMATS = ("text", "json", "stream-json")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command and give its exit code. Whatever is wrong is said in one sentence."""
+    name = arguments[0] if arguments else ""
+    command, rest = (
+        (_subcommand(name), arguments[1:]) if name in _SUBCOMMANDS else (task, arguments)
+    )
+    try:
+        with command.make_context(
+            f"{NAME} {name}" if command is not task else NAME, list(rest)
+        ) as ctx:
+            code = command.invoke(ctx)
+        sys.stdout.flush()
+        return int(code or 0)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as error:
+        print(f"Error: {error.format_message()} See {NAME} --help.", file=sys.stderr)
+        return 1
+    except RookeryError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # the reader left; Python would complain once more when it flushes at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _subcommand(name: str) -> click.Command:
+    from importlib import import_module
+
+    command = import_module(f"rookery.cli.{_SUBCOMMANDS[name]}").command
+    assert isinstance(command, click.Command)
+    return command
+
+
+_SUBCOMMANDS = {
+    "list": "list",
+    "demo": "demo",
+    "models": "models",
+    "settings": "settings",
+    "auth": "auth",
+}
+
+_EPILOG = """\b
+Other commands:
+  rookery demo       watch a scripted model fix a small repository
+  rookery list       the sessions of this workspace; --search finds words in all of them
+  rookery models     the models that can be used here
+  rookery settings   every setting, its value and where it comes from
+  rookery auth       keep an API key in a file only you can read
+
+\b
+Exit codes: 0 completed, 1 not completed or wrong usage, 124 --timeout reached,
+130 interrupted, 143 terminated. A task that did not complete is kept: go on with -c.
+"""
+
+
+def _resolve(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
+    if not value.is_dir():
+        raise SettingsError(f"There is no folder {value}. Name one with -w.")
+    return value.resolve()
+
+
+@click.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("words", nargs=-1, metavar="[PROMPT]")
+@click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
+@click.option(
+    "-w",
+    "--workspace",
+    type=click.Path(path_type=Path),
+    default=".",
+    callback=_resolve,
+    help="The folder to work in.",
+)
+@click.option("-p", "--print", "once", is_flag=True, help="Run once without questions, then exit.")
+@click.option("-y", "--yes", is_flag=True, help="Allow every action without asking.")
+@click.option("-a", "--require-approval", is_flag=True, help="Ask before every change.")
+@click.option("--provider", help="Who serves the model.")
+@click.option("-m", "--model", help="The model to call; a script file for --provider scripted.")
+@click.option("--base-url", help="Where the provider's API is, as the vendor's own kit takes it.")
+@click.option("-k", "--api-key", help="The key to use instead of the environment's.")
+@click.option("-M", "--mode", help="The mode to start in.")
+@click.option("-c", "--continue", "resume_last", is_flag=True, help="Go on with the last session.")
+@click.option("--session-id", help="Go on with this session.")
+@click.option("--create-with-session-id", help="Start a session with this id.")
+@click.option("--ephemeral", is_flag=True, help="Keep nothing on disk after the run.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="End after seconds.")
+@click.option("--output-format", default="text", metavar="|".join(FORMATS), help="How to print.")
+@click.option("-d", "--debug", is_flag=True, help="Write a debug log.")
+@click.version_option(VERSION, "-V", "--version", message=f"{NAME} %(version)s")
+def task(**wishes: Any) -> int:
+    """Give the agent a task: fix a bug, add a feature, explain some code."""
+    from rookery.cli.session import run_session
+    from rookery.cli.wishes import Wishes
+
+    return run_session(Wishes(**wishes))

@@ -1,0 +1,86 @@
+"""Which model to call: the one asked for, or what a key at hand suggests."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+
+from rookery import NAME
+from rookery.app import ModelChoice
+from rookery.errors import SettingsError
+from rookery.providers import BASE_URLS, KEY_VARIABLES, LOCAL, NAMES, is_loopback
+from rookery.settings import Settings
+from rookery.storage.keys import Key, find_key
+
+USUAL_MODELS = {
+    "anthropic": "claude-opus-5-5",
+    "openai": "gpt-6.1-sol",
+    "responses": "gpt-6.1-sol",
+    "openrouter": "anthropic/claude-opus-5.5",
+}
+BY_KEY = ("anthropic", "openai", "openrouter")
+
+
+def choose_model(
+    settings: Settings, environ: Mapping[str, str], keys_file: Path, given_key: str | None
+) -> ModelChoice:
+    """The provider, model and key to use. Raises `SettingsError` with what to do."""
+    if settings.provider:
+        return _asked_for(settings, settings.provider, environ, keys_file, given_key)
+    for provider in BY_KEY:
+        key = find_key(
+            provider,
+            flag=given_key,
+            variable=KEY_VARIABLES[provider],
+            environ=environ,
+            keys_file=keys_file,
+        )
+        if key:
+            return _choice(settings, provider, key)
+    raise SettingsError(anyio.run(_what_to_do))
+
+
+def _asked_for(
+    settings: Settings,
+    provider: str,
+    environ: Mapping[str, str],
+    keys_file: Path,
+    given_key: str | None,
+) -> ModelChoice:
+    if provider not in NAMES:
+        raise SettingsError(f"There is no provider {provider!r}. There are: {', '.join(NAMES)}.")
+    variable = KEY_VARIABLES.get(provider)
+    key = find_key(
+        provider, flag=given_key, variable=variable, environ=environ, keys_file=keys_file
+    )
+    if key is None and variable and not is_loopback(settings.base_url or BASE_URLS[provider]):
+        raise SettingsError(
+            f"There is no key for {provider}. Set {variable}, or run: {NAME} auth {provider}"
+        )
+    return _choice(settings, provider, key)
+
+
+def _choice(settings: Settings, provider: str, key: Key | None) -> ModelChoice:
+    model = settings.model or USUAL_MODELS.get(provider)
+    if model is None:
+        what = "a script file" if provider == "scripted" else "one of its models"
+        raise SettingsError(f"Name {what} with -m. {NAME} models shows what there is.")
+    return ModelChoice(provider, model, settings.base_url, key)
+
+
+async def _what_to_do() -> str:
+    """No model is at hand, which is how most people begin."""
+    from rookery.providers.discovery import local_servers
+
+    for server in await local_servers():
+        if server.models:
+            return (
+                f"No model was chosen, but {server.provider} runs here. Use it with:\n"
+                f'  {NAME} --provider {server.provider} -m {server.models[0]} "your task"'
+            )
+    return (
+        "There is no model yet: no key is set and no local server answers. Do one of these:\n"
+        f"  export ANTHROPIC_API_KEY=…   (or {', '.join(KEY_VARIABLES[p] for p in BY_KEY[1:])})\n"
+        f"  start {', '.join(LOCAL)} on its usual port, then: {NAME} models\n"
+        f"  {NAME} demo"
+    )

@@ -1,0 +1,105 @@
+"""What a run prints: as it goes, and at its end."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from rookery import NAME, VERSION
+from rookery.cli.wishes import Wishes
+from rookery.clients.attendant import Display, Fate, RunEnd
+from rookery.clients.displays import Displays
+from rookery.clients.plain import PlainDisplay
+from rookery.clients.terminal_text import Paint, harmless
+from rookery.storage.places import Places
+
+if TYPE_CHECKING:
+    from rookery.cli.session import Run
+
+
+class Report(Protocol):
+    display: Display
+
+    def end(self, end: RunEnd) -> None:
+        """Say how the run ended."""
+        ...
+
+
+@contextmanager
+def open_report(run: "Run", wishes: Wishes, places: Places) -> Iterator[Report]:
+    report: Report
+    if wishes.output_format != "text":
+        report = JsonReport(run, stream=wishes.output_format == "stream-json")
+    elif run.person:
+        report = TextReport(run, out=sys.stdout, shows_result=True, resumable=not wishes.ephemeral)
+    else:
+        report = PipeReport(run, out=sys.stderr, shows_result=False, resumable=not wishes.ephemeral)
+    if not wishes.debug:
+        yield report
+        return
+    from rookery.clients.debug_log import open_debug_log
+
+    with open_debug_log(places.debug_log) as log:
+        report.display = Displays(report.display, log)
+        yield report
+
+
+class JsonReport:
+    def __init__(self, run: "Run", *, stream: bool) -> None:
+        from rookery.clients.json_output import JsonOutput
+
+        self._output = JsonOutput(sys.stdout, session_id=run.first.task_id, stream=stream)
+        self._output.begin()
+        self.display: Display = self._output
+
+    def end(self, end: RunEnd) -> None:
+        self._output.end(end.fate is Fate.COMPLETED, end.code or None)
+        if end.fate is not Fate.COMPLETED and end.reason:
+            print(f"Error: {end.reason}", file=sys.stderr)
+
+
+class TextReport:
+    """For a person who looks on."""
+
+    def __init__(self, run: "Run", *, out: TextIO, shows_result: bool, resumable: bool) -> None:
+        settings, choice = run.settings, run.choice
+        colour = settings.colours(out, os.environ)
+        live = out.isatty() and os.environ.get("TERM") != "dumb"
+        self.plain = PlainDisplay(out, colour=colour, live=live, shows_result=shows_result)
+        self.display: Display = self.plain
+        self._paint = Paint(colour)
+        self._how_to_go_on = (
+            f"Go on with: {NAME} --session-id {run.first.task_id}" if resumable else ""
+        )
+        manner = (
+            "acts without asking" if settings.acts_unasked(run.person) else "asks before it acts"
+        )
+        self._dim(
+            f"{NAME} {VERSION} · {choice.provider} {choice.model} · {settings.mode} · {manner}"
+        )
+
+    def end(self, end: RunEnd) -> None:
+        usage = self.plain.usage
+        cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
+        self._dim(f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out{cost}")
+        if end.fate is not Fate.COMPLETED:
+            self._say_why_not(end)
+
+    def _say_why_not(self, end: RunEnd) -> None:
+        for line in (harmless(end.reason), self._how_to_go_on):
+            if line:
+                self.plain.line(self._paint.yellow(line))
+
+    def _dim(self, text: str) -> None:
+        self.plain.line(self._paint.dim(text))
+
+
+class PipeReport(TextReport):
+    """For a run without a person: progress goes to standard error, the result to output."""
+
+    def end(self, end: RunEnd) -> None:
+        super().end(end)
+        if end.fate is Fate.COMPLETED:
+            result = self.plain.result
+            print(harmless(result) if sys.stdout.isatty() else result)

@@ -1,0 +1,203 @@
+"""One run of one task, from checked flags to an exit code."""
+
+import os
+import signal
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from rookery import NAME
+from rookery.app import ModelChoice, open_host
+from rookery.cli.model_choice import choose_model
+from rookery.cli.reports import Report, open_report
+from rookery.cli.wishes import Wishes
+from rookery.clients.attendant import Fate, Responder, RunEnd, attend
+from rookery.clients.displays import Displays
+from rookery.clients.interrupts import Interrupts
+from rookery.clients.keyboard import Keyboard
+from rookery.clients.prompter import Prompter
+from rookery.clients.unattended import Unattended
+from rookery.core.commands import Cancel, OpenTask, ReopenTask, Speak
+from rookery.errors import CommandRejected, SettingsError
+from rookery.settings import Settings
+from rookery.storage.places import Places, find_places, temporary_places
+from rookery.storage.settings_files import load_settings
+from rookery.storage.tasks import TaskStore
+from rookery.wire.host import Host
+
+TIMED_OUT = 124
+KILLED_BY = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Everything one run needs, found out before anything is started."""
+
+    settings: Settings
+    choice: ModelChoice
+    store: TaskStore
+    workspace: Path
+    first: OpenTask | ReopenTask
+    after: int = 0
+    """The last event that is old news."""
+    opening: str = ""
+    """What a resumed task is told first."""
+    person: bool = False
+    """Somebody sits at the terminal."""
+    timeout: float | None = None
+
+
+def run_session(wishes: Wishes) -> int:
+    wishes.check()
+    usual = find_places(os.environ)
+    with _places(wishes, usual) as places:
+        store = TaskStore(places)
+        store.sweep()
+        run = _prepare(wishes, usual, store)
+        with open_report(run, wishes, places) as report:
+            return carry_out(run, report)
+
+
+def carry_out(run: Run, report: Report) -> int:
+    end, code = anyio.run(_attended, run, report)
+    report.end(end)
+    return code
+
+
+def _places(wishes: Wishes, usual: Places) -> AbstractContextManager[Places]:
+    return temporary_places(usual) if wishes.ephemeral else nullcontext(usual)
+
+
+def _prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
+    settings = _settings(wishes, usual)
+    first, opening = _first_command(wishes, settings, store)
+    stored = store.read(first.task_id) if isinstance(first, ReopenTask) else ()
+    return Run(
+        settings=settings,
+        choice=choose_model(settings, os.environ, usual.keys_file, wishes.api_key),
+        store=store,
+        workspace=wishes.workspace,
+        first=first,
+        after=sum(1 for _ in stored),
+        opening=opening,
+        person=wishes.interactive,
+        timeout=wishes.timeout,
+    )
+
+
+def _settings(wishes: Wishes, places: Places) -> Settings:
+    return load_settings(
+        places.settings_file,
+        wishes.workspace,
+        os.environ,
+        {
+            "provider": wishes.provider,
+            "model": wishes.model,
+            "base_url": wishes.base_url,
+            "mode": wishes.mode,
+            "approval": wishes.approval,
+        },
+    )
+
+
+def _first_command(
+    wishes: Wishes, settings: Settings, store: TaskStore
+) -> tuple[OpenTask | ReopenTask, str]:
+    """How the run begins: with a new task, or with a stored one and perhaps words for it."""
+    prompt = wishes.prompt()
+    if wishes.resumes:
+        task_id = wishes.session_id or _latest(wishes, store)
+        if not store.exists(task_id):
+            raise SettingsError(f"There is no session {task_id}. See {NAME} list.")
+        return ReopenTask(task_id=task_id), prompt
+    if not prompt.strip() and wishes.interactive:
+        prompt = input("What should be done? ")
+    if not prompt.strip():
+        raise SettingsError("Say what to work on, as an argument or on standard input.")
+    task_id = wishes.create_with_session_id or str(uuid.uuid4())
+    if store.exists(task_id):
+        raise SettingsError(f"Session {task_id} exists already. Go on with --session-id {task_id}.")
+    return OpenTask(task_id=task_id, text=prompt, mode=settings.mode), ""
+
+
+def _latest(wishes: Wishes, store: TaskStore) -> str:
+    sessions = store.list(str(wishes.workspace))
+    if not sessions:
+        raise SettingsError(f"There is no session to go on with in {wishes.workspace}.")
+    return sessions[0].id
+
+
+async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
+    """Run the task until it ends, a signal comes or the time is up; the end and an exit code."""
+    leaving = _Leaving(run)
+    end = RunEnd(Fate.LEFT, code="task_aborted")
+    with (
+        anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals,
+        anyio.move_on_after(run.timeout) as time_limit,
+    ):
+        automatic = run.settings.acts_unasked(run.person)
+        async with open_host(
+            run.settings, run.choice, run.store, run.workspace, automatic=automatic
+        ) as host:
+            await host.send(run.first)
+            async with anyio.create_task_group() as group:
+                group.start_soon(leaving.watch, signals, host, group.cancel_scope)
+                end = await attend(
+                    host,
+                    run.first.task_id,
+                    display=Displays(report.display, leaving.interrupts),
+                    respond=_responder(run, host, group),
+                    after=run.after,
+                )
+                group.cancel_scope.cancel()
+    if time_limit.cancelled_caught:
+        return RunEnd(Fate.LEFT, "The time given with --timeout is up.", "timeout"), TIMED_OUT
+    return end, leaving.code or int(end.fate is not Fate.COMPLETED)
+
+
+def _responder(run: Run, host: Host, group: anyio.abc.TaskGroup) -> Responder:
+    if not run.person:
+        return Unattended(run.opening)
+
+    async def said_unasked(line: str) -> None:
+        await host.send(Speak(task_id=run.first.task_id, message_id=uuid.uuid4().hex, text=line))
+
+    keyboard = Keyboard(sys.stdin.fileno(), said_unasked)
+    group.start_soon(keyboard.run)
+    return Prompter(
+        keyboard,
+        sys.stdout,
+        colour=run.settings.colours(sys.stdout, os.environ),
+        opening=run.opening,
+    )
+
+
+class _Leaving:
+    """Turns signals into a stop of the task or an end of the run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.interrupts = Interrupts()
+        self.code = 0
+
+    async def watch(
+        self, signals: AsyncIterator[signal.Signals], host: Host, scope: anyio.CancelScope
+    ) -> None:
+        async for number in signals:
+            asks_to_stop = number == signal.SIGINT and self._run.person
+            if asks_to_stop and not self.interrupts.second() and await self._stopped(host):
+                continue
+            self.code = KILLED_BY + number
+            scope.cancel()
+
+    async def _stopped(self, host: Host) -> bool:
+        try:
+            await host.send(Cancel(task_id=self._run.first.task_id))
+        except CommandRejected:
+            return False
+        return True

@@ -1,0 +1,22 @@
+"""`rookery settings`: every setting, its value and where it comes from."""
+
+import os
+from pathlib import Path
+
+import click
+
+from rookery.storage.places import find_places
+from rookery.storage.settings_files import explain, find_settings
+
+
+@click.command()
+@click.option("-w", "--workspace", type=click.Path(path_type=Path), default=".", help="Where.")
+def command(workspace: Path) -> int:
+    """Print every setting, its value and where the value comes from."""
+    file = find_places(os.environ).settings_file
+    rows = explain(find_settings(file, workspace.resolve(), os.environ, {}))
+    width = max(len(row.key) for row in rows)
+    for row in rows:
+        print(f"{row.key:{width}}  {row.value!s:12}  {row.origin}")
+    print(f"\nYour settings file is {file}.")
+    return 0

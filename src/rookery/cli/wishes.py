@@ -1,0 +1,103 @@
+"""What the flags of one run ask for, checked before anything is started."""
+
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from rookery.cli.main import FORMATS
+from rookery.core.system_prompt import MODES
+from rookery.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    words: tuple[str, ...]
+    prompt_file: Path | None
+    workspace: Path
+    once: bool
+    yes: bool
+    require_approval: bool
+    provider: str | None
+    model: str | None
+    base_url: str | None
+    api_key: str | None
+    mode: str | None
+    resume_last: bool
+    session_id: str | None
+    create_with_session_id: str | None
+    ephemeral: bool
+    timeout: float | None
+    output_format: str
+    debug: bool
+
+    @property
+    def resumes(self) -> bool:
+        return self.resume_last or self.session_id is not None
+
+    def check(self) -> None:
+        """Raises `SettingsError` with one sentence for the first thing that is wrong."""
+        if self.prompt_file and not self.prompt_file.is_file():
+            raise SettingsError(f"There is no file {self.prompt_file} to read the prompt from.")
+        if self.prompt_file and self.words:
+            raise SettingsError("Give the prompt in words or as --prompt-file, not both.")
+        for flag, value in self._ids():
+            if not _is_uuid(value):
+                raise SettingsError(f"{flag} takes a UUID, not {value!r}.")
+        if self.create_with_session_id and self.resumes:
+            raise SettingsError(
+                "--create-with-session-id starts a session; leave out -c."
+            )
+        if self.session_id and self.resume_last:
+            raise SettingsError("Give --session-id or --continue, not both.")
+        if self.ephemeral and self.resumes:
+            raise SettingsError("--ephemeral keeps nothing, so there is nothing to go on with.")
+        if self.output_format not in FORMATS:
+            raise SettingsError(
+                f"--output-format is one of {', '.join(FORMATS)}, not {self.output_format!r}."
+            )
+        if self.output_format != "text" and not self.once and sys.stdout.isatty():
+            raise SettingsError(f"--output-format {self.output_format} needs --print.")
+        if self.yes and self.require_approval:
+            raise SettingsError(
+                "-y allows everything and -a asks about it; give one of them."
+            )
+        if self.mode and self.mode not in MODES:
+            raise SettingsError(f"There is no mode {self.mode!r}. There are: {', '.join(MODES)}.")
+
+    def prompt(self) -> str:
+        """The words to start with: from the command line, a file, or a pipe."""
+        if self.words:
+            return " ".join(self.words)
+        if self.prompt_file:
+            return self.prompt_file.read_text(encoding="utf-8")
+        if not self.resumes and not sys.stdin.isatty():
+            return sys.stdin.read()
+        return ""
+
+    @property
+    def interactive(self) -> bool:
+        return not self.once and sys.stdin.isatty() and sys.stdout.isatty()
+
+    @property
+    def approval(self) -> str | None:
+        """What the flags say about asking; None leaves it to the settings."""
+        if self.yes:
+            return "auto"
+        if self.require_approval:
+            return "ask"
+        return None
+
+    def _ids(self) -> list[tuple[str, str]]:
+        given = [
+            ("--session-id", self.session_id),
+            ("--create-with-session-id", self.create_with_session_id),
+        ]
+        return [(flag, value) for flag, value in given if value is not None]
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False

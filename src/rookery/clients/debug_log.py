@@ -1,0 +1,65 @@
+"""A debug log: every fact and every change of the agent's state, one line each."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from rookery import NAME
+from rookery.core.agent_state import AgentState, detect
+from rookery.core.facts import Event
+from rookery.core.view import View, see
+
+LARGEST = 10 * 1024 * 1024
+PREVIEW = 50
+
+
+class DebugLog:
+    """Shows a task to the log. Keys are in no fact, so none can get here."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._view = View()
+        self._state = AgentState.NO_TASK
+
+    def show(self, event: Event) -> None:
+        self._view = see(self._view, event)
+        agent = detect(self._view.messages)
+        last = agent.last_message
+        noted = {
+            "seq": event.seq,
+            "messages": len(self._view.messages),
+            "last": f"{last.type}:{last.ask or last.say}" if last else None,
+            "partial": last.partial if last else None,
+            "preview": (last.text or "")[:PREVIEW] if last else None,
+        }
+        self._log.debug("[Facts] %s: %s", type(event.fact).__name__, json.dumps(noted))
+        if agent.state is not self._state:
+            flags = {
+                "ask": agent.current_ask,
+                "waiting": agent.is_waiting_for_input,
+                "running": agent.is_running,
+                "streaming": agent.is_streaming,
+            }
+            self._log.debug("[State] %s → %s: %s", self._state, agent.state, json.dumps(flags))
+            self._state = agent.state
+
+
+@contextmanager
+def open_debug_log(file: Path) -> Iterator[DebugLog]:
+    """A log at `file`, rotated; whatever the product's own modules note goes there too."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    log = logging.getLogger(NAME)
+    lines = RotatingFileHandler(file, maxBytes=LARGEST, backupCount=1, encoding="utf-8")
+    lines.setFormatter(logging.Formatter("[%(asctime)s] %(message)s"))
+    before = log.level
+    log.addHandler(lines)
+    log.setLevel(logging.DEBUG)
+    try:
+        yield DebugLog(log)
+    finally:
+        log.removeHandler(lines)
+        log.setLevel(before)
+        lines.close()

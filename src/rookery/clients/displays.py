@@ -1,0 +1,13 @@
+"""Several displays that are shown the same task."""
+
+from rookery.clients.attendant import Display
+from rookery.core.facts import Event
+
+
+class Displays:
+    def __init__(self, *displays: Display) -> None:
+        self._displays = displays
+
+    def show(self, event: Event) -> None:
+        for display in self._displays:
+            display.show(event)

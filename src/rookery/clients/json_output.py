@@ -1,0 +1,85 @@
+"""Writes a run as JSON for programs: a line per event, or one object at the end."""
+
+import io
+import json
+import os
+import re
+from typing import Any, TextIO
+
+from rookery.core.facts import Event
+from rookery.dialects.structured_output import StructuredOutput
+
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+
+
+class ReaderLeft(Exception):
+    """Whoever read the output has closed it. There is nobody left to tell, and no error."""
+
+
+class JsonOutput:
+    """A display for programs. Nothing but its JSON is written to `out`, always as UTF-8."""
+
+    def __init__(
+        self,
+        out: TextIO,
+        *,
+        stream: bool,
+        session_id: str,
+        automatic: bool = False,
+        after: int = 0,
+    ) -> None:
+        if isinstance(out, io.TextIOWrapper):
+            out.reconfigure(encoding="utf-8", errors="strict", newline="\n")
+        self._out = out
+        self._stream = stream
+        self._told = StructuredOutput(
+            session_id=session_id, stream=stream, automatic=automatic, after=after
+        )
+        self._kept: list[dict[str, Any]] = []
+
+    def begin(self) -> None:
+        self._tell([self._told.begin()])
+
+    def show(self, event: Event) -> None:
+        self._tell(self._told.see(event))
+
+    def end(self, success: bool, code: str | None = None, reason: str = "") -> None:
+        """Write the result. `code` and `reason` say why there is no success."""
+        code = None if success else code or "task_failed"
+        self._tell(self._told.settle(code, reason))
+        result = self._told.result(success, code)
+        if self._stream:
+            self._tell([result])
+            return
+        shown = {name: result[name] for name in _SUMMARY if name in result}
+        self._write(json.dumps({**shown, "events": self._kept}, ensure_ascii=False, indent=2))
+
+    def _tell(self, outputs: list[dict[str, Any]]) -> None:
+        if not self._stream:
+            self._kept += outputs
+            return
+        for output in outputs:
+            self._write(json.dumps(output, ensure_ascii=False, separators=(",", ":")))
+
+    def _write(self, text: str) -> None:
+        try:
+            self._out.write(_readable(text) + "\n")
+            self._out.flush()
+        except ConnectionError as error:
+            self._give_up()
+            raise ReaderLeft from error
+
+    def _give_up(self) -> None:
+        """Let what is still buffered go nowhere, or Python complains when it exits."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._out.fileno())
+        os.close(nowhere)
+
+
+_SUMMARY = ("type", "success", "code", "content", "cost")
+
+
+def _readable(text: str) -> str:
+    """JSON text on what every reader takes for one line, in characters that can be encoded."""
+    return _HALF_CHARACTER.sub("\ufffd", text).translate(_LINE_ENDS)

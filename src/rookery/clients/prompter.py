@@ -1,0 +1,110 @@
+"""Yes/no and free-text questions on a terminal."""
+
+from typing import TextIO
+
+from rookery.clients.attendant import Leave, Response, Say
+from rookery.clients.keyboard import Keyboard
+from rookery.clients.questions import chosen, followup
+from rookery.clients.terminal_text import Paint, harmless
+from rookery.core.asks import AskKind
+from rookery.core.facts import Asked
+
+_YES = {"y", "yes"}
+_NO = {"n", "no"}
+LEFT_AT_PROMPT = "The task is kept."
+
+
+class Prompter:
+    """Puts questions to the person at a terminal. End of input leaves the run."""
+
+    def __init__(
+        self, keyboard: Keyboard, screen: TextIO, *, colour: bool, opening: str = ""
+    ) -> None:
+        self._keyboard = keyboard
+        self._screen = screen
+        self._paint = Paint(colour)
+        self._opening = opening
+
+    async def __call__(self, asked: Asked) -> Response:
+        match asked.ask:
+            case AskKind.FOLLOWUP:
+                return await self._ask_question(asked)
+            case AskKind.COMPLETION_RESULT:
+                return await self._after_completion()
+            case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK if self._opening:
+                opening, self._opening = self._opening, ""
+                return Say("message", opening)
+            case AskKind.RESUME_TASK:
+                return await self._go_on("Go on? [Y/n, or say what to do instead] ")
+            case AskKind.RESUME_COMPLETED_TASK:
+                return await self._go_on("The task was complete. What next? [Enter leaves] ", False)
+            case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
+                return await self._approve(asked)
+            case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+                return await self._go_on("The limit for this task is reached. Go on? [y/N] ", False)
+            case AskKind.MISTAKE_LIMIT_REACHED:
+                self._print(self._paint.yellow(harmless(asked.text)))
+                return await self._go_on("Try again? [Y/n, or a hint] ")
+            case _:
+                return await self._go_on("Try again? [y/N] ", False)
+
+    async def _approve(self, asked: Asked) -> Response:
+        self._print(self._paint.bold(harmless(asked.title or asked.text)))
+        if asked.ask is AskKind.COMMAND:
+            self._print("  " + harmless(asked.text).replace("\n", "\n  "))
+        elif asked.diff:
+            self._print(self._paint.diff(asked.diff))
+        while (line := await self._line("Allow this? [y/n, or say why not] ")) is not None:
+            match line.strip().lower():
+                case word if word in _YES:
+                    return Say("yes")
+                case word if word in _NO:
+                    return Say("no")
+                case "":
+                    continue
+                case _:
+                    return Say("no", line.strip())
+        return Leave(LEFT_AT_PROMPT, code="task_aborted")
+
+    async def _ask_question(self, asked: Asked) -> Response:
+        question, offered = followup(asked.text)
+        self._print(self._paint.bold(harmless(question)))
+        for number, suggestion in enumerate(offered, 1):
+            self._print(f"  {number}. {harmless(suggestion)}")
+        while (line := await self._line("> ")) is not None:
+            if line.strip():
+                return Say("message", chosen(line, offered))
+        return Leave(LEFT_AT_PROMPT, code="task_aborted")
+
+    async def _after_completion(self) -> Response:
+        line = await self._line("Done. [Enter accepts, or say what else to do] ")
+        if line is None or not line.strip() or line.strip().lower() in _YES:
+            return Say("yes")
+        return Say("message", line.strip())
+
+    async def _go_on(self, question: str, default: bool = True) -> Response:
+        line = await self._line(question)
+        match (line or "").strip().lower():
+            case _ if line is None:
+                return Leave(LEFT_AT_PROMPT, code="task_aborted")
+            case "":
+                return Say("yes") if default else Leave(LEFT_AT_PROMPT, code="task_aborted")
+            case word if word in _YES:
+                return Say("yes")
+            case word if word in _NO | {"q", "quit"}:
+                return Leave(LEFT_AT_PROMPT, code="task_aborted")
+            case _:
+                assert line
+                return Say("message", line.strip())
+
+    async def _line(self, question: str) -> str | None:
+        """A line, or None at the end of input."""
+        self._screen.write(self._paint.bold(question))
+        self._screen.flush()
+        line = await self._keyboard.line()
+        if line is None:
+            self._screen.write("\n")
+        return line
+
+    def _print(self, text: str) -> None:
+        self._screen.write(text + "\n")

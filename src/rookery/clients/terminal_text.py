@@ -1,0 +1,69 @@
+"""Text made safe and pretty for a terminal."""
+
+from dataclasses import dataclass
+
+_KEPT = {"\n", "\t"}
+
+
+def _shown(code: int) -> str:
+    return chr(0x2400 + code) if code < 0x20 else "\ufffd"
+
+
+_CONTROLS = {
+    code: _shown(code)
+    for code in (*range(0x20), *range(0x7F, 0xA0))
+    if chr(code) not in _KEPT and code != 0x0D
+}
+_CONTROLS[0x0D] = ""
+_INVISIBLE = {
+    code: f"<U+{code:04X}>"
+    for code in (0x061C, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070))
+}
+_TABLE = {**_CONTROLS, **_INVISIBLE}
+
+
+def harmless(text: str) -> str:
+    """The text without anything that moves the cursor, hides or reorders what is read."""
+    return text if text.isascii() and text.isprintable() else text.translate(_TABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """Colours, or none."""
+
+    on: bool
+
+    def _wrap(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.on else text
+
+    def dim(self, text: str) -> str:
+        return self._wrap("2", text)
+
+    def bold(self, text: str) -> str:
+        return self._wrap("1", text)
+
+    def red(self, text: str) -> str:
+        return self._wrap("31", text)
+
+    def green(self, text: str) -> str:
+        return self._wrap("32", text)
+
+    def yellow(self, text: str) -> str:
+        return self._wrap("33", text)
+
+    def cyan(self, text: str) -> str:
+        return self._wrap("36", text)
+
+    def diff(self, text: str) -> str:
+        return "\n".join(self._diff_line(line) for line in harmless(text).splitlines())
+
+    def _diff_line(self, line: str) -> str:
+        match line[:1]:
+            case "+":
+                return self.green(line)
+            case "-":
+                return self.red(line)
+            case "@":
+                return self.cyan(line)
+            case _:
+                return line

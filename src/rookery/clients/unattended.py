@@ -1,0 +1,49 @@
+"""What is answered when nobody is there to ask. Nobody's silence is never a yes to a change."""
+
+from collections import Counter
+
+from rookery.clients.attendant import Leave, Response, Say
+from rookery.clients.questions import suggestions
+from rookery.core.asks import AskKind
+from rookery.core.facts import Asked
+
+DECIDE_YOURSELF = "Nobody is there to answer. Decide yourself and go on."
+NOBODY_TO_ASK = "Nobody is there to allow this. Do without it, or finish."
+PATIENCE = 3
+"""How often a model that is stuck may go on trying."""
+
+
+class Unattended:
+    """Answers by rule. `opening` is what a resumed task is told first, if anything."""
+
+    def __init__(self, opening: str = "") -> None:
+        self._opening = opening
+        self._given: Counter[AskKind] = Counter()
+
+    async def __call__(self, asked: Asked) -> Response:
+        self._given[asked.ask] += 1
+        match asked.ask:
+            case AskKind.COMPLETION_RESULT:
+                return Say("yes")
+            case AskKind.FOLLOWUP:
+                choices = suggestions(asked.text)
+                return Say("message", choices[0] if choices else DECIDE_YOURSELF)
+            case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
+                return Say("no", NOBODY_TO_ASK)
+            case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK if self._opening:
+                opening, self._opening = self._opening, ""
+                return Say("message", opening)
+            case AskKind.RESUME_TASK:
+                return Say("yes")
+            case AskKind.RESUME_COMPLETED_TASK:
+                return Leave("The task is complete. Say what else to do, or start a new one.")
+            case AskKind.MISTAKE_LIMIT_REACHED if self._given[asked.ask] <= PATIENCE:
+                return Say("yes")
+            case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+                return Leave(
+                    "The limit set for requests or cost is reached. "
+                    "Raise max_requests or max_cost, then go on with --continue.",
+                    code="limit_reached",
+                )
+            case _:
+                return Leave(asked.text or f"The task stopped with {asked.ask}.")

@@ -1,0 +1,142 @@
+"""The state of a task, told from its rows.
+
+The last row decides. One that is still arriving means streaming, whatever it is; an ask
+that nobody has answered means waiting, in the way its category says; otherwise the newest
+request tells whether the model is still speaking. An ask that was answered or withdrawn
+counts as something said, so rows can be judged at any moment, not only after the next one.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from rookery.core.asks import AskCategory, RequiredAction, category, required_action
+from rookery.core.message import Message
+
+
+class AgentState(StrEnum):
+    NO_TASK = "no_task"
+    RUNNING = "running"
+    STREAMING = "streaming"
+    WAITING_FOR_INPUT = "waiting_for_input"
+    IDLE = "idle"
+    RESUMABLE = "resumable"
+
+
+_WAITING = (AgentState.WAITING_FOR_INPUT, AgentState.IDLE, AgentState.RESUMABLE)
+
+CoarseState: TypeAlias = Literal[
+    "running", "streaming", "interactive", "followup", "idle", "resumable"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStateInfo:
+    state: AgentState
+    current_ask: str | None = None
+    required_action: RequiredAction = RequiredAction.NONE
+    last_message: Message | None = None
+
+    @property
+    def is_waiting_for_input(self) -> bool:
+        """Someone has to act before the loop goes on."""
+        return self.state in _WAITING
+
+    @property
+    def is_running(self) -> bool:
+        return self.state in (AgentState.RUNNING, AgentState.STREAMING)
+
+    @property
+    def is_streaming(self) -> bool:
+        return self.state is AgentState.STREAMING
+
+    @property
+    def last_message_ts(self) -> int | None:
+        return self.last_message.ts if self.last_message else None
+
+    @property
+    def description(self) -> str:
+        return _DESCRIPTIONS[self.state]
+
+
+_DESCRIPTIONS = {
+    AgentState.NO_TASK: "There is no task.",
+    AgentState.RUNNING: "The agent is working.",
+    AgentState.STREAMING: "The model is answering.",
+    AgentState.WAITING_FOR_INPUT: "The agent waits for your answer.",
+    AgentState.IDLE: "The agent has stopped; it is your turn.",
+    AgentState.RESUMABLE: "The task was interrupted and can be resumed.",
+}
+
+_STATE_OF_ASK = {
+    AskCategory.NON_BLOCKING: AgentState.RUNNING,
+    AskCategory.IDLE: AgentState.IDLE,
+    AskCategory.RESUMABLE: AgentState.RESUMABLE,
+    AskCategory.INTERACTIVE: AgentState.WAITING_FOR_INPUT,
+}
+
+
+def detect(messages: Sequence[Message] | None) -> AgentStateInfo:
+    if not messages:
+        return AgentStateInfo(
+            state=AgentState.NO_TASK, required_action=RequiredAction.START_NEW_TASK
+        )
+    last = messages[-1]
+    if last.partial:
+        return AgentStateInfo(state=AgentState.STREAMING, current_ask=last.ask, last_message=last)
+    kind = category(last.ask) if last.type == "ask" and not last.answered else None
+    if kind is not None:
+        return AgentStateInfo(
+            state=_STATE_OF_ASK[kind],
+            current_ask=last.ask,
+            required_action=required_action(last.ask),
+            last_message=last,
+        )
+    speaking = request_in_progress(messages)
+    return AgentStateInfo(
+        state=AgentState.STREAMING if speaking else AgentState.RUNNING, last_message=last
+    )
+
+
+def coarse_state(messages: Sequence[Message] | None) -> CoarseState:
+    """The state in six words that know no empty list: without a task it is "running"."""
+    info = detect(messages)
+    match info.state:
+        case AgentState.NO_TASK | AgentState.RUNNING:
+            return "running"
+        case AgentState.STREAMING:
+            return "streaming"
+        case AgentState.WAITING_FOR_INPUT:
+            return "followup" if info.current_ask == "followup" else "interactive"
+        case AgentState.IDLE:
+            return "idle"
+        case AgentState.RESUMABLE:
+            return "resumable"
+
+
+def request_in_progress(messages: Sequence[Message]) -> bool:
+    """Whether the newest request has not ended yet."""
+    for message in newest_first(messages):
+        if message.say == "api_req_finished":
+            return False
+        if message.say == "api_req_started":
+            return _is_unfinished(message.text)
+    return False
+
+
+def newest_first(messages: Sequence[Message]) -> Iterator[Message]:
+    return (messages[position] for position in range(len(messages) - 1, -1, -1))
+
+
+def _is_unfinished(text: str | None) -> bool:
+    if not text:
+        return True
+    try:
+        info = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(info, dict) or "cost" in info:
+        return False
+    return info.get("cancelReason") is None and not info.get("streamingFailedMessage")

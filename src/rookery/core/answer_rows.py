@@ -1,0 +1,188 @@
+"""The rows of one request: its own, and those of its answer while that arrives.
+
+The answer's rows follow the order in which the model spoke: words after a call are a row
+of their own that holds only the new words. When the answer is complete, it takes the place
+of what was shown while it came.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from rookery.core.blocks import Text, Thinking, ToolCall
+from rookery.core.facts import AssistantSpoke, CallStreamed, RequestStarted, Usage
+from rookery.core.growing import CallText, Pieces, call_kind, call_text
+from rookery.core.message import Content, Message
+from rookery.core.sheet import Sheet
+
+Words: TypeAlias = Literal["text", "reasoning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A row of the answer: words, or the call with this index."""
+
+    ts: int
+    kind: Words | Literal["call"]
+    index: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The request under way. `blank` is space that may yet turn out to begin a text."""
+
+    id: str
+    ts: int
+    info: Mapping[str, Any]
+    streamed: tuple[Streamed, ...] = ()
+    blank: Pieces | None = None
+
+    @property
+    def last(self) -> Streamed | None:
+        return self.streamed[-1] if self.streamed else None
+
+    def with_row(self, streamed: Streamed) -> "Request":
+        return replace(self, streamed=(*self.streamed, streamed), blank=None)
+
+
+def begin_request(sheet: Sheet, fact: RequestStarted) -> Request:
+    retry = {"attempt": fact.attempt} if fact.attempt > 1 else {}
+    info = {"model": fact.model, **retry}
+    return Request(fact.request_id, sheet.say("api_req_started", _json(info)).ts, info)
+
+
+def hear_words(sheet: Sheet, request: Request, kind: Words, text: str) -> Request:
+    last = request.last
+    if not text:
+        return request
+    if last and last.kind == kind:
+        sheet.extend(last.ts, text)
+        return request
+    blank = request.blank if request.blank and kind == "text" else Pieces()
+    if text.isspace():
+        return replace(request, blank=blank.add(text))
+    _end_words(sheet, last)
+    row = sheet.say(kind, blank.add(text), partial=True)
+    return request.with_row(Streamed(row.ts, kind))
+
+
+def hear_call(sheet: Sheet, request: Request, fact: CallStreamed) -> Request:
+    known = next((row for row in reversed(request.streamed) if row.index == fact.index), None)
+    if known:
+        row = sheet.row(known.ts)
+        assert isinstance(row.content, CallText)
+        sheet.rewrite(_as_call(row, fact.name, row.content.add(fact.arguments, fact.name)))
+        return request
+    _end_words(sheet, request.last)
+    row = replace(sheet.new("say"), partial=True)
+    row = sheet.append(_as_call(row, fact.name, CallText(fact.name, fact.arguments)))
+    return request.with_row(Streamed(row.ts, "call", fact.index))
+
+
+def settle_answer(
+    sheet: Sheet, streamed: Sequence[Streamed], fact: AssistantSpoke
+) -> Message | None:
+    """Put the answer in place of what was shown of it. Gives the row in which its first
+    call has been arriving and will go on.
+    """
+    _settle_words(sheet, [row for row in streamed if row.kind != "call"], _said(fact))
+    calls = [block for block in fact.blocks if isinstance(block, ToolCall)]
+    shown = [row for row in streamed if row.kind == "call"]
+    return _settle_calls(sheet, shown, [] if fact.interrupted else calls)
+
+
+def break_off(sheet: Sheet, request: Request) -> None:
+    """An answer that broke off keeps its words, and has called nothing."""
+    for streamed in request.streamed:
+        if streamed.kind == "call":
+            sheet.remove(streamed.ts)
+        else:
+            sheet.close(sheet.row(streamed.ts))
+
+
+def end_request(
+    sheet: Sheet,
+    request: Request,
+    usage: Usage,
+    reason: str | None = None,
+    message: str | None = None,
+) -> None:
+    """Write what the request used, and why it ended if it did not come to its own end."""
+    ending = {"cancelReason": reason, "streamingFailedMessage": message}
+    given = {key: value for key, value in ending.items() if value is not None}
+    info = _json({**request.info, **_usage_info(usage), **given})
+    sheet.rewrite(replace(sheet.row(request.ts), content=info))
+
+
+def _end_words(sheet: Sheet, last: Streamed | None) -> None:
+    if last and last.kind != "call":
+        sheet.close(sheet.row(last.ts))
+
+
+def _said(fact: AssistantSpoke) -> list[tuple[Words, str]]:
+    said: list[tuple[Words, str]] = []
+    for block in fact.blocks:
+        match block:
+            case Text(text=text) if text.strip():
+                said.append(("text", text))
+            case Thinking(text=text) if text.strip():
+                said.append(("reasoning", text))
+            case _:
+                pass
+    return said
+
+
+def _settle_words(sheet: Sheet, shown: list[Streamed], said: list[tuple[Words, str]]) -> None:
+    same = 0
+    while same < min(len(said), len(shown)) and said[same][0] == shown[same].kind:
+        row = sheet.row(shown[same].ts)
+        sheet.rewrite(replace(row, partial=False, content=said[same][1]))
+        same += 1
+    for streamed in shown[same:]:
+        sheet.remove(streamed.ts)
+    for kind, text in said[same:]:
+        sheet.say(kind, text)
+
+
+def _settle_calls(sheet: Sheet, shown: list[Streamed], calls: list[ToolCall]) -> Message | None:
+    """Only the first call's row stays; the others are shown again when it is their turn.
+
+    A row that words came after cannot stay either: it will become a question, and that
+    must be the last row.
+    """
+    first = shown[0].ts if shown and calls else None
+    for streamed in shown:
+        if streamed.ts != first:
+            sheet.remove(streamed.ts)
+    if first is None:
+        return None
+    if sheet.rows[-1].ts != first:
+        sheet.remove(first)
+        return None
+    call = calls[0]
+    row = _as_call(sheet.row(first), call.name, call_text(call.name, call.arguments))
+    row = replace(row, call_id=call.id)
+    sheet.rewrite(row)
+    return row
+
+
+def _as_call(row: Message, name: str, content: Content) -> Message:
+    type, kind = call_kind(name)
+    say, ask = (kind, None) if type == "say" else (None, kind)
+    return replace(row, type=type, say=say, ask=ask, content=content)
+
+
+def _usage_info(usage: Usage) -> dict[str, Any]:
+    """What a request used. The cost is always there, known or not: it says that it ended."""
+    cached = {"cacheWrites": usage.cache_writes, "cacheReads": usage.cache_reads}
+    return {
+        "tokensIn": usage.tokens_in,
+        "tokensOut": usage.tokens_out,
+        **(cached if any(cached.values()) else {}),
+        "cost": usage.cost,
+    }
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)

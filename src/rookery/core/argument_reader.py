@@ -1,0 +1,273 @@
+"""Reads the JSON text of a call's arguments while it is still arriving.
+
+Every character is looked at once, however the text is cut into pieces, so watching a large
+argument grow costs no more than reading it. What this reader knows is for showing only:
+whether a call may be run is decided by the strict reading in `assembler`.
+"""
+
+import json
+import re
+from enum import Enum, auto
+from typing import Any
+
+DEEPEST = 100
+
+_BLANK = re.compile(r"[ \t\r\n]*")
+_IN_STRING = re.compile(r'[^"\\]*')
+_OUTSIDE_STRING = re.compile(r'[^"\[\]{}]*')
+_SCALAR = re.compile(r"[^,} \t\r\n]*")
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class _Place(Enum):
+    """Where in the object's text the reader stands."""
+
+    START = auto()
+    KEY_OR_END = auto()
+    KEY = auto()
+    COLON = auto()
+    VALUE = auto()
+    STRING = auto()
+    SCALAR = auto()
+    NESTED = auto()
+    NESTED_STRING = auto()
+    COMMA_OR_END = auto()
+    END = auto()
+
+
+class ArgumentReader:
+    """The top-level fields of a JSON object, as far as its text has come.
+
+    `fields` holds the values that are complete. While the value of `growing_key` is a string
+    that has begun and not ended, `growing_text` is what there is of it. Text that is no JSON
+    object ends the reading quietly: nothing more becomes known.
+    """
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+        self.growing_key: str | None = None
+        self.scanned = 0
+        self._place = _Place.START
+        self._words = _Words()
+        self._key = ""
+        self._source: list[str] = []
+        self._depth = 0
+        self._escaped = False
+
+    @property
+    def growing_text(self) -> str:
+        return self._words.text() if self.growing_key is not None else ""
+
+    @property
+    def growing_length(self) -> int:
+        return self._words.length if self.growing_key is not None else 0
+
+    def known(self) -> dict[str, Any]:
+        """The complete fields, and the growing one as far as it has come."""
+        if self.growing_key is None:
+            return dict(self.fields)
+        return {**self.fields, self.growing_key: self.growing_text}
+
+    def feed(self, piece: str) -> None:
+        at = 0
+        while at < len(piece) and self._place is not _Place.END:
+            after = self._step(piece, at)
+            self.scanned += after - at
+            at = after
+
+    def _step(self, piece: str, at: int) -> int:
+        """Take what belongs together from `at` on; gives where to go on."""
+        match self._place:
+            case _Place.KEY | _Place.STRING:
+                return self._read_string(piece, at)
+            case _Place.NESTED:
+                return self._read_nested(piece, at)
+            case _Place.NESTED_STRING:
+                return self._read_nested_string(piece, at)
+            case _Place.SCALAR:
+                return self._read_scalar(piece, at)
+            case _:
+                return self._read_mark(piece, at)
+
+    def _read_mark(self, piece: str, at: int) -> int:
+        at = _end(_BLANK, piece, at)
+        if at == len(piece):
+            return at
+        mark = piece[at]
+        match self._place, mark:
+            case _Place.START, "{":
+                self._place = _Place.KEY_OR_END
+            case (_Place.KEY_OR_END, "}") | (_Place.COMMA_OR_END, "}"):
+                self._place = _Place.END
+            case _Place.KEY_OR_END, '"':
+                self._words = _Words()
+                self._place = _Place.KEY
+            case _Place.COLON, ":":
+                self._place = _Place.VALUE
+            case _Place.COMMA_OR_END, ",":
+                self._place = _Place.KEY_OR_END
+            case _Place.VALUE, '"':
+                self._words = _Words()
+                self.growing_key = self._key
+                self.fields.pop(self._key, None)
+                self._place = _Place.STRING
+            case _Place.VALUE, "{" | "[":
+                self._source, self._depth = [], 0
+                self._place = _Place.NESTED
+                return at
+            case _Place.VALUE, _:
+                self._source = []
+                self._place = _Place.SCALAR
+                return at
+            case _:
+                self._place = _Place.END
+        return at + 1
+
+    def _read_string(self, piece: str, at: int) -> int:
+        if self._words.in_escape:
+            self._words.add_to_escape(piece[at])
+            return at + 1
+        end = _end(_IN_STRING, piece, at)
+        self._words.add(piece[at:end])
+        if end == len(piece):
+            return end
+        if piece[end] == "\\":
+            self._words.begin_escape()
+        else:
+            self._end_string()
+        return end + 1
+
+    def _end_string(self) -> None:
+        text = self._words.finish()
+        if self._place is _Place.KEY:
+            self._key = text
+            self._place = _Place.COLON
+        else:
+            self.fields[self._key] = text
+            self.growing_key = None
+            self._place = _Place.COMMA_OR_END
+
+    def _read_nested(self, piece: str, at: int) -> int:
+        end = _end(_OUTSIDE_STRING, piece, at)
+        if end == len(piece):
+            self._source.append(piece[at:])
+            return end
+        self._source.append(piece[at : end + 1])
+        match piece[end]:
+            case '"':
+                self._place = _Place.NESTED_STRING
+            case "{" | "[":
+                self._depth += 1
+            case _:
+                self._depth -= 1
+        if self._depth > DEEPEST:
+            self._place = _Place.END
+        elif self._depth == 0:
+            self._keep_value()
+        return end + 1
+
+    def _read_nested_string(self, piece: str, at: int) -> int:
+        if self._escaped:
+            self._escaped = False
+            self._source.append(piece[at])
+            return at + 1
+        end = _end(_IN_STRING, piece, at)
+        self._source.append(piece[at : end + 1])
+        if end == len(piece):
+            return end
+        if piece[end] == "\\":
+            self._escaped = True
+        else:
+            self._place = _Place.NESTED
+        return end + 1
+
+    def _read_scalar(self, piece: str, at: int) -> int:
+        end = _end(_SCALAR, piece, at)
+        self._source.append(piece[at:end])
+        if end < len(piece):
+            self._keep_value()
+        return end
+
+    def _keep_value(self) -> None:
+        source = "".join(self._source)
+        self.scanned += len(source)
+        try:
+            self.fields[self._key] = json.loads(source)
+        except ValueError:
+            self._place = _Place.END
+        else:
+            self._place = _Place.COMMA_OR_END
+
+
+class _Words:
+    """A string in the making, in pieces, with its escapes already read.
+
+    Half of a surrogate pair is held back until it is known whether the other half follows.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.in_escape = False
+        self._pieces: list[str] = []
+        self._escape = ""
+        self._high = ""
+
+    def text(self) -> str:
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def add(self, run: str) -> None:
+        if run:
+            self._release_high()
+            self._keep(run)
+
+    def begin_escape(self) -> None:
+        self.in_escape, self._escape = True, ""
+
+    def add_to_escape(self, character: str) -> None:
+        self._escape += character
+        if self._escape[0] == "u" and len(self._escape) < 5:
+            return
+        self.in_escape = False
+        self._keep_unit(_unescaped(self._escape))
+
+    def finish(self) -> str:
+        self._release_high()
+        return self.text()
+
+    def _keep_unit(self, unit: str) -> None:
+        if self._high and "\udc00" <= unit <= "\udfff":
+            pair = (self._high + unit).encode("utf-16", "surrogatepass").decode("utf-16")
+            self._high = ""
+            self._keep(pair)
+            return
+        self._release_high()
+        if "\ud800" <= unit <= "\udbff":
+            self._high = unit
+        else:
+            self._keep(unit)
+
+    def _release_high(self) -> None:
+        if self._high:
+            self._keep(self._high)
+            self._high = ""
+
+    def _keep(self, text: str) -> None:
+        self._pieces.append(text)
+        self.length += len(text)
+
+
+def _unescaped(escape: str) -> str:
+    """The character an escape stands for; a wrong escape stands for nothing."""
+    if escape[0] != "u":
+        return _ESCAPES.get(escape, "")
+    try:
+        return chr(int(escape[1:], 16))
+    except ValueError:
+        return ""
+
+
+def _end(run: re.Pattern[str], piece: str, at: int) -> int:
+    found = run.match(piece, at)
+    assert found is not None
+    return found.end()

@@ -1,0 +1,266 @@
+"""Search/replace blocks: read them, find their places in a file, and put the new lines there.
+
+    <<<<<<< SEARCH
+    :start_line:12
+    -------
+    lines as they are
+    =======
+    lines as they shall be
+    >>>>>>> REPLACE
+
+Every block is looked for in the text as it was before any of them. A block whose place is in
+doubt is refused and the others are applied.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TypeAlias
+
+from rookery.core.line_places import Adapt, LinePlaces
+from rookery.core.near_misses import describe, nearest
+from rookery.core.text_lines import joined, lines_of, rewritten, usual_end
+
+NEAR = 40
+"""How many lines a start line may be off and still tell two places apart."""
+LISTED = 10
+
+_MARKED = re.compile(r"\\(<<<<<<<|=======|>>>>>>>|-------|:start_line:|:end_line:)")
+_HINT = re.compile(r":(start|end)_line:\s*(\d*)\s*$")
+_NUMBERED = re.compile(r" *(\d*) *\|(?: (.*))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffBlock:
+    search: tuple[str, ...]
+    replace: tuple[str, ...]
+    start_line: int = 0
+    """Where the lines are believed to be, from 1; 0 if nothing was said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    number: int
+    block: DiffBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    number: int
+    reason: str
+
+
+Miss: TypeAlias = NotFound | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The text with `count` blocks applied, and what became of the others."""
+
+    text: str
+    count: int
+    misses: tuple[Miss, ...] = ()
+
+
+class _Mark(Enum):
+    SEARCH = auto()
+    SEPARATOR = auto()
+    REPLACE = auto()
+    STRAY = auto()
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────
+
+
+def parse(diff: str) -> tuple[DiffBlock, ...] | Malformed:
+    """The blocks of a diff. Text outside of blocks is ignored."""
+    rows = diff.replace("\r\n", "\n").split("\n")
+    marks = [_mark(row) for row in rows]
+    blocks: list[DiffBlock] = []
+    search: list[str] | None = None
+    new: list[str] | None = None
+    for number, (row, mark) in enumerate(zip(rows, marks, strict=True), 1):
+        match mark, search, new:
+            case _Mark.SEARCH, None, _:
+                search = []
+            case _Mark.SEPARATOR, list(), None:
+                new = []
+            case _Mark.REPLACE, list(), list():
+                blocks.append(_block(search, new))
+                search = new = None
+            case None, list(), list():
+                if _HINT.match(row):
+                    return Malformed(
+                        f"Line {number} has '{row.strip()}' in the replacement; it belongs "
+                        "under the SEARCH marker. Escape it with a backslash if it is text."
+                    )
+                new.append(row)
+            case None, list(), None:
+                search.append(row)
+            case None, None, _:
+                pass
+            case _:
+                return _misplaced(number, row, marks)
+    if search is not None:
+        wanted = "=======" if new is None else ">>>>>>> REPLACE"
+        return Malformed(f"The last block is not finished: '{wanted}' is missing.")
+    if not blocks:
+        return Malformed("There is no block. A block begins with '<<<<<<< SEARCH'.")
+    return tuple(blocks)
+
+
+def _mark(row: str) -> _Mark | None:
+    match row.rstrip():
+        case "<<<<<<< SEARCH" | "<<<<<<< SEARCH>":
+            return _Mark.SEARCH
+        case "=======":
+            return _Mark.SEPARATOR
+        case ">>>>>>> REPLACE":
+            return _Mark.REPLACE
+        case text if re.match(r"(<<<<<<<|>>>>>>>)(\s|$)", text):
+            return _Mark.STRAY
+    return None
+
+
+def _misplaced(number: int, row: str, marks: Sequence[_Mark | None]) -> Malformed:
+    searches, separators, ends = (
+        marks.count(mark) for mark in (_Mark.SEARCH, _Mark.SEPARATOR, _Mark.REPLACE)
+    )
+    if searches != ends or separators < searches:
+        return Malformed(
+            f"Line {number} has '{row.strip()}' out of order: there are {searches} SEARCH, "
+            f"{separators} ======= and {ends} REPLACE markers. Every block needs each once, "
+            "in this order."
+        )
+    return Malformed(
+        f"Line {number} has '{row.strip()}' inside a block. If it is part of the file, escape "
+        f"it with a backslash: '\\{row.strip()}'."
+    )
+
+
+def _block(search: list[str], new: list[str]) -> DiffBlock:
+    start = 0
+    at = 0
+    while at < len(search) and (hint := _HINT.match(search[at])):
+        if hint[1] == "start":
+            start = int(hint[2] or 0)
+        at += 1
+    if at < len(search) and search[at].rstrip() == "-------":
+        at += 1
+    return DiffBlock(tuple(map(_plain, search[at:])), tuple(map(_plain, new)), start)
+
+
+def _plain(row: str) -> str:
+    return row[1:] if _MARKED.match(row) else row
+
+
+# ── applying ────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    number: int
+    block: DiffBlock
+    at: int
+    adapt: Adapt
+
+    @property
+    def end(self) -> int:
+        return self.at + len(self.block.search)
+
+
+def apply(text: str, blocks: Sequence[DiffBlock]) -> Applied:
+    lines = lines_of(text)
+    sought = LinePlaces([line.text for line in lines])
+    places: list[_Place] = []
+    misses: list[Miss] = []
+    for number, block in enumerate(blocks, 1):
+        found = _place(sought, number, block)
+        if isinstance(found, _Place):
+            rival = next((p for p in places if p.at < found.end and found.at < p.end), None)
+            if rival is None:
+                places.append(found)
+                continue
+            found = Refused(number, f"It overlaps block {rival.number}.")
+        misses.append(found)
+    end = usual_end(lines)
+    for place in sorted(places, key=lambda place: place.at, reverse=True):
+        search, new = place.block.search, place.block.replace
+        found_lines = lines[place.at : place.end]
+        lines[place.at : place.end] = rewritten(
+            found_lines, search, new, end=end, adapt=place.adapt
+        )
+    return Applied(joined(lines), len(places), tuple(misses))
+
+
+def explain(text: str, misses: Iterable[Miss]) -> str:
+    """Why blocks were not applied, with what comes nearest in the file."""
+    lines = [line.text for line in lines_of(text)]
+    return "\n\n".join(_explained(lines, miss) for miss in misses)
+
+
+def _explained(lines: Sequence[str], miss: Miss) -> str:
+    match miss:
+        case Refused(number, reason):
+            return f"Block {number} was not applied. {reason}"
+        case NotFound(number, block):
+            near = describe(nearest(lines, block.search))
+            return f"Block {number} was not applied: its text is not in the file.\n{near}"
+
+
+def _place(sought: LinePlaces, number: int, block: DiffBlock) -> _Place | Miss:
+    if not block.search:
+        return Refused(number, "Its SEARCH part is empty. Quote the lines beside the new ones.")
+    if block.search == block.replace:
+        return Refused(number, "Its SEARCH and REPLACE parts are the same.")
+    for attempt in filter(None, (block, _without_numbers(block))):
+        candidates = sought.of(attempt.search)
+        if not candidates:
+            continue
+        at = _decide(list(candidates), attempt.start_line)
+        if at is None:
+            return Refused(number, _ambiguous(list(candidates)))
+        return _Place(number, attempt, at, candidates[at])
+    return NotFound(number, block)
+
+
+def _decide(candidates: Sequence[int], start_line: int) -> int | None:
+    """The one place that is meant, if that is beyond doubt."""
+    if len(candidates) == 1:
+        return candidates[0]
+    if not start_line:
+        return None
+    if start_line - 1 in candidates:
+        return start_line - 1
+    near = [at for at in candidates if abs(at - (start_line - 1)) <= NEAR]
+    return near[0] if len(near) == 1 else None
+
+
+def _ambiguous(candidates: Sequence[int]) -> str:
+    listed = ", ".join(str(at + 1) for at in candidates[:LISTED])
+    more = " and others" if len(candidates) > LISTED else ""
+    return (
+        f"Its text is in the file {len(candidates)} times, at lines {listed}{more}. "
+        "Add lines around it, or a :start_line:."
+    )
+
+
+def _without_numbers(block: DiffBlock) -> DiffBlock | None:
+    """The block without line numbers copied from a listing; None if some line has none."""
+    search = [_NUMBERED.match(row) for row in block.search]
+    new = [_NUMBERED.match(row) for row in block.replace]
+    if not all(search) or not all(new):
+        return None
+    first = search[0][1] if search and search[0] else ""
+    return replace(
+        block,
+        search=tuple(row[2] or "" for row in search if row),
+        replace=tuple(row[2] or "" for row in new if row),
+        start_line=block.start_line or int(first or 0),
+    )

@@ -1,0 +1,42 @@
+"""One row of what a client shows of a task: something said, or something asked."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from rookery.core.blocks import Image
+from rookery.core.growing import CallText, Pieces
+
+Content: TypeAlias = str | Pieces | CallText | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One row, named by its `ts`. Its `text` is put together when it is read.
+
+    An ask that was answered or withdrawn is `answered`: nobody waits for it any more.
+    `seq` is that of the event that made the row.
+    """
+
+    ts: int
+    type: Literal["say", "ask"]
+    say: str | None = None
+    ask: str | None = None
+    content: Content = None
+    images: tuple[Image, ...] = ()
+    partial: bool = False
+    answered: bool = False
+    seq: int = 0
+    ask_id: str = ""
+    call_id: str = ""
+    digest: str = ""
+    title: str = ""
+    diff: str = ""
+
+    @property
+    def text(self) -> str | None:
+        return self.content.text if isinstance(self.content, Pieces | CallText) else self.content
+
+    @property
+    def open(self) -> bool:
+        """It is still arriving, or still waits for an answer."""
+        return self.partial or (self.type == "ask" and not self.answered)

@@ -1,0 +1,399 @@
+"""The rows clients show of a task, folded from its events.
+
+Whatever the log looks like, the rows keep these promises after every event, so that a
+client can tell the state of a task from its last row: a question that stops the loop is
+the last row for as long as it is open; once a task has stopped, nothing is still arriving;
+and a request that has ended says so in its row.
+
+A row's `ts` is that of the event that made it (a little later where one event makes
+several rows) and never changes.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from rookery.core.answer_rows import (
+    Request,
+    begin_request,
+    break_off,
+    end_request,
+    hear_call,
+    hear_words,
+    settle_answer,
+)
+from rookery.core.asks import CATEGORY, AskCategory
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    CallStreamed,
+    CompletionOffered,
+    Ending,
+    Event,
+    Fact,
+    Noted,
+    OfferWithdrawn,
+    OutputStreamed,
+    Pausing,
+    QueueEdited,
+    RequestFailed,
+    RequestStarted,
+    Rewound,
+    StepCancelled,
+    TaskClosed,
+    TaskFailed,
+    TaskOpened,
+    TaskReopened,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolFinished,
+    ToolStarted,
+    Truncated,
+    Usage,
+    UserSpoke,
+)
+from rookery.core.growing import SPOKEN_FIELD, Pieces, call_text
+from rookery.core.message import Message
+from rookery.core.rows import Rows
+from rookery.core.sheet import Sheet
+from rookery.core.usage import Totals, plus
+
+__all__ = ["Message", "Transcript", "messages"]
+
+PROCESS_ENDED = "The process ended before the answer was complete."
+ANSWER_MISSING = "The answer was never completed."
+
+T = TypeVar("T")
+
+
+def messages(events: Iterable[Event]) -> Rows[Message]:
+    transcript = Transcript()
+    for event in events:
+        transcript.add(event)
+    return transcript.messages
+
+
+class Transcript:
+    """The rows so far, the words the model has not heard yet, and what it all cost.
+
+    A copy costs next to nothing, and one is kept per lasting event so that a rewind finds
+    its way back.
+    """
+
+    __slots__ = (
+        "_outputs",
+        "_past",
+        "_request",
+        "_running",
+        "_sheet",
+        "_shown",
+        "queue",
+        "usage",
+    )
+
+    def __init__(self) -> None:
+        self.queue: tuple[UserSpoke, ...] = ()
+        self.usage = Totals()
+        self._sheet = Sheet()
+        self._past: tuple[int, Transcript] | None = None
+        self._request: Request | None = None
+        self._shown: Mapping[str, int] = {}
+        self._outputs: Mapping[str, int] = {}
+        self._running: Mapping[str, ToolStarted] = {}
+
+    @property
+    def messages(self) -> Rows[Message]:
+        return self._sheet.rows
+
+    @property
+    def open_ask(self) -> Message | None:
+        """The question that stops the loop; or else an offer that may be answered."""
+        if self._sheet.question is not None:
+            return self._sheet.row(self._sheet.question)
+        offers = (row for row in reversed(self._sheet.open_rows()) if not row.partial)
+        return next(offers, None)
+
+    def copy(self) -> "Transcript":
+        other = Transcript()
+        other._become(self)
+        return other
+
+    def add(self, event: Event) -> None:
+        self._sheet.event = event
+        question = self._sheet.question
+        if question is not None and _settles(event.fact, row := self._sheet.row(question)):
+            self._sheet.close(row)
+        self._take(event.fact)
+        if event.fact.lasting:
+            self._past = (event.seq, self.copy())
+
+    def _take(self, fact: Fact) -> None:
+        sheet = self._sheet
+        match fact:
+            case TaskOpened(text=text, images=images):
+                sheet.say("text", text, images=images)
+            case UserSpoke() | QueueEdited():
+                self.queue = _queued(self.queue, fact)
+            case RequestStarted():
+                self._begin_request(fact)
+            case TextStreamed(request_id=request_id, text=text):
+                if request := self._under_way(request_id):
+                    self._request = hear_words(sheet, request, "text", text)
+            case ThinkingStreamed(request_id=request_id, text=text):
+                if request := self._under_way(request_id):
+                    self._request = hear_words(sheet, request, "reasoning", text)
+            case CallStreamed(request_id=request_id):
+                if request := self._under_way(request_id):
+                    self._request = hear_call(sheet, request, fact)
+            case AssistantSpoke():
+                self._end_answer(fact)
+            case RequestFailed(request_id=request_id):
+                if self._under_way(request_id):
+                    self._end_request(fact.usage, "streaming_failed", fact.message)
+            case Asked():
+                self._put_question(fact)
+            case Answered():
+                self._take_answer(fact)
+            case OfferWithdrawn(ask_id=ask_id):
+                self._close_ask(ask_id)
+            case ToolStarted():
+                self._start_tool(fact)
+            case OutputStreamed(call_id=call_id, text=text):
+                self._hear_output(call_id, text)
+            case ToolFinished():
+                self._finish_tool(fact)
+            case CompletionOffered(result=result):
+                self._offer_completion(result)
+            case Pausing(reason=reason, seconds=seconds):
+                sheet.count_down(reason, seconds)
+            case Truncated():
+                sheet.say("sliding_window_truncation", None)
+            case Noted(text=text):
+                sheet.say("note", text)
+            case StepCancelled() | TaskClosed():
+                self._stop("user_cancelled")
+            case TaskReopened():
+                self._stop("streaming_failed", PROCESS_ENDED)
+            case TaskFailed(message=message):
+                self._stop("streaming_failed", message)
+                sheet.say("error", message)
+            case Rewound(to=to):
+                self._rewind(to)
+            case _:
+                pass
+
+    def _under_way(self, request_id: str) -> Request | None:
+        request = self._request
+        return request if request and request.id == request_id else None
+
+    def _begin_request(self, fact: RequestStarted) -> None:
+        self._stop("streaming_failed", ANSWER_MISSING)
+        for spoken in self.queue:
+            self._sheet.say("user_feedback", spoken.text, images=spoken.images)
+        self.queue = ()
+        self._request = begin_request(self._sheet, fact)
+
+    def _end_answer(self, fact: AssistantSpoke) -> None:
+        request = self._under_way(fact.request_id)
+        row = settle_answer(self._sheet, request.streamed if request else (), fact)
+        self._shown = {row.call_id: row.ts} if row else {}
+        if request:
+            self._request = replace(request, streamed=())
+            self._end_request(fact.usage, "user_cancelled" if fact.interrupted else None)
+
+    def _end_request(
+        self, usage: Usage, reason: str | None = None, message: str | None = None
+    ) -> None:
+        assert self._request
+        break_off(self._sheet, self._request)
+        end_request(self._sheet, self._request, usage, reason, message)
+        self.usage = plus(self.usage, usage)
+        self._request = None
+
+    def _put_question(self, fact: Asked) -> None:
+        sheet = self._sheet
+        row = replace(
+            sheet.new("ask", fact.ask, fact.text),
+            ask_id=fact.ask_id,
+            call_id=fact.call_id,
+            digest=fact.digest,
+            title=fact.title,
+            diff=fact.diff,
+        )
+        begun = self._begun_question(fact)
+        if begun and begun is sheet.last:
+            row = replace(row, ts=begun.ts, seq=begun.seq)
+            sheet.rewrite(row)
+        else:
+            if begun:
+                sheet.remove(begun.ts)
+            row = sheet.append(row)
+        if fact.call_id:
+            self._shown = {**self._shown, fact.call_id: row.ts}
+        if CATEGORY[fact.ask] is not AskCategory.NON_BLOCKING:
+            sheet.question = row.ts
+
+    def _begun_question(self, fact: Asked) -> Message | None:
+        """The row in which this question has been arriving, if it has."""
+        if self._request:
+            return None  # its rows belong to an answer that is not complete
+        shown, last = self._shown_row(fact.call_id), self._sheet.last
+        if shown and shown.partial and shown.type == "ask":
+            return shown
+        return last if last and last.partial and last.ask == fact.ask else None
+
+    def _take_answer(self, fact: Answered) -> None:
+        self._close_ask(fact.ask_id)
+        if fact.by == "user" and (fact.text or fact.images):
+            self._sheet.say("user_feedback", fact.text, images=fact.images)
+
+    def _close_ask(self, ask_id: str) -> None:
+        for row in self._sheet.open_rows():
+            if row.type == "ask" and not row.partial and row.ask_id == ask_id:
+                self._sheet.close(row)
+
+    def _shown_row(self, call_id: str) -> Message | None:
+        ts = self._shown.get(call_id)
+        return None if ts is None else self._sheet.row(ts)
+
+    def _start_tool(self, fact: ToolStarted) -> None:
+        sheet = self._sheet
+        self._running = {**self._running, fact.call_id: fact}
+        if fact.tool in SPOKEN_FIELD and not fact.command:
+            return  # a question or a result in words is shown when it is put
+        row = self._shown_row(fact.call_id)
+        if row and row.open:
+            content = (fact.text or row.content) if row.partial else row.content
+            sheet.close(replace(row, content=content, title=fact.title))
+        elif row is None:
+            text = fact.text or fact.command or call_text(fact.tool, {})
+            row = replace(sheet.new("ask", fact.ask, text), call_id=fact.call_id, title=fact.title)
+            row = sheet.append(replace(row, answered=True))
+            if sheet.last is row:
+                self._shown = {**self._shown, fact.call_id: row.ts}
+
+    def _hear_output(self, call_id: str, text: str) -> None:
+        if call_id in self._outputs:
+            self._sheet.extend(self._outputs[call_id], text)
+        elif text and call_id in self._running and self._sheet.question is None:
+            row = self._sheet.say("command_output", Pieces(text), partial=True, call_id=call_id)
+            self._outputs = {**self._outputs, call_id: row.ts}
+
+    def _finish_tool(self, fact: ToolFinished) -> None:
+        sheet, asked = self._sheet, self._shown_row(fact.call_id)
+        started = self._running.get(fact.call_id)
+        if asked and asked.partial:
+            self._drop_unfinished(asked)
+        if fact.call_id in self._outputs:
+            sheet.close(sheet.row(self._outputs[fact.call_id]))
+        elif started and started.command and fact.text:
+            sheet.say("command_output", fact.text, call_id=fact.call_id)
+        elif _is_trouble(fact, asked):
+            sheet.say("error", _sentence(fact.text), call_id=fact.call_id)
+        self._running = _without(self._running, fact.call_id)
+        self._outputs = _without(self._outputs, fact.call_id)
+
+    def _drop_unfinished(self, row: Message) -> None:
+        """A call that ended before it was put to anyone. A result never offered is no row."""
+        if row.type == "ask":
+            self._sheet.close(row)
+        else:
+            self._sheet.remove(row.ts)
+            self._shown = _without(self._shown, row.call_id)
+
+    def _offer_completion(self, result: str) -> None:
+        last = self._sheet.last
+        if last and last.partial and last.say == "completion_result" and not self._request:
+            self._sheet.close(replace(last, content=result))
+        else:
+            self._sheet.say("completion_result", result)
+
+    def _stop(self, reason: str, message: str | None = None) -> None:
+        """Nothing goes on arriving, and nobody waits for an answer."""
+        if self._request:
+            self._end_request(Usage(), reason, message)
+        self._sheet.close_all()
+        self._shown, self._outputs, self._running = {}, {}, {}
+
+    def _rewind(self, to: int) -> None:
+        past = self._past
+        while past and past[0] > to:
+            past = past[1]._past
+        before = past[1] if past else Transcript()
+        sheet = self._sheet.as_it_was(before._sheet)
+        self._become(before)
+        self._sheet, self._past = sheet, past
+        self._stop("user_cancelled")
+
+    def _become(self, other: "Transcript") -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
+        self._sheet = other._sheet.copy()
+
+
+_LOOP_GOES_ON = (
+    Asked,
+    RequestStarted,
+    TextStreamed,
+    ThinkingStreamed,
+    CallStreamed,
+    AssistantSpoke,
+    RequestFailed,
+    Pausing,
+    CompletionOffered,
+    Truncated,
+    StepCancelled,
+    TaskReopened,
+    TaskClosed,
+    TaskFailed,
+    Rewound,
+)
+
+
+def _settles(fact: Fact, question: Message) -> bool:
+    """Whether this fact cannot happen while the loop waits for the answer to the question."""
+    match fact:
+        case ToolStarted(call_id=call_id) | ToolFinished(call_id=call_id):
+            return call_id == question.call_id
+        case _:
+            return isinstance(fact, _LOOP_GOES_ON)
+
+
+def _queued(queue: tuple[UserSpoke, ...], fact: UserSpoke | QueueEdited) -> tuple[UserSpoke, ...]:
+    known = {spoken.message_id: spoken for spoken in queue}
+    match fact:
+        case UserSpoke():
+            known[fact.message_id] = fact
+        case QueueEdited(text=None):
+            known.pop(fact.message_id, None)
+        case QueueEdited(message_id=message_id, text=str(text)) if message_id in known:
+            known[message_id] = replace(known[message_id], text=text)
+        case _:
+            pass
+    return tuple(known.values())
+
+
+def _is_trouble(fact: ToolFinished, asked: Message | None) -> bool:
+    """Whether the user should be told how a call ended. They know what they denied."""
+    match fact.ending:
+        case Ending.FAILED | Ending.MISTAKEN | Ending.UNKNOWN:
+            return bool(fact.text)
+        case Ending.DENIED:
+            return bool(fact.text) and not (asked and asked.ask_id)
+        case _:
+            return False
+
+
+def _sentence(text: str) -> str:
+    """What a result meant for the model says, in words."""
+    try:
+        said = json.loads(text)
+        return str(said.get("message") or said.get("feedback") or text)
+    except (ValueError, AttributeError, RecursionError):
+        return text
+
+
+def _without(mapping: Mapping[str, T], key: str) -> Mapping[str, T]:
+    return {name: value for name, value in mapping.items() if name != key}

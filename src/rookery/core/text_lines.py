@@ -1,0 +1,93 @@
+"""A text as lines that remember how they end, so that an edit can leave them as they were."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+
+class Line(NamedTuple):
+    text: str
+    end: str
+
+
+def lines_of(text: str) -> list[Line]:
+    """Joined again they are the text. A final line end opens no further line.
+
+    A carriage return alone ends a line only in a text that has no other line ends.
+    """
+    bare = "\r" in text and "\n" not in text
+    pieces = re.split(r"(\r)" if bare else r"(\r\n|\n)", text)
+    lines = [Line(*pair) for pair in zip(pieces[::2], [*pieces[1::2], ""], strict=True)]
+    return lines if lines[-1].text else lines[:-1]
+
+
+def rows_of(text: str) -> list[str]:
+    """The lines by the same rule, to look at: quicker, and a row may keep its carriage return."""
+    bare = "\r" in text and "\n" not in text
+    rows = text.split("\r" if bare else "\n")
+    return rows if rows[-1] else rows[:-1]
+
+
+def joined(lines: Sequence[Line]) -> str:
+    return "".join(line.text + line.end for line in lines)
+
+
+def usual_end(lines: Sequence[Line]) -> str:
+    """The line end that most of the lines have."""
+    ends = Counter(line.end for line in lines if line.end)
+    return ends.most_common(1)[0][0] if ends else "\n"
+
+
+def rewritten(
+    found: Sequence[Line],
+    old: Sequence[str],
+    new: Sequence[str],
+    *,
+    end: str,
+    adapt: Callable[[str], str] = str,
+) -> list[Line]:
+    """The found lines after a change of `old` into `new`.
+
+    `old` is the found lines as somebody quoted them. What the quotation and its replacement
+    begin and end with alike stays as it was found, to the byte; the lines between are adapted
+    and take over the ends of those they replace. A last line without an end stays without.
+    """
+    head = alike(old, new)
+    tail = alike(old[head:][::-1], new[head:][::-1])
+    replaced = found[head : len(found) - tail]
+    fresh = [
+        Line(adapt(text), replaced[place].end if place < len(replaced) else end)
+        for place, text in enumerate(new[head : len(new) - tail])
+    ]
+    lines = [*found[:head], *fresh, *found[len(found) - tail :]]
+    closed = [Line(line.text, line.end or end) for line in lines]
+    if closed and not found[-1].end:
+        closed[-1] = Line(closed[-1].text, "")
+    return closed
+
+
+def with_ends_of(old: str, new: str) -> str:
+    """`new` with the line ends that `old` has, where `new` says nothing of its own."""
+    before = lines_of(old)
+    if "\r" not in old or "\r" in new:
+        return new
+    after = lines_of(new)
+    kept = rewritten(
+        before,
+        [line.text for line in before],
+        [line.text for line in after],
+        end=usual_end(before),
+    )
+    if not after:
+        return ""
+    last = kept[-1]
+    final = (last.end or usual_end(before)) if after[-1].end else ""
+    return joined([*kept[:-1], Line(last.text, final)])
+
+
+def alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many items both begin with."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,0 +1,39 @@
+"""What a task has used, added up over its requests."""
+
+from dataclasses import dataclass, replace
+
+from rookery.core.facts import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over all requests. What the provider never told about its cache stays None.
+
+    `context_tokens` is the size of the newest request that said its size.
+    """
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cache_writes: int | None = None
+    cache_reads: int | None = None
+    cost: float = 0.0
+    context_tokens: int = 0
+
+
+def plus(totals: Totals, usage: Usage) -> Totals:
+    caching = bool(usage.cache_reads or usage.cache_writes)
+    return replace(
+        totals,
+        tokens_in=totals.tokens_in + usage.tokens_in,
+        tokens_out=totals.tokens_out + usage.tokens_out,
+        cache_writes=_sum(totals.cache_writes, usage.cache_writes)
+        if caching
+        else totals.cache_writes,
+        cache_reads=_sum(totals.cache_reads, usage.cache_reads) if caching else totals.cache_reads,
+        cost=totals.cost + (usage.cost or 0.0),
+        context_tokens=(usage.tokens_in + usage.tokens_out) or totals.context_tokens,
+    )
+
+
+def _sum(total: int | None, more: int) -> int:
+    return (total or 0) + more

@@ -1,0 +1,190 @@
+"""All that a client shows of a task, and what changed between two looks at it.
+
+A view is a value: seeing an event gives another view and leaves the old one as it was.
+They share nearly everything, so neither the length of the log nor that of a text makes an
+event dearer.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from rookery.core.agent_state import AgentStateInfo, detect
+from rookery.core.facts import (
+    Event,
+    Fact,
+    ModeSwitched,
+    Rewound,
+    TaskClosed,
+    TaskOpened,
+    TaskReopened,
+    Todo,
+    TodosChanged,
+    UserSpoke,
+    Waiting,
+)
+from rookery.core.message import Message
+from rookery.core.messages import Transcript
+from rookery.core.rows import Rows
+from rookery.core.usage import Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Surroundings:
+    """What a task has beside its rows."""
+
+    mode: str = ""
+    todos: tuple[Todo, ...] = ()
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """The surroundings as they were from event `seq` on."""
+
+    seq: int
+    surroundings: _Surroundings
+    before: "_Past | None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A task as it stands. `silence` is how many seconds nothing has come from the provider."""
+
+    seq: int = 0
+    silence: float = 0.0
+    _transcript: Transcript = field(default_factory=Transcript)
+    _past: _Past | None = None
+
+    @property
+    def messages(self) -> Rows[Message]:
+        return self._transcript.messages
+
+    @property
+    def agent(self) -> AgentStateInfo:
+        return detect(self.messages)
+
+    @property
+    def usage(self) -> Totals:
+        return self._transcript.usage
+
+    @property
+    def queue(self) -> tuple[UserSpoke, ...]:
+        """What the user said and the model has not heard yet."""
+        return self._transcript.queue
+
+    @property
+    def open_ask(self) -> Message | None:
+        return self._transcript.open_ask
+
+    @property
+    def mode(self) -> str:
+        return self._surroundings.mode
+
+    @property
+    def todos(self) -> tuple[Todo, ...]:
+        return self._surroundings.todos
+
+    @property
+    def closed(self) -> bool:
+        return self._surroundings.closed
+
+    @property
+    def _surroundings(self) -> _Surroundings:
+        return self._past.surroundings if self._past else _Surroundings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewChange:
+    """What must be drawn again: rows by their `ts`, and the names of other parts of the view."""
+
+    added: tuple[Message, ...] = ()
+    changed: tuple[Message, ...] = ()
+    removed: tuple[int, ...] = ()
+    parts: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed or self.parts)
+
+
+def see(view: View, event: Event) -> View:
+    transcript = view._transcript.copy()
+    transcript.add(event)
+    silence = event.fact.seconds if isinstance(event.fact, Waiting) else 0.0
+    past = _remember(view._past, event)
+    return View(seq=event.seq, silence=silence, _transcript=transcript, _past=past)
+
+
+def changes(before: View, after: View) -> ViewChange:
+    """What a client that has drawn `before` must do to show `after`."""
+    added, changed, removed = _row_changes(before.messages, after.messages)
+    pairs = {
+        "agent": (_gist(before.agent), _gist(after.agent)),
+        "mode": (before.mode, after.mode),
+        "usage": (before.usage, after.usage),
+        "todos": (before.todos, after.todos),
+        "queue": (before.queue, after.queue),
+        "open_ask": (_ts(before.open_ask), _ts(after.open_ask)),
+        "closed": (before.closed, after.closed),
+        "silence": (before.silence, after.silence),
+    }
+    return ViewChange(
+        added=tuple(added),
+        changed=tuple(changed),
+        removed=tuple(removed),
+        parts=frozenset(name for name, (old, new) in pairs.items() if old != new),
+    )
+
+
+def _remember(past: _Past | None, event: Event) -> _Past | None:
+    if isinstance(event.fact, Rewound):
+        while past and past.seq > event.fact.to:
+            past = past.before
+    old = past.surroundings if past else _Surroundings()
+    new = _changed_by(old, event.fact)
+    return past if new == old else _Past(event.seq, new, past)
+
+
+def _changed_by(old: _Surroundings, fact: Fact) -> _Surroundings:
+    match fact:
+        case TaskOpened(mode=mode) | ModeSwitched(mode=mode):
+            return replace(old, mode=mode)
+        case TodosChanged(todos=todos):
+            return replace(old, todos=todos)
+        case TaskClosed():
+            return replace(old, closed=True)
+        case TaskReopened() | Rewound():
+            return replace(old, closed=False)
+        case _:
+            return old
+
+
+def _row_changes(
+    before: Rows[Message], after: Rows[Message]
+) -> tuple[list[Message], list[Message], list[int]]:
+    """Both are in the order of their `ts`, so one walk over what they do not share tells."""
+    added: list[Message] = []
+    changed: list[Message] = []
+    removed: list[int] = []
+    same = before.shared_with(after)
+    old_rows, new_rows = before.since(same), after.since(same)
+    old, new = next(old_rows, None), next(new_rows, None)
+    while old or new:
+        if old is None or (new is not None and new.ts < old.ts):
+            assert new is not None
+            added.append(new)
+            new = next(new_rows, None)
+        elif new is None or old.ts < new.ts:
+            removed.append(old.ts)
+            old = next(old_rows, None)
+        else:
+            if new is not old:
+                changed.append(new)
+            old, new = next(old_rows, None), next(new_rows, None)
+    return added, changed, removed
+
+
+def _gist(agent: AgentStateInfo) -> tuple[object, ...]:
+    return agent.state, agent.current_ask, agent.required_action
+
+
+def _ts(message: Message | None) -> int | None:
+    return message.ts if message else None

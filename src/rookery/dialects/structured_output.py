@@ -1,0 +1,220 @@
+"""A task's facts as the events of `--output-format json` and `stream-json`.
+
+Both formats tell the same rows under the same ids. `stream-json` tells each row's parts as
+they come and says when somebody has to answer; `json` tells only what is complete.
+"""
+
+from collections.abc import Iterator
+
+from rookery.core.asks import AskKind, required_action
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    CallStreamed,
+    CompletionOffered,
+    Event,
+    Noted,
+    OutputStreamed,
+    RequestFailed,
+    RequestStarted,
+    Rewound,
+    TaskFailed,
+    TaskOpened,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+    UserSpoke,
+)
+from rookery.dialects.call_rows import CallRows
+from rookery.dialects.output_rows import Ids, Output, Speech, output
+
+SCHEMA_VERSION = 1
+PROTOCOL = "roo-cli-stream"
+REASONS = {
+    "task_aborted": "The run was ended before the task was complete.",
+    "task_failed": "The task ended without being completed.",
+    "timeout": "The run reached its time limit before the task was complete.",
+}
+
+
+class StructuredOutput:
+    """What is told of one task. Events up to `after` are learned from and not told.
+
+    Nobody is said to be waited for in an `automatic` run.
+    """
+
+    def __init__(
+        self, *, session_id: str, stream: bool, automatic: bool = False, after: int = 0
+    ) -> None:
+        self._session_id = session_id
+        self._stream = stream
+        self._automatic = automatic
+        self._after = after
+        self._ids = Ids()
+        self._speech = Speech(self._ids)
+        self._calls = CallRows(self._ids, stream=stream)
+        self._usage = Usage()
+        self._completion: tuple[int, str] | None = None
+        self._has_failed = False
+        self._ts = 0
+
+    def begin(self) -> Output:
+        return output(
+            type="system",
+            subtype="init",
+            taskId=self._session_id,
+            content="Ready.",
+            schemaVersion=SCHEMA_VERSION,
+            protocol=PROTOCOL,
+            capabilities=[],
+        )
+
+    def see(self, event: Event) -> list[Output]:
+        """The output events that one more fact leads to."""
+        self._ts = event.ts
+        told = list(self._tell(event))
+        if (event.seq, event.sub) <= (self._after, 0):
+            self._calls.forget_telling()
+            return []
+        return told if self._stream else [one for one in told if _is_complete(one)]
+
+    def settle(self, code: str | None = None, reason: str = "") -> list[Output]:
+        """What is left to tell before the result: rows still open, and what stands against
+        success, if anything does.
+        """
+        told = list(self._close_all(self._ts))
+        if code and not (code == "task_failed" and self._has_failed):
+            content = reason or REASONS.get(code, f"The run ended with {code}.")
+            told.append(output(type="error", code=code, content=content))
+        return told
+
+    def result(self, success: bool, code: str | None = None) -> Output:
+        """The last event of a run. A later run's result does not repeat what this one shows."""
+        ts, completion = self._completion or (None, "")
+        content = completion or self._speech.latest
+        self._completion, self._speech.latest = None, ""
+        return output(
+            type="result",
+            id=ts,
+            taskId=self._session_id,
+            content=content or None,
+            done=True,
+            success=success,
+            code=code,
+            cost=_cost(self._usage),
+        )
+
+    def _tell(self, event: Event) -> Iterator[Output]:
+        ts = event.ts
+        match event.fact:
+            case TaskOpened(text=text) | UserSpoke(text=text):
+                yield self._row(ts, "user", text)
+            case Answered(text=text, by="user") if text:
+                yield self._row(ts, "user", text)
+            case RequestStarted():
+                self._completion = None
+                yield from self._close_all(ts)
+            case TextStreamed(text=text):
+                yield from self._speech.hear("assistant", ts, text)
+            case ThinkingStreamed(text=text):
+                yield from self._speech.hear("thinking", ts, text)
+            case CallStreamed() as piece:
+                self._speech.pause()
+                yield from self._calls.hear(ts, piece)
+            case AssistantSpoke() as answer:
+                yield from self._take_answer(ts, answer)
+            case RequestFailed(error=error, message=message, usage=usage):
+                self._usage = _sum(self._usage, usage)
+                yield from self._speech.close(ts)
+                yield from self._calls.break_off(ts)
+                yield self._error(ts, error, message)
+            case Asked() as question:
+                yield from self._ask(ts, question)
+            case ToolStarted() as started:
+                yield from self._calls.start(ts, started)
+            case OutputStreamed(call_id=call_id, text=text):
+                yield from self._calls.add_output(ts, call_id, text)
+            case ToolFinished() as end:
+                yield from self._calls.finish(ts, end)
+            case CompletionOffered(result=result):
+                self._completion = (ts, result)
+            case TaskFailed(message=message):
+                self._has_failed = True
+                yield self._error(ts, "task_failed", message)
+            case Noted(text=text):
+                yield self._row(ts, "assistant", text, "note")
+            case Rewound():
+                self._completion = None
+                yield from self._close_all(ts)
+                self._calls.go_back()
+            case _:
+                pass
+
+    def _close_all(self, ts: int) -> Iterator[Output]:
+        yield from self._speech.close(ts)
+        yield from self._calls.drop_all(ts)
+
+    def _take_answer(self, ts: int, answer: AssistantSpoke) -> Iterator[Output]:
+        self._usage = _sum(self._usage, answer.usage)
+        yield from self._speech.close(ts, answer.blocks)
+        calls = [block for block in answer.blocks if isinstance(block, ToolCall)]
+        yield from self._calls.take(ts, () if answer.interrupted else calls)
+
+    def _ask(self, ts: int, question: Asked) -> Iterator[Output]:
+        match question:
+            case Asked(call_id=call_id) if call_id:
+                yield from self._calls.ask(ts, question)
+                yield from self._wait(self._calls.id_of(call_id), question.ask)
+            case Asked(ask=AskKind.COMMAND_OUTPUT):
+                pass
+            case Asked(ask=AskKind.COMPLETION_RESULT, text=text):
+                self._completion = (ts, text) if text else self._completion
+            case Asked(ask=ask, text=text):
+                row = self._row(ts, "assistant", text, ask.value)
+                yield row
+                yield from self._wait(row["id"], ask)
+
+    def _wait(self, id: int | None, ask: AskKind) -> Iterator[Output]:
+        if not self._automatic:
+            action = required_action(ask)
+            yield output(
+                type="system", subtype="waiting", id=id, code=ask.value, content=action.value
+            )
+
+    def _row(self, ts: int, type: str, content: str, subtype: str | None = None) -> Output:
+        id = self._ids.mint(ts)
+        return output(type=type, subtype=subtype, id=id, content=content, done=True)
+
+    def _error(self, ts: int, code: str, content: str) -> Output:
+        return output(type="error", id=self._ids.mint(ts), code=str(code), content=content)
+
+
+def _is_complete(told: Output) -> bool:
+    return "done" in told or told["type"] == "error"
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    costs = [usage.cost for usage in (one, other) if usage.cost is not None]
+    return Usage(
+        tokens_in=one.tokens_in + other.tokens_in,
+        tokens_out=one.tokens_out + other.tokens_out,
+        cache_reads=one.cache_reads + other.cache_reads,
+        cache_writes=one.cache_writes + other.cache_writes,
+        cost=sum(costs) if costs else None,
+    )
+
+
+def _cost(usage: Usage) -> Output | None:
+    if usage == Usage():
+        return None
+    return output(
+        totalCost=None if usage.cost is None else round(usage.cost, 8),
+        inputTokens=usage.tokens_in,
+        outputTokens=usage.tokens_out,
+        cacheWrites=usage.cache_writes or None,
+        cacheReads=usage.cache_reads or None,
+    )

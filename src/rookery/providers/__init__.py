@@ -1,0 +1,153 @@
+"""Providers by name, and what is known of their models.
+
+Importing this package loads no provider: each is imported when it is opened.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from rookery.core.limits import Limits
+from rookery.engine.ports import Chunk, ModelInfo, ModelRequest
+from rookery.errors import SettingsError
+from rookery.providers.models import find_model, known_models
+
+if TYPE_CHECKING:
+    from rookery.providers.streaming import Endpoint
+
+BASE_URLS = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com/v1",
+    "responses": "https://api.openai.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "ollama": "http://127.0.0.1:11434/v1",
+    "lmstudio": "http://127.0.0.1:1234/v1",
+    "vllm": "http://127.0.0.1:8000/v1",
+}
+KEY_VARIABLES = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "responses": "OPENAI_API_KEY",
+    "openrouter": "OPENROUTER_API_KEY",
+}
+LOCAL = ("ollama", "lmstudio", "vllm")
+NAMES = (*BASE_URLS, "scripted")
+
+__all__ = [
+    "BASE_URLS",
+    "KEY_VARIABLES",
+    "LOCAL",
+    "NAMES",
+    "OpenProvider",
+    "find_model",
+    "known_models",
+    "open_provider",
+]
+
+
+class OpenProvider(Protocol):
+    """A provider that holds a connection, to be closed by whoever opened it."""
+
+    model: ModelInfo
+
+    def stream(
+        self, request: ModelRequest
+    ) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]: ...
+
+    async def aclose(self) -> None: ...
+
+
+def open_provider(
+    name: str,
+    *,
+    model: str,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    limits: Limits | None = None,
+    described: Mapping[str, Any] | None = None,
+    key_source: str = "",
+) -> OpenProvider:
+    """The provider of that name, ready to be asked. Nothing is sent yet.
+
+    Without `api_key` the provider's variable is looked at; `key_source` says in error texts
+    where a given key comes from. Raises `SettingsError` for whatever cannot work.
+    """
+    if name not in NAMES:
+        raise SettingsError(f"There is no provider {name!r}. Choose one of {', '.join(NAMES)}.")
+    if not model:
+        raise SettingsError(f"Say which model of {name} to use, with --model.")
+    info = find_model(name, model, described or {})
+    if name == "scripted":
+        from rookery.providers.script_files import FileProvider, read_script
+
+        return FileProvider(read_script(Path(model)), info)
+    url = _checked(base_url or BASE_URLS[name])
+    key, source = _key(name, url, api_key, key_source)
+    return _connected(name, info, url, key, source, limits or Limits())
+
+
+def _connected(
+    name: str, model: ModelInfo, url: str, key: str, source: str, limits: Limits
+) -> OpenProvider:
+    def endpoint(headers: dict[str, str]) -> "Endpoint":
+        from rookery.providers.refusals import Addressee
+        from rookery.providers.streaming import Endpoint
+
+        to = Addressee(
+            provider=name,
+            model=model.id,
+            host=urlsplit(url).netloc.rpartition("@")[2],
+            secret=key,
+            key_source=source,
+            known_models=known_models(name),
+        )
+        return Endpoint(url, to=to, headers=headers, limits=limits, local=name in LOCAL)
+
+    match name:
+        case "anthropic":
+            from rookery.providers import anthropic
+
+            return anthropic.AnthropicProvider(endpoint(anthropic.headers(key)), model)
+        case "responses":
+            from rookery.providers import openai, responses
+
+            return responses.ResponsesProvider(endpoint(openai.headers(key)), model)
+        case _:
+            from rookery.providers import openai
+
+            vendor = openai.VENDORS[name]
+            return openai.ChatProvider(endpoint(openai.headers(key)), model, vendor)
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise SettingsError(
+            f"{url!r} is no base URL. It begins with http:// or https:// and names a host."
+        )
+    return url
+
+
+def _key(name: str, url: str, given: str | None, source: str) -> tuple[str, str]:
+    """The key to send, and where it comes from."""
+    variable = KEY_VARIABLES.get(name, "")
+    key = (given if given is not None else os.environ.get(variable, "")).strip()
+    if key and not (key.isascii() and key.isprintable()):
+        raise SettingsError(f"The key for {name} holds characters that no key has. Copy it again.")
+    if not key and variable and not is_loopback(url):
+        raise SettingsError(f"There is no key for {name}. Set {variable}, or pass --api-key.")
+    if given is None:
+        return key, f"from {variable}" if variable else ""
+    return key, source or f"you gave for {name} (or {variable or 'the settings'})"
+
+
+def is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,225 @@
+"""The Messages API of Anthropic, and of servers that speak it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.facts import Usage
+from rookery.core.history import Turn
+from rookery.engine.ports import (
+    CallChunk,
+    Chunk,
+    ModelInfo,
+    ModelRequest,
+    StopChunk,
+    TextChunk,
+    ThinkingChunk,
+    ToolSpec,
+    UsageChunk,
+)
+from rookery.providers.listening import ReportedError
+from rookery.providers.models import priced
+from rookery.providers.streaming import Endpoint, Exchange
+from rookery.providers.wording import (
+    count,
+    detail_of_stop,
+    sendable,
+    stop_reason,
+    table,
+    words,
+)
+
+SOURCE = "anthropic"
+VERSION = "2026-10-21"
+PATH = "/v1/messages"
+
+_CACHED = {"type": "ephemeral"}
+_REDACTED = "redacted:"
+"""Marks a signature of ours as the whole of a block whose words the provider kept back."""
+
+
+def headers(api_key: str) -> dict[str, str]:
+    return {"anthropic-version": VERSION, **({"x-api-key": api_key} if api_key else {})}
+
+
+class AnthropicProvider:
+    def __init__(self, endpoint: Endpoint, model: ModelInfo) -> None:
+        self.model = model
+        self._endpoint = endpoint
+
+    def stream(self, request: ModelRequest) -> Exchange:
+        return self._endpoint.ask(PATH, body(request, self.model), MessageReading(self.model))
+
+    async def aclose(self) -> None:
+        await self._endpoint.aclose()
+
+
+def body(request: ModelRequest, model: ModelInfo) -> dict[str, Any]:
+    """Our request in their words."""
+    turns = sendable(request.turns, SOURCE, images=model.images)
+    messages = [_message(turn) for turn in turns]
+    system = [{"type": "text", "text": request.system}] if request.system.strip() else []
+    tools = [_tool(spec) for spec in request.tools]
+    if model.caching:
+        _mark_for_caching(tools, system, messages)
+    said: dict[str, Any] = {
+        "model": model.id,
+        "max_tokens": request.max_output or min(model.max_output, model.window // 5),
+        "messages": messages,
+        "stream": True,
+    }
+    if system:
+        said["system"] = system
+    if tools:
+        said["tools"] = tools
+    if model.thinking:
+        said["thinking"] = {"type": "adaptive", "display": "summarized"}
+    return said
+
+
+def _mark_for_caching(
+    tools: list[dict[str, Any]], system: list[dict[str, Any]], messages: list[dict[str, Any]]
+) -> None:
+    """Mark the ends of what stays the same: tools, system prompt, and the last two user turns.
+
+    The older of the two is where the request before this one ended, and so what it wrote to
+    the cache is found again.
+    """
+    heard = [message["content"] for message in messages if message["role"] == "user"]
+    for blocks in (tools, system, *heard[-2:]):
+        if blocks:
+            blocks[-1] = {**blocks[-1], "cache_control": _CACHED}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "input_schema": spec.schema,
+        "eager_input_streaming": True,
+    }
+
+
+def _message(turn: Turn) -> dict[str, Any]:
+    return {"role": turn.role, "content": [_block(block) for block in turn.blocks]}
+
+
+def _block(block: Block) -> dict[str, Any]:
+    match block:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Thinking(signature=signature) if signature.startswith(_REDACTED):
+            return {"type": "redacted_thinking", "data": signature.removeprefix(_REDACTED)}
+        case Thinking(text=text, signature=signature):
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case Image(media_type=media_type, data=data):
+            source = {"type": "base64", "media_type": media_type, "data": data}
+            return {"type": "image", "source": source}
+        case ToolCall(id=call_id, name=name, arguments=arguments):
+            return {"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments)}
+        case ToolResult(call_id=call_id, is_error=is_error):
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": _result(block)}
+            return {**result, "is_error": True} if is_error else result
+
+
+def _result(result: ToolResult) -> str | list[dict[str, Any]]:
+    if not result.images:
+        return result.text
+    words: Sequence[Block] = [Text(text=result.text)] if result.text.strip() else []
+    return [_block(block) for block in (*words, *result.images)]
+
+
+class MessageReading:
+    """Their stream in our chunks."""
+
+    def __init__(self, model: ModelInfo) -> None:
+        self._model = model
+        self._usage = Usage()
+        self._fresh_in = 0
+        self._stop: str | None = None
+        self._stop_detail = ""
+        self._called = False
+
+    def hear(self, event: Any) -> Iterable[Chunk]:
+        event = table(event)
+        match event.get("type"):
+            case "content_block_delta":
+                return self._hear_delta(event.get("index"), table(event.get("delta")))
+            case "content_block_start":
+                return self._hear_start(event.get("index"), table(event.get("content_block")))
+            case "message_start":
+                return self._hear_usage(table(event.get("message")).get("usage"))
+            case "message_delta":
+                return self._hear_end(event)
+            case "message_stop":
+                return [self._stop_chunk()]
+            case "error":
+                raise ReportedError(event.get("error") or event)
+            case _:
+                return ()
+
+    def close(self, *, marked: bool) -> Iterable[Chunk]:
+        return [self._stop_chunk()] if marked else ()
+
+    def _hear_start(self, index: object, block: Any) -> Iterable[Chunk]:
+        match block.get("type"):
+            case "tool_use":
+                self._called = True
+                name, call_id = words(block.get("name")), words(block.get("id"))
+                return [CallChunk(count(index) or 0, "", id=call_id, name=name)]
+            case "text" if text := words(block.get("text")):
+                return [TextChunk(text)]
+            case "thinking" if text := words(block.get("thinking")):
+                return [ThinkingChunk(text, source=SOURCE)]
+            case "redacted_thinking":
+                return [ThinkingChunk("", _REDACTED + words(block.get("data")), SOURCE)]
+            case _:
+                return ()
+
+    def _hear_delta(self, index: object, delta: Any) -> Iterable[Chunk]:
+        match delta.get("type"):
+            case "text_delta" if text := words(delta.get("text")):
+                return [TextChunk(text)]
+            case "input_json_delta" if piece := words(delta.get("partial_json")):
+                return [CallChunk(count(index) or 0, piece)]
+            case "thinking_delta" if text := words(delta.get("thinking")):
+                return [ThinkingChunk(text, source=SOURCE)]
+            case "signature_delta" if signature := words(delta.get("signature")):
+                return [ThinkingChunk("", signature, SOURCE)]
+            case _:
+                return ()
+
+    def _hear_end(self, event: Any) -> Iterable[Chunk]:
+        delta = table(event.get("delta"))
+        self._stop = delta.get("stop_reason") or self._stop
+        self._stop_detail = words(table(delta.get("stop_details")).get("explanation"))
+        return self._hear_usage(event.get("usage"))
+
+    def _hear_usage(self, said: object) -> Iterable[Chunk]:
+        """Their input leaves out what was cached; ours is all of it. Later figures are totals,
+        and one that is missing or makes no sense leaves the earlier one standing."""
+        if not isinstance(said, dict):
+            return ()
+        before = self._usage
+
+        def latest(name: str, earlier: int) -> int:
+            known = count(said.get(name))
+            return earlier if known is None else known
+
+        reads = latest("cache_read_input_tokens", before.cache_reads)
+        writes = latest("cache_creation_input_tokens", before.cache_writes)
+        self._fresh_in = latest("input_tokens", self._fresh_in)
+        usage = replace(
+            before,
+            tokens_in=self._fresh_in + reads + writes,
+            tokens_out=latest("output_tokens", before.tokens_out),
+            cache_reads=reads,
+            cache_writes=writes,
+        )
+        self._usage = priced(self._model, usage)
+        return [UsageChunk(self._usage)]
+
+    def _stop_chunk(self) -> StopChunk:
+        reason = stop_reason(self._stop, called=self._called)
+        return StopChunk(reason, detail_of_stop(reason, self._stop, self._stop_detail))

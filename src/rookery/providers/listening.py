@@ -1,0 +1,252 @@
+"""Listening to an answer: clocks, bounds, and what a stream may look like.
+
+Two clocks run. Any byte resets the one for the transport; only a chunk, something the
+answer is made of, resets the one for progress. A provider that sends nothing but keep-alives
+is found out by the second.
+"""
+
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from rookery.core.failures import FailureKind
+from rookery.core.limits import Limits
+from rookery.engine.ports import Chunk, SilenceChunk, StopChunk
+from rookery.errors import ProviderError
+from rookery.providers.refusals import Addressee, plain, redacted, refusal, status_named_in
+from rookery.providers.sse import EventReader, OversizedEvent, decode_event
+
+ERROR_BODY_BYTES = 64 * 1024
+PAGE_SHOWN = 200
+TAIL_SECONDS = 0.05
+"""How long the end of a body is waited for after the answer, to keep the connection."""
+
+_DONE = b"[DONE]"
+
+
+class Reading(Protocol):
+    """One answer while it is being read: their events in, our chunks out."""
+
+    def hear(self, event: Any) -> Iterable[Chunk]:
+        """What one event means. Raises `ReportedError` for one that reports a failure."""
+        ...
+
+    def close(self, *, marked: bool) -> Iterable[Chunk]:
+        """What is left when the events are over, by an end mark or by the end of the body.
+        Without a `StopChunk` among it the answer was cut off."""
+        ...
+
+
+class ReportedError(Exception):
+    """A stream that had begun well holds an error."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__("error event")
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """How long to wait for what, in seconds."""
+
+    first_byte: float
+    idle: float
+    progress: float
+    silence: float
+
+    @staticmethod
+    def of(limits: Limits, *, local: bool) -> "Clocks":
+        return Clocks(
+            first_byte=limits.first_byte_seconds_local if local else limits.first_byte_seconds,
+            idle=limits.idle_seconds,
+            progress=limits.progress_seconds,
+            silence=limits.first_byte_seconds / 8,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The head of an HTTP answer."""
+
+    status: int
+    headers: Mapping[str, str]
+
+
+Item: TypeAlias = Answer | bytes | ProviderError
+
+
+class Listener:
+    """Reads what the network task passes on: the head, pieces of the body, or a failure."""
+
+    def __init__(
+        self,
+        items: MemoryObjectReceiveStream[Item],
+        reading: Reading,
+        to: Addressee,
+        clocks: Clocks,
+        limits: Limits,
+    ) -> None:
+        self.failed = False
+        self._items = items
+        self._reading = reading
+        self._to = to
+        self._clocks = clocks
+        self._limits = limits
+        self._events = EventReader(limits.event_bytes)
+        self._read = 0
+        self._progress_at = 0.0
+
+    async def chunks(self) -> AsyncGenerator[Chunk, None]:
+        try:
+            began = anyio.current_time()
+            piece: bytes | None = b""
+            while piece == b"":
+                try:
+                    piece = await self._first_piece(began)
+                except TimeoutError:
+                    yield SilenceChunk(anyio.current_time() - began)
+            self._progress_at = anyio.current_time()
+            while piece is not None:
+                spoke = False
+                for chunk in self._understand(piece):
+                    yield chunk
+                    spoke = True
+                    if isinstance(chunk, StopChunk):
+                        await self._pass_over_the_rest()
+                        return
+                piece = await self._next_piece(spoke)
+            for chunk in self._understand_the_end():
+                yield chunk
+                if isinstance(chunk, StopChunk):
+                    return
+            raise self._dropped("The connection ended before the answer was complete")
+        except ProviderError:
+            self.failed = True
+            raise
+
+    async def _first_piece(self, began: float) -> bytes | None:
+        """The beginning of the body, or nothing yet. Raises `TimeoutError` to be tried again."""
+        left = began + self._clocks.first_byte - anyio.current_time()
+        if left <= 0:
+            raise self._dropped(f"No answer came within {self._clocks.first_byte:g} seconds")
+        try:
+            item = await self._item(min(left, self._clocks.silence))
+        except anyio.EndOfStream:
+            return None
+        if isinstance(item, Answer):
+            await self._check(item)
+            return b""
+        return item
+
+    async def _next_piece(self, spoke: bool) -> bytes | None:
+        now = anyio.current_time()
+        if spoke:
+            self._progress_at = now
+        left = self._progress_at + self._clocks.progress - now
+        try:
+            item = await self._item(min(self._clocks.idle, max(left, 0.0)))
+        except anyio.EndOfStream:
+            return None
+        except TimeoutError:
+            if left > self._clocks.idle:
+                raise self._dropped(
+                    f"The connection stalled: nothing came for {self._clocks.idle:g} seconds"
+                ) from None
+            raise ProviderError(
+                f"{self._to.provider} is sending keep-alives only: no part of an answer came "
+                f"for {self._clocks.progress:g} seconds.",
+                kind=FailureKind.KEEPALIVE_ONLY,
+            ) from None
+        assert isinstance(item, bytes)
+        return item
+
+    async def _item(self, seconds: float) -> Answer | bytes:
+        try:
+            item = self._items.receive_nowait()
+        except anyio.WouldBlock:
+            with anyio.fail_after(seconds):
+                item = await self._items.receive()
+        if isinstance(item, ProviderError):
+            raise item
+        if isinstance(item, bytes):
+            self._read += len(item)
+        return item
+
+    def _understand(self, piece: bytes) -> Iterator[Chunk]:
+        """The chunks of the events that a piece completes."""
+        try:
+            if self._read > self._limits.response_bytes:
+                raise OversizedEvent
+            for data in self._events.feed(piece):
+                if data == _DONE:
+                    yield from self._reading.close(marked=True)
+                elif data and not data.isspace():
+                    yield from self._reading.hear(decode_event(data))
+        except OversizedEvent:
+            raise self._misplaced("sent an oversized event") from None
+        except ReportedError as report:
+            raise self._reported(report.error) from None
+        except ValueError as error:
+            raise self._misplaced(f"sent an event that is no JSON ({error})") from None
+
+    def _understand_the_end(self) -> Iterator[Chunk]:
+        """The event whose blank line is missing, and whatever the reading still holds."""
+        try:
+            for data in self._events.end():
+                if data == _DONE:
+                    yield from self._reading.close(marked=True)
+                elif data and not data.isspace():
+                    yield from self._reading.hear(decode_event(data))
+        except ReportedError as report:
+            raise self._reported(report.error) from None
+        except ValueError:
+            return
+        yield from self._reading.close(marked=False)
+
+    async def _check(self, answer: Answer) -> None:
+        """Raises unless the answer is a stream of events."""
+        kind = answer.headers.get("content-type", "").lower()
+        if answer.status < 400 and (kind.startswith("text/event-stream") or not kind):
+            return
+        body = await self._beginning_of_body()
+        try:
+            parsed = decode_event(body)
+        except ValueError:
+            parsed = body.decode("utf-8", "replace")
+        if answer.status >= 400:
+            raise refusal(self._to, answer.status, answer.headers, parsed)
+        if isinstance(parsed, dict) and parsed.get("error"):
+            raise self._reported(parsed)
+        raise self._misplaced(
+            f"answered with {plain(kind, 80)} instead of a stream of events: "
+            f"{plain(body.decode('utf-8', 'replace'), PAGE_SHOWN)}",
+            status=answer.status,
+        )
+
+    async def _beginning_of_body(self) -> bytes:
+        body = b""
+        try:
+            while len(body) < ERROR_BODY_BYTES:
+                item = await self._item(self._clocks.idle)
+                body += item if isinstance(item, bytes) else b""
+        except (anyio.EndOfStream, TimeoutError, ProviderError):
+            return body
+        return body[:ERROR_BODY_BYTES]
+
+    async def _pass_over_the_rest(self) -> None:
+        with anyio.move_on_after(TAIL_SECONDS):
+            async for _ in self._items:
+                pass
+
+    def _reported(self, error: Any) -> ProviderError:
+        return refusal(self._to, status_named_in(error), {}, error)
+
+    def _dropped(self, what: str) -> ProviderError:
+        return ProviderError(f"{what} ({self._to.host}).", kind=FailureKind.DROPPED)
+
+    def _misplaced(self, what: str, status: int = 0) -> ProviderError:
+        said = redacted(what, self._to.secret)
+        return ProviderError(f"{self._to.host} {said}.", kind=FailureKind.MISPLACED, status=status)

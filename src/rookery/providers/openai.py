@@ -1,0 +1,150 @@
+"""Chat completions: OpenAI, OpenRouter, Ollama, LM Studio, vLLM and gateways that speak it.
+
+What the servers do differently is data: a row of `VENDORS`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.history import Turn
+from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
+from rookery.providers.chat_reading import SOURCE, ChatReading
+from rookery.providers.streaming import Endpoint, Exchange
+from rookery.providers.wording import IMAGES_OF_A_RESULT, kept_json, rows, sendable
+
+PATH = "/chat/completions"
+
+_CACHED = {"type": "ephemeral"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """Where a server differs from the others."""
+
+    output_limit: str = "max_tokens"
+    cache_key: bool = False
+    reports_cost: bool = False
+    """It charges by its own list and says how much, if asked."""
+    keeps_reasoning: bool = False
+    """It wants its `reasoning_details` back."""
+
+
+VENDORS = {
+    "openai": Vendor(output_limit="max_completion_tokens", cache_key=True),
+    "openrouter": Vendor(reports_cost=True, keeps_reasoning=True),
+    "ollama": Vendor(),
+    "lmstudio": Vendor(),
+    "vllm": Vendor(),
+}
+
+
+def headers(api_key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {api_key}"} if api_key else {}
+
+
+class ChatProvider:
+    def __init__(self, endpoint: Endpoint, model: ModelInfo, vendor: Vendor) -> None:
+        self.model = model
+        self._endpoint = endpoint
+        self._vendor = vendor
+
+    def stream(self, request: ModelRequest) -> Exchange:
+        said = body(request, self.model, self._vendor)
+        return self._endpoint.ask(PATH, said, ChatReading(self.model))
+
+    async def aclose(self) -> None:
+        await self._endpoint.aclose()
+
+
+def body(request: ModelRequest, model: ModelInfo, vendor: Vendor) -> dict[str, Any]:
+    """Our request in their words."""
+    source = SOURCE if vendor.keeps_reasoning else ""
+    turns = sendable(request.turns, source, images=model.images)
+    messages = [message for turn in turns for message in _messages(turn)]
+    if request.system.strip():
+        messages.insert(0, {"role": "system", "content": request.system})
+    if vendor.reports_cost and model.id.startswith("anthropic/"):
+        _mark_for_caching(messages)
+    said: dict[str, Any] = {
+        "model": model.id,
+        "messages": messages,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        said["tools"] = [_tool(spec) for spec in request.tools]
+    if request.max_output:
+        said[vendor.output_limit] = request.max_output
+    if vendor.cache_key and request.cache_key:
+        said["prompt_cache_key"] = request.cache_key
+    if vendor.reports_cost:
+        said["usage"] = {"include": True}
+    return said
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    function = {"name": spec.name, "description": spec.description, "parameters": spec.schema}
+    return {"type": "function", "function": function}
+
+
+def _messages(turn: Turn) -> Iterator[dict[str, Any]]:
+    if turn.role == "assistant":
+        yield _spoken(turn.blocks)
+        return
+    results = [block for block in turn.blocks if isinstance(block, ToolResult)]
+    for result in results:
+        yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+    # a tool message holds text only, so the images of results open the user's message
+    parts = [part for result in results for part in _images_of(result)]
+    parts += [_part(block) for block in turn.blocks if isinstance(block, Text | Image)]
+    if parts:
+        yield {"role": "user", "content": _shortest(parts)}
+
+
+def _spoken(blocks: Sequence[Block]) -> dict[str, Any]:
+    text = "".join(block.text for block in blocks if isinstance(block, Text))
+    calls = [_call(block) for block in blocks if isinstance(block, ToolCall)]
+    message: dict[str, Any] = {"role": "assistant", "content": text or None}
+    if calls:
+        message["tool_calls"] = calls
+    thoughts = [block for block in blocks if isinstance(block, Thinking)]
+    if details := [item for block in thoughts for item in rows(kept_json(block.signature))]:
+        message["reasoning_details"] = details
+    return message
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    arguments = msgspec.json.encode(dict(call.arguments)).decode()
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _images_of(result: ToolResult) -> Iterable[dict[str, Any]]:
+    if not result.images:
+        return ()
+    title = Text(text=IMAGES_OF_A_RESULT.format(call_id=result.call_id))
+    return [_part(title), *(_part(image) for image in result.images)]
+
+
+def _part(block: Text | Image) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    url = f"data:{block.media_type};base64,{block.data}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _shortest(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
+
+
+def _mark_for_caching(messages: list[dict[str, Any]]) -> None:
+    """Mark the system prompt and the last two user messages, as Anthropic's models want it."""
+    said = [message for message in messages if message["role"] in ("system", "user")]
+    for message in {id(message): message for message in (*said[:1], *said[-2:])}.values():
+        content = message["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        message["content"] = [*parts[:-1], {**parts[-1], "cache_control": _CACHED}]

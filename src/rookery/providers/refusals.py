@@ -1,0 +1,275 @@
+"""What a provider says when it does not answer, as one of our failures.
+
+The same trouble comes in many shapes: as a status, as a code in the body, as a phrase, as a
+JSON string inside another one, or as an event in a stream that began with status 200. All
+of them end in `refusal`, which looks at the structure first and at phrases last.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from rookery.core.failures import FailureKind
+from rookery.errors import ProviderError
+from rookery.providers.waits import wait_named_by
+
+SHOWN_BYTES = 2048
+
+_DEEPEST = 8
+_CODE_KEYS = frozenset(("code", "type", "status", "reason", "error_type"))
+
+_OVERFLOW_CODES = frozenset(
+    ("context_length_exceeded", "request_too_large", "exceed_context_size_error")
+)
+_CREDIT_CODES = frozenset(
+    ("insufficient_quota", "billing_error", "billing_hard_limit_reached", "insufficient_credits")
+)
+_MODEL_CODES = frozenset(("model_not_found", "deploymentnotfound", "invalid_model"))
+_CONTENT_CODES = frozenset(
+    ("content_filter", "content_policy_violation", "responsibleaipolicyviolation")
+)
+_HISTORY_CODES = frozenset(("invalid_encrypted_content",))
+
+_OVERFLOW = re.compile(
+    r"maximum context length"
+    r"|prompt is too long"
+    r"|input length and .{0,3}max_tokens.{0,3} exceed"
+    r"|input is too long for requested model"
+    r"|input token count .{0,80}exceeds the maximum number of tokens"
+    r"|exceeds the maximum allowed input length"
+    r"|maximum input length of \d"
+    r"|exceeds the available context size"
+    r"|exceed\w* (the |your )?(model'?s )?(maximum )?context (window|length|size|limit)"
+    r"|context (window|length|size|limit) (was |is |has been )?exceeded",
+    re.IGNORECASE,
+)
+_CREDIT = re.compile(
+    r"credit balance|insufficient (credits?|funds|quota|balance)|out of credits"
+    r"|requires more credits|payment required",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
+_MODEL = re.compile(
+    r"model.{0,120}(not found|does not exist|not exist|not supported|is not available)"
+    r"|(no such|unknown|not a valid|invalid) model|no endpoints found|model:",
+    re.IGNORECASE,
+)
+_HISTORY = re.compile(
+    # calls without results, results without calls, the same id twice
+    r"tool_use.{0,40} ids? (were|was) found without|unexpected .{0,3}tool_use_id"
+    r"|tool_use.{0,12}ids? must be unique|multiple .{0,3}tool_result"
+    r"|must be followed by tool messages|must be a response to a prec"
+    r"|no tool (output|call) found for function call|duplicate item found"
+    r"|same number of function calls and responses|number of function response parts"
+    # the order of turns and what they are made of
+    r"|roles must alternate|first message must use|unexpected role|expected last role"
+    r"|function call turn comes immediately after|text content blocks must"
+    # reasoning that belongs to another model or conversation
+    r"|(signature|encrypted content).{0,40}(thinking|could not be|invalid)"
+    r"|invalid .{0,3}signature|expected .{0,3}thinking|thinking.{0,60}cannot be modified"
+    r"|without its required following item"
+    # characters that are none
+    r"|surrogate|invalid (unicode|utf-?8)|could not parse the json body",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(
+    r"\b(?:sk|pk|rk|xai|gsk|AIza|ghp|hf)[-_][\w-]{12,}|\bAIza[\w-]{20,}"
+    r"|(?<=[Bb]earer )[^\s\"']{8,}|(?<=://)[^\s/@]+:[^\s/@]+(?=@)"
+)
+
+_STATUS_OF_CODE = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "timeout_error": 504,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "overloaded_error": 529,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addressee:
+    """Who is asked for what: all that the text of a failure needs to name."""
+
+    provider: str
+    model: str
+    host: str
+    secret: str = field(default="", repr=False)
+    key_source: str = ""
+    known_models: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """An error body, taken apart."""
+
+    status: int
+    detail: str
+    everything: str
+    codes: frozenset[str]
+    wait: float | None
+
+
+def refusal(to: Addressee, status: int, headers: Mapping[str, str], body: Any) -> ProviderError:
+    """The failure that an HTTP answer, or an error event, stands for."""
+    said = _take_apart(status, headers, body)
+    kind = _kind(said)
+    detail = redacted(said.detail, to.secret)
+    if request_id := headers.get("request-id") or headers.get("x-request-id"):
+        detail += f" (request {plain(request_id, 80)})"
+    return ProviderError(
+        _sentence(kind, status, detail, to),
+        kind=kind,
+        status=status,
+        retry_after=said.wait if kind is FailureKind.BUSY else None,
+    )
+
+
+def status_named_in(error: Any) -> int:
+    """The HTTP status that an error object means. What names none broke on their side."""
+    for key, value in _pairs(error):
+        if key in ("code", "status", "status_code") and str(value).isdigit():
+            number = int(value)
+            if 400 <= number <= 599:
+                return number
+        if isinstance(value, str) and value in _STATUS_OF_CODE:
+            return _STATUS_OF_CODE[value]
+    return 500
+
+
+def redacted(text: str, secret: str) -> str:
+    """A text without the key in use and without what looks like any other."""
+    if len(secret) >= 4:
+        text = text.replace(secret, "[key]")
+    return _SECRET.sub("[key]", text)
+
+
+def plain(text: str, longest: int) -> str:
+    """The beginning of a text on one line, with control characters spelled out."""
+    shown = (ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in text)
+    return "".join(shown)[:longest]
+
+
+def _take_apart(status: int, headers: Mapping[str, str], body: Any) -> _Said:
+    pairs = list(_pairs(body))
+    strings = [value for _, value in pairs if isinstance(value, str)]
+    codes = {
+        str(value).lower()
+        for key, value in pairs
+        if key in _CODE_KEYS and isinstance(value, str | int)
+    }
+    messages = [value for key, value in pairs if key == "message" and isinstance(value, str)]
+    # routers wrap what the model's own provider said: the innermost words say most
+    detail = messages[-1] if messages else (strings[0] if strings else "")
+    return _Said(
+        status=status,
+        detail=plain(detail.strip(), SHOWN_BYTES) or "it gave no reason",
+        everything="\n".join(strings),
+        codes=frozenset(codes),
+        wait=wait_named_by(headers, [v for k, v in pairs if k == "retryDelay"]),
+    )
+
+
+def _pairs(body: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Every leaf of a JSON value with its key, looking into strings that hold JSON."""
+    if depth > _DEEPEST:
+        return
+    match body:
+        case dict():
+            for name, value in body.items():
+                yield from _pairs(value, str(name), depth + 1)
+        case list():
+            for value in body:
+                yield from _pairs(value, key, depth + 1)
+        case str() if body.lstrip()[:1] in ("{", "["):
+            try:
+                inner = json.loads(body)
+            except (ValueError, RecursionError):
+                yield key, body
+            else:
+                yield from _pairs(inner, key, depth + 1)
+        case _:
+            yield key, body
+
+
+def _kind(said: _Said) -> FailureKind:
+    """The order of the rules is their priority: what the codes say, then what words say."""
+    status, codes, text = said.status, said.codes, said.everything
+    about_request = status in (400, 413, 422) or status >= 500
+    if codes & _OVERFLOW_CODES or status == 413:
+        return FailureKind.OVERFLOW
+    if codes & _CREDIT_CODES or status == 402:
+        return FailureKind.NO_CREDIT
+    if codes & _CONTENT_CODES:
+        return FailureKind.REFUSED
+    if codes & _HISTORY_CODES:
+        return FailureKind.BROKEN_HISTORY
+    if codes & _MODEL_CODES or (status == 404 and _names_a_model(said)):
+        return FailureKind.NO_MODEL
+    if about_request and _OVERFLOW.search(text):
+        return FailureKind.OVERFLOW
+    if status in (400, 403, 429) and _means_no_credit(said):
+        return FailureKind.NO_CREDIT
+    if status in (400, 422) and _HISTORY.search(text):
+        return FailureKind.BROKEN_HISTORY
+    if status == 400 and re.search(r"(not a valid|unknown|no such) model", text, re.IGNORECASE):
+        return FailureKind.NO_MODEL
+    if status == 401:
+        return FailureKind.BAD_KEY
+    if status in (408, 409, 425, 429) or status >= 500:
+        return FailureKind.BUSY
+    return FailureKind.REJECTED
+
+
+def _names_a_model(said: _Said) -> bool:
+    return "not_found_error" in said.codes or bool(_MODEL.search(said.everything))
+
+
+def _means_no_credit(said: _Said) -> bool:
+    # the sentence about the quota also comes with limits per minute; those name a wait
+    quota = said.wait is None and _QUOTA.search(said.everything)
+    return bool(quota or _CREDIT.search(said.everything))
+
+
+def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str:
+    name = to.provider
+    match kind:
+        case FailureKind.OVERFLOW:
+            return f"The request is too long for {to.model}: {detail}"
+        case FailureKind.NO_CREDIT:
+            return f"The account at {name} has no credit left: {detail}"
+        case FailureKind.BAD_KEY if not to.secret:
+            return f"{name} wants a key and none was given: {detail}"
+        case FailureKind.BAD_KEY:
+            return f"{name} did not accept the key {to.key_source}: {detail}"
+        case FailureKind.NO_MODEL:
+            return f"{name} has no model {to.model}: {detail}{_suggestion(to)}"
+        case FailureKind.BROKEN_HISTORY:
+            return f"{name} did not accept the conversation as it was sent: {detail}"
+        case FailureKind.REFUSED:
+            return f"{name} declined the request: {detail}"
+        case FailureKind.BUSY:
+            return f"{name} is busy or overloaded ({status}): {detail}"
+        case _ if status == 404:
+            return (
+                f"There is nothing at that address of {to.host} (404): {detail}. "
+                "Check the base URL."
+            )
+        case _:
+            return f"{name} rejected the request ({status}): {detail}"
+
+
+def _suggestion(to: Addressee) -> str:
+    close = get_close_matches(to.model, to.known_models, n=3, cutoff=0.4)
+    return f". Did you mean {', '.join(close)}?" if close else ""

@@ -1,0 +1,220 @@
+"""The Responses API of OpenAI, used without letting the server keep anything."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.facts import StopReason, Usage
+from rookery.core.history import Turn
+from rookery.engine.ports import (
+    CallChunk,
+    Chunk,
+    ModelInfo,
+    ModelRequest,
+    StopChunk,
+    TextChunk,
+    ThinkingChunk,
+    ToolSpec,
+    UsageChunk,
+)
+from rookery.providers.listening import ReportedError
+from rookery.providers.models import priced
+from rookery.providers.streaming import Endpoint, Exchange
+from rookery.providers.wording import (
+    count,
+    detail_of_stop,
+    kept_json,
+    sendable,
+    stop_reason,
+    table,
+    words,
+)
+
+SOURCE = "responses"
+PATH = "/responses"
+
+_KEPT = ("id", "summary", "encrypted_content")
+"""What of a reasoning item is sent back."""
+
+
+class ResponsesProvider:
+    def __init__(self, endpoint: Endpoint, model: ModelInfo) -> None:
+        self.model = model
+        self._endpoint = endpoint
+
+    def stream(self, request: ModelRequest) -> Exchange:
+        return self._endpoint.ask(PATH, body(request, self.model), ResponseReading(self.model))
+
+    async def aclose(self) -> None:
+        await self._endpoint.aclose()
+
+
+def body(request: ModelRequest, model: ModelInfo) -> dict[str, Any]:
+    """Our request in their words."""
+    turns = sendable(request.turns, SOURCE, images=model.images)
+    said: dict[str, Any] = {
+        "model": model.id,
+        "input": [item for turn in turns for item in _items(turn)],
+        "stream": True,
+        "store": False,
+    }
+    if request.system.strip():
+        said["instructions"] = request.system
+    if request.tools:
+        said["tools"] = [_tool(spec) for spec in request.tools]
+    if request.max_output:
+        said["max_output_tokens"] = request.max_output
+    if request.cache_key:
+        said["prompt_cache_key"] = request.cache_key
+    if model.thinking:
+        said["include"] = ["reasoning.encrypted_content"]
+        said["reasoning"] = {"summary": "auto"}
+    return said
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.schema,
+        "strict": False,
+    }
+
+
+def _items(turn: Turn) -> Iterator[dict[str, Any]]:
+    if turn.role == "assistant":
+        yield from (_spoken(block) for block in turn.blocks)
+        return
+    for block in turn.blocks:
+        if isinstance(block, ToolResult):
+            yield {
+                "type": "function_call_output",
+                "call_id": block.call_id,
+                "output": _output(block),
+            }
+    heard = [_part(block) for block in turn.blocks if isinstance(block, Text | Image)]
+    if heard:
+        yield {"type": "message", "role": "user", "content": heard}
+
+
+def _spoken(block: Block) -> dict[str, Any]:
+    match block:
+        case Thinking(signature=signature):
+            return {"type": "reasoning", **table(kept_json(signature))}
+        case ToolCall(id=call_id, name=name, arguments=arguments):
+            said = msgspec.json.encode(dict(arguments)).decode()
+            return {"type": "function_call", "call_id": call_id, "name": name, "arguments": said}
+        case Text(text=text):
+            content = [{"type": "output_text", "text": text, "annotations": []}]
+            return {"type": "message", "role": "assistant", "content": content}
+        case _:
+            raise AssertionError(f"no assistant says {block}")
+
+
+def _output(result: ToolResult) -> str | list[dict[str, Any]]:
+    if not result.images:
+        return result.text
+    said: list[Text | Image] = [Text(text=result.text)] if result.text.strip() else []
+    return [_part(block) for block in [*said, *result.images]]
+
+
+def _part(block: Text | Image) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "input_text", "text": block.text}
+    return {"type": "input_image", "image_url": f"data:{block.media_type};base64,{block.data}"}
+
+
+class ResponseReading:
+    """Their stream in our chunks."""
+
+    def __init__(self, model: ModelInfo) -> None:
+        self._model = model
+        self._announced: set[int] = set()
+        self._argued: set[int] = set()
+        self._refusal = ""
+
+    def hear(self, event: Any) -> Iterable[Chunk]:
+        event = table(event)
+        match event.get("type"):
+            case "response.output_text.delta":
+                return [TextChunk(text)] if (text := words(event.get("delta"))) else ()
+            case "response.function_call_arguments.delta":
+                return self._hear_arguments(event, words(event.get("delta")))
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                text = words(event.get("delta"))
+                return [ThinkingChunk(text, source=SOURCE)] if text else ()
+            case "response.reasoning_summary_part.added" if event.get("summary_index"):
+                return [ThinkingChunk("\n\n", source=SOURCE)]
+            case "response.refusal.delta":
+                self._refusal += words(event.get("delta"))
+                return ()
+            case "response.output_item.added":
+                return self._hear_item(event, table(event.get("item")))
+            case "response.function_call_arguments.done":
+                return self._hear_whole_arguments(event, words(event.get("arguments")))
+            case "response.output_item.done":
+                return self._hear_whole_item(event, table(event.get("item")))
+            case "response.completed" | "response.incomplete":
+                return self._hear_end(table(event.get("response")))
+            case "response.failed":
+                raise ReportedError(table(event.get("response")).get("error") or event)
+            case "error":
+                raise ReportedError(event.get("error") or event)
+            case _ if event.get("error") and not event.get("type"):
+                raise ReportedError(event["error"])
+            case _:
+                return ()
+
+    def close(self, *, marked: bool) -> Iterable[Chunk]:
+        return ()
+
+    def _hear_item(self, event: Any, item: Any) -> Iterable[Chunk]:
+        index = count(event.get("output_index")) or 0
+        if item.get("type") != "function_call" or index in self._announced:
+            return ()
+        self._announced.add(index)
+        call_id, name = words(item.get("call_id")), words(item.get("name"))
+        return [CallChunk(index, "", id=call_id, name=name)]
+
+    def _hear_arguments(self, event: Any, piece: str) -> Iterable[Chunk]:
+        index = count(event.get("output_index")) or 0
+        self._argued.add(index)
+        return [CallChunk(index, piece)] if piece else ()
+
+    def _hear_whole_arguments(self, event: Any, whole: str) -> Iterable[Chunk]:
+        """Some servers send the arguments only once they are complete."""
+        if (count(event.get("output_index")) or 0) in self._argued:
+            return ()
+        return self._hear_arguments(event, whole)
+
+    def _hear_whole_item(self, event: Any, item: Any) -> Iterable[Chunk]:
+        if item.get("type") == "reasoning" and item.get("encrypted_content"):
+            kept = {name: item[name] for name in _KEPT if name in item}
+            return [ThinkingChunk("", msgspec.json.encode(kept).decode(), SOURCE)]
+        if item.get("type") == "function_call":
+            announced = self._hear_item(event, item)
+            whole = self._hear_whole_arguments(event, words(item.get("arguments")))
+            return [*announced, *whole]
+        return ()
+
+    def _hear_end(self, response: Any) -> Iterable[Chunk]:
+        if usage := table(response.get("usage")):
+            yield self._hear_usage(usage)
+        word = table(response.get("incomplete_details")).get("reason") or "stop"
+        reason = stop_reason(word, called=bool(self._announced))
+        if self._refusal:
+            reason = StopReason.REFUSED
+        yield StopChunk(reason, detail_of_stop(reason, word, self._refusal))
+
+    def _hear_usage(self, said: Any) -> UsageChunk:
+        details = table(said.get("input_tokens_details"))
+        usage = Usage(
+            tokens_in=count(said.get("input_tokens")) or 0,
+            tokens_out=count(said.get("output_tokens")) or 0,
+            cache_reads=count(details.get("cached_tokens")) or 0,
+            cache_writes=count(details.get("cache_write_tokens")) or 0,
+        )
+        return UsageChunk(priced(self._model, usage))

@@ -1,0 +1,120 @@
+"""Scripts in YAML files: `--provider scripted --model FILE.yaml`.
+
+A script is a list of answers. Which one is given depends only on the request: after n
+assistant turns it is the answer n + 1. So a task that was killed and resumed by another
+process goes on where it was.
+
+    - think: The user wants a greeting.
+      say: I will write it.
+      calls:
+        - tool: write_to_file
+          arguments: {path: hello.txt, content: "hello\n"}
+      usage: {tokens_in: 900, tokens_out: 40, cost: 0.002}
+    - fail: {kind: busy, message: Too many requests., retry_after: 2}
+      calls:
+        - tool: attempt_completion
+          arguments: {result: Done.}
+
+`pause` is the seconds before each word, `stop` overrides why the answer ended, and a call may
+be given an `id`. An answer that has `fail` beside words or calls fails `times` times (once)
+in each process before it is given; one that has nothing else fails whenever it is due.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from rookery.core.blocks import Thinking, ToolCall
+from rookery.core.facts import StopReason, Usage
+from rookery.core.failures import FailureKind
+from rookery.engine.ports import Chunk, ModelInfo, ModelRequest
+from rookery.errors import ProviderError, SettingsError
+from rookery.providers.scripted import Line, Scene, performance
+
+
+class CallLine(msgspec.Struct, forbid_unknown_fields=True):
+    tool: str
+    arguments: dict[str, Any] = {}
+    id: str = ""
+
+
+class Failure(msgspec.Struct, forbid_unknown_fields=True):
+    kind: FailureKind
+    message: str = "The script says so."
+    times: int = 1
+    status: int = 0
+    retry_after: float | None = None
+
+
+class Answer(msgspec.Struct, forbid_unknown_fields=True):
+    say: str = ""
+    think: str = ""
+    calls: list[CallLine] = []
+    fail: Failure | None = None
+    usage: Usage | None = None
+    stop: StopReason | None = None
+    pause: float = 0.0
+
+    def scene(self, *, failed: int) -> Scene:
+        said = self.say or self.think or self.calls
+        if self.fail and (not said or failed < self.fail.times):
+            return [_error(self.fail)]
+        lines: list[Line | None] = [
+            Thinking(text=self.think) if self.think else None,
+            self.say or None,
+            *(ToolCall(id=c.id, name=c.tool, arguments=c.arguments) for c in self.calls),
+            self.usage,
+            self.stop,
+        ]
+        return [line for line in lines if line is not None]
+
+
+class FileProvider:
+    """Plays a script that was read from a file."""
+
+    def __init__(self, answers: Sequence[Answer], model: ModelInfo) -> None:
+        self.model = model
+        self._answers = answers
+        self._asked_for = [0] * len(answers)
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
+        number = sum(turn.role == "assistant" for turn in request.turns)
+        if number >= len(self._answers):
+            return performance([()] * len(self._answers), number)
+        answer, failed = self._answers[number], self._asked_for[number]
+        self._asked_for[number] += 1
+        scenes: list[Scene] = [()] * number
+        return performance([*scenes, answer.scene(failed=failed)], number, pause=answer.pause)
+
+    async def aclose(self) -> None:
+        pass
+
+
+def read_script(path: Path) -> list[Answer]:
+    """Raises `SettingsError` that names the file and what is wrong with it."""
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_bytes()), list[Answer])
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SettingsError(f"The script {path} cannot be read: {reason}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = " ".join(str(error).split())
+        raise SettingsError(f"The script {path} is no YAML: {where}.") from error
+    except msgspec.ValidationError as error:
+        raise SettingsError(
+            f"The script {path} is no list of answers: {error}. "
+            "An answer takes say, think, calls, fail, usage, stop and pause."
+        ) from error
+
+
+def _error(failure: Failure) -> ProviderError:
+    return ProviderError(
+        failure.message,
+        kind=failure.kind,
+        status=failure.status,
+        retry_after=failure.retry_after,
+    )

@@ -1,0 +1,231 @@
+"""One request to a provider and its stream of events, over HTTP.
+
+A provider says what to send and hands in a `Reading` that turns events into chunks. The
+network is read by a task of its own, because an answer may be long in coming and the
+listener must be able to say so meanwhile without giving up the connection.
+"""
+
+import os
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import anyio
+import httpx2
+from anyio.streams.memory import MemoryObjectSendStream
+
+from rookery import NAME, VERSION
+from rookery.core.failures import FailureKind
+from rookery.core.limits import Limits
+from rookery.engine.ports import Chunk
+from rookery.errors import ProviderError
+from rookery.providers import is_loopback
+from rookery.providers.listening import Answer, Clocks, Item, Listener, Reading
+from rookery.providers.refusals import Addressee, plain, redacted
+from rookery.providers.sse import encode_body
+
+PIECES_AHEAD = 64
+
+_HEADERS = {
+    "content-type": "application/json",
+    "accept": "text/event-stream",
+    # compressing a stream holds its events back
+    "accept-encoding": "identity",
+    "user-agent": f"{NAME}/{VERSION}",
+}
+
+
+class Endpoint:
+    """Where a provider is reached. It never retries by itself, and after a failure it lets go
+    of its connections: the next request starts on a fresh one."""
+
+    def __init__(
+        self, base_url: str, *, to: Addressee, headers: dict[str, str], limits: Limits, local: bool
+    ) -> None:
+        self.to = to
+        self.limits = limits
+        self.clocks = Clocks.of(limits, local=local)
+        self._base_url = base_url.rstrip("/")
+        self._headers = {**headers, **_HEADERS}
+        self._trust_env = not is_loopback(base_url)
+        # setting up TLS costs time at the start, and plain HTTP has no use for it
+        encrypted = base_url.startswith("https:")
+        self._verify = httpx2.create_ssl_context() if encrypted else False
+        self._http = self._fresh_client()
+        self._stale: list[httpx2.AsyncClient] = []
+        self._exchanges = 0
+
+    def ask(self, path: str, body: dict[str, Any], reading: Reading) -> "Exchange":
+        return Exchange(self, self._base_url + path, encode_body(body), reading)
+
+    def open(self, url: str, body: bytes) -> AbstractAsyncContextManager[httpx2.Response]:
+        return self._http.stream("POST", url, content=body)
+
+    def enter(self) -> None:
+        self._exchanges += 1
+
+    async def leave(self, *, failed: bool) -> None:
+        self._exchanges -= 1
+        if failed:
+            self._stale.append(self._http)
+            self._http = self._fresh_client()
+        while self._stale and not self._exchanges:
+            await self._stale.pop().aclose()
+
+    async def aclose(self) -> None:
+        for http in (self._http, *self._stale):
+            await http.aclose()
+
+    def _fresh_client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            verify=self._verify,
+            trust_env=self._trust_env,
+            headers=self._headers,
+            timeout=httpx2.Timeout(None, connect=self.limits.connect_seconds),
+            follow_redirects=False,
+        )
+
+
+class Exchange:
+    """One request and its answer, as a context: leaving it closes the connection."""
+
+    def __init__(self, endpoint: Endpoint, url: str, body: bytes, reading: Reading) -> None:
+        self._endpoint = endpoint
+        self._url = url
+        self._body = body
+        self._reading = reading
+
+    async def __aenter__(self) -> AsyncIterator[Chunk]:
+        endpoint = self._endpoint
+        self._send, self._receive = anyio.create_memory_object_stream[Item](PIECES_AHEAD)
+        self._listener = Listener(
+            self._receive, self._reading, endpoint.to, endpoint.clocks, endpoint.limits
+        )
+        self._chunks = self._listener.chunks()
+        endpoint.enter()
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        self._group.start_soon(self._fetch)
+        return self._chunks
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._group.cancel_scope.cancel()
+        try:
+            # an error of whoever reads is not the group's: given to it, it would come back wrapped
+            await self._group.__aexit__(None, None, None)
+        finally:
+            self._send.close()
+            self._receive.close()
+            await self._chunks.aclose()
+            await self._endpoint.leave(failed=self._listener.failed)
+
+    async def _fetch(self) -> None:
+        with self._send as send:
+            try:
+                await self._follow(self._url, send, moves=1)
+            except ProviderError as error:
+                await send.send(error)
+            except (httpx2.RequestError, httpx2.InvalidURL) as error:
+                await send.send(_network_failure(error, self._endpoint.to))
+
+    async def _follow(self, url: str, send: MemoryObjectSendStream[Item], *, moves: int) -> None:
+        async with self._endpoint.open(url, self._body) as response:
+            if not 300 <= response.status_code < 400:
+                await send.send(Answer(response.status_code, response.headers))
+                async for piece in _pieces(response):
+                    await _pass_on(piece, send)
+                return
+            target = _moved_to(url, response, self._endpoint.to, moves)
+        await self._follow(target, send, moves=moves - 1)
+
+
+def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+    encoded = "content-encoding" in response.headers
+    return response.aiter_bytes() if encoded else response.aiter_raw()
+
+
+async def _pass_on(piece: bytes, send: MemoryObjectSendStream[Item]) -> None:
+    """Without letting go of the loop while there is room: pieces often come by the dozen."""
+    try:
+        send.send_nowait(piece)
+    except anyio.WouldBlock:
+        await send.send(piece)
+
+
+def _moved_to(url: str, response: httpx2.Response, to: Addressee, moves: int) -> str:
+    """Where a redirect leads, if it may be followed: once, and to nobody else."""
+    target = urljoin(url, response.headers.get("location", ""))
+    if moves and target != url and _origin(target) == _origin(url):
+        return target
+    place = plain("{}://{}".format(*_origin(target)[:2]), 200)
+    raise ProviderError(
+        f"The endpoint of {to.provider} has moved to {place}. Set the base URL to the new "
+        "place if you trust it; the key was not sent there.",
+        kind=FailureKind.REJECTED,
+        status=response.status_code,
+    )
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname or "", parts.port or default
+
+
+def _network_failure(error: Exception, to: Addressee) -> ProviderError:
+    """The failure that an error below HTTP stands for."""
+    reason = plain(redacted(str(error), to.secret), 300) or type(error).__name__
+    match error:
+        case httpx2.ConnectError() if certificate := _tls_error(error):
+            why = getattr(certificate, "verify_message", "") or certificate.reason or reason
+            return ProviderError(
+                f"The certificate of {to.host} was not accepted: {why}.",
+                kind=FailureKind.REJECTED,
+            )
+        case httpx2.ConnectError() | httpx2.ConnectTimeout():
+            return ProviderError(
+                f"Nobody could be reached at {to.host}. Are you offline? ({reason})",
+                kind=FailureKind.OFFLINE,
+            )
+        case httpx2.ProxyError():
+            return ProviderError(
+                f"The proxy {_proxy()} did not let the request through: {reason}.",
+                kind=FailureKind.REJECTED if "407" in reason else FailureKind.OFFLINE,
+            )
+        case httpx2.RemoteProtocolError() if (
+            "disconnected" not in reason and "closed" not in reason
+        ):
+            return ProviderError(
+                f"What answered at {to.host} is no provider: {reason}.",
+                kind=FailureKind.MISPLACED,
+            )
+        case httpx2.NetworkError() | httpx2.RemoteProtocolError() | httpx2.DecodingError():
+            return ProviderError(
+                f"The connection to {to.host} broke before the answer was complete ({reason}).",
+                kind=FailureKind.DROPPED,
+            )
+        case _:
+            return ProviderError(
+                f"The request to {to.host} could not be sent: {reason}.",
+                kind=FailureKind.REJECTED,
+            )
+
+
+def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _proxy() -> str:
+    names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+    named = next((os.environ[name] for name in names if os.environ.get(name)), "")
+    return urlsplit(named).hostname or "in use"

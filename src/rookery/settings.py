@@ -1,0 +1,378 @@
+"""Every setting as one validated value with its default and one sentence.
+
+A setting is a field here and nothing else: its type says what may be written, its sentence
+is the documentation, its name is the key in files, the environment variable and the flag.
+`python -m rookery.settings` prints `docs/settings.md`.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TextIO,
+    TypeAlias,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import msgspec
+from msgspec import Meta
+
+from rookery import ENV_PREFIX, NAME, PROJECT_FOLDER
+from rookery.core.limits import MIB, Limits
+
+Key: TypeAlias = tuple[str, ...]
+"""Where a setting stands: `("ui", "colour")` is `colour` in the section `[ui]`."""
+
+Mode: TypeAlias = Literal["code", "ask", "architect", "debug", "orchestrator"]
+Approval: TypeAlias = Literal["ask", "auto"]
+Colour: TypeAlias = Literal["auto", "always", "never"]
+
+_Name: TypeAlias = Annotated[str, Meta(min_length=1)]
+_Tokens: TypeAlias = Annotated[int, Meta(ge=1)]
+_Price: TypeAlias = Annotated[float, Meta(ge=0)]
+_Address: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^https?://[^/?#@\s]+([/?#]\S*)?\Z",
+        extra={
+            "expected": "an address that begins with http:// or https:// and holds no user name "
+            "or password"
+        },
+    ),
+]
+_Count: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
+_Bytes: TypeAlias = Annotated[int, Meta(ge=1, le=1024 * MIB)]
+_Seconds: TypeAlias = Annotated[float, Meta(ge=0.1, le=86_400.0)]
+_Ceiling: TypeAlias = Annotated[int, Meta(ge=0)]
+_USUAL = Limits()
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings that stand together. Unknown names are refused, never ignored."""
+
+
+class ModelDescription(TypedDict, total=False):
+    """What the user knows of a model, by the names of `ModelInfo`; the rest stays as it was."""
+
+    window: Annotated[
+        _Tokens, Meta(description="Tokens that a request and its answer may hold together.")
+    ]
+    max_output: Annotated[_Tokens, Meta(description="Tokens that one answer may hold.")]
+    images: Annotated[bool, Meta(description="Whether the model can see images.")]
+    thinking: Annotated[bool, Meta(description="Whether the model can reason before it answers.")]
+    caching: Annotated[
+        bool, Meta(description="Whether the provider caches the beginning of requests.")
+    ]
+    input_price: Annotated[_Price, Meta(description="Dollars per million tokens of input.")]
+    output_price: Annotated[_Price, Meta(description="Dollars per million tokens of output.")]
+    cache_read_price: Annotated[
+        _Price, Meta(description="Dollars per million tokens read from the cache.")
+    ]
+    cache_write_price: Annotated[
+        _Price, Meta(description="Dollars per million tokens written to the cache.")
+    ]
+
+
+class CommandSettings(_Section, frozen=True):
+    timeout: Annotated[
+        _Seconds, Meta(description="Seconds after which a running command is ended.")
+    ] = _USUAL.command_seconds
+
+
+class UiSettings(_Section, frozen=True):
+    colour: Annotated[
+        Colour,
+        Meta(description='Whether output is coloured; "auto" colours only what a terminal shows.'),
+    ] = "auto"
+
+
+class LimitSettings(_Section, frozen=True):
+    """The fields of `core.limits.Limits` of the same names."""
+
+    repeats: Annotated[_Count, Meta(description="Identical tool calls in a row that are run.")] = (
+        _USUAL.repeats
+    )
+    calls_per_message: Annotated[
+        _Count, Meta(description="Tool calls of one answer that are run.")
+    ] = _USUAL.calls_per_message
+    output_for_model: Annotated[
+        int,
+        Meta(
+            ge=2 * _USUAL.output_head,
+            le=1024 * MIB,
+            description="Bytes of a command's output that the model is shown.",
+        ),
+    ] = _USUAL.output_for_model
+    output_on_disk: Annotated[
+        _Bytes, Meta(description="Bytes of a command's output that are kept on disk.")
+    ] = _USUAL.output_on_disk
+    read_bytes: Annotated[
+        _Bytes, Meta(description="Bytes of a file that one read gives the model.")
+    ] = _USUAL.read_bytes
+    read_lines: Annotated[
+        _Count, Meta(description="Lines of a file that one read gives the model.")
+    ] = _USUAL.read_lines
+    edit_bytes: Annotated[
+        _Bytes, Meta(description="Size in bytes up to which a file can be edited.")
+    ] = _USUAL.edit_bytes
+    image_bytes: Annotated[
+        _Bytes, Meta(description="Size in bytes up to which an image is sent to the model.")
+    ] = _USUAL.image_bytes
+    list_entries: Annotated[
+        _Count, Meta(description="Entries that one listing of a folder shows.")
+    ] = _USUAL.list_entries
+    search_matches: Annotated[_Count, Meta(description="Matches that one search shows.")] = (
+        _USUAL.search_matches
+    )
+    search_seconds: Annotated[
+        _Seconds, Meta(description="Seconds after which a search shows what it has.")
+    ] = _USUAL.search_seconds
+    connect_seconds: Annotated[
+        _Seconds, Meta(description="Seconds to wait for a connection to the provider.")
+    ] = _USUAL.connect_seconds
+    first_byte_seconds: Annotated[
+        _Seconds, Meta(description="Seconds to wait for an answer to begin.")
+    ] = _USUAL.first_byte_seconds
+    first_byte_seconds_local: Annotated[
+        _Seconds,
+        Meta(
+            description="Seconds to wait for the answer of a model on this machine to begin.",
+        ),
+    ] = _USUAL.first_byte_seconds_local
+    idle_seconds: Annotated[
+        _Seconds, Meta(description="Seconds without a byte after which an answer is lost.")
+    ] = _USUAL.idle_seconds
+    progress_seconds: Annotated[
+        _Seconds,
+        Meta(
+            description="Seconds without a new word after which an answer is lost, even if the "
+            "connection lives.",
+        ),
+    ] = _USUAL.progress_seconds
+
+
+class Settings(_Section, frozen=True):
+    """All that a user can choose. None means that nothing was chosen."""
+
+    provider: Annotated[
+        _Name | None,
+        Meta(description="Who runs the model; without it the keys at hand decide."),
+    ] = None
+    model: Annotated[
+        _Name | None,
+        Meta(description="Which model to use; without it the provider's usual one."),
+    ] = None
+    base_url: Annotated[
+        _Address | None,
+        Meta(description="Where the provider is reached; without it at its own address."),
+    ] = None
+    mode: Annotated[Mode, Meta(description="The mode that new tasks begin in.")] = "code"
+    approval: Annotated[
+        Approval | None,
+        Meta(
+            description="Whether actions are asked about or run unasked; without it they are "
+            "asked about if somebody sits at the terminal."
+        ),
+    ] = None
+    max_requests: Annotated[
+        _Ceiling,
+        Meta(description="Requests to the model after which you are asked; 0 means never."),
+    ] = _USUAL.requests
+    max_cost: Annotated[
+        _Price, Meta(description="Dollars spent after which you are asked; 0 means never.")
+    ] = _USUAL.cost
+    mistake_limit: Annotated[
+        _Ceiling,
+        Meta(description="Mistakes in a row after which you are asked; 0 means never."),
+    ] = _USUAL.mistakes
+    commands: CommandSettings = CommandSettings()
+    ui: UiSettings = UiSettings()
+    limits: LimitSettings = LimitSettings()
+    models: dict[str, ModelDescription] = {}
+
+    def as_limits(self) -> Limits:
+        return Limits(
+            requests=self.max_requests,
+            cost=self.max_cost,
+            mistakes=self.mistake_limit,
+            command_seconds=self.commands.timeout,
+            **msgspec.structs.asdict(self.limits),
+        )
+
+    def acts_unasked(self, person: bool) -> bool:
+        """Whether actions run without a question; `person` tells if there is anyone to ask."""
+        return self.approval == "auto" if self.approval else not person
+
+    def colours(self, out: TextIO, environ: Mapping[str, str]) -> bool:
+        """Whether what is written to `out` is coloured. "auto" heeds `NO_COLOR` and `TERM`."""
+        if self.ui.colour != "auto":
+            return self.ui.colour == "always"
+        return out.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+class ProjectMay(StrEnum):
+    """How far a project's own file may go with a setting: it tightens, or it is not heard."""
+
+    LOWER = "lower it"
+    LOWER_CEILING = "lower it (0 is no limit)"
+    MAKE_IT_ASK = 'set it to "ask"'
+
+
+PROJECT_MAY: dict[Key, ProjectMay] = {
+    ("approval",): ProjectMay.MAKE_IT_ASK,
+    ("max_requests",): ProjectMay.LOWER_CEILING,
+    ("max_cost",): ProjectMay.LOWER_CEILING,
+    ("mistake_limit",): ProjectMay.LOWER_CEILING,
+    ("commands", "timeout"): ProjectMay.LOWER,
+    **{("limits", name): ProjectMay.LOWER for name in LimitSettings.__struct_fields__},
+}
+
+
+def loosens(key: Key, wanted: Any, present: Any) -> bool:
+    """Whether a project that wants this value instead of the present one would loosen it."""
+    match PROJECT_MAY[key]:
+        case ProjectMay.MAKE_IT_ASK:
+            return bool(wanted != "ask")
+        case ProjectMay.LOWER:
+            return bool(wanted > present)
+        case ProjectMay.LOWER_CEILING:
+            return bool((wanted or math.inf) > (present or math.inf))
+
+
+ANY = "<id>"
+"""Stands in a key for a name that the user gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as its field declares it. `default` is None where there is none."""
+
+    type: Any
+    default: Any
+    sentence: str
+    expected: str
+    """What may be written for it, to be read after "must be"."""
+
+
+@cache
+def all_settings() -> dict[Key, Setting]:
+    """Every setting there is, in the order of this file."""
+    return dict(_declared_in(Settings, ()))
+
+
+def _declared_in(section: type[Any], at: Key) -> Iterator[tuple[Key, Setting]]:
+    for name, kind in get_type_hints(section, include_extras=True).items():
+        key = (*at, name)
+        if get_origin(kind) is dict:
+            yield from _declared_in(get_args(kind)[1], (*key, ANY))
+        elif isinstance(kind, type):
+            yield from _declared_in(kind, key)
+        else:
+            base, metas = _unwrapped(kind)
+            sentence = next(meta.description for meta in reversed(metas) if meta.description)
+            yield (
+                key,
+                Setting(kind, getattr(section(), name, None), sentence, _expected(base, metas)),
+            )
+
+
+def _unwrapped(kind: Any) -> tuple[Any, list[Meta]]:
+    """A type without what was said about it, and what was said, innermost first."""
+    if get_origin(kind) is Annotated:
+        inner, *metas = get_args(kind)
+        base, inside = _unwrapped(inner)
+        return base, [*inside, *metas]
+    if NoneType in get_args(kind):
+        return _unwrapped(get_args(kind)[0])
+    return kind, []
+
+
+def _expected(base: Any, metas: list[Meta]) -> str:
+    if get_origin(base) is Literal:
+        *others, last = map(shown, get_args(base))
+        return f"{', '.join(others)} or {last}"
+    if base is bool:
+        return "true or false"
+    rule = metas[0]
+    if base is str:
+        return str((rule.extra or {}).get("expected", "a text that is not empty"))
+    number = "a whole number" if base is int else "a number"
+    if rule.le is None:
+        return f"{number} of at least {shown(rule.ge)}"
+    return f"{number} from {shown(rule.ge)} to {shown(rule.le)}"
+
+
+def variable_of(key: Key) -> str:
+    return ENV_PREFIX + "_".join(key).upper()
+
+
+def shown(value: Any) -> str:
+    """A value as one writes it in TOML, on one line, with nothing in it that a terminal obeys."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return f"{value:.15g}" if abs(value) < 10**15 else "a number so large"
+        case str():
+            text = value if len(value) <= 60 else value[:59] + "…"
+            return '"' + "".join(map(_harmless, text)) + '"'
+        case list():
+            return "a list"
+        case Mapping():
+            return "a table"
+        case _:
+            return "a date or time"
+
+
+def _harmless(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    return char if char.isprintable() else f"\\u{ord(char):04x}"
+
+
+def document() -> str:
+    """`docs/settings.md`."""
+    lines = [
+        "# Settings",
+        "",
+        f"<!-- Made by `python -m {NAME}.settings`; edit src/{NAME}/settings.py instead. -->",
+        "",
+        "A setting is taken from the first of these that has it:",
+        "",
+        "1. a flag of the command line;",
+        f"2. an environment variable: the key in capitals after `{ENV_PREFIX}`, with `_` between",
+        f"   section and name, as in `{variable_of(('model',))}` and "
+        f"`{variable_of(('ui', 'colour'))}`; an empty one counts as absent;",
+        f"3. the project's `{PROJECT_FOLDER}/settings.toml`, which can only tighten, and only",
+        "   where the tables below say so;",
+        "4. your own `settings.toml`;",
+        "5. the default.",
+        "",
+        "Both files are TOML. A setting of a section is written below its `[section]`. Models",
+        "that are not known by themselves, or are known wrongly, are described one by one below",
+        '`[models."<id>"]`, in your own file only.',
+    ]
+    section: Key | None = None
+    for key, setting in all_settings().items():
+        if key[:-1] != section:
+            section = key[:-1]
+            lines += ["", f"## [{'.'.join(section)}]" if section else "## Without a section", ""]
+            lines += ["| setting | may be | default | a project may | meaning |"]
+            lines += ["| --- | --- | --- | --- | --- |"]
+        default = "" if setting.default is None else f"`{shown(setting.default)}`"
+        cells = (setting.expected, default, PROJECT_MAY.get(key, ""), setting.sentence)
+        lines += [f"| `{key[-1]}` | {' | '.join(cells)} |"]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(document(), end="")

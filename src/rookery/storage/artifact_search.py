@@ -1,0 +1,53 @@
+"""Finds the lines of a file that match a regular expression, and prints `NUMBER:LINE`.
+
+`artifacts` runs this file as a script, with the expression on standard input, so that it can
+be ended. It takes a file of any size, also one that is a single line: a line is looked at
+up to `LONGEST_LINE` bytes, and the file is read in pieces.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO
+
+PIECE = 64 * 1024
+LONGEST_LINE = 4096
+
+
+def main(path: str, limit: int) -> None:
+    pattern = compiled(sys.stdin.buffer.read().decode())
+    with open(path, "rb") as file:
+        for number, line in enumerate(lines(file), 1):
+            text = line.decode("utf-8", "replace")
+            if pattern.search(text):
+                found = f"{number}:{text}\n".encode()
+                limit -= len(found)
+                if limit < 0:
+                    break
+                sys.stdout.buffer.write(found)
+    sys.stdout.buffer.flush()
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The expression, taken literally if it is none."""
+    try:
+        return re.compile(pattern, re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError):
+        return re.compile(re.escape(pattern), re.IGNORECASE)
+
+
+def lines(file: BinaryIO) -> Iterator[bytes]:
+    """Every line without its end, cut where it is too long."""
+    line = b""
+    while piece := file.read(PIECE):
+        first, *more = piece.split(b"\n")
+        line = (line + first)[:LONGEST_LINE]
+        for following in more:
+            yield line
+            line = following[:LONGEST_LINE]
+    if line:
+        yield line
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

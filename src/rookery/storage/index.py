@@ -1,0 +1,257 @@
+"""A table of all tasks and of the words in them, derived from the journals and nothing else.
+
+Nothing that a running task waits for touches it: it is brought up to date by whoever asks,
+who reads only what was appended since. `index_file.py` opens it, and replaces it when it
+is unfit.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rookery.errors import StorageError
+from rookery.storage.blobs import Blobs
+from rookery.storage.disk import reason
+from rookery.storage.lines import SEAL, counting_lines
+from rookery.storage.recovery import JOURNAL, never_begun
+from rookery.storage.summary import TaskSummary, see, snippet, words_of
+
+VERSION = 1
+MOST_FOUND = 100
+
+_SCHEMA = (
+    """CREATE TABLE tasks (
+        id TEXT PRIMARY KEY, workspace TEXT, updated INTEGER, summary BLOB,
+        seq INTEGER, end INTEGER, seal BLOB, size INTEGER, changed INTEGER)""",
+    "CREATE TABLE passages (id INTEGER PRIMARY KEY, task TEXT, text TEXT)",
+    "CREATE INDEX passages_by_task ON passages (task)",
+)
+_FULL_TEXT = "CREATE VIRTUAL TABLE words USING fts5 (text, content='passages', content_rowid='id')"
+_FIND_WORDS = (
+    "SELECT task, passages.text FROM words JOIN passages ON passages.id = words.rowid "
+    "WHERE words MATCH ? ORDER BY rank"
+)
+_FIND_LETTERS = "SELECT task, text FROM passages WHERE text LIKE ? ESCAPE '\\' ORDER BY id"
+
+Mark: TypeAlias = tuple[int, int]
+"""A journal's size and time of change: as long as they stay, nothing new is in it."""
+
+_ABSENT: Mark = (-1, 0)
+_UNKNOWN: Mark = (-2, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A task that holds all the words that were looked for, and a place where it does."""
+
+    task: TaskSummary
+    snippet: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How far a journal has been read; `seal` is how the last line read ended."""
+
+    summary: TaskSummary
+    seq: int = 0
+    end: int = 0
+    seal: bytes = b""
+
+
+class UnfitIndex(Exception):
+    """The index is of another version, or holds what was never written to it."""
+
+
+class Index:
+    """One open index. `full_text` tells whether this SQLite can make an index of words."""
+
+    def __init__(self, connection: sqlite3.Connection, *, full_text: bool) -> None:
+        self._db = connection
+        if self._number("PRAGMA user_version") == 0:
+            self._lay_out(full_text)
+        if self._number("PRAGMA user_version") != VERSION:
+            raise UnfitIndex
+        self._full_text = self._number("SELECT count(*) FROM sqlite_master WHERE name = 'words'")
+
+    def refresh(self, folders: Mapping[str, Path]) -> int:
+        """Bring every task up to date. Returns how many journals had to be read."""
+        rows = self._db.execute("SELECT id, size, changed FROM tasks")
+        known = {task_id: (size, changed) for task_id, size, changed in rows}
+        for task_id in known.keys() - folders.keys():
+            self.forget(task_id)
+        stale = [
+            task_id for task_id, folder in folders.items() if known.get(task_id) != _mark(folder)
+        ]
+        for task_id in stale:
+            self._catch_up(task_id, folders[task_id])
+        return len(stale)
+
+    def summaries(self, workspace: str | None = None) -> list[TaskSummary]:
+        """Newest first; of one workspace, or of all."""
+        rows = self._db.execute(
+            "SELECT summary FROM tasks WHERE ?1 IS NULL OR workspace = ?1 "
+            "ORDER BY updated DESC, id DESC",
+            (workspace,),
+        )
+        summaries = [msgspec.json.decode(encoded, type=TaskSummary) for (encoded,) in rows]
+        return [summary for summary in summaries if summary.updated or summary.damage]
+
+    def search(self, words: str, workspace: str | None = None) -> list[Found]:
+        """The tasks that hold all of the words, newest first."""
+        terms = words.split()
+        if not terms:
+            return []
+        passages = self._by_words(terms) or self._by_letters(terms)
+        found = [task for task in self.summaries(workspace) if task.id in passages]
+        return [Found(task, snippet(passages[task.id], terms)) for task in found[:MOST_FOUND]]
+
+    def forget(self, task_id: str) -> None:
+        with self._writing():
+            self._forget_words(task_id)
+            self._db.execute("DELETE FROM tasks WHERE id = ?", (task_id,))
+
+    def scrub(self) -> None:
+        """Leave nothing in the file of what was forgotten."""
+        if self._full_text:
+            self._db.execute("INSERT INTO words (words) VALUES ('optimize')")
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _lay_out(self, full_text: bool) -> None:
+        with self._writing():
+            if self._number("PRAGMA user_version"):
+                return  # another process was faster
+            for statement in (*_SCHEMA, _FULL_TEXT) if full_text else _SCHEMA:
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _catch_up(self, task_id: str, folder: Path) -> None:
+        mark = _mark(folder)  # taken first: what is appended meanwhile makes it stale again
+        with self._writing():
+            before = self._reading(task_id)
+            try:
+                after = self._read(folder, before, mark)
+            except OSError as error:
+                damage = f"Its journal cannot be read ({reason(error)})."
+                after, mark = _Reading(replace(before.summary, damage=damage)), _UNKNOWN
+            summary = after.summary
+            row = (task_id, summary.workspace, summary.updated, msgspec.json.encode(summary))
+            self._db.execute(
+                "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, after.seq, after.end, after.seal, *mark),
+            )
+
+    def _reading(self, task_id: str) -> _Reading:
+        row = self._db.execute(
+            "SELECT summary, seq, end, seal FROM tasks WHERE id = ?", (task_id,)
+        ).fetchone()
+        if row is None:
+            return _Reading(TaskSummary(id=task_id))
+        encoded, seq, end, seal = msgspec.convert(row, tuple[bytes, int, int, bytes])
+        return _Reading(msgspec.json.decode(encoded, type=TaskSummary), seq, end, seal)
+
+    def _read(self, folder: Path, reading: _Reading, mark: Mark) -> _Reading:
+        """Go on from where reading ended, or from the start if that line is no longer there."""
+        journal, blobs = folder / JOURNAL, Blobs(folder / "blobs")
+        damage = ""
+        if mark == _ABSENT or not _is_still_there(journal, reading):
+            self._forget_words(reading.summary.id)
+            reading = _Reading(TaskSummary(id=reading.summary.id))
+        if mark == _ABSENT:
+            return reading
+        try:
+            with journal.open("rb") as file:
+                for line in counting_lines(file, blobs, start=reading.end, after=reading.seq):
+                    summary = see(reading.summary, line.event)
+                    reading = _Reading(summary, line.event.seq, line.end, line.seal)
+                    self._remember(summary.id, words_of(line.event.fact))
+            if reading.end < mark[0] and (reading.seq or not never_begun(journal)):
+                damage = f"Its journal is damaged after event {reading.seq}."
+        except StorageError as error:
+            damage = str(error)
+        return replace(reading, summary=replace(reading.summary, damage=damage))
+
+    def _remember(self, task_id: str, text: str) -> None:
+        if not text:
+            return
+        row = self._db.execute("INSERT INTO passages VALUES (NULL, ?, ?)", (task_id, text))
+        if self._full_text:
+            self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (row.lastrowid, text))
+
+    def _forget_words(self, task_id: str) -> None:
+        if self._full_text:
+            self._db.execute(
+                "INSERT INTO words (words, rowid, text) "
+                "SELECT 'delete', id, text FROM passages WHERE task = ?",
+                (task_id,),
+            )
+        self._db.execute("DELETE FROM passages WHERE task = ?", (task_id,))
+
+    def _by_words(self, terms: Sequence[str]) -> dict[str, str]:
+        """A passage of each task that has, for every term, a word beginning with it."""
+        phrases = [f'"{_quoted(term)}" *' for term in terms if any(map(str.isalnum, term))]
+        if not (self._full_text and phrases):
+            return {}
+        best = self._passages(_FIND_WORDS, " OR ".join(phrases))
+        for phrase in phrases:
+            having = self._passages(_FIND_WORDS, phrase)
+            best = {task: text for task, text in best.items() if task in having}
+        return best
+
+    def _by_letters(self, terms: Sequence[str]) -> dict[str, str]:
+        """The same by comparing letters: for parts of words, and scripts without spaces."""
+        found = [self._passages(_FIND_LETTERS, f"%{_escaped(term)}%") for term in terms]
+        return {
+            task: text for task, text in found[0].items() if all(task in other for other in found)
+        }
+
+    def _passages(self, query: str, pattern: str) -> dict[str, str]:
+        """The first passage of each task that matches."""
+        passages: dict[str, str] = {}
+        for task, text in self._db.execute(query, (pattern,)):
+            passages.setdefault(str(task), str(text))
+        return passages
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def _number(self, query: str) -> Any:
+        return self._db.execute(query).fetchone()[0]
+
+
+def _mark(folder: Path) -> Mark:
+    try:
+        found = (folder / JOURNAL).stat()
+    except FileNotFoundError:
+        return _ABSENT
+    except OSError:
+        return _UNKNOWN
+    return found.st_size, found.st_ctime_ns
+
+
+def _is_still_there(journal: Path, reading: _Reading) -> bool:
+    """Whether the line that was read last is where it was."""
+    if reading.seq == 0:
+        return False
+    with journal.open("rb") as file:
+        file.seek(reading.end - SEAL)
+        return file.read(SEAL) == reading.seal
+
+
+def _quoted(term: str) -> str:
+    return term.replace('"', '""')
+
+
+def _escaped(term: str) -> str:
+    return term.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")

@@ -1,0 +1,230 @@
+"""One task's log on disk: a checksummed line for each event, appended and never rewritten.
+
+An event is written with one `write`, and synced before `write` returns if anything that
+happens next relies on it. docs/journal.md describes the file.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import ClassVar
+
+from rookery.core.facts import (
+    Event,
+    Fact,
+    HistoryRepaired,
+    Noted,
+    OfferWithdrawn,
+    Reminded,
+    RequestFailed,
+    StepCancelled,
+    TaskReopened,
+    TodosChanged,
+    Truncated,
+)
+from rookery.core.limits import MIB
+from rookery.errors import StorageError
+from rookery.faults import kp
+from rookery.storage.blobs import Blobs
+from rookery.storage.disk import (
+    PRIVATE_FILE,
+    private_folder,
+    reason,
+    remove_unfinished,
+    sync,
+    sync_folder,
+)
+from rookery.storage.lines import FORMAT, LONGEST, counting_lines, line_from
+from rookery.storage.lock import TaskLock
+from rookery.storage.recovery import JOURNAL, End, never_begun, recover, set_aside
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Journal:
+    """The journal of one task, held by its only writer until it is closed.
+
+    `recovered` says what had to be set aside when it was opened; it is empty once that
+    sentence is on record in the journal itself.
+    """
+
+    waits: ClassVar[frozenset[type[Fact]]] = frozenset(
+        {
+            HistoryRepaired,
+            Noted,
+            OfferWithdrawn,
+            Reminded,
+            RequestFailed,
+            StepCancelled,
+            TaskReopened,
+            TodosChanged,
+            Truncated,
+        }
+    )
+    """Facts that need not survive a power failure before the next one that must: without
+    them the task resumes in the same place. A mere crash of the process loses none."""
+
+    largest: ClassVar[int] = 1024 * MIB
+
+    def __init__(self, folder: Path, lock: TaskLock, end: End) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._end = end
+        self._blobs = Blobs(folder / "blobs")
+        self._refusal = ""
+        self.recovered = ""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._fd = os.open(folder / JOURNAL, flags, PRIVATE_FILE)
+
+    @classmethod
+    def create(cls, folder: Path) -> "Journal":
+        """An empty journal in a folder that holds no task yet, or one that was never begun."""
+        try:
+            with ExitStack() as undo:
+                lock = TaskLock(private_folder(folder))
+                undo.callback(lock.release)
+                if not never_begun(folder / JOURNAL):
+                    raise StorageError(f"There already is a task {folder.name}.")
+                journal = cls(folder, lock, End())
+                undo.callback(journal.close)
+                if (folder / JOURNAL).stat().st_size:
+                    set_aside(folder / JOURNAL, 0)
+                sync_folder(folder)
+                undo.pop_all()
+        except OSError as error:
+            raise StorageError(
+                f"Task {folder.name} could not be created in {folder} ({reason(error)})."
+            ) from error
+        return journal
+
+    @classmethod
+    def open(cls, folder: Path) -> "Journal":
+        """The journal of an existing task, with whatever does not count in it set aside."""
+        try:
+            with ExitStack() as undo:
+                lock = TaskLock(folder)
+                undo.callback(lock.release)
+                condition = recover(folder)
+                journal = cls(folder, lock, condition.end)
+                undo.callback(journal.close)
+                remove_unfinished(folder)
+                remove_unfinished(folder / "blobs")
+                undo.pop_all()
+        except OSError as error:
+            raise _unreadable(folder, error) from error
+        journal.recovered = condition.report
+        if condition.format > FORMAT:
+            journal._refusal = (
+                f"Task {folder.name} was written by a newer version (format {condition.format}) "
+                "and can only be read by this one. Update, then continue it."
+            )
+        return journal
+
+    @property
+    def warning(self) -> str:
+        """What the user should know before the journal is full."""
+        if self._end.size < self.largest // 2:
+            return ""
+        return (
+            f"The journal of this task has grown to {self._end.size / MIB:,.0f} MiB; at "
+            f"{self.largest / MIB:,.0f} MiB it takes no more. Go on in a new task soon."
+        )
+
+    def write(self, event: Event) -> None:
+        """Durable when it returns, unless its fact may wait. After an error nothing has changed."""
+        assert event.fact.lasting
+        assert event.seq == self._end.seq + 1
+        if self._refusal:
+            raise StorageError(self._refusal)
+        try:
+            line = line_from(event, self._blobs)
+            self._check_size(len(line))
+            kp("journal.before_write")
+            self._append(line)
+            kp("journal.written")
+            if type(event.fact) not in self.waits:
+                self._sync()
+            kp("journal.synced")
+            self._end = End(event.seq, self._end.size + len(line))
+        except OSError as error:
+            self._take_back()
+            raise _unwritten(self._folder, error) from error
+        except BaseException:
+            self._take_back()
+            raise
+
+    def read(self) -> list[Event]:
+        return list(read_events(self._folder))
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+            self._lock.release()
+
+    def _check_size(self, added: int) -> None:
+        if added > LONGEST:
+            raise StorageError(
+                f"An event of {added:,} bytes is too large for the task's journal; at most "
+                f"{LONGEST:,} are taken. Everything up to here is kept."
+            )
+        if self._end.size + added > self.largest:
+            raise StorageError(
+                f"The task's journal is full: it holds at most {self.largest:,} bytes. Everything "
+                "up to here is kept; go on in a new task."
+            )
+
+    def _append(self, line: bytes) -> None:
+        """One write. A short one is continued, which either works or tells what is wrong."""
+        while line:
+            line = line[os.write(self._fd, line) :]
+
+    def _sync(self) -> None:
+        try:
+            sync(self._fd)
+        except OSError as error:
+            # a failed sync may have dropped what earlier writes left in memory
+            self._refuse(error)
+            raise
+
+    def _take_back(self) -> None:
+        """Forget the line that was being written."""
+        try:
+            os.ftruncate(self._fd, self._end.size)
+        except OSError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: OSError) -> None:
+        self._refusal = (
+            f"The end of the task's journal in {self._folder} is uncertain ({reason(error)}). "
+            "Close the task, then continue it with --continue."
+        )
+
+
+def read_events(folder: Path) -> Iterator[Event]:
+    """The events of a stored task one by one, as far as they count. Needs no lock."""
+    try:
+        with (folder / JOURNAL).open("rb") as file:
+            for line in counting_lines(file, Blobs(folder / "blobs")):
+                yield line.event
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+
+
+def _unreadable(folder: Path, error: OSError) -> StorageError:
+    if isinstance(error, FileNotFoundError):
+        return StorageError(f"There is no task {folder.name}.")
+    return StorageError(
+        f"The journal of task {folder.name} cannot be read ({reason(error)}). Check the access "
+        f"rights of {folder} and the disk it is on."
+    )
+
+
+def _unwritten(folder: Path, error: OSError) -> StorageError:
+    remedy = "Free some space" if error.errno in _FULL else f"Make {folder} writable again"
+    return StorageError(
+        f"The task's journal could not be written ({reason(error)}); everything up to here is "
+        f"kept. {remedy}, then continue with --continue."
+    )

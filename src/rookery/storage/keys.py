@@ -1,0 +1,161 @@
+"""API keys: where they are found, and how one is kept.
+
+A key comes from a flag, from the provider's environment variable, or from a file that only
+its owner can read; never from a project. No text this module makes has a key in it.
+"""
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import shlex
+import stat
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rookery.core.limits import KIB
+from rookery.errors import SettingsError
+from rookery.storage.disk import PRIVATE_FILE, private_folder, reason, sync, sync_folder
+
+LARGEST_FILE = 64 * KIB
+LONGEST_LINE = 1000
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Key:
+    """An API key that shows where it comes from and nothing else, unless it is told to."""
+
+    __slots__ = ("_text", "source")
+
+    def __init__(self, text: str, *, source: str) -> None:
+        self._text = _usable(text, f"The key from {source}")
+        self.source = source
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f'Key(source="{self.source}")'
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A key is not written anywhere but into its own file.")
+
+
+def find_key(
+    provider: str,
+    *,
+    flag: str | None,
+    environ: Mapping[str, str],
+    variable: str | None,
+    keys_file: Path,
+) -> Key | None:
+    """The key for a provider: from the flag, else its variable, else the file. None if there is
+    none. Raises `SettingsError` for a key or a file that cannot be used.
+    """
+    if flag:
+        return Key(flag, source="--api-key")
+    if variable and (text := environ.get(variable)):
+        return Key(text, source=f"environment {variable}")
+    text = _read(keys_file).get(provider)
+    return Key(text, source=str(keys_file)) if text else None
+
+
+def save_key(keys_file: Path, provider: str, key: str) -> None:
+    """Keep a key for a provider in place of the one before. The file is whole and private at
+    every instant.
+    """
+    if not _NAME.fullmatch(provider):
+        raise SettingsError("A provider's name is made of letters, digits, - and _.")
+    keys = _read(keys_file) | {provider: _usable(key, "The key that was given")}
+    text = "".join(f"{_spelled(name)} = {json.dumps(kept)}\n" for name, kept in keys.items())
+    private_folder(keys_file.parent)
+    try:
+        _put(keys_file, text.encode())
+    except OSError as error:
+        raise SettingsError(f"{keys_file} could not be written: {reason(error)}.") from error
+
+
+def _usable(text: str, called: str) -> str:
+    text = text.strip()
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise SettingsError(
+            f"{called} is empty or holds characters that no key has; copy it again."
+        )
+    return text
+
+
+def _read(file: Path) -> dict[str, str]:
+    """The keys in the file, by provider; none if there is no file."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {reason(error)}.") from error
+    try:
+        _insist_on_privacy(file, os.fstat(fd))
+        with open(fd, "rb", closefd=False) as stream:
+            data = stream.read(LARGEST_FILE + 1)
+    finally:
+        os.close(fd)
+    return {name: _text(file, name, value) for name, value in _table(file, data).items()}
+
+
+def _insist_on_privacy(file: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise SettingsError(f"{file} is no regular file; move it away.")
+    if status.st_uid != os.geteuid():
+        raise SettingsError(
+            f"{file} belongs to another user, so its keys are not used; move it away and save "
+            "the keys again."
+        )
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise SettingsError(
+            f"{file} is open to other users; run: chmod 600 {shlex.quote(str(file))}"
+        )
+
+
+def _table(file: Path, data: bytes) -> dict[str, Any]:
+    """What the file says. A parser's complaint may quote a key, so only its place is told."""
+    if len(data) > LARGEST_FILE or max(map(len, data.split(b"\n"))) > LONGEST_LINE:
+        raise SettingsError(f"{file} is too large for a file of keys; shorten it.")
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        place = "it is not UTF-8 text"
+    except RecursionError:
+        place = "it is nested too deeply"
+    except ValueError as error:
+        found = re.search(r"line \d+, column \d+(?=\)$)", str(error))
+        place = f"see {found[0]}" if found else "see its end"
+    raise SettingsError(f'{file} is no list of lines like provider = "key"; {place}.')
+
+
+def _text(file: Path, name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        shown = name if _NAME.fullmatch(name) else "one of its names"
+        raise SettingsError(f"{file}: {shown} must be a key in quotes.")
+    return value
+
+
+def _spelled(name: str) -> str:
+    return name if _NAME.fullmatch(name) else json.dumps(name)
+
+
+def _put(file: Path, data: bytes) -> None:
+    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        with open(fd, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            sync(fd)
+        unfinished.replace(file)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            unfinished.unlink()
+        raise
+    sync_folder(file.parent)

@@ -1,0 +1,75 @@
+"""Where things are kept.
+
+`ROOKERY_HOME` puts everything below one folder. Without it the platform's conventions hold,
+which keep settings, data, caches and state apart.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rookery import ENV_PREFIX, NAME
+
+HOME_VARIABLE = f"{ENV_PREFIX}HOME"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Four folders, none of which need exist, and what lies in them."""
+
+    config: Path
+    data: Path
+    cache: Path
+    state: Path
+
+    @property
+    def settings_file(self) -> Path:
+        return self.config / "settings.yaml"
+
+    @property
+    def keys_file(self) -> Path:
+        return self.config / "keys.yaml"
+
+    @property
+    def tasks(self) -> Path:
+        return self.data / "tasks"
+
+    @property
+    def index_file(self) -> Path:
+        return self.cache / "tasks.sqlite"
+
+    @property
+    def debug_log(self) -> Path:
+        return self.state / "debug.log"
+
+
+def find_places(environ: Mapping[str, str]) -> Places:
+    if home := environ.get(HOME_VARIABLE):
+        return _below(Path(home).expanduser().absolute())
+    from platformdirs import PlatformDirs
+
+    found = PlatformDirs(NAME, appauthor=False)
+    return Places(
+        config=found.user_config_path,
+        data=found.user_data_path,
+        cache=found.user_cache_path,
+        state=found.user_state_path,
+    )
+
+
+@contextmanager
+def temporary_places(usual: Places) -> Iterator[Places]:
+    """Places that are gone afterwards. Settings and keys stay where they usually are, because
+    a run that keeps nothing must still be able to reach its model.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix=f"{NAME}-") as folder:
+        yield replace(_below(Path(folder)), config=usual.config)
+
+
+def _below(home: Path) -> Places:
+    return Places(
+        config=home / "config", data=home / "data", cache=home / "cache", state=home / "state"
+    )

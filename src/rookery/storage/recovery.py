@@ -1,0 +1,129 @@
+"""What counts in a journal, and what becomes of the rest.
+
+A process that was killed may leave half a line behind, a failing disk worse. What does not
+count is copied beside the journal first and cut off only then, so that a crash in between
+loses nothing and recovering twice is recovering once.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+from rookery.core.facts import Noted, TaskOpened
+from rookery.core.limits import MIB
+from rookery.errors import StorageError
+from rookery.faults import kp
+from rookery.storage.disk import put, reason
+from rookery.storage.lines import FORMAT, counting_lines
+
+JOURNAL = "journal.jsonl"
+_ASIDE = re.compile(r"journal\.torn-(\d+)-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where the part of a journal that counts ends."""
+
+    seq: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A journal as it was found: `report` says what was set aside and is not yet on record."""
+
+    end: End
+    format: int
+    report: str
+
+
+def recover(folder: Path) -> Condition:
+    """Leave only what counts in the journal. For whoever holds the task's lock.
+
+    A journal of a newer format is not touched: what we take for damage may be none.
+    """
+    journal = folder / JOURNAL
+    end, version, on_record = _examine(journal)
+    if end.seq == 0:
+        raise StorageError(_without_beginning(folder))
+    if version <= FORMAT and end.size < journal.stat().st_size:
+        set_aside(journal, end.size)
+    return Condition(end, version, _report(folder, on_record))
+
+
+def never_begun(journal: Path) -> bool:
+    """Nothing was ever acknowledged: the process that made it died before its first line."""
+    try:
+        with journal.open("rb") as file:
+            return not any(b"\n" in piece for piece in _pieces_of(file.fileno(), 0))
+    except FileNotFoundError:
+        return True
+
+
+def set_aside(journal: Path, start: int) -> None:
+    """Move what follows byte `start` to a file whose name tells its place and content."""
+    fd = os.open(journal, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        checksum = 0
+        for piece in _pieces_of(fd, start):
+            checksum = crc32(piece, checksum)
+        put(journal.with_name(f"journal.torn-{start}-{checksum:08x}"), _pieces_of(fd, start))
+        kp("recovery.copied")
+        os.ftruncate(fd, start)
+        kp("recovery.cut")
+        os.fsync(fd)
+    except OSError as error:
+        raise StorageError(
+            f"The damaged end of {journal} could not be set aside ({reason(error)}); nothing of "
+            "it was changed. Free some space or make its folder writable, then open it again."
+        ) from error
+    finally:
+        os.close(fd)
+
+
+def _examine(journal: Path) -> tuple[End, int, set[str]]:
+    """Where it ends, its format, and the files set aside that its notes speak of."""
+    end, version, on_record = End(), FORMAT, set[str]()
+    with journal.open("rb") as file:
+        for line in counting_lines(file):
+            end = End(line.event.seq, line.end)
+            match line.event.fact:
+                case TaskOpened(format=version):
+                    pass
+                case Noted(text=text):
+                    on_record |= {found.group() for found in _ASIDE.finditer(text)}
+                case _:
+                    pass
+    return end, version, on_record
+
+
+def _pieces_of(fd: int, start: int) -> Iterator[bytes]:
+    while piece := os.pread(fd, MIB, start):
+        yield piece
+        start += len(piece)
+
+
+def _without_beginning(folder: Path) -> str:
+    if never_begun(folder / JOURNAL):
+        return f"Task {folder.name} was never begun: its process ended first. Start it anew."
+    return (
+        f"The journal of task {folder.name} is damaged from its first line on, so nothing of it "
+        f"can be opened. It was left as it is in {folder}."
+    )
+
+
+def _report(folder: Path, on_record: set[str]) -> str:
+    names = sorted(path.name for path in folder.iterdir() if _ASIDE.fullmatch(path.name))
+    return " ".join(_sentence(folder / name) for name in names if name not in on_record)
+
+
+def _sentence(aside: Path) -> str:
+    found = _ASIDE.fullmatch(aside.name)
+    assert found
+    return (
+        f"The journal was damaged from byte {int(found[1]):,} on; those "
+        f"{aside.stat().st_size:,} bytes no longer count and are kept in {aside.name}."
+    )

@@ -1,0 +1,251 @@
+"""The layers that settings come from, and where each value was found.
+
+Flag, environment, project, user, default: the first that has a setting decides it. A project
+was written by strangers, so its file is heard only where it tightens (`PROJECT_MAY`); what
+else it wants is refused and said.
+"""
+
+import re
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rookery import PROJECT_FOLDER
+from rookery.core.limits import KIB
+from rookery.errors import SettingsError
+from rookery.settings import (
+    ANY,
+    PROJECT_MAY,
+    Key,
+    Settings,
+    all_settings,
+    loosens,
+    shown,
+    variable_of,
+)
+from rookery.storage.settings_values import (
+    checked,
+    checked_text,
+    general,
+    no_such,
+    settings_from,
+    spelled,
+    values_in,
+)
+
+# A megabyte of dotted keys makes the TOML parser take gigabytes, and so does one long line.
+LARGEST_FILE = 64 * KIB
+LONGEST_LINE = 1000
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSettings:
+    """Settings, where each that was given came from, and what the project did not get."""
+
+    settings: Settings
+    origins: Mapping[Key, str]
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table that explains the settings."""
+
+    key: str
+    value: str
+    origin: str
+
+
+def load_settings(
+    settings_file: Path,
+    workspace: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+) -> Settings:
+    """The settings that hold. As `find_settings`, but what a project may not set is an error."""
+    found = find_settings(settings_file, workspace, environ, flags)
+    if found.refused:
+        raise SettingsError("\n".join(found.refused))
+    return found.settings
+
+
+def find_settings(
+    settings_file: Path,
+    workspace: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+) -> FoundSettings:
+    """The settings that hold, and where from. Raises `SettingsError` with everything wrong.
+
+    `flags` has the settings given on the command line by their keys (`"ui.colour"`); None
+    means not given. Without a workspace no project is heard.
+    """
+    layers = _Layers(home=environ.get("HOME", ""))
+    layers.take_user(settings_file)
+    if workspace is not None:
+        layers.take_project(workspace / PROJECT_FOLDER / "settings.toml", settings_file)
+    layers.take_environment(environ)
+    layers.take_flags(flags)
+    if layers.problems:
+        raise SettingsError("\n".join(layers.problems))
+    return FoundSettings(
+        settings=settings_from(layers.values),
+        origins=layers.origins,
+        refused=tuple(layers.refused),
+    )
+
+
+def explain(found: FoundSettings) -> list[Row]:
+    """Every setting with its value and where it came from; of models what was said of them."""
+    plain = [key for key in all_settings() if ANY not in key]
+    described = [key for key in found.origins if key not in plain]
+    return [
+        Row(
+            spelled(key),
+            "" if (value := _value_at(found.settings, key)) is None else shown(value),
+            found.origins.get(key, DEFAULT),
+        )
+        for key in (*plain, *described)
+    ]
+
+
+class _Layers:
+    """What the layers so far say. A later layer is a stronger one."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self.values: dict[Key, Any] = {}
+        self.origins: dict[Key, str] = {}
+        self.problems: list[str] = []
+        self.refused: list[str] = []
+
+    def take_user(self, file: Path) -> None:
+        for key, value in self._values_of(file):
+            with self._noting(f"{self._called(file)}: "):
+                self._take(key, checked(key, value, name=spelled(key)), str(file))
+
+    def take_project(self, file: Path, settings_file: Path) -> None:
+        if file == settings_file:
+            return
+        for key, value in self._values_of(file):
+            if key not in PROJECT_MAY:
+                self.refused.append(f"{self._called(file)}: {self._foreign(key, settings_file)}")
+                continue
+            with self._noting(f"{self._called(file)}: "):
+                self._tighten(key, checked(key, value, name=spelled(key)), file)
+
+    def take_environment(self, environ: Mapping[str, str]) -> None:
+        for key in all_settings():
+            variable = variable_of(key)
+            if ANY not in key and (text := environ.get(variable)):
+                with self._noting():
+                    self._take(key, checked_text(key, text, name=variable), variable)
+
+    def take_flags(self, flags: Mapping[str, Any]) -> None:
+        for name, value in flags.items():
+            if value is None:
+                continue
+            key, flag = tuple(name.split(".")), "--" + re.sub(r"[._]", "-", name)
+            read = checked_text if isinstance(value, str) else checked
+            with self._noting():
+                self._take(key, read(key, value, name=flag), "flag")
+
+    def _take(self, key: Key, value: Any, origin: str) -> None:
+        self.values[key] = value
+        self.origins[key] = origin
+
+    def _tighten(self, key: Key, wanted: Any, file: Path) -> None:
+        present = self.values.get(key, all_settings()[key].default)
+        if not loosens(key, wanted, present):
+            if wanted != present:
+                self._take(key, wanted, str(file))
+        elif key not in self.origins:
+            self.refused.append(
+                f"{self._called(file)}: a project can only {PROJECT_MAY[key]}, so "
+                f"{spelled(key)} = {shown(wanted)} was not taken; remove it."
+            )
+
+    def _foreign(self, key: Key, settings_file: Path) -> str:
+        if general(key) not in all_settings():
+            return no_such(key)
+        return (
+            f"{spelled(key)} cannot be set by a project; set it in "
+            f"{self._called(settings_file)} if you want it."
+        )
+
+    def _values_of(self, file: Path) -> list[tuple[Key, Any]]:
+        values: list[tuple[Key, Any]] = []
+        with self._noting():
+            if (text := _text_of(file, self._called(file))) is not None:
+                values += values_in(_table_in(text, self._called(file)))
+        return values
+
+    @contextmanager
+    def _noting(self, where: str = "") -> Iterator[None]:
+        """What is wrong in here is noted, so that everything wrong can be said at once."""
+        try:
+            yield
+        except SettingsError as error:
+            self.problems.append(f"{where}{error}")
+
+    def _called(self, file: Path) -> str:
+        """The file as its user calls it."""
+        inside = bool(self._home) and file.is_relative_to(self._home)
+        return str("~" / file.relative_to(self._home)) if inside else str(file)
+
+
+def _value_at(settings: Settings, key: Key) -> Any:
+    value: Any = settings
+    for name in key:
+        value = value[name] if isinstance(value, Mapping) else getattr(value, name)
+    return value
+
+
+def _text_of(file: Path, called: str) -> str | None:
+    """What a file says, or None if there is none."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise SettingsError(f"{called} is no regular file; move it away.")
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST_FILE + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise SettingsError(f"{called} cannot be read: {error.strerror}.") from error
+    if len(data) > LARGEST_FILE:
+        raise SettingsError(f"{called} is larger than {LARGEST_FILE} bytes; shorten it.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"{called} is not UTF-8 text (byte {error.start}); save it as UTF-8."
+        ) from error
+
+
+def _table_in(text: str, called: str) -> dict[str, Any]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) > LONGEST_LINE:
+            raise SettingsError(
+                f"{called}: line {number} is longer than {LONGEST_LINE} characters; shorten it."
+            )
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise SettingsError(f"{called} is nested too deeply; it needs two levels.") from None
+    except ValueError as error:
+        raise SettingsError(f"{called}: {_where(str(error))}.") from error
+
+
+def _where(complaint: str) -> str:
+    """The parser's complaint, with the place first."""
+    match = re.fullmatch(r"(.*) \(at (?:(line \d+, column \d+)|(end of document))\)", complaint)
+    if match is None:
+        return f"this is no valid TOML ({complaint})"
+    what, place, _ = match.groups()
+    return f"{place or 'the end'} is no valid TOML ({what[:1].lower()}{what[1:]})"

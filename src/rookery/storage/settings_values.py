@@ -1,0 +1,110 @@
+"""One value that someone wrote for a setting: is it one, and if not, what to say.
+
+Files, the environment and flags all come through `checked`, so a mistake reads the same
+wherever it was made.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from rookery import NAME
+from rookery.errors import SettingsError
+from rookery.settings import ANY, Key, Settings, all_settings, shown
+
+
+@cache
+def _sections() -> frozenset[Key]:
+    return frozenset(key[:depth] for key in all_settings() for depth in range(1, len(key)))
+
+
+def general(key: Key) -> Key:
+    """The key under which a setting is declared, whatever name the user gave in between."""
+    return ("models", ANY, *key[2:]) if key[0] == "models" and len(key) > 1 else key
+
+
+def values_in(table: Mapping[str, Any], at: Key = ()) -> Iterator[tuple[Key, Any]]:
+    """Every value of a table and of the sections in it. Nothing is checked yet."""
+    for name, value in table.items():
+        key = (*at, name)
+        if isinstance(value, Mapping) and general(key) in _sections():
+            yield from values_in(value, key)
+        else:
+            yield key, value
+
+
+def checked(key: Key, value: Any, *, name: str) -> Any:
+    """The value as its setting takes it. `name` is what the user calls the setting there."""
+    setting = all_settings().get(general(key))
+    if setting is None:
+        raise SettingsError(no_such(key))
+    try:
+        taken = msgspec.convert(value, setting.type)
+    except msgspec.ValidationError:
+        raise _unfit(name, setting.expected, value) from None
+    # TOML's own range; numbers beyond it do not fit where files and sockets take them
+    if isinstance(taken, int | float) and not abs(taken) < 2**63:
+        raise _unfit(name, setting.expected, value)
+    return taken
+
+
+def checked_text(key: Key, text: str, *, name: str) -> Any:
+    """As `checked`, for places that hold nothing but text: a number is written in digits."""
+    for read in (str, int, float):
+        try:
+            return checked(key, read(text), name=name)
+        except (ValueError, SettingsError):
+            continue
+    return checked(key, text, name=name)
+
+
+def settings_from(values: Mapping[Key, Any]) -> Settings:
+    """Settings with these checked values, and the defaults for the rest."""
+    table: dict[str, Any] = {}
+    for key, value in values.items():
+        section = table
+        for name in key[:-1]:
+            section = section.setdefault(name, {})
+        section[key[-1]] = value
+    return msgspec.convert(table, Settings)
+
+
+def spelled(key: Key) -> str:
+    """A key as one writes it in TOML."""
+    return ".".join(name if re.fullmatch(r"[\w-]+", name, re.A) else shown(name) for name in key)
+
+
+def no_such(key: Key) -> str:
+    if general(key) in _sections():
+        return f"`{spelled(key)}` is a section; write its settings below [{spelled(key)}]."
+    if key[-1].replace("_", "").lower().endswith("key"):
+        return (
+            f"there is no setting `{spelled(key)}`; keys are kept apart: remove it and run "
+            f"{NAME} auth, or set the provider's environment variable."
+        )
+    near = _nearest(key)
+    hint = f"did you mean `{spelled(near)}`?" if near else "remove it."
+    return f"there is no setting `{spelled(key)}`; {hint}"
+
+
+def _unfit(name: str, expected: str, value: Any) -> SettingsError:
+    # an address may have been refused for the very password in it
+    instead = "" if "password" in expected else f", not {shown(value)}"
+    return SettingsError(f"{name} must be {expected}{instead}.")
+
+
+def _nearest(key: Key) -> Key | None:
+    """The setting that may have been meant: one of the same section, or else of any."""
+    from difflib import get_close_matches
+
+    known = [known for known in (*all_settings(), *sorted(_sections())) if known[-1] != ANY]
+    beside = [other for other in known if other[:-1] == general(key)[:-1]]
+    for group in (beside, [other for other in known if ANY not in other]):
+        by_name = {other[-1]: other for other in group}
+        if close := get_close_matches(key[-1].lower(), by_name, n=1):
+            found = by_name[close[0]]
+            return (*key[:-1], found[-1]) if ANY in found else found
+    return None

@@ -1,0 +1,131 @@
+"""What a list shows of a task and what a search finds in it, folded event by event."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from rookery.core.blocks import Text
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    CompletionOffered,
+    Event,
+    Fact,
+    ModeSwitched,
+    QueueEdited,
+    RequestFailed,
+    RequestStarted,
+    Rewound,
+    TaskClosed,
+    TaskFailed,
+    TaskOpened,
+    TaskReopened,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+    UserSpoke,
+)
+from rookery.core.limits import KIB
+
+TITLE_LENGTH = 200
+RESULT_LENGTH = 8 * KIB
+"""How much of a tool's result can be searched, in characters."""
+
+
+class Status(StrEnum):
+    OPEN = "open"
+    COMPLETED = "completed"
+    CLOSED = "closed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSummary:
+    """One task in a list. `damage` says what is wrong with it on disk. Unknown cost is None."""
+
+    id: str
+    title: str = ""
+    workspace: str = ""
+    parent: str | None = None
+    mode: str = ""
+    status: Status = Status.OPEN
+    created: int = 0
+    updated: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+    damage: str = ""
+
+
+def see(summary: TaskSummary, event: Event) -> TaskSummary:
+    """The summary after one more event. What was rewound was paid for all the same."""
+    return replace(_after(summary, event), updated=event.ts)
+
+
+def words_of(fact: Fact) -> str:
+    """What of a fact can be found by searching."""
+    match fact:
+        case TaskOpened(text=text) | UserSpoke(text=text) | Answered(text=text):
+            return text
+        case QueueEdited(text=str() as text) | Asked(text=text):
+            return text
+        case AssistantSpoke(blocks=blocks):
+            return "\n".join(block.text for block in blocks if isinstance(block, Text))
+        case ToolStarted(title=title, command=command):
+            return title if command in title else f"{title}\n{command}"
+        case ToolFinished(text=text):
+            return text[:RESULT_LENGTH]
+        case CompletionOffered(result=result):
+            return result
+        case _:
+            return ""
+
+
+def _after(summary: TaskSummary, event: Event) -> TaskSummary:
+    match event.fact:
+        case TaskOpened(text=text, workspace=workspace, parent=parent, mode=mode):
+            return replace(
+                summary,
+                title=" ".join(text.split())[:TITLE_LENGTH],
+                workspace=workspace,
+                parent=parent,
+                mode=mode,
+                created=event.ts,
+            )
+        case ModeSwitched(mode=mode):
+            return replace(summary, mode=mode)
+        case AssistantSpoke(usage=usage) | RequestFailed(usage=usage):
+            return _charge(summary, usage)
+        case CompletionOffered():
+            return replace(summary, status=Status.COMPLETED)
+        case RequestStarted() | Rewound():
+            return replace(summary, status=Status.OPEN)
+        case TaskFailed():
+            return replace(summary, status=Status.FAILED)
+        case TaskClosed() if summary.status is not Status.COMPLETED:
+            return replace(summary, status=Status.CLOSED)
+        case TaskReopened() if summary.status is not Status.COMPLETED:
+            return replace(summary, status=Status.OPEN)
+        case _:
+            return summary
+
+
+def _charge(summary: TaskSummary, usage: Usage) -> TaskSummary:
+    cost = summary.cost if usage.cost is None else (summary.cost or 0.0) + usage.cost
+    return replace(
+        summary,
+        tokens_in=summary.tokens_in + usage.tokens_in,
+        tokens_out=summary.tokens_out + usage.tokens_out,
+        cost=cost,
+    )
+
+
+def snippet(text: str, terms: Sequence[str], width: int = 160) -> str:
+    """The part of a text around the first of the terms that is in it, on one line."""
+    line = " ".join(text.split())
+    folded = line.casefold()
+    places = [place for term in terms if (place := folded.find(term.casefold())) >= 0]
+    start = max(0, min(places, default=0) - width // 3)
+    end = start + width
+    return ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")

@@ -1,0 +1,143 @@
+"""All stored tasks: create, open, read, list, search, delete.
+
+A task is a folder named by its id. Only what can be derived from the folders is known
+about them, so a task that is damaged harms no other.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from rookery.core.facts import Event
+from rookery.errors import StorageError
+from rookery.faults import kp
+from rookery.storage.disk import reason, sync_folder
+from rookery.storage.journal import Journal, read_events
+from rookery.storage.lock import TaskLock
+from rookery.storage.places import Places
+from rookery.storage.recovery import JOURNAL, never_begun
+from rookery.storage.summary import TaskSummary
+
+if TYPE_CHECKING:
+    from rookery.storage.index import Found, Index
+
+_TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TOMB = ".deleted-"
+
+T = TypeVar("T")
+
+
+class TaskStore:
+    """The tasks kept in one place. Several processes may use it at once."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    def folder(self, task_id: str) -> Path:
+        """Where a task is or would be. Refuses what could name anything else."""
+        if not _TASK_ID.fullmatch(task_id):
+            raise StorageError(
+                f"{task_id!r} is no task id: it takes up to 64 letters, digits, '-' and '_'."
+            )
+        return self._places.tasks / task_id
+
+    def exists(self, task_id: str) -> bool:
+        try:
+            return not never_begun(self.folder(task_id) / JOURNAL)
+        except OSError:
+            return True  # it cannot be read, but it is there
+
+    def create(self, task_id: str) -> Journal:
+        return Journal.create(self.folder(task_id))
+
+    def open(self, task_id: str) -> Journal:
+        return Journal.open(self.folder(task_id))
+
+    def read(self, task_id: str) -> Iterator[Event]:
+        """The events of a task one by one, whoever is writing it meanwhile."""
+        return read_events(self.folder(task_id))
+
+    def list(self, workspace: str | None = None) -> Sequence[TaskSummary]:
+        """Newest first; of one workspace, or of all."""
+        return self._ask(lambda index: index.summaries(workspace))
+
+    def search(self, words: str, workspace: str | None = None) -> "Sequence[Found]":
+        """The tasks that hold all of the words, newest first."""
+        return self._ask(lambda index: index.search(words, workspace))
+
+    def delete(self, task_id: str) -> None:
+        """Remove all there is of a task. Once its folder is renamed it is gone for everybody;
+        a crash after that leaves only work for `sweep`."""
+        folder = self.folder(task_id)
+        lock = TaskLock(folder)
+        try:
+            tomb = folder.with_name(f"{_TOMB}{task_id}-{os.urandom(4).hex()}")
+            folder.rename(tomb)
+            sync_folder(tomb.parent)
+            kp("delete.marked")
+            self._forget_deleted()
+            _bury(tomb)
+        except OSError as error:
+            raise StorageError(
+                f"Task {task_id} could not be deleted ({reason(error)}). Make {folder.parent} "
+                "writable, then delete it again."
+            ) from error
+        finally:
+            lock.release()
+
+    def sweep(self) -> None:
+        """Finish the deletions that a crash interrupted. To be called once at every start."""
+        tombs = [Path(entry.path) for entry in self._entries() if entry.name.startswith(_TOMB)]
+        try:
+            if tombs:
+                self._forget_deleted()
+            for tomb in tombs:
+                _bury(tomb)
+        except OSError as error:
+            raise StorageError(
+                f"A deleted task could not be removed from {self._places.tasks} ({reason(error)}). "
+                "Make that folder writable."
+            ) from error
+
+    def _forget_deleted(self) -> None:
+        """What is no longer in a folder must not be in the index either."""
+        from rookery.storage.index_file import damaged_copy
+
+        damaged_copy(self._places.index_file).unlink(missing_ok=True)
+        if self._places.index_file.exists():
+            self._ask(lambda index: index.scrub())
+
+    def _ask(self, question: "Callable[[Index], T]") -> T:
+        from rookery.storage.index_file import ask_index
+
+        folders = {
+            entry.name: Path(entry.path)
+            for entry in self._entries()
+            if _TASK_ID.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+        }
+        return ask_index(self._places.index_file, folders, question)
+
+    def _entries(self) -> "Sequence[os.DirEntry[str]]":
+        try:
+            with os.scandir(self._places.tasks) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StorageError(
+                f"The tasks in {self._places.tasks} cannot be listed ({reason(error)}). Check the "
+                "access rights of that folder."
+            ) from error
+
+
+def _bury(tomb: Path) -> None:
+    import shutil
+
+    while tomb.exists():
+        with suppress(FileNotFoundError):  # another process buries it too
+            shutil.rmtree(tomb)
+    kp("delete.removed")
+    sync_folder(tomb.parent)

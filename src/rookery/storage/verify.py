@@ -1,0 +1,186 @@
+"""Whether a stored task keeps the promises a task makes. The answers are sentences."""
+
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from rookery.core.blocks import ToolCall, ToolResult
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    Ending,
+    Event,
+    RequestFailed,
+    RequestStarted,
+    Rewound,
+    StepCancelled,
+    TaskClosed,
+    TaskFailed,
+    TaskOpened,
+    TaskReopened,
+    ToolFinished,
+    ToolStarted,
+    live,
+)
+from rookery.core.history import Turn, history
+from rookery.errors import StorageError
+from rookery.storage.blobs import Blobs
+from rookery.storage.disk import reason
+from rookery.storage.lines import LONGEST, counting_lines, flaw
+from rookery.storage.recovery import JOURNAL
+
+_EXECUTED = {Ending.DONE, Ending.UNKNOWN}
+
+
+def verify(folder: Path) -> list[str]:
+    """Everything that is wrong with the task in `folder`; nothing is changed there."""
+    try:
+        events, problems = _read(folder)
+    except OSError as error:
+        return [f"The journal cannot be read ({reason(error)})."]
+    except StorageError as error:
+        return [str(error)]
+    return [
+        *problems,
+        *_exposed(folder),
+        *_problems_of_order(events),
+        *_problems_of_turns(events),
+        *_problems_of_history(history(events)),
+    ]
+
+
+def _read(folder: Path) -> tuple[list[Event], list[str]]:
+    """The events that count, and what is wrong with how they are stored."""
+    events: list[Event] = []
+    problems: list[str] = []
+    blobs, end = Blobs(folder / "blobs"), 0
+    with (folder / JOURNAL).open("rb") as file:
+        for line in counting_lines(file):
+            events.append(line.event)
+            end = line.end
+            if line.blob and blobs.fetch(line.blob.sha256) is None:
+                problems.append(f"The output of event {line.event.seq} is missing or damaged.")
+        file.seek(end)
+        rest = file.readline(LONGEST)
+    number = len(events) + 1
+    if rest:
+        why = flaw(rest, expected=number)
+        problems.append(f"Line {number}, at byte {end:,}, does not count: {why}.")
+    elif not events:
+        problems.append("The journal is empty: the task was never begun.")
+    return events, problems
+
+
+def _exposed(folder: Path) -> Iterator[str]:
+    for path in (folder, *folder.rglob("*")):
+        if stat.S_IMODE(path.lstat().st_mode) & 0o077:
+            yield f"{path.name} can be reached by other users."
+
+
+def _problems_of_order(events: Sequence[Event]) -> Iterator[str]:
+    if events and not isinstance(events[0].fact, TaskOpened):
+        yield "The first event does not open the task."
+    for before, event in pairwise(events):
+        if event.ts <= before.ts:
+            yield f"Event {event.seq} is not later than the one before it."
+    for event in events:
+        match event.fact:
+            case TaskOpened() if event.seq > 1:
+                yield f"Event {event.seq} opens the task again."
+            case Rewound(to=to) if not 1 <= to < event.seq:
+                yield f"Event {event.seq} rewinds to event {to}, which does not lie before it."
+            case _:
+                pass
+        if event.sub or not event.fact.lasting:
+            yield f"Event {event.seq} is mere news and should not have been kept."
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """What has been said and done so far in the part of a log that counts."""
+
+    asked: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
+    requested: set[str] = field(default_factory=set)
+    request_open: bool = False
+    calls: set[str] = field(default_factory=set)
+    started: dict[str, ToolStarted] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
+
+    def enter(self, event: Event) -> Iterator[str]:
+        """Take note of one more event; yields what is wrong with it."""
+        match event.fact:
+            case Asked(ask_id=ask_id):
+                self.asked.add(ask_id)
+            case Answered(ask_id=ask_id):
+                if ask_id not in self.asked:
+                    yield f"Event {event.seq} answers {ask_id}, which was never asked."
+                if ask_id in self.answered:
+                    yield f"Event {event.seq} answers {ask_id} a second time."
+                self.answered.add(ask_id)
+            case RequestStarted(request_id=request_id):
+                if self.request_open:
+                    yield f"Event {event.seq} starts a request while another is open."
+                self.requested.add(request_id)
+                self.request_open = True
+            case AssistantSpoke() | RequestFailed() as end:
+                yield from self._end_request(event.seq, end)
+            case TaskReopened() | StepCancelled() | TaskFailed() | TaskClosed() | Rewound():
+                self.request_open = False
+            case ToolStarted() as start:
+                yield from self._start(event.seq, start)
+            case ToolFinished() as finish:
+                yield from self._finish(event.seq, finish)
+            case _:
+                pass
+
+    def _end_request(self, seq: int, end: AssistantSpoke | RequestFailed) -> Iterator[str]:
+        if end.request_id not in self.requested:
+            yield f"Event {seq} ends request {end.request_id}, which was never started."
+        self.request_open = False
+        if isinstance(end, AssistantSpoke) and not end.interrupted:
+            self.calls = {block.id for block in end.blocks if isinstance(block, ToolCall)}
+            self.started, self.finished = {}, set()
+
+    def _start(self, seq: int, start: ToolStarted) -> Iterator[str]:
+        if start.call_id not in self.calls:
+            yield f"Event {seq} starts call {start.call_id}, which the model did not make."
+        if start.call_id in self.finished:
+            yield f"Event {seq} starts call {start.call_id}, which had already ended."
+        elif start.call_id in self.started and not self.started[start.call_id].harmless:
+            yield f"Event {seq} starts call {start.call_id} a second time."
+        self.started[start.call_id] = start
+
+    def _finish(self, seq: int, finish: ToolFinished) -> Iterator[str]:
+        if finish.call_id not in self.calls:
+            yield f"Event {seq} ends call {finish.call_id}, which the model did not make."
+        if finish.call_id in self.finished:
+            yield f"Event {seq} ends call {finish.call_id} a second time."
+        if finish.ending in _EXECUTED and finish.call_id not in self.started:
+            yield f"Event {seq} says call {finish.call_id} was carried out, but it never started."
+        self.finished.add(finish.call_id)
+
+
+def _problems_of_turns(events: Sequence[Event]) -> Iterator[str]:
+    ledger = _Ledger()
+    for event in live(events):
+        yield from ledger.enter(event)
+
+
+def _problems_of_history(turns: Sequence[Turn]) -> Iterator[str]:
+    if turns[0].role != "user":
+        yield "The history does not begin with the user."
+    owed: list[str] = []
+    for number, turn in enumerate(turns, start=1):
+        if number > 1 and turn.role == turns[number - 2].role:
+            yield f"Turns {number - 1} and {number} of the history are both the {turn.role}'s."
+        results = [block.call_id for block in turn.blocks if isinstance(block, ToolResult)]
+        first = [isinstance(block, ToolResult) for block in turn.blocks[: len(results)]]
+        if results != owed or not all(first):
+            yield f"Turn {number} of the history does not answer the calls of the turn before."
+        owed = [block.id for block in turn.blocks if isinstance(block, ToolCall)]
+    if owed:
+        yield "The history ends with calls that have no result."

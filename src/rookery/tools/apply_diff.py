@@ -1,0 +1,66 @@
+"""Change parts of a file by search/replace blocks."""
+
+from functools import partial
+from typing import Annotated, ClassVar
+
+import anyio.to_thread
+import msgspec
+
+from rookery.core.diff_blocks import Applied, Malformed, apply, explain, parse
+from rookery.engine.ports import Action, ToolContext, ToolGroup
+from rookery.errors import BadArguments
+from rookery.tools.file_changes import change_file, existing, explain_miss, printable
+
+_HINT = "Several blocks may be sent in one call."
+
+
+class ApplyDiffArgs(msgspec.Struct, forbid_unknown_fields=True):
+    path: Annotated[str, msgspec.Meta(description="File, relative to the workspace.")]
+    diff: Annotated[
+        str,
+        msgspec.Meta(
+            description="Blocks of: <<<<<<< SEARCH, optional :start_line:N and -------, the lines "
+            "as they are, =======, the new lines, >>>>>>> REPLACE; each marker on its own line. "
+            "Put a backslash before such markers in file text."
+        ),
+    ]
+
+
+class ApplyDiff:
+    name: ClassVar[str] = "apply_diff"
+    description: ClassVar[str] = (
+        "Change parts of a file with one or more search/replace blocks. Each SEARCH part must "
+        "match whole lines of the file and be unique in it, or have a start line."
+    )
+    arguments: ClassVar[type[msgspec.Struct]] = ApplyDiffArgs
+    group: ClassVar[ToolGroup] = ToolGroup.EDIT
+
+    async def prepare(self, args: ApplyDiffArgs, ctx: ToolContext) -> Action:
+        blocks = parse(args.diff)
+        if isinstance(blocks, Malformed):
+            raise BadArguments(f"The diff is malformed. {blocks.reason}")
+        file = await existing(args.path, ctx)
+        applied = await anyio.to_thread.run_sync(apply, file.text, blocks)
+        if not applied.count:
+            return explain_miss(ctx, file, partial(explain, misses=applied.misses))
+        said = printable(file.text) if applied.misses else ""
+        return await change_file(
+            ctx,
+            file,
+            applied.text,
+            tool="appliedDiff",
+            payload={"diff": args.diff},
+            reads=bool(applied.misses),
+            note=await anyio.to_thread.run_sync(_note, said, applied),
+        )
+
+
+def _note(text: str, applied: Applied) -> str:
+    if not applied.misses:
+        return _HINT if applied.count == 1 else ""
+    total = applied.count + len(applied.misses)
+    reasons = explain(text, applied.misses)
+    return f"Only {applied.count} of {total} blocks were applied.\n\n{reasons}"
+
+
+TOOL = ApplyDiff()

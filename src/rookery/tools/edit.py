@@ -1,0 +1,49 @@
+"""Replace an exact piece of text in a file."""
+
+from typing import Annotated, ClassVar
+
+import anyio.to_thread
+import msgspec
+
+from rookery.core.literal_edits import Ambiguous, Missing, explain, replace_text
+from rookery.engine.ports import Action, ToolContext, ToolGroup
+from rookery.errors import BadArguments
+from rookery.tools.file_changes import change_file, existing, explain_miss
+
+
+class EditArgs(msgspec.Struct, forbid_unknown_fields=True):
+    file_path: Annotated[str, msgspec.Meta(description="File, relative to the workspace.")]
+    old_string: Annotated[str, msgspec.Meta(description="The text as it is, whitespace included.")]
+    new_string: Annotated[str, msgspec.Meta(description="The text as it shall be.")]
+    replace_all: Annotated[
+        bool | None, msgspec.Meta(description="Replace every occurrence; default false.")
+    ] = None
+
+
+class Edit:
+    name: ClassVar[str] = "edit"
+    description: ClassVar[str] = (
+        "Replace one exact piece of text in a file. It must be unique in the file unless "
+        "replace_all is true."
+    )
+    arguments: ClassVar[type[msgspec.Struct]] = EditArgs
+    group: ClassVar[ToolGroup] = ToolGroup.EDIT
+
+    async def prepare(self, args: EditArgs, ctx: ToolContext) -> Action:
+        if not args.old_string:
+            raise BadArguments("old_string is empty. write_to_file creates a file.")
+        if args.old_string == args.new_string:
+            raise BadArguments("old_string and new_string are the same.")
+        file = await existing(args.file_path, ctx)
+        everywhere = bool(args.replace_all)
+        edited = await anyio.to_thread.run_sync(
+            replace_text, file.text, args.old_string, args.new_string, everywhere
+        )
+        match edited:
+            case str(text):
+                return await change_file(ctx, file, text, tool="appliedDiff")
+            case Missing() | Ambiguous():
+                return explain_miss(ctx, file, lambda text: explain(text, args.old_string, edited))
+
+
+TOOL = Edit()

@@ -1,0 +1,121 @@
+"""What the editing tools share: from a new text to an action that the user can judge."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import anyio.to_thread
+
+from rookery.core.facts import Change
+from rookery.core.line_diff import line_diff
+from rookery.core.omissions import omission
+from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext
+from rookery.errors import BadArguments, ToolError
+
+ChangeTool: TypeAlias = Literal["newFileCreated", "editedExistingFile", "appliedDiff"]
+
+_NOTICE = "The file is as you specified it; there is no need to read it again."
+
+
+def printable(text: str) -> str:
+    """Text that can be shown: bytes that are no text become replacement characters."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+async def existing(path: str, ctx: ToolContext) -> FileText:
+    """The file that is to be edited."""
+    file = await ctx.files.examine(path)
+    if file is None:
+        raise BadArguments(f"There is no file {path}. write_to_file creates one.")
+    return file
+
+
+async def change_file(
+    ctx: ToolContext,
+    file: FileText,
+    new: str,
+    *,
+    tool: ChangeTool,
+    payload: Mapping[str, Any] | None = None,
+    reads: bool = False,
+    note: str = "",
+) -> Action:
+    """Replace the file's text by `new`. A file without a hash is one that is not there yet.
+
+    `reads` if the note quotes from the file: then the permit has to allow that too.
+    """
+    if left_out := omission(new, file.text):
+        raise BadArguments(
+            f"The line '{left_out}' stands for text that was left out; it would be lost. "
+            "Give the text in full."
+        )
+    data = _encoded(file, new)
+    change = Change(path=file.path, before=file.sha, after=hashlib.sha256(data).hexdigest())
+    if change.before == change.after:
+        return unchanged(file.path)
+    diff = await anyio.to_thread.run_sync(line_diff, printable(file.text), printable(new))
+    shown = diff.text or "(Only line ends change.)"
+    operation = "modified" if file.sha else "created"
+
+    async def perform(permit: Permit) -> Outcome:
+        await ctx.files.write(change, data, permit)
+        notice = f"{_NOTICE} {note}".strip()
+        result = {"path": file.path, "operation": operation, "notice": notice}
+        return Outcome(text=json.dumps(result, ensure_ascii=False))
+
+    return Action(
+        title=f"{'Edit' if file.sha else 'Create'} {file.path}",
+        perform=perform,
+        reads=[file.path] if reads else [],
+        changes=[change],
+        diff=shown,
+        payload={
+            "tool": tool,
+            "path": file.path,
+            "isOutsideWorkspace": False,
+            "content": shown,
+            "diffStats": {"added": diff.added, "removed": diff.removed},
+            **(payload or {}),
+        },
+    )
+
+
+def unchanged(path: str) -> Action:
+    async def perform(permit: Permit) -> Outcome:
+        return Outcome(text=f"No changes needed: {path} already is as you want it.")
+
+    return Action(title=f"Leave {path} as it is", perform=perform)
+
+
+def explain_miss(ctx: ToolContext, file: FileText, explanation: Callable[[str], str]) -> Action:
+    """Tell the model why its edit does not fit the file.
+
+    The explanation quotes the file, and so it is a reading of the file, with a permit. The
+    call still counts as a mistake.
+    """
+
+    async def perform(permit: Permit) -> Outcome:
+        match await ctx.files.read(file.path, permit):
+            case FileText(text=text):
+                said = await anyio.to_thread.run_sync(explanation, printable(text))
+                raise BadArguments(f"{file.path} was not changed. {said}")
+            case _:
+                raise ToolError(f"{file.path} is no longer a text file.")
+
+    return Action(
+        title=f"Look in {file.path} for what an edit did not find",
+        perform=perform,
+        reads=[file.path],
+        payload={"tool": "readFile", "path": file.path, "isOutsideWorkspace": False},
+    )
+
+
+def _encoded(file: FileText, new: str) -> bytes:
+    try:
+        return file.encode(new)
+    except UnicodeEncodeError as error:
+        raise BadArguments(
+            f"{file.path} is encoded as {file.encoding}, which has no way to write "
+            f"{error.object[error.start : error.end]!r}."
+        ) from error

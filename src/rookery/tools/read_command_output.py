@@ -1,0 +1,91 @@
+"""Read or search an output that was too long to show."""
+
+import re
+from functools import partial
+from typing import Annotated, ClassVar
+
+import anyio.to_thread
+import msgspec
+
+from rookery.core.limits import KIB
+from rookery.core.output_preview import readable
+from rookery.engine.ports import Action, Artifacts, Outcome, Permit, ToolContext, ToolGroup
+from rookery.errors import BadArguments
+
+DEFAULT_LIMIT = 40 * KIB
+PIECE = 64 * KIB
+
+
+class ReadCommandOutputArgs(msgspec.Struct, forbid_unknown_fields=True):
+    artifact_id: Annotated[str, msgspec.Meta(description="As the result named it: cmd-1.txt.")]
+    search: Annotated[
+        str | None,
+        msgspec.Meta(description="Regular expression, case-insensitive: only lines that match."),
+    ] = None
+    offset: Annotated[int | None, msgspec.Meta(description="Byte to read from.")] = None
+    limit: Annotated[
+        int | None, msgspec.Meta(description="Bytes to return, 40960 if not given.")
+    ] = None
+
+
+class ReadCommandOutput:
+    name: ClassVar[str] = "read_command_output"
+    description: ClassVar[str] = (
+        "Read more of a command's output, or search it, when execute_command showed only its "
+        "beginning and end."
+    )
+    arguments: ClassVar[type[msgspec.Struct]] = ReadCommandOutputArgs
+    group: ClassVar[ToolGroup] = ToolGroup.COMMAND
+
+    async def prepare(self, args: ReadCommandOutputArgs, ctx: ToolContext) -> Action:
+        if not re.fullmatch(r"cmd-[0-9]{1,18}\.txt", args.artifact_id):
+            raise BadArguments(f"{args.artifact_id} is no artifact id; they look like cmd-1.txt.")
+        limit = min(max(args.limit or DEFAULT_LIMIT, 1), ctx.limits.read_bytes)
+        work = (
+            partial(_search, ctx.artifacts, args.artifact_id, args.search, limit)
+            if args.search
+            else partial(_read, ctx.artifacts, args.artifact_id, args.offset or 0, limit)
+        )
+
+        async def perform(permit: Permit) -> Outcome:
+            return Outcome(text=await anyio.to_thread.run_sync(work))
+
+        return Action(
+            title=f"Search {args.artifact_id}" if args.search else f"Read {args.artifact_id}",
+            perform=perform,
+            payload={
+                "tool": "readCommandOutput",
+                "artifactId": args.artifact_id,
+                "searchPattern": args.search,
+                "readStart": args.offset or 0,
+                "readEnd": (args.offset or 0) + limit,
+            },
+        )
+
+
+def _read(artifacts: Artifacts, artifact_id: str, offset: int, limit: int) -> str:
+    data, size = artifacts.read(artifact_id, offset, limit)
+    end = offset + len(data)
+    first = 1 + _newlines_before(artifacts, artifact_id, offset)
+    state = "COMPLETE" if end == size else f"TRUNCATED, go on at offset {end}"
+    header = f"{artifact_id}: {size} bytes in all, here {offset} to {end}. {state}."
+    lines = readable(data.decode("utf-8", "replace")).removesuffix("\n").split("\n")
+    return "\n".join([header, *(f"{number} | {line}" for number, line in enumerate(lines, first))])
+
+
+def _newlines_before(artifacts: Artifacts, artifact_id: str, offset: int) -> int:
+    return sum(
+        artifacts.read(artifact_id, start, min(PIECE, offset - start))[0].count(b"\n")
+        for start in range(0, offset, PIECE)
+    )
+
+
+def _search(artifacts: Artifacts, artifact_id: str, pattern: str, limit: int) -> str:
+    found = artifacts.lines(artifact_id, pattern, limit)
+    if not found:
+        return f"No line of {artifact_id} matches {pattern}."
+    header = f"{artifact_id}: {len(found)} lines that match {pattern}, at most {limit} bytes."
+    return "\n".join([header, *(f"{number} | {readable(line)}" for number, line in found)])
+
+
+TOOL = ReadCommandOutput()

@@ -1,0 +1,50 @@
+"""Search files for a regular expression."""
+
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+
+
+class SearchFilesArgs(msgspec.Struct, forbid_unknown_fields=True):
+    path: Annotated[str, msgspec.Meta(description="Folder or file, relative to the workspace.")]
+    regex: Annotated[str, msgspec.Meta(description="Matched line by line; no look-around.")]
+    file_pattern: Annotated[
+        str | None, msgspec.Meta(description="Only these files, e.g. *.py or src/**/*.{ts,tsx}.")
+    ] = None
+
+
+class SearchFiles:
+    name: ClassVar[str] = "search_files"
+    description: ClassVar[str] = (
+        "Find lines that match a regular expression, with a line of context; ignored files are "
+        "left out."
+    )
+    arguments: ClassVar[type[msgspec.Struct]] = SearchFilesArgs
+    group: ClassVar[ToolGroup] = ToolGroup.READ
+
+    async def prepare(self, args: SearchFilesArgs, ctx: ToolContext) -> Action:
+        path = ctx.files.locate(args.path)
+
+        async def perform(permit: Permit) -> Outcome:
+            return Outcome(
+                text=await ctx.finder.search(path, args.regex, args.file_pattern, permit)
+            )
+
+        pattern = {"filePattern": args.file_pattern} if args.file_pattern else {}
+        return Action(
+            title=f"Search {path} for {args.regex}",
+            perform=perform,
+            reads=[path],
+            payload={
+                "tool": "searchFiles",
+                "path": path,
+                "regex": args.regex,
+                "isOutsideWorkspace": False,
+                **pattern,
+            },
+        )
+
+
+TOOL = SearchFiles()

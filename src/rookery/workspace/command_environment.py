@@ -1,0 +1,64 @@
+"""The environment a command gets: the user's own, without secrets and without back doors."""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+SECRETS = (
+    "*_API_KEY",
+    "*_ACCESS_KEY",
+    "*_ACCESS_KEY_ID",
+    "*_SECRET_KEY",
+    "*_PRIVATE_KEY",
+    "*_TOKEN",
+    "*_SECRET",
+    "*PASSWORD",
+    "*PASSWD",
+    "*_PASSPHRASE",
+    "*_CREDENTIALS",
+    "API_KEY",
+    "TOKEN",
+    "SECRET",
+)
+"""Names that hold keys. A command that needs one is given it by its own configuration."""
+
+BACK_DOORS = (
+    "LD_*",
+    "DYLD_*",
+    "GIT_*",
+    "PYTHON*",
+    "PERL5*",
+    "BASH_ENV",
+    "BASH_FUNC_*",
+    "ENV",
+    "IFS",
+    "PS4",
+    "PROMPT_COMMAND",
+    "NODE_OPTIONS",
+    "RUBYOPT",
+    "JAVA_TOOL_OPTIONS",
+    "EDITOR",
+    "VISUAL",
+    "LESSOPEN",
+    "SSH_ASKPASS",
+    "RIPGREP_CONFIG_PATH",
+)
+"""Names by which programs run something other than they were told to."""
+
+UNATTENDED = {
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "CI": "1",
+    "TERM": "dumb",
+}
+"""Nobody sits in front of a command, and it must not wait for them."""
+
+
+def command_environment(own: Mapping[str, str]) -> dict[str, str]:
+    withheld = (*SECRETS, *BACK_DOORS)
+    passed_on = {
+        name: value
+        for name, value in own.items()
+        if not any(fnmatchcase(name.upper(), pattern) for pattern in withheld)
+    }
+    return passed_on | UNATTENDED

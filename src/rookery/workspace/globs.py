@@ -1,0 +1,46 @@
+"""File patterns as models write them: `*.py`, `src/**/*.ts`, `*.{ts,tsx}`, `!*.lock`."""
+
+import re
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from rookery.errors import BadArguments
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_MOST = 64
+
+
+def file_filter(glob: str | None, start: PurePosixPath) -> Callable[[PurePosixPath], bool]:
+    """Whether a file is wanted. A pattern with a slash may begin at the workspace or at `start`."""
+    if not glob or not glob.strip():
+        return lambda path: True
+    from pathspec import GitIgnoreSpec
+
+    unwanted, pattern = glob.startswith("!"), glob.strip().removeprefix("!")
+    try:
+        spec = GitIgnoreSpec.from_lines(_alternatives(pattern))
+    except (ValueError, re.error) as error:
+        raise BadArguments(f"The file pattern {glob!r} cannot be used: {error}.") from error
+
+    def wanted(path: PurePosixPath) -> bool:
+        named = spec.match_file(str(path)) or (
+            path.is_relative_to(start) and spec.match_file(str(path.relative_to(start)))
+        )
+        return named is not unwanted
+
+    return wanted
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """The pattern for every choice that its braces leave."""
+    finished, waiting = list[str](), [pattern]
+    while waiting and len(finished) + len(waiting) <= _MOST:
+        current = waiting.pop()
+        if braces := _BRACES.search(current):
+            before, after = current[: braces.start()], current[braces.end() :]
+            waiting += [before + choice + after for choice in braces[1].split(",")]
+        else:
+            finished.append(current)
+    if waiting:
+        raise BadArguments(f"The file pattern {pattern!r} has too many alternatives.")
+    return finished

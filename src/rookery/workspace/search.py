@@ -1,0 +1,223 @@
+"""Listing and searching the workspace.
+
+Which files there are is found out here, in one way; ripgrep, or a process of ours where there
+is none, only looks into them. So both find the same, and both can be killed.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from subprocess import DEVNULL, PIPE
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio
+import anyio.to_thread
+
+from rookery.core.limits import MIB, Limits
+from rookery.engine.ports import Files, Permit
+from rookery.errors import BadArguments, Denied, ToolError
+from rookery.workspace.found_lines import FoundLines
+from rookery.workspace.paths import visible
+
+if TYPE_CHECKING:
+    from rookery.workspace.tree import Entry, Tree
+
+_BATCH_FILES = 400
+_BATCH_BYTES = 60_000
+_LONGEST_REGEX = 10_000
+_LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*(?:\\[nr]|\n|\r)")
+_OWN_SEARCH = Path(__file__).with_name("line_search.py")
+
+
+SearchCommand: TypeAlias = Callable[[str, int, Sequence[str]], list[str]]
+"""From an expression, the most matches per file, and files, to the program that looks there."""
+
+
+def find_ripgrep() -> str | None:
+    """`rg` beside the interpreter, or else on the PATH."""
+    beside = Path(sys.executable).with_name("rg")
+    return str(beside) if beside.is_file() else shutil.which("rg")
+
+
+def with_ripgrep(program: str) -> SearchCommand:
+    # one thread, so that files are searched in the order given; no mmap, so that a binary
+    # file is recognised wherever it stops being text
+    options = "--json --no-config --no-messages --no-mmap --crlf --threads=1 --context=1"
+
+    def command(regex: str, most: int, files: Sequence[str]) -> list[str]:
+        return [program, *options.split(), f"--max-count={most}", "-e", regex, "--", *files]
+
+    return command
+
+
+def without_ripgrep(regex: str, most: int, files: Sequence[str]) -> list[str]:
+    return [sys.executable, "-I", "-S", str(_OWN_SEARCH), str(most), regex, *files]
+
+
+class WorkspaceFinder:
+    def __init__(
+        self, root: Path, files: Files, limits: Limits, *, command: SearchCommand | None = None
+    ) -> None:
+        ripgrep = find_ripgrep()
+        self._root = root.resolve(strict=True)
+        self._files = files
+        self._limits = limits
+        self._command = command or (with_ripgrep(ripgrep) if ripgrep else without_ripgrep)
+
+    async def list(self, path: str, *, recursive: bool, permit: Permit) -> str:
+        start = self._permitted(path, permit)
+        if self._root / start in (Path("/"), Path.home()):
+            return f"{self._root / start}/\nThis folder is not listed; name one inside it."
+        if not (self._root / start).is_dir():
+            raise ToolError(f"{path} is not a folder. read_file reads a file.")
+        return await anyio.to_thread.run_sync(self._listing, start, recursive)
+
+    async def search(self, path: str, regex: str, glob: str | None, permit: Permit) -> str:
+        start = self._permitted(path, permit)
+        if not (self._root / start).exists():
+            raise ToolError(f"There is no {path} to search in. list_files shows what there is.")
+        await self._refuse_faulty(regex)
+        search = _Search(self._tree(start), self._limits, glob)
+        with anyio.move_on_after(self._limits.search_seconds) as time:
+            while not search.found.full and (batch := await search.next_batch()):
+                await self._look_into(batch, regex, search.found)
+        return search.report(out_of_time=time.cancelled_caught)
+
+    def _permitted(self, path: str, permit: Permit) -> PurePosixPath:
+        located = self._files.locate(path)
+        if located not in permit.reads:
+            raise Denied(f"There is no permit to look into {located}.")
+        return PurePosixPath(located)
+
+    def _tree(self, start: PurePosixPath) -> "Tree":
+        from rookery.workspace.tree import Tree
+
+        most, seconds = self._limits.search_files, self._limits.search_seconds
+        return Tree(self._root, start, most, seconds)
+
+    async def _refuse_faulty(self, regex: str) -> None:
+        if len(regex) > _LONGEST_REGEX or "\0" in regex:
+            raise BadArguments(f"The regex is longer than {_LONGEST_REGEX} or has a NUL in it.")
+        if _LINE_BREAK.search(regex):
+            raise BadArguments("Lines are searched one by one: leave \\n and \\r out of the regex.")
+        command = self._command(regex, 1, [os.devnull])
+        process = await anyio.run_process(command, stdin=DEVNULL, check=False)
+        if process.returncode not in (0, 1):
+            said = process.stderr.decode("utf-8", "replace").strip().removeprefix("rg: ")
+            raise BadArguments(f"The regular expression is faulty. {said}")
+
+    async def _look_into(self, files: Sequence[str], regex: str, found: FoundLines) -> None:
+        command = self._command(regex, self._limits.search_matches + 1, files)
+        async with await anyio.open_process(
+            command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, cwd=self._root
+        ) as process:
+            assert process.stdout is not None
+            pieces: list[bytes] = []
+            async for chunk in process.stdout:
+                head, *rest = chunk.split(b"\n")
+                pieces.append(head)
+                for piece in rest:
+                    found.take(b"".join(pieces))
+                    pieces = [piece]
+                if found.full:
+                    process.kill()
+                    return
+
+    def _listing(self, start: PurePosixPath, recursive: bool) -> str:
+        from rookery.workspace.tree import natural
+
+        tree = self._tree(start)
+        shown: list[Entry] = []
+        passed_over: list[Entry] = []
+        most = self._limits.list_entries
+        for level in tree.level_by_level():
+            for entry in level:
+                hidden = recursive and not tree.on_purpose and entry.path.name.startswith(".")
+                closed = entry.is_folder and (hidden or tree.closed_to_listing(entry))
+                (passed_over if closed else shown).append(entry)
+            if not recursive or len(shown) > most:
+                break
+        kept = sorted(_within(shown, most, start), key=lambda entry: natural(entry.path))
+        rows = [_row(entry) for entry in kept] or [f"(No files in {start}/)"]
+        if len(shown) > most:
+            rows.append(f"(Only {most} entries are shown; list a folder to see more of it.)")
+        if passed_over:
+            names = ", ".join(_row(entry) for entry in passed_over[:20])
+            rows.append(f"(Not looked into: {names})")
+        return "\n".join([*rows, *_reservations(tree)])
+
+
+class _Search:
+    """One search under way: which files are still to be looked into, and what was found."""
+
+    def __init__(self, tree: "Tree", limits: Limits, glob: str | None) -> None:
+        from rookery.workspace.globs import file_filter
+
+        self.found = FoundLines(limits)
+        self._tree = tree
+        self._limits = limits
+        self._large = 0
+        self._waiting = tree.files(file_filter(glob, tree.start))
+
+    async def next_batch(self) -> Sequence[str]:
+        return await anyio.to_thread.run_sync(self._next_batch)
+
+    def _next_batch(self) -> Sequence[str]:
+        batch: list[str] = []
+        size = 0
+        for name in self._small_files():
+            batch.append(name)
+            size += len(name)
+            if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
+                break
+        return batch
+
+    def _small_files(self) -> Iterator[str]:
+        for path in self._waiting:
+            file = self._tree.root / path
+            if _size(file) > self._limits.edit_bytes:
+                self._large += 1
+            else:
+                yield f"./{path}"
+
+    def report(self, *, out_of_time: bool) -> str:
+        notes = list(_reservations(self._tree))
+        if self._large:
+            most = self._limits.edit_bytes // MIB
+            notes.append(f"(Files above {most} MiB were not searched: {self._large}.)")
+        if out_of_time:
+            seconds = self._limits.search_seconds
+            notes.append(f"(The search was stopped after {seconds:g} seconds and is incomplete.)")
+        return "\n".join([self.found.report(), *notes])
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.lstat().st_size
+    except OSError:
+        return 0  # it is gone, and so there is nothing in it
+
+
+def _within(entries: "Sequence[Entry]", most: int, start: PurePosixPath) -> "list[Entry]":
+    """At most so many entries; folders of the first level are the last to be left out."""
+    first = [entry for entry in entries if entry.is_folder and entry.path.parent == start]
+    others = (entry for entry in entries if not (entry.is_folder and entry.path.parent == start))
+    return [*first[:most], *islice(others, max(0, most - len(first)))]
+
+
+def _row(entry: "Entry") -> str:
+    name = visible(str(entry.path))
+    if entry.link:
+        return f"{name} -> {visible(entry.link)}"
+    return f"{name}/" if entry.is_folder else name
+
+
+def _reservations(tree: "Tree") -> Iterator[str]:
+    if tree.incomplete:
+        yield "(Incomplete: there are too many files.)"
+    if tree.unreadable:
+        yield f"(Folders that could not be read: {tree.unreadable}.)"

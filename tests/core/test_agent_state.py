@@ -1,0 +1,387 @@
+"""The state of a task is told from its rows, by the tables of the client specification."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rookery.core.agent_state import (
+    AgentState,
+    CoarseState,
+    coarse_state,
+    detect,
+    request_in_progress,
+)
+from rookery.core.asks import AskKind
+from rookery.core.controls import Button, Controls, Press, controls, destination, shows_streaming
+from rookery.core.message import Message
+
+ENDED = '{"tokensIn": 1, "cost": 0.5}'
+OPEN = '{"model": "m"}'
+
+
+def says(kind: str, text: str | None = None, **more: Any) -> Message:
+    return Message(ts=1, type="say", say=kind, content=text, **more)
+
+
+def asks(kind: str | None, text: str | None = None, **more: Any) -> Message:
+    return Message(ts=2, type="ask", ask=kind, content=text, **more)
+
+
+TASK = says("text", "do it")
+
+
+# ── 3.1 ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "in_progress"),
+    [
+        (None, True),
+        ("", True),
+        ("no json", False),
+        ("[" * 100_000, False),
+        ("[1]", False),
+        ("3", False),
+        ("{}", True),
+        ('{"tokensIn": 3}', True),
+        ('{"cost": 0.5}', False),
+        ('{"cost": 0}', False),
+        ('{"cost": null}', False),
+        ('{"cancelReason": "user_cancelled"}', False),
+        ('{"cancelReason": null}', True),
+        ('{"streamingFailedMessage": "x"}', False),
+        ('{"streamingFailedMessage": ""}', True),
+    ],
+)
+def test_3_1_a_request_is_in_progress_until_its_row_says_otherwise(
+    text: str | None, in_progress: bool
+):
+    assert request_in_progress([TASK, says("api_req_started", text)]) is in_progress
+
+
+def test_3_1_without_a_request_none_is_in_progress():
+    assert not request_in_progress([TASK])
+
+
+def test_3_1_only_the_newest_request_counts():
+    rows = [says("api_req_started", OPEN), says("api_req_started", ENDED)]
+    assert not request_in_progress(rows)
+    assert request_in_progress(rows[::-1])
+
+
+def test_3_1_a_later_finish_row_of_an_old_recording_ends_the_request():
+    assert not request_in_progress([says("api_req_started"), says("api_req_finished")])
+    assert request_in_progress([says("api_req_finished"), says("api_req_started")])
+
+
+# ── 3.2 and 3.3 ─────────────────────────────────────────────────────────────────────────
+
+ASK_STATES = """
+tool                          waiting_for_input  approve
+command                       waiting_for_input  approve
+use_mcp_server                waiting_for_input  approve
+browser_action_launch         waiting_for_input  approve
+followup                      waiting_for_input  answer
+report_bug                    waiting_for_input  approve
+condense                      waiting_for_input  approve
+checkpoint_restore            waiting_for_input  approve
+completion_result             idle               start_task
+api_req_failed                idle               retry_or_new_task
+mistake_limit_reached         idle               proceed_or_new_task
+auto_approval_max_req_reached idle               start_new_task
+resume_completed_task         idle               start_new_task
+payment_required_prompt       idle               retry_or_new_task
+invalid_model                 idle               retry_or_new_task
+resume_task                   resumable          resume_or_abandon
+command_output                running            continue_or_abort
+"""
+ASK_ROWS = [row.split() for row in ASK_STATES.strip().splitlines()]
+
+
+@pytest.mark.parametrize("row", ASK_ROWS, ids=lambda row: row[0])
+@pytest.mark.parametrize("text", [None, "", "text"])
+@pytest.mark.parametrize("request_text", [OPEN, ENDED])
+def test_3_2_rows_3_to_6_a_complete_ask_decides(
+    row: list[str], text: str | None, request_text: str
+):
+    ask, state, action = row
+    info = detect([TASK, says("api_req_started", request_text), asks(ask, text)])
+    assert (info.state, info.current_ask, info.required_action) == (state, ask, action)
+
+
+@pytest.mark.parametrize("messages", [None, []])
+def test_3_2_row_1_no_rows_are_no_task(messages: list[Message] | None):
+    info = detect(messages)
+    assert (info.state, info.required_action) == ("no_task", "start_new_task")
+    assert (info.last_message, info.last_message_ts, info.current_ask) == (None, None, None)
+
+
+@pytest.mark.parametrize("ask", [*AskKind, "moonrise"])
+def test_3_2_row_2_a_partial_ask_is_streaming_and_names_its_ask(ask: str):
+    info = detect([TASK, asks(ask, partial=True)])
+    assert (info.state, info.current_ask, info.required_action) == ("streaming", ask, "none")
+
+
+@pytest.mark.parametrize(
+    ("messages", "state"),
+    [
+        pytest.param([TASK], "running", id="row 8: the task alone"),
+        pytest.param([TASK, says("text", partial=True)], "streaming", id="row 2: partial say"),
+        pytest.param(
+            [says("api_req_started", OPEN), says("text")], "streaming", id="row 7: say, no cost"
+        ),
+        pytest.param(
+            [says("api_req_started", ENDED), says("text")], "running", id="row 8: say, cost"
+        ),
+        pytest.param(
+            [says("api_req_started", OPEN), asks("moonrise")], "streaming", id="row 9 after row 7"
+        ),
+        pytest.param(
+            [says("api_req_started", ENDED), asks("moonrise")], "running", id="row 9: unknown ask"
+        ),
+        pytest.param([TASK, asks(None)], "running", id="row 9: ask without a kind"),
+        pytest.param([TASK, says("moonrise")], "running", id="unknown say"),
+        pytest.param(
+            [
+                says("api_req_started", '{"cancelReason": "streaming_failed"}'),
+                says("api_req_retry_delayed", "busy"),
+            ],
+            "running",
+            id="backing off after a failed stream",
+        ),
+        pytest.param(
+            [says("api_req_started", '{"cancelReason": "user_cancelled"}'), asks("resume_task")],
+            "resumable",
+            id="cancelled, then asked to resume",
+        ),
+        pytest.param(
+            [TASK, *[says("text")] * 100, asks("followup")],
+            "waiting_for_input",
+            id="a hundred says, then a followup",
+        ),
+        pytest.param(
+            [asks("tool", answered=True)], "running", id="an answered ask counts as a say"
+        ),
+        pytest.param(
+            [says("api_req_started", OPEN), asks("tool", answered=True)],
+            "streaming",
+            id="an answered ask while the model speaks",
+        ),
+        pytest.param(
+            [asks("tool"), says("text")], "running", id="first say after an ask: the last decides"
+        ),
+    ],
+)
+def test_3_3_edge_cases(messages: list[Message], state: str):
+    assert detect(messages).state == state
+
+
+def test_3_3_the_same_row_flips_from_streaming_to_waiting():
+    arriving = asks("tool", partial=True)
+    whole = asks("tool")
+    assert [detect([TASK, row]).state for row in (arriving, whole)] == [
+        "streaming",
+        "waiting_for_input",
+    ]
+
+
+def test_an_answered_ask_is_no_longer_the_current_ask():
+    info = detect([asks("tool", answered=True)])
+    assert (info.current_ask, info.required_action) == (None, "none")
+
+
+class CountingRows(Sequence[Message]):
+    def __init__(self, rows: list[Message]) -> None:
+        self._rows = rows
+        self.looks = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        self.looks += 1
+        return self._rows[index]
+
+
+def test_only_the_tail_is_looked_at():
+    rows = CountingRows([TASK] * 10_000 + [says("api_req_started", ENDED), says("text")])
+    assert detect(rows).state == "running"
+    assert rows.looks <= 4
+
+
+FLAGS = """
+no_task            no  no  no
+running            no  yes no
+streaming          no  yes yes
+waiting_for_input  yes no  no
+idle               yes no  no
+resumable          yes no  no
+"""
+WITNESS: dict[str, list[Message]] = {
+    "no_task": [],
+    "running": [TASK],
+    "streaming": [says("text", partial=True)],
+    "waiting_for_input": [asks("tool")],
+    "idle": [asks("completion_result")],
+    "resumable": [asks("resume_task")],
+}
+
+
+@pytest.mark.parametrize("row", FLAGS.strip().splitlines())
+def test_section_2_every_state_has_its_flags_and_a_description(row: str):
+    state, waiting, running, streaming = row.split()
+    info = detect(WITNESS[state])
+    assert info.state == state
+    flags = (info.is_waiting_for_input, info.is_running, info.is_streaming)
+    assert flags == (waiting == "yes", running == "yes", streaming == "yes")
+    assert info.description
+    assert {state.value for state in AgentState} == set(WITNESS)
+
+
+@pytest.mark.parametrize(
+    ("messages", "coarse"),
+    [
+        (None, "running"),
+        ([], "running"),
+        ([TASK], "running"),
+        ([says("text", partial=True)], "streaming"),
+        ([asks("tool")], "interactive"),
+        ([asks("followup")], "followup"),
+        ([asks("api_req_failed")], "idle"),
+        ([asks("resume_task")], "resumable"),
+        ([asks("command_output")], "running"),
+    ],
+)
+def test_the_coarse_form_has_six_words(messages: list[Message] | None, coarse: CoarseState):
+    assert coarse_state(messages) == coarse
+
+
+# ── 3.4 ─────────────────────────────────────────────────────────────────────────────────
+
+PANEL = """
+api_req_failed                yes    yes    Retry:yes    New task:new_task
+mistake_limit_reached         no     yes    Proceed:yes  New task:new_task
+followup                      while  yes    -            -
+tool                          while  whole  Approve:yes  Reject:no
+command                       while  whole  Run:yes      Reject:no
+browser_action_launch         while  whole  Approve:yes  Reject:no
+use_mcp_server                while  whole  Approve:yes  Reject:no
+command_output                no     yes    Proceed while running:continue  Kill:abort
+completion_result             while  whole  New task:new_task               -
+resume_task                   no     yes    Resume:yes   Terminate:new_task
+resume_completed_task         no     yes    New task:new_task               -
+auto_approval_max_req_reached no     yes    Continue:yes New task:new_task
+payment_required_prompt       no     yes    Retry:yes    New task:new_task
+invalid_model                 no     yes    Retry:yes    New task:new_task
+"""
+
+
+def button(text: str) -> Button | None:
+    label, _, press = text.partition(":")
+    return Button(label, Press(press)) if press else None
+
+
+def cells(row: str) -> list[str]:
+    ask, disabled, enabled, rest = row.split(maxsplit=3)
+    first, _, second = rest.replace("Continue:yes New", "Continue:yes  New").partition("  ")
+    return [ask, disabled, enabled, first.strip(), second.strip()]
+
+
+@pytest.mark.parametrize("row", PANEL.strip().splitlines(), ids=lambda row: row.split()[0])
+@pytest.mark.parametrize("partial", [False, True], ids=["complete", "partial"])
+def test_3_4_every_ask_has_its_buttons(row: str, partial: bool):
+    ask, disabled, enabled, primary, secondary = cells(row)
+    assert controls([TASK, asks(ask, partial=partial)]) == Controls(
+        sending_disabled=disabled == "yes" or (disabled == "while" and partial),
+        buttons_enabled=enabled == "yes" or (enabled == "whole" and not partial),
+        primary=button(primary),
+        secondary=button(secondary),
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "labels"),
+    [
+        (asks("tool", '{"tool": "editedExistingFile"}'), ("Save", "Reject")),
+        (asks("tool", '{"tool": "generateImage"}'), ("Save", "Reject")),
+        (asks("tool", '{"tool": "edit"}', diff="@@"), ("Save", "Reject")),
+        (asks("tool", '{"tool": "readFile", "batchFiles": [1]}'), ("Approve all", "Deny all")),
+        (asks("tool", '{"tool": "finishTask"}'), ("Complete and return", None)),
+        (asks("tool", '{"tool": "readFile"}'), ("Approve", "Reject")),
+        (asks("tool", "no json"), ("Approve", "Reject")),
+    ],
+)
+def test_3_4_the_buttons_of_a_tool_say_what_they_do(
+    message: Message, labels: tuple[str, str | None]
+):
+    shown = controls([message])
+    assert (
+        shown.primary and shown.primary.label,
+        shown.secondary and shown.secondary.label,
+    ) == labels
+
+
+def test_3_4_a_finished_subtask_is_not_resumed():
+    rows = [TASK, says("completion_result", "done"), asks("resume_task")]
+    assert controls(rows).primary == Button("Resume", Press.YES)
+    shown = controls(rows, is_subtask=True)
+    assert (shown.primary, shown.secondary) == (Button("New task", Press.NEW_TASK), None)
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        pytest.param([], Controls(), id="empty"),
+        pytest.param(
+            [asks("tool"), says("api_req_started")], Controls(sending_disabled=True), id="request"
+        ),
+        pytest.param([asks("tool", answered=True)], Controls(sending_disabled=True), id="answered"),
+        pytest.param([TASK], Controls(sending_disabled=True), id="the task alone"),
+        pytest.param(
+            [asks("resume_task"), says("api_req_retry_delayed", partial=True)],
+            Controls(
+                sending_disabled=True,
+                buttons_enabled=True,
+                primary=Button("Resume", Press.YES),
+                secondary=Button("Terminate", Press.NEW_TASK),
+            ),
+            id="a wait leaves the buttons as they were",
+        ),
+    ],
+)
+def test_3_4_rows_that_are_no_question(messages: list[Message], expected: Controls):
+    assert controls(messages) == expected
+
+
+@pytest.mark.parametrize(
+    ("messages", "streaming"),
+    [
+        ([TASK, says("api_req_started", OPEN), asks("tool")], False),
+        ([TASK, says("api_req_started", OPEN), asks("followup")], True),
+        ([TASK, asks("tool", partial=True)], True),
+        ([TASK, says("text", partial=True)], True),
+        ([TASK, says("api_req_started", ENDED), says("text")], False),
+        ([], False),
+    ],
+)
+def test_3_4_an_ask_with_a_button_shows_no_streaming(messages: list[Message], streaming: bool):
+    assert shows_streaming(messages) is streaming
+
+
+@pytest.mark.parametrize(
+    ("messages", "queued", "where"),
+    [
+        ([], 0, "new_task"),
+        ([TASK, asks("tool")], 0, "answer"),
+        ([TASK, asks("tool")], 1, "queue"),
+        ([TASK, asks("followup")], 0, "answer"),
+        ([TASK, asks("command_output")], 0, "queue"),
+        ([TASK, asks("api_req_failed")], 0, "queue"),
+        ([TASK, says("text", partial=True)], 0, "queue"),
+        ([TASK, says("api_req_started", ENDED)], 0, "queue"),
+        ([TASK, asks("completion_result")], 0, "answer"),
+    ],
+)
+def test_3_4_a_text_goes_where_it_is_heard(messages: list[Message], queued: int, where: str):
+    assert destination(messages, queued=queued) == where

@@ -1,0 +1,95 @@
+"""Whatever the log looks like, the history is one every provider accepts."""
+
+from hypothesis import given
+
+from logs import ANY_LOG, log
+from rookery.core.asks import AskKind
+from rookery.core.blocks import Text, ToolCall, ToolResult
+from rookery.core.facts import (
+    Answered,
+    AssistantSpoke,
+    Event,
+    RequestStarted,
+    Rewound,
+    TaskOpened,
+    ToolFinished,
+    UserSpoke,
+)
+from rookery.core.history import Turn, history
+from rookery.core.replies import NEVER_RUN, user_message
+
+READ = ToolCall(id="c1", name="read_file", arguments={"path": "a"})
+EDIT = ToolCall(id="c2", name="edit", arguments={"path": "a"})
+
+
+@given(ANY_LOG)
+def test_loop_1_any_log_gives_a_history_that_providers_accept(events: list[Event]):
+    turns = history(events)
+    assert [turn.role for turn in turns] == [
+        "assistant" if position % 2 else "user" for position in range(len(turns))
+    ]
+    calls: list[str] = []
+    for turn in turns:
+        results = [block.call_id for block in turn.blocks if isinstance(block, ToolResult)]
+        if turn.role == "user":
+            assert results == calls
+            assert all(isinstance(block, ToolResult) for block in turn.blocks[: len(results)])
+            calls = []
+        else:
+            calls = [block.id for block in turn.blocks if isinstance(block, ToolCall)]
+    assert not calls
+
+
+def test_a_call_without_a_result_is_answered_as_never_run():
+    events = log(
+        TaskOpened(text="go"),
+        AssistantSpoke(request_id="r", blocks=(READ, EDIT)),
+        ToolFinished(call_id="c2", text="done"),
+    )
+    assert history(events)[-1].blocks == (
+        ToolResult(call_id="c1", text=NEVER_RUN, is_error=True),
+        ToolResult(call_id="c2", text="done"),
+    )
+
+
+def test_words_come_after_the_results_whenever_they_were_said():
+    events = log(
+        TaskOpened(text="go"),
+        AssistantSpoke(request_id="r", blocks=(READ,)),
+        Answered(ask_id="q", ask=AskKind.TOOL, reply="message", text="wait"),
+        ToolFinished(call_id="c1", text="ok"),
+    )
+    assert history(events)[-1].blocks == (
+        ToolResult(call_id="c1", text="ok"),
+        Text(text=user_message("wait")),
+    )
+
+
+def test_queued_words_are_heard_with_the_next_request():
+    events = log(
+        TaskOpened(text="go"),
+        UserSpoke(message_id="m", text="also this"),
+        RequestStarted(request_id="r", model="m"),
+        AssistantSpoke(request_id="r", blocks=(Text(text="ok"),)),
+    )
+    assert history(events) == [
+        Turn("user", (Text(text=user_message("go")), Text(text=user_message("also this")))),
+        Turn("assistant", (Text(text="ok"),)),
+    ]
+
+
+def test_an_interrupted_answer_is_never_sent_back():
+    events = log(
+        TaskOpened(text="go"),
+        AssistantSpoke(request_id="r", blocks=(Text(text="half"),), interrupted=True),
+    )
+    assert [turn.role for turn in history(events)] == ["user"]
+
+
+def test_what_was_rewound_is_not_sent():
+    events = log(
+        TaskOpened(text="go"),
+        AssistantSpoke(request_id="r", blocks=(READ,)),
+        Rewound(to=1),
+    )
+    assert history(events) == [Turn("user", (Text(text=user_message("go")),))]

@@ -1,0 +1,366 @@
+"""Whole tasks, played by a scripted model."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from stage import TASK, Stage, call, finish, run, write
+
+from rookery.core.asks import AskKind
+from rookery.core.blocks import Text, ToolCall, ToolResult
+from rookery.core.commands import (
+    Answer,
+    Cancel,
+    CloseTask,
+    DeleteTask,
+    EditQueue,
+    OpenTask,
+    Rewind,
+    Speak,
+)
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    Ending,
+    Noted,
+    Pausing,
+    RequestFailed,
+    StepCancelled,
+    TaskClosed,
+    ToolFinished,
+    ToolStarted,
+    Truncated,
+)
+from rookery.core.failures import FailureKind
+from rookery.core.limits import Limits
+from rookery.core.replies import EMPTY_ANSWER, NO_TOOL_USED, denied, user_message
+from rookery.errors import CommandRejected, ProviderError
+
+pytestmark = pytest.mark.anyio
+
+
+def broken(kind: FailureKind, message: str = "It broke.") -> ProviderError:
+    return ProviderError(message, kind=kind)
+
+
+async def test_an_approved_write_lands_and_the_task_completes(tmp_path: Path):
+    stage = Stage(tmp_path, ["I will write it.", write("a.txt", "hi\n")], [finish()])
+    await stage.play("yes", "yes")
+    assert (stage.root / "a.txt").read_text() == "hi\n"
+    assert stage.asks == ["tool", "completion_result"]
+    assert stage.kinds()[-3:] == ["Asked", "Answered", "TaskClosed"]
+
+
+async def test_accepting_a_completion_ends_the_loop_without_another_request_C1(tmp_path: Path):
+    stage = Stage(tmp_path, [finish()])
+    await stage.play("yes")
+    assert len(stage.model.requests) == 1
+
+
+async def test_words_at_the_completion_go_to_the_model_and_the_loop_goes_on(tmp_path: Path):
+    stage = Stage(tmp_path, [finish("One")], [finish("Two")])
+    await stage.play("message And b too", "yes")
+    assert stage.model.requests[1].turns[-1].blocks[-1] == Text(text=user_message("And b too"))
+
+
+async def test_a_refused_write_changes_nothing_and_the_model_hears_why(tmp_path: Path):
+    writing = write("sub/a.txt", "hi\n")
+    stage = Stage(tmp_path, [writing, run("touch b")], [finish()])
+    await stage.play("no use b.txt instead", "yes")
+    assert list(stage.root.iterdir()) == []
+    results = stage.model.requests[1].turns[-1].blocks
+    assert results[0] == ToolResult(
+        call_id=writing.id, text=denied("use b.txt instead"), is_error=True
+    )
+    assert [f.ending for f in stage.facts if isinstance(f, ToolFinished)][:2] == [
+        Ending.DENIED,
+        Ending.SKIPPED,
+    ]
+
+
+async def test_automatic_runs_ask_only_for_the_completion(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1"), run("cat a")], [finish()], automatic=True)
+    await stage.play("yes")
+    assert stage.asks == ["completion_result"]
+    assert "1" in [f for f in stage.facts if isinstance(f, ToolFinished)][1].text
+
+
+async def test_every_effect_is_on_record_before_it_happens_S6(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True)
+    await stage.play("yes")
+    kinds = stage.kinds()
+    assert kinds.index("ToolStarted") < kinds.index("ToolFinished")
+    started = next(f for f in stage.facts if isinstance(f, ToolStarted))
+    assert [change.path for change in started.changes] == ["a"]
+    assert [change.before for change in started.changes] == [""]
+
+
+@pytest.mark.parametrize(
+    ("kind", "asks", "waits"),
+    [
+        (FailureKind.BUSY, [], [1.0]),
+        (FailureKind.DROPPED, [], []),
+        (FailureKind.OFFLINE, [], [1.0]),
+        (FailureKind.EMPTY, [], [1.0]),
+        (FailureKind.REJECTED, ["api_req_failed"], []),
+        (FailureKind.BAD_KEY, ["api_req_failed"], []),
+        (FailureKind.REFUSED, ["api_req_failed"], []),
+        (FailureKind.NO_CREDIT, ["payment_required_prompt"], []),
+        (FailureKind.NO_MODEL, ["invalid_model"], []),
+        (FailureKind.OVERFLOW, ["api_req_failed"], []),
+        (FailureKind.BROKEN_HISTORY, [], []),
+    ],
+)
+async def test_a_failed_request_is_tried_again_or_asked_about(
+    tmp_path: Path, kind: FailureKind, asks: list[str], waits: list[float]
+):
+    stage = Stage(tmp_path, [broken(kind)], [finish()])
+    await stage.play(*["yes"] * len(asks), "yes")
+    assert stage.asks == [*asks, "completion_result"]
+    assert stage.clock.waits == waits
+    assert len(stage.model.requests) == 2
+
+
+async def test_a_pause_before_a_retry_is_announced(tmp_path: Path):
+    stage = Stage(tmp_path, [broken(FailureKind.BUSY, "Slow down.")], [finish()])
+    await stage.play("yes")
+    assert [f for f in stage.facts if isinstance(f, Pausing)] == [
+        Pausing(seconds=1.0, reason="Slow down.")
+    ]
+
+
+async def test_refusing_to_retry_ends_the_task_C2(tmp_path: Path):
+    stage = Stage(tmp_path, [broken(FailureKind.REJECTED)], [finish()])
+    await stage.play("no")
+    assert len(stage.model.requests) == 1
+    assert stage.kinds()[-1] == "TaskClosed"
+
+
+async def test_a_failed_attempt_never_enters_the_history_RETRY3(tmp_path: Path):
+    stage = Stage(tmp_path, ["Half an", broken(FailureKind.DROPPED)], [finish()])
+    await stage.play("yes")
+    assert stage.model.requests[1].turns == stage.model.requests[0].turns
+
+
+async def test_a_context_that_is_too_long_is_shortened_once_and_nothing_is_deleted(tmp_path: Path):
+    scenes = [[call("list_files", path=".", recursive=False), f"step {n}"] for n in range(4)]
+    stage = Stage(tmp_path, *scenes, [broken(FailureKind.OVERFLOW)], [finish()])
+    await stage.play("yes")
+    before, after = stage.model.requests[4].turns, stage.model.requests[5].turns
+    assert 1 < len(after) < len(before)
+    assert after[0].blocks[0] == before[0].blocks[0]
+    assert any(isinstance(f, Truncated) for f in stage.facts)
+    assert any(isinstance(f, Noted) for f in stage.facts)
+    assert sum(isinstance(f, AssistantSpoke) for f in stage.facts) == 5
+
+
+async def test_an_answer_without_a_tool_is_reminded_and_the_second_is_a_mistake(tmp_path: Path):
+    stage = Stage(
+        tmp_path, ["Just words."], ["More words."], [finish()], limits=Limits(mistakes=1)
+    )
+    await stage.play("message use tools", "yes")
+    assert stage.model.requests[1].turns[-1].blocks == (Text(text=NO_TOOL_USED),)
+    assert stage.asks == ["mistake_limit_reached", "completion_result"]
+
+
+async def test_empty_answers_are_tried_again_then_corrected_then_counted(tmp_path: Path):
+    stage = Stage(tmp_path, [], [" "], [], [finish()], limits=Limits(mistakes=1))
+    await stage.play("yes", "yes")
+    assert stage.clock.waits == [1.0]
+    assert stage.model.requests[2].turns[-1].blocks[-1] == Text(text=EMPTY_ANSWER)
+    assert stage.asks == ["mistake_limit_reached", "completion_result"]
+
+
+async def test_three_bad_calls_in_a_row_reach_the_mistake_limit(tmp_path: Path):
+    bad = [[ToolCall(id=f"b{n}", name="write_to_file", arguments={"n": n})] for n in range(3)]
+    stage = Stage(tmp_path, *bad, [finish()])
+    await stage.play("message try harder", "yes")
+    assert stage.asks == ["mistake_limit_reached", "completion_result"]
+    ends = [f for f in stage.facts if isinstance(f, ToolFinished)]
+    assert "path is missing. content is missing." in ends[0].text
+
+
+@pytest.mark.parametrize("name", ["write_file_please", "", "__class__", "constructor"])
+async def test_an_unknown_tool_is_answered_with_the_names_there_are(tmp_path: Path, name: str):
+    stage = Stage(tmp_path, [ToolCall(id="x", name=name, arguments={})], [finish()])
+    await stage.play("yes")
+    end = next(f for f in stage.facts if isinstance(f, ToolFinished))
+    assert end.ending is Ending.MISTAKEN
+    assert "read_file" in end.text
+
+
+async def test_a_call_repeated_in_a_row_is_stopped_and_the_user_asked(tmp_path: Path):
+    same = [[ToolCall(id=f"s{n}", name="list_files", arguments={"path": ".", "recursive": False})] for n in range(5)]
+    stage = Stage(tmp_path, *same, [finish()])
+    await stage.play("message look elsewhere", "yes")
+    ends = [f.ending for f in stage.facts if isinstance(f, ToolFinished)]
+    assert ends == [Ending.DONE, Ending.DONE, Ending.DONE, Ending.MISTAKEN, Ending.DONE]
+    assert stage.asks == ["mistake_limit_reached", "completion_result"]
+
+
+async def test_the_request_ceiling_asks_and_a_no_ends_the_task_C2_C3(tmp_path: Path):
+    scenes = [[call("list_files", path=str(n), recursive=False)] for n in range(4)]
+    stage = Stage(tmp_path, *scenes, limits=Limits(requests=3))
+    await stage.play("no")
+    assert stage.asks == ["auto_approval_max_req_reached"]
+    assert len(stage.model.requests) == 3
+
+
+async def test_a_cancelled_question_is_asked_anew_after_resuming(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a.txt", "hi\n")], [finish()])
+    await stage.play("cancel", "yes", "yes", "yes")
+    assert stage.asks == ["tool", "resume_task", "tool", "completion_result"]
+
+
+async def test_a_task_goes_on_from_its_log_after_a_crash(tmp_path: Path):
+    before = Stage(tmp_path, ["Looking.", write("a.txt", "hi\n")])
+    await before.play("crash")
+    after = Stage(tmp_path, [finish()])
+    await after.play("yes", "yes", "yes", reopen=True)
+    assert after.asks == ["resume_task", "tool", "completion_result"]
+    assert (after.root / "a.txt").read_text() == "hi\n"
+
+
+async def test_words_at_the_resumption_overrule_what_was_about_to_be_done(tmp_path: Path):
+    before = Stage(tmp_path, [write("a.txt", "hi\n")])
+    await before.play("crash")
+    after = Stage(tmp_path, [finish()])
+    await after.play("message leave a.txt alone", "yes", reopen=True)
+    assert after.asks == ["resume_task", "completion_result"]
+    assert not (after.root / "a.txt").exists()
+
+
+async def test_text_typed_meanwhile_reaches_the_model_once_and_approves_nothing_S1(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [call("list_files", path=".", recursive=False)], [finish()])
+    await stage.play("say yes; no", "yes")
+    assert not (stage.root / "a").exists()
+    heard = [
+        sum(block == Text(text=user_message("yes")) for turn in request.turns for block in turn.blocks)
+        for request in stage.model.requests
+    ]
+    assert heard == [0, 1, 1]
+
+
+async def test_text_typed_before_a_completion_is_heard_before_it_is_offered(tmp_path: Path):
+    stage = Stage(tmp_path, [run("true"), finish("One")], [finish("Two")])
+    await stage.play("say wait, also b; yes", "yes")
+    assert stage.asks == ["command", "completion_result"]
+    assert len(stage.model.requests) == 2
+
+
+async def test_a_failing_tool_keeps_the_same_answer_from_completing(tmp_path: Path):
+    stage = Stage(tmp_path, [call("read_file", path="gone"), finish("One")], [finish("Two")])
+    await stage.play("yes")
+    assert len(stage.model.requests) == 2
+
+
+class _Open:
+    """An engine with one task open, for tests that send commands by hand."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+
+async def question(stage: Stage, engine, kind: AskKind) -> Asked:
+    async for event in engine.follow(TASK):
+        if isinstance(event.fact, Asked) and event.fact.ask is kind:
+            return event.fact
+    raise AssertionError(f"{kind} was never asked")
+
+
+async def test_an_answer_counts_once_and_only_for_its_question_S9_GATE3(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [finish()])
+    async with anyio.create_task_group() as process:
+        engine = stage.engine(process)
+        await engine.send(OpenTask(task_id=TASK, text="Do it"))
+        asked = await question(stage, engine, AskKind.TOOL)
+        right = Answer(task_id=TASK, ask_id=asked.ask_id, reply="yes", digest=asked.digest)
+        for wrong in (
+            Answer(task_id=TASK, ask_id="other", reply="yes", digest=asked.digest),
+            Answer(task_id=TASK, ask_id=asked.ask_id, reply="yes", digest="other"),
+            Answer(task_id="t2", ask_id=asked.ask_id, reply="yes", digest=asked.digest),
+        ):
+            with pytest.raises(CommandRejected):
+                await engine.send(wrong)
+        assert not (stage.root / "a").exists()
+        await engine.send(right)
+        with pytest.raises(CommandRejected):
+            await engine.send(right)
+        await question(stage, engine, AskKind.COMPLETION_RESULT)
+        assert (stage.root / "a").exists()
+        process.cancel_scope.cancel()
+
+
+async def test_opening_the_same_task_twice_opens_it_once(tmp_path: Path):
+    stage = Stage(tmp_path, [finish()])
+    async with anyio.create_task_group() as process:
+        engine = stage.engine(process)
+        await engine.send(OpenTask(task_id=TASK, text="Do it"))
+        await engine.send(OpenTask(task_id=TASK, text="Do it"))
+        await question(stage, engine, AskKind.COMPLETION_RESULT)
+        process.cancel_scope.cancel()
+    assert len(stage.model.requests) == 1
+
+
+async def test_rewinding_forgets_what_came_after_and_asks_before_going_on(tmp_path: Path):
+    stage = Stage(tmp_path, [call("list_files", path=".", recursive=False)], [finish()], [finish()])
+    async with anyio.create_task_group() as process:
+        engine = stage.engine(process)
+        await engine.send(OpenTask(task_id=TASK, text="Do it"))
+        await question(stage, engine, AskKind.COMPLETION_RESULT)
+        with pytest.raises(CommandRejected):
+            await engine.send(Rewind(task_id=TASK, to=999))
+        await engine.send(Rewind(task_id=TASK, to=1))
+        asked = await question(stage, engine, AskKind.RESUME_TASK)
+        await engine.send(Answer(task_id=TASK, ask_id=asked.ask_id, reply="yes"))
+        while len(stage.model.requests) < 3:
+            await anyio.lowlevel.checkpoint()
+        process.cancel_scope.cancel()
+    assert stage.model.requests[2].turns == stage.model.requests[0].turns
+
+
+async def test_a_queued_message_can_be_changed_and_taken_back_until_it_is_heard(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [finish()])
+    async with anyio.create_task_group() as process:
+        engine = stage.engine(process)
+        await engine.send(OpenTask(task_id=TASK, text="Do it"))
+        asked = await question(stage, engine, AskKind.TOOL)
+        for message_id in ("m1", "m2", "m2"):
+            await engine.send(Speak(task_id=TASK, message_id=message_id, text="old"))
+        await engine.send(EditQueue(task_id=TASK, message_id="m1", text="new"))
+        await engine.send(EditQueue(task_id=TASK, message_id="m2"))
+        await engine.send(
+            Answer(task_id=TASK, ask_id=asked.ask_id, reply="yes", digest=asked.digest)
+        )
+        await question(stage, engine, AskKind.COMPLETION_RESULT)
+        with pytest.raises(CommandRejected):
+            await engine.send(EditQueue(task_id=TASK, message_id="m1", text="late"))
+        process.cancel_scope.cancel()
+    assert stage.model.requests[1].turns[-1].blocks[1:] == (Text(text=user_message("new")),)
+
+
+async def test_two_tasks_of_one_engine_do_not_disturb_each_other(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [write("b", "2")])
+    async with anyio.create_task_group() as process:
+        engine = stage.engine(process)
+        for task_id in ("t1", "t2"):
+            await engine.send(OpenTask(task_id=task_id, text=task_id))
+        asked = []
+        for task_id in ("t1", "t2"):
+            async for event in engine.follow(task_id):
+                if isinstance(event.fact, Asked):
+                    asked.append(event.fact)
+                    break
+        await engine.send(CloseTask(task_id="t1"))
+        async for event in engine.follow("t1"):
+            last = event.fact
+        assert last == TaskClosed()
+        with pytest.raises(CommandRejected):
+            await engine.send(Answer(task_id="t2", ask_id=asked[0].ask_id, reply="yes"))
+        with pytest.raises(CommandRejected):
+            await engine.send(DeleteTask(task_id="t2"))
+        await engine.send(DeleteTask(task_id="t1"))
+        process.cancel_scope.cancel()
+    assert not stage.store.exists("t1")
+    assert stage.store.exists("t2")

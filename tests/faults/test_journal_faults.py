@@ -1,0 +1,343 @@
+"""Kills, full and read-only disks, second writers: what was acknowledged is there afterwards."""
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import journal_writer
+from journal_writer import LARGE, numbered, sample_facts, store, write_all
+from rookery.core.facts import (
+    Event,
+    Noted,
+    TaskOpened,
+    TaskReopened,
+    TodosChanged,
+    ToolFinished,
+    UserSpoke,
+)
+from rookery.errors import StorageError
+from rookery.storage.journal import Journal, read_events
+from rookery.storage.verify import verify
+
+JOURNAL = "journal.jsonl"
+AROUND_A_WRITE = ["journal.before_write", "journal.written", "journal.synced", "disk.before_rename"]
+
+
+def run(what: str, folder: Path, killpoint: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, journal_writer.__file__, what, str(folder)]
+    return subprocess.run(command, env=environment(killpoint), text=True, capture_output=True)
+
+
+def environment(killpoint: str = "") -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ROOKERY_KILLPOINT": killpoint}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }
+
+
+# ── kills ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("point", AROUND_A_WRITE)
+def test_s1_whatever_was_acknowledged_survives_a_kill(point: str, tmp_path: Path):
+    written = numbered(sample_facts())
+    kills = 0
+    while True:
+        folder = tmp_path / str(kills + 1)
+        child = run("create", folder, f"{point}:{kills + 1}")
+        if child.returncode == 0:
+            break
+        assert child.returncode == -signal.SIGKILL, child.stderr
+        kills += 1
+        acknowledged = len(child.stdout.split())
+
+        found = list(read_events(folder))
+        assert found == written[: len(found)]
+        assert acknowledged <= len(found) <= acknowledged + 1
+        if found:
+            assert run("resume", folder).returncode == 0
+            assert verify(folder) == []
+            assert list(folder.rglob("*.unfinished")) == []
+            assert list(read_events(folder))[: len(found)] == found
+    assert kills == (1 if point == "disk.before_rename" else len(written))
+
+
+@pytest.mark.parametrize("point", ["disk.before_rename", "recovery.copied", "recovery.cut"])
+def test_s14_a_kill_during_recovery_loses_nothing(point: str, tmp_path: Path):
+    for name in ("once", "twice"):
+        store(tmp_path / name, sample_facts())
+        with (tmp_path / name / JOURNAL).open("ab") as file:
+            file.write(b'{"seq":16,"sub":0,"ts":17')
+    assert run("resume", tmp_path / "twice", f"{point}:1").returncode == -signal.SIGKILL
+    for name in ("once", "twice"):
+        assert run("resume", tmp_path / name).returncode == 0
+    assert contents(tmp_path / "twice") == contents(tmp_path / "once")
+    assert verify(tmp_path / "twice") == []
+    *_, note, _reopened = read_events(tmp_path / "twice")
+    assert isinstance(note.fact, Noted)
+    assert "25 bytes" in note.fact.text
+
+
+# ── damage ──────────────────────────────────────────────────────────────────────────────
+
+SHORT = [
+    TaskOpened(text="Go", workspace="/w"),
+    UserSpoke(message_id="m1", text="one\ttwo\nthree"),
+    TaskReopened(),
+    ToolFinished(call_id="c", text=LARGE),
+    UserSpoke(message_id="m2", text="\x00ü\u2028"),
+]
+
+
+@st.composite
+def mutations(draw: st.DrawFn, whole: bytes) -> bytes:
+    """One to three damages: a flip, a cut, a hole, zeros, a copy or a swap of ranges."""
+    data = whole
+    for _ in range(draw(st.integers(1, 3))):
+        place = st.integers(0, len(data))
+        a, b, c, d = sorted((draw(place), draw(place), draw(place), draw(place)))
+        lines = data.splitlines(keepends=True)
+        match draw(st.sampled_from(["flip", "cut", "hole", "zero", "copy", "swap", "lines"])):
+            case "flip" if a < len(data):
+                data = data[:a] + bytes([data[a] ^ draw(st.integers(1, 255))]) + data[a + 1 :]
+            case "cut":
+                data = data[:a]
+            case "hole":
+                data = data[:a] + data[b:]
+            case "zero":
+                data = data[:a] + bytes(b - a) + data[b:]
+            case "copy":
+                data = data[:b] + data[a:b] + data[b:]
+            case "swap":
+                data = data[:a] + data[c:d] + data[b:c] + data[a:b] + data[d:]
+            case "lines":
+                data = b"".join(draw(st.permutations(lines)))
+    return data
+
+
+@pytest.fixture(scope="module")
+def stored() -> Iterator[tuple[Path, list[Event]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "t", store(Path(folder) / "t", SHORT)
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_no_damage_shows_what_was_never_written_or_loses_a_byte(
+    stored: tuple[Path, list[Event]], data: st.DataObject
+):
+    original, events = stored
+    mutated = data.draw(mutations((original / JOURNAL).read_bytes()))
+    with tempfile.TemporaryDirectory() as parent:
+        folder = shutil.copytree(original, Path(parent) / "t")
+        (folder / JOURNAL).write_bytes(mutated)
+        verify(folder)
+        seen = list(read_events(folder))
+        assert seen == events[: len(seen)]
+        try:
+            journal = Journal.open(folder)
+        except StorageError:
+            assert seen == []
+            assert (folder / JOURNAL).read_bytes() == mutated
+            return
+        assert journal.read() == seen
+        aside = b"".join(path.read_bytes() for path in folder.glob("journal.torn-*"))
+        assert (folder / JOURNAL).read_bytes() + aside == mutated
+        assert bool(journal.recovered) == bool(aside)
+        write_all(journal, [TaskReopened()], seen[-1])
+        journal.close()
+        assert list(read_events(folder))[:-1] == seen
+
+
+# ── disks that are full, broken or read-only ────────────────────────────────────────────
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """Writes past `size` fail, as on a full disk: first short, then not at all."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_short_write_is_taken_back_and_the_journal_goes_on_afterwards(tmp_path: Path):
+    journal = Journal.create(tmp_path / "t")
+    events = write_all(journal, [TaskOpened(text="Go")])
+    whole = (tmp_path / "t" / JOURNAL).read_bytes()
+    for room in (0, 1, 20):
+        with file_size_limit(len(whole) + room), pytest.raises(StorageError) as told:
+            write_all(journal, [UserSpoke(message_id="m", text="hello")], events[-1])
+        assert "everything up to here is kept" in str(told.value)
+        assert os.strerror(errno.EFBIG) in str(told.value)
+        assert "--continue" in str(told.value)
+        assert (tmp_path / "t" / JOURNAL).read_bytes() == whole
+    events += write_all(journal, [UserSpoke(message_id="m", text="hello")], events[-1])
+    journal.close()
+    assert list(read_events(tmp_path / "t")) == events
+
+
+def test_a_large_output_that_does_not_fit_leaves_nothing_behind(tmp_path: Path):
+    journal = Journal.create(tmp_path / "t")
+    events = write_all(journal, [TaskOpened(text="Go")])
+    with file_size_limit(65536), pytest.raises(StorageError, match="Free some space"):
+        write_all(journal, [ToolFinished(call_id="c", text=LARGE)], events[-1])
+    assert list((tmp_path / "t" / "blobs").iterdir()) == []
+    events += write_all(journal, [ToolFinished(call_id="c", text=LARGE)], events[-1])
+    journal.close()
+    assert list(read_events(tmp_path / "t")) == events
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("a file system can be mounted only by root")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def write_for_ever(journal: Journal, events: list[Event]) -> None:
+    while True:
+        words = UserSpoke(message_id="m", text="hello " * 100)
+        events += write_all(journal, [words], events[-1])
+
+
+def test_a_full_disk_stops_the_task_with_a_sentence_and_loses_nothing(small_disk: Path):
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(30_000))
+    journal = Journal.create(small_disk / "t")
+    events = write_all(journal, [TaskOpened(text="Go")])
+    with pytest.raises(StorageError, match=os.strerror(errno.ENOSPC)):
+        write_for_ever(journal, events)
+    assert len(events) > 10
+    assert list(read_events(small_disk / "t")) == events
+    ballast.unlink()
+    events += write_all(journal, [TaskReopened()], events[-1])
+    journal.close()
+    assert list(read_events(small_disk / "t")) == events
+
+
+def test_a_torn_tail_that_cannot_be_kept_aside_is_not_cut_off(small_disk: Path):
+    store(small_disk / "t", [TaskOpened(text="Go")])
+    with (small_disk / "t" / JOURNAL).open("ab") as file:
+        file.write(b"torn" * 100)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        (small_disk / "ballast").write_bytes(bytes(64 * 1024))
+    before = contents(small_disk / "t")
+    with pytest.raises(StorageError, match="could not be set aside"):
+        Journal.open(small_disk / "t")
+    assert contents(small_disk / "t") == before
+
+
+def test_a_read_only_disk_is_told_and_what_is_on_it_can_be_read(small_disk: Path):
+    events = store(small_disk / "t", [TaskOpened(text="Go")])
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(StorageError, match=os.strerror(errno.EROFS)):
+        Journal.open(small_disk / "t")
+    for name in ("t", "new"):
+        with pytest.raises(StorageError, match="--ephemeral"):
+            Journal.create(small_disk / name)
+    assert list(read_events(small_disk / "t")) == events
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="access rights do not bind root")
+def test_a_folder_without_access_is_told(tmp_path: Path):
+    store(tmp_path / "t", [TaskOpened(text="Go")])
+    (tmp_path / "t").chmod(0o000)
+    try:
+        with pytest.raises(StorageError, match=os.strerror(errno.EACCES)):
+            Journal.open(tmp_path / "t")
+        with pytest.raises(StorageError, match=os.strerror(errno.EACCES)):
+            list(read_events(tmp_path / "t"))
+    finally:
+        (tmp_path / "t").chmod(0o700)
+
+
+def traced(folder: Path, *options: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """Write the sample task under strace: how that ended, and the calls made on the journal."""
+    if shutil.which("strace") is None:
+        pytest.skip("there is no strace to watch system calls with")
+    calls = folder.with_name("calls")
+    trace = ["strace", "-f", "-o", str(calls), "-P", str(folder / JOURNAL), *options]
+    command = [*trace, sys.executable, journal_writer.__file__, "create", str(folder)]
+    child = subprocess.run(command, env=environment(), text=True, capture_output=True)
+    if "ptrace" in child.stderr:
+        pytest.skip("this machine lets nobody trace")
+    return child, [line.split()[1].partition("(")[0] for line in calls.read_text().splitlines()]
+
+
+def test_what_must_be_durable_is_synced_before_it_is_acknowledged(tmp_path: Path):
+    _, calls = traced(tmp_path / "t", "-e", "trace=write,fdatasync")
+    expected: list[str] = []
+    for fact in sample_facts():
+        expected += ["write"] if isinstance(fact, TodosChanged) else ["write", "fdatasync"]
+    assert [call for call in calls if call in {"write", "fdatasync"}] == expected
+
+
+@pytest.mark.parametrize("call", ["fdatasync", "write"])
+@pytest.mark.parametrize("nth", [1, 3, 9])
+def test_an_event_that_did_not_reach_the_disk_is_not_acknowledged(
+    call: str, nth: int, tmp_path: Path
+):
+    child, _ = traced(tmp_path / "t", "-e", f"inject={call}:error=EIO:when={nth}")
+    assert "could not be written (Input/output error); everything up to here" in child.stderr
+    acknowledged = len(child.stdout.split())
+    assert list(read_events(tmp_path / "t")) == numbered(sample_facts())[:acknowledged]
+
+
+# ── one writer ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_second_writer_is_refused_with_the_name_of_the_first(tmp_path: Path):
+    events = store(tmp_path / "t", sample_facts())
+    command = [sys.executable, journal_writer.__file__, "hold", str(tmp_path / "t")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment()) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"open\n"
+        for attempt in (Journal.open, Journal.create):
+            with pytest.raises(StorageError, match=rf"process {holder.pid} .*Close it there"):
+                attempt(tmp_path / "t")
+        assert list(read_events(tmp_path / "t")) == events
+        holder.kill()
+        holder.wait()
+        Journal.open(tmp_path / "t").close()
+
+
+def test_a_task_has_one_writer_within_a_process_too(tmp_path: Path):
+    journal = Journal.create(tmp_path / "t")
+    with pytest.raises(StorageError, match=f"process {os.getpid()}"):
+        Journal.open(tmp_path / "t")
+    journal.close()
+
+
+def test_a_refused_opening_keeps_no_lock(tmp_path: Path):
+    store(tmp_path / "t", [TaskOpened(text="Go")])
+    whole = (tmp_path / "t" / JOURNAL).read_bytes()
+    (tmp_path / "t" / JOURNAL).write_bytes(b"x\n")
+    with pytest.raises(StorageError, match="first line"):
+        Journal.open(tmp_path / "t")
+    (tmp_path / "t" / JOURNAL).write_bytes(whole)
+    Journal.open(tmp_path / "t").close()

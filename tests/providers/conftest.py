@@ -1,0 +1,111 @@
+"""Asking a provider over a real socket, and all that was heard."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pytest
+
+from llm_server import LlmServer, Recorded
+from rookery.core.blocks import Text
+from rookery.core.facts import Usage
+from rookery.core.history import Turn
+from rookery.core.limits import Limits
+from rookery.engine.ports import (
+    CallChunk,
+    Chunk,
+    ModelRequest,
+    StopChunk,
+    TextChunk,
+    ThinkingChunk,
+    UsageChunk,
+)
+from rookery.errors import ProviderError
+from rookery.providers import open_provider
+
+WIRES = ("anthropic", "openai", "responses")
+HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
+
+
+@dataclass
+class Heard:
+    """What came of one request."""
+
+    chunks: list[Chunk] = field(default_factory=list)
+    error: ProviderError | None = None
+    requests: list[Recorded] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(chunk.text for chunk in self.chunks if isinstance(chunk, TextChunk))
+
+    @property
+    def thinking(self) -> str:
+        return "".join(chunk.text for chunk in self.chunks if isinstance(chunk, ThinkingChunk))
+
+    @property
+    def calls(self) -> list[tuple[str, str, str]]:
+        """Id, name and arguments of each call, in the order they began."""
+        begun: dict[int, list[str]] = {}
+        for chunk in self.chunks:
+            if isinstance(chunk, CallChunk):
+                call = begun.setdefault(chunk.index, [chunk.id, chunk.name, ""])
+                call[2] += chunk.arguments
+        return [(call[0], call[1], call[2]) for call in begun.values()]
+
+    @property
+    def usage(self) -> Usage | None:
+        told = [chunk.usage for chunk in self.chunks if isinstance(chunk, UsageChunk)]
+        return told[-1] if told else None
+
+    @property
+    def stops(self) -> list[StopChunk]:
+        return [chunk for chunk in self.chunks if isinstance(chunk, StopChunk)]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return self.requests[-1].body
+
+
+Ask: TypeAlias = Callable[..., Awaitable[Heard]]
+
+
+def at(server_url: str, wire: str) -> str:
+    return server_url if wire == "anthropic" else f"{server_url}/v1"
+
+
+@pytest.fixture
+def ask() -> Ask:
+    async def ask_once(
+        wire: str,
+        answer: Any,
+        request: ModelRequest = HELLO,
+        *,
+        model: str = "scripted-model",
+        base_url: str | None = None,
+        api_key: str | None = "sk-secret-0123456789",
+        limits: Limits | None = None,
+        described: dict[str, Any] | None = None,
+    ) -> Heard:
+        heard = Heard()
+        with LlmServer(answer) as server:
+            provider = open_provider(
+                wire,
+                model=model,
+                base_url=base_url or at(server.url, wire),
+                api_key=api_key,
+                limits=limits,
+                described=described,
+            )
+            try:
+                async with provider.stream(request) as chunks:
+                    async for chunk in chunks:
+                        heard.chunks.append(chunk)
+            except ProviderError as error:
+                heard.error = error
+            finally:
+                await provider.aclose()
+        heard.requests = server.requests
+        return heard
+
+    return ask_once

@@ -1,0 +1,513 @@
+"""Every row of the fault tables that a provider decides, over real sockets, on each wire."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+import llm_server
+from llm_server import LlmServer, html, keepalives, nobody_home, redirect, say, status, trailing
+from rookery.core.blocks import Text
+from rookery.core.failures import FailureKind
+from rookery.core.history import Turn
+from rookery.core.limits import Limits
+from rookery.engine.ports import ModelRequest, SilenceChunk, StopChunk, TextChunk
+from rookery.errors import ProviderError
+from rookery.providers import open_provider
+
+pytestmark = pytest.mark.anyio
+
+WIRES = ("anthropic", "openai", "responses")
+KEY = "sk-secret-0123456789"
+on_each_wire = pytest.mark.parametrize("wire", WIRES)
+
+HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
+SHORT = Limits(first_byte_seconds=0.2, idle_seconds=0.2, progress_seconds=0.8)
+
+
+def rows(table: dict[str, Any]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("fault", [pytest.param(v, id=k) for k, v in table.items()])
+
+
+KIND_OF_STATUS = {
+    "400": "rejected",
+    "401": "bad_key",
+    "403": "rejected",
+    "407": "rejected",
+    "413": "overflow",
+    "422": "rejected",
+    "unknown-4xx": "rejected",
+    "broken-json": "rejected",
+    "json-no-object": "rejected",
+}
+
+
+@on_each_wire
+@pytest.mark.parametrize("row", [row for row in llm_server.STATUSES if row != "404"])
+async def test_5_1_a_status_has_one_kind(ask, wire: str, row: str):
+    heard = await ask(wire, llm_server.STATUSES[row])
+    assert heard.error.kind == KIND_OF_STATUS.get(row, "busy")
+    assert heard.error.status == llm_server.STATUSES[row].code
+    assert len(heard.requests) == 1
+    assert len(str(heard.error)) < 2400
+
+
+@on_each_wire
+@pytest.mark.parametrize(
+    ("row", "least", "most"),
+    [
+        ("429-wait", 7, 7),
+        ("503-wait", 7, 7),
+        ("429-long", 7200, 7200),
+        ("429-date", 3600, float("inf")),
+    ],
+)
+async def test_5_0_a_wait_the_server_names_is_passed_on(
+    ask, wire: str, row: str, least: float, most: float
+):
+    heard = await ask(wire, llm_server.STATUSES[row])
+    assert least <= heard.error.retry_after <= most
+
+
+@on_each_wire
+@pytest.mark.parametrize("row", ["429", "429-past", "429-negative", "429-nonsense"])
+async def test_5_0_a_wait_that_cannot_be_meant_is_ignored(ask, wire: str, row: str):
+    assert (await ask(wire, llm_server.STATUSES[row])).error.retry_after is None
+
+
+@on_each_wire
+@rows(llm_server.OVERFLOWS)
+async def test_annex_b_a_context_overflow_is_known_in_every_shape(ask, wire: str, fault: Any):
+    assert (await ask(wire, fault)).error.kind is FailureKind.OVERFLOW
+
+
+@on_each_wire
+@rows(llm_server.NO_CREDIT)
+async def test_5_1_no_credit_is_not_taken_for_a_rate_limit(ask, wire: str, fault: Any):
+    assert (await ask(wire, fault)).error.kind is FailureKind.NO_CREDIT
+
+
+@on_each_wire
+@rows(llm_server.BROKEN_HISTORIES)
+async def test_5_1_a_history_that_is_not_accepted_is_known(ask, wire: str, fault: Any):
+    assert (await ask(wire, fault)).error.kind is FailureKind.BROKEN_HISTORY
+
+
+async def test_5_1_an_unknown_model_is_named_with_its_nearest_neighbours(ask):
+    problem = {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}
+    heard = await ask("anthropic", status(404, problem), model="claude-sonet-5-5")
+    assert heard.error.kind is FailureKind.NO_MODEL
+    assert "has no model claude-sonet-5-5" in str(heard.error)
+    assert "Did you mean claude-sonnet-5-5" in str(heard.error)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        {"message": "The model `gtp-6` does not exist", "code": "model_not_found"},
+        {"message": 'model "gtp-6" not found, try pulling it first'},
+        {"message": "gtp-6 is not a valid model ID", "code": 400},
+    ],
+    ids=["openai", "ollama", "openrouter"],
+)
+async def test_5_1_a_missing_model_is_known_in_every_shape(ask, problem: dict[str, Any]):
+    code = 400 if problem.get("code") == 400 else 404
+    heard = await ask("openai", status(code, {"error": problem}), model="gtp-6")
+    assert heard.error.kind is FailureKind.NO_MODEL
+
+
+async def test_5_1_a_404_that_is_about_no_model_points_at_the_base_url(ask):
+    heard = await ask("openai", status(404, "404 page not found"))
+    assert heard.error.kind is FailureKind.REJECTED
+    assert "Check the base URL" in str(heard.error)
+
+
+@on_each_wire
+async def test_5_1_a_rejected_key_is_described_and_never_shown(ask, wire: str):
+    answer = status(401, {"error": {"message": f"Incorrect API key provided: {KEY}."}})
+    heard = await ask(wire, answer, api_key=KEY)
+    assert heard.error.kind is FailureKind.BAD_KEY
+    assert KEY not in str(heard.error)
+    assert f"the key you gave for {wire}" in str(heard.error)
+
+
+@on_each_wire
+async def test_5_1_a_key_from_the_environment_is_named_by_its_variable(
+    ask, wire: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    heard = await ask(wire, status(401), api_key=None)
+    variable = "ANTHROPIC_API_KEY" if wire == "anthropic" else "OPENAI_API_KEY"
+    assert f"the key from {variable}" in str(heard.error)
+
+
+async def test_5_1_another_key_in_an_error_is_not_shown_either(ask):
+    answer = status(400, {"error": {"message": "upstream said: Bearer sk-or-v1-abcdef0123456789"}})
+    assert "abcdef0123456789" not in str((await ask("openai", answer)).error)
+
+
+@on_each_wire
+async def test_5_1_the_request_id_is_part_of_the_text(ask, wire: str):
+    assert "req_scripted" in str((await ask(wire, status(400))).error)
+
+
+@on_each_wire
+@rows(llm_server.MISPLACED)
+async def test_5_1_what_is_no_stream_of_events_is_misplaced(ask, wire: str, fault: Any):
+    assert (await ask(wire, fault)).error.kind is FailureKind.MISPLACED
+
+
+async def test_5_1_a_page_is_quoted_with_its_type_and_without_control_characters(ask):
+    heard = await ask("openai", html("<h1>Sign in\x1b[31m</h1>" + "x" * 500))
+    assert "text/html" in str(heard.error)
+    assert "<h1>Sign in\\x1b[31m</h1>" in str(heard.error)
+    assert "x" * 181 not in str(heard.error)
+
+
+async def test_5_1_an_error_object_with_status_200_counts_by_what_it_says(ask):
+    answer = status(200, {"error": {"message": "Slow down", "code": 429}})
+    assert (await ask("openai", answer)).error.kind is FailureKind.BUSY
+
+
+@on_each_wire
+async def test_5_1_a_redirect_to_the_same_origin_is_followed_once(wire: str):
+    with LlmServer(redirect(_path(wire)), [say("Here.")]) as server:
+        assert await _said(wire, server.url) == "Here."
+    assert [r.headers.get("x-api-key") or r.headers["authorization"] for r in server.requests]
+    with LlmServer(redirect(_path(wire)), redirect(_path(wire)), [say("Never.")]) as server:
+        error = await _failure(wire, server.url)
+    assert error.kind is FailureKind.REJECTED
+    assert len(server.requests) == 2
+
+
+def _path(wire: str) -> str:
+    return {"anthropic": "/two/v1/messages", "openai": "/two/v1/chat/completions"}.get(
+        wire, "/two/v1/responses"
+    )
+
+
+@on_each_wire
+async def test_5_1_a_redirect_to_another_origin_gets_neither_request_nor_key(wire: str):
+    with LlmServer([say("Caught.")]) as elsewhere, LlmServer(redirect(elsewhere.url)) as server:
+        error = await _failure(wire, server.url)
+    assert error.kind is FailureKind.REJECTED
+    assert "has moved to http://127.0.0.1" in str(error)
+    assert elsewhere.requests == []
+
+
+@on_each_wire
+async def test_5_1_a_refused_connection_means_offline(wire: str):
+    with nobody_home() as url:
+        error = await _failure(wire, url)
+    assert error.kind is FailureKind.OFFLINE
+    assert url.removeprefix("http://") in str(error)
+
+
+async def test_5_1_a_name_that_does_not_resolve_means_offline():
+    error = await _failure("openai", "http://models.invalid")
+    assert error.kind is FailureKind.OFFLINE
+
+
+async def test_5_1_a_failed_tls_handshake_is_final():
+    with LlmServer([say("Plain.")]) as server:
+        error = await _failure("openai", server.url.replace("http:", "https:"))
+    assert error.kind is FailureKind.REJECTED
+    assert "certificate" in str(error)
+
+
+@contextmanager
+def _a_server_that_says(data: bytes) -> Iterator[str]:
+    """A socket that answers whoever comes with these bytes and hangs up."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        peer, _ = listener.accept()
+        with peer:
+            peer.sendall(data)
+            peer.shutdown(socket.SHUT_WR)
+            while peer.recv(65536):
+                pass
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        thread.join()
+        listener.close()
+
+
+async def test_5_1_a_proxy_that_wants_credentials_is_named(monkeypatch: pytest.MonkeyPatch):
+    reply = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n"
+    with _a_server_that_says(reply) as proxy:
+        for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.setenv("https_proxy", f"http://{proxy}")
+        error = await _failure("openai", "https://models.invalid")
+    assert error.kind is FailureKind.REJECTED
+    assert "The proxy 127.0.0.1" in str(error)
+
+
+async def test_5_1_what_speaks_no_http_is_misplaced():
+    with _a_server_that_says(b"SSH-2.0-OpenSSH_9.2\r\n") as place:
+        error = await _failure("openai", f"http://{place}")
+    assert error.kind is FailureKind.MISPLACED
+
+
+@on_each_wire
+async def test_5_1_an_answer_to_nobody_is_not_taken_for_the_next_one(wire: str):
+    extra = trailing(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")
+    with LlmServer([say("One."), extra], [say("Two.")], [say("Three.")]) as server:
+        provider = _provider(wire, server.url)
+        assert await _words(provider) == "One."
+        with pytest.raises(ProviderError) as caught:
+            await _words(provider)
+        assert await _words(provider) == "Three."
+        await provider.aclose()
+    assert caught.value.kind is FailureKind.DROPPED
+    assert server.requests[1].connection != server.requests[2].connection
+
+
+@on_each_wire
+async def test_5_0_the_request_after_a_failure_goes_out_on_a_fresh_connection(wire: str):
+    with LlmServer(status(503), [say("Two.")]) as server:
+        provider = _provider(wire, server.url)
+        with pytest.raises(ProviderError):
+            await _words(provider)
+        assert await _words(provider) == "Two."
+        await provider.aclose()
+    assert server.requests[0].connection != server.requests[1].connection
+
+
+@on_each_wire
+@rows(llm_server.TOLERATED)
+async def test_5_2_what_is_merely_unusual_is_tolerated(ask, wire: str, fault: Any):
+    heard = await ask(wire, fault)
+    assert heard.error is None
+    assert heard.text == llm_server.TEXT
+    assert len(heard.stops) == 1
+
+
+@on_each_wire
+@rows(llm_server.CUT_OFF)
+async def test_5_2_an_answer_without_its_end_was_dropped(ask, wire: str, fault: Any):
+    heard = await ask(wire, fault)
+    if heard.error is None:
+        # chat completions have said why they stopped before their end mark comes
+        assert wire == "openai"
+        assert heard.text == "All."
+        return
+    assert heard.error.kind is FailureKind.DROPPED
+    assert heard.stops == []
+
+
+KIND_OF_SILENCE = {"keepalives-only": "keepalive_only", "keepalives-in-text": "keepalive_only"}
+
+
+@on_each_wire
+@pytest.mark.parametrize("row", llm_server.SILENT)
+async def test_5_2_silence_ends_by_the_clock_that_runs_out(ask, wire: str, row: str):
+    heard = await ask(wire, llm_server.SILENT[row], limits=SHORT)
+    assert heard.error.kind == KIND_OF_SILENCE.get(row, "dropped")
+
+
+@on_each_wire
+async def test_5_2_keepalives_alone_do_not_stop_the_transport_clock_only(ask, wire: str):
+    patient = Limits(first_byte_seconds=5, idle_seconds=5, progress_seconds=0.1)
+    heard = await ask(wire, [keepalives()], limits=patient)
+    assert heard.error.kind is FailureKind.KEEPALIVE_ONLY
+    assert "keep-alives only" in str(heard.error)
+
+
+@on_each_wire
+async def test_5_2_a_long_wait_for_the_first_byte_is_reported_meanwhile(ask, wire: str):
+    heard = await ask(wire, llm_server.hang(), limits=Limits(first_byte_seconds=0.4))
+    waits = [chunk.seconds for chunk in heard.chunks if isinstance(chunk, SilenceChunk)]
+    assert len(waits) >= 4
+    assert waits == sorted(waits)
+    assert "No answer came within 0.4 seconds" in str(heard.error)
+
+
+async def test_5_2_an_answer_that_comes_after_a_silence_is_heard(ask):
+    gate = llm_server.gate()
+    heard: list[Any] = []
+    with LlmServer([gate, say("Late.")]) as server:
+        provider = _provider("openai", server.url, Limits(first_byte_seconds=8))
+        async with provider.stream(HELLO) as chunks:
+            async for chunk in chunks:
+                heard.append(chunk)
+                if isinstance(chunk, SilenceChunk):
+                    gate.open()
+        await provider.aclose()
+    assert isinstance(heard[0], SilenceChunk)
+    assert "".join(c.text for c in heard if isinstance(c, TextChunk)) == "Late."
+    assert isinstance(heard[-1], StopChunk)
+
+
+async def test_5_2_local_models_are_given_more_time(ask):
+    limits = Limits(first_byte_seconds=0.1, first_byte_seconds_local=0.3)
+    heard = await ask("vllm", llm_server.hang(), limits=limits)
+    assert "within 0.3 seconds" in str(heard.error)
+
+
+KIND_OF_EVENT = {"overflow": "overflow", "no-credit": "no_credit"}
+
+
+@on_each_wire
+@pytest.mark.parametrize("row", llm_server.ERROR_EVENTS)
+async def test_5_2_an_error_event_counts_by_the_status_it_names(ask, wire: str, row: str):
+    heard = await ask(wire, llm_server.ERROR_EVENTS[row])
+    assert heard.error.kind == KIND_OF_EVENT.get(row, "busy")
+    assert heard.stops == []
+
+
+@on_each_wire
+@rows(llm_server.OVERSIZED)
+async def test_5_2_an_oversized_event_ends_the_connection(ask, wire: str, fault: Any):
+    heard = await ask(wire, fault())
+    assert heard.error.kind is FailureKind.MISPLACED
+    assert "oversized" in str(heard.error)
+
+
+@on_each_wire
+async def test_7_a_response_longer_than_its_limit_ends_the_connection(ask, wire: str):
+    answer = [say(*["x" * 1000] * 50)]
+    assert (await ask(wire, answer, limits=Limits(response_bytes=500_000))).error is None
+    heard = await ask(wire, answer, limits=Limits(response_bytes=20_000))
+    assert heard.error.kind is FailureKind.MISPLACED
+
+
+@on_each_wire
+async def test_7_an_event_may_be_as_long_as_its_limit_and_no_longer(ask, wire: str):
+    answer = [llm_server.WHOLE, say("x" * 10_000)]
+    assert (await ask(wire, answer, limits=Limits(event_bytes=40_000))).text == "x" * 10_000
+    heard = await ask(wire, answer, limits=Limits(event_bytes=10_000))
+    assert heard.error.kind is FailureKind.MISPLACED
+
+
+@on_each_wire
+async def test_5_2_bytes_that_are_no_characters_are_replaced(ask, wire: str):
+    heard = await ask(wire, llm_server.ODD_ANSWERS["invalid-utf8"])
+    assert heard.text == "caf\ufffd \ufffd and on"
+
+
+@on_each_wire
+async def test_5_2_half_a_character_is_replaced(ask, wire: str):
+    heard = await ask(wire, llm_server.ODD_ANSWERS["lone-surrogate"])
+    assert heard.error is None
+    heard.text.encode()
+
+
+@on_each_wire
+async def test_5_2_an_event_that_is_no_json_is_misplaced(ask, wire: str):
+    heard = await ask(wire, [say("Half", llm_server.raw(b"data: <html>\n\n"), "more")])
+    assert heard.error.kind is FailureKind.MISPLACED
+
+
+@on_each_wire
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"null",
+        b"[]",
+        b"7",
+        b'"x"',
+        b'{"type":["x"]}',
+        b'{"choices":7}',
+        b'{"choices":[null]}',
+        b'{"choices":[{"delta":{"tool_calls":[]}}]}',
+        b'{"type":"content_block_delta","delta":null}',
+        b'{"type":"message_delta","usage":[]}',
+        b'{"type":"content_block_start","index":"x","content_block":7}',
+        b'{"usage":"many"}',
+        b'{"type":"response.output_item.added","item":null,"output_index":null}',
+    ],
+)
+async def test_5_2_events_of_any_shape_are_tolerated(ask, wire: str, data: bytes):
+    heard = await ask(wire, [say("Half, ", llm_server.raw(b"data: " + data + b"\n\n"), "whole.")])
+    assert heard.error is None
+    assert heard.text == "Half, whole."
+
+
+@on_each_wire
+async def test_5_2_cancelling_closes_the_connection_at_once(wire: str):
+    gate = llm_server.gate()
+    with LlmServer([say("So far", gate)]) as server:
+        provider = _provider(wire, server.url)
+        with anyio.CancelScope() as scope:
+            async with provider.stream(HELLO) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, TextChunk):
+                        scope.cancel()
+        assert scope.cancelled_caught
+        await provider.aclose()
+
+
+async def test_leaving_early_closes_the_connection(ask):
+    with LlmServer([say("So far", llm_server.stall())]) as server:
+        provider = _provider("openai", server.url)
+        async with provider.stream(HELLO) as chunks:
+            await anext(aiter(chunks))
+        await anyio.to_thread.run_sync(server.wait_for_departure)
+        await provider.aclose()
+
+
+async def test_an_error_of_the_reader_comes_out_as_it_is():
+    with LlmServer([say("Hello")]) as server:
+        provider = _provider("openai", server.url)
+        with pytest.raises(ZeroDivisionError):
+            await _divide_by_zero_while_listening(provider)
+        await provider.aclose()
+
+
+async def _divide_by_zero_while_listening(provider: Any) -> None:
+    async with provider.stream(HELLO) as chunks:
+        async for _ in chunks:
+            raise ZeroDivisionError
+
+
+async def test_a_stream_that_is_never_read_leaves_nothing_behind():
+    with LlmServer([say("Hello")]) as server:
+        provider = _provider("openai", server.url)
+        async with provider.stream(HELLO):
+            pass
+        await provider.aclose()
+
+
+@on_each_wire
+async def test_the_connection_is_kept_for_the_next_request(wire: str):
+    with LlmServer([say("One.")], [say("Two.")]) as server:
+        provider = _provider(wire, server.url)
+        assert [await _words(provider), await _words(provider)] == ["One.", "Two."]
+        await provider.aclose()
+    assert server.requests[0].connection == server.requests[1].connection
+
+
+def _provider(wire: str, url: str, limits: Limits | None = None) -> Any:
+    base_url = url if wire == "anthropic" else f"{url}/v1"
+    return open_provider(wire, model="m", base_url=base_url, api_key=KEY, limits=limits)
+
+
+async def _words(provider: Any) -> str:
+    async with provider.stream(HELLO) as chunks:
+        return "".join([chunk.text async for chunk in chunks if isinstance(chunk, TextChunk)])
+
+
+async def _said(wire: str, url: str) -> str:
+    provider = _provider(wire, url)
+    try:
+        return await _words(provider)
+    finally:
+        await provider.aclose()
+
+
+async def _failure(wire: str, url: str) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        await _said(wire, url)
+    return caught.value

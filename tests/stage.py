@@ -1,0 +1,180 @@
+"""A stage for whole tasks: a scripted model, a real workspace, a user who follows a book."""
+
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from rookery.core.asks import CATEGORY, AskCategory
+from rookery.core.blocks import ToolCall
+from rookery.core.commands import Answer, Cancel, CloseTask, Command, OpenTask, ReopenTask, Speak
+from rookery.core.facts import Asked, Event, Fact
+from rookery.core.limits import Limits
+from rookery.engine.engine import Engine
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports import Hook
+from rookery.engine.task import Gear, Task
+from rookery.governance.approval_gate import ApprovalGate
+from rookery.providers.scripted import Line, ScriptedProvider
+from rookery.storage.artifacts import TaskArtifacts
+from rookery.storage.places import Places
+from rookery.storage.tasks import TaskStore
+from rookery.tools import all_tools, spec_of
+from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.search import WorkspaceFinder
+from rookery.workspace.terminal import Terminal
+
+TASK = "t1"
+
+
+class StageClock:
+    """Time passes only by being looked at; waits are noted and end at once."""
+
+    def __init__(self) -> None:
+        self._ticks = count(1_000)
+        self.waits: list[float] = []
+
+    def now(self) -> int:
+        return next(self._ticks)
+
+    async def wait(self, event: anyio.Event, seconds: float) -> None:
+        self.waits.append(seconds)
+        await anyio.lowlevel.checkpoint()
+
+
+class Stage:
+    """Plays tasks through the real engine, gate, tools, files and journal in `folder`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *scenes: Sequence[Line],
+        automatic: bool = False,
+        limits: Limits | None = None,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        self.root = folder / "work"
+        self.root.mkdir(exist_ok=True)
+        self.model = ScriptedProvider(scenes)
+        self.clock = StageClock()
+        self.store = TaskStore(Places.below(folder / "home"))
+        self.events: list[Event] = []
+        self._ids = count(1)
+        self._limits = limits or Limits()
+        self._hooks = [ApprovalGate(automatic=automatic), *hooks]
+        self._files = WorkspaceFiles(self.root, self._limits)
+
+    def make_task(self, task_id: str, log: EventLog) -> Task:
+        tools = all_tools()
+        gear = Gear(
+            provider=self.model,
+            tools=tools,
+            specs=[spec_of(tool) for tool in tools.values()],
+            system=lambda mode: f"You are in {mode} mode.",
+            hooks=self._hooks,
+            files=self._files,
+            finder=WorkspaceFinder(self.root, self._files, self._limits),
+            shell=Terminal(self.root, self._limits),
+            artifacts=TaskArtifacts(self.store.folder(task_id)),
+            clock=self.clock,
+            new_id=lambda: f"id{next(self._ids)}",
+            spread=lambda most: most,
+            limits=self._limits,
+        )
+        return Task(task_id, log, gear)
+
+    async def play(self, *answers: str, reopen: bool = False, within: float = 20) -> None:
+        """Run the task, answering its questions in order.
+
+        An answer is `yes`, `no why`, `message words`, `cancel`, `close`, or `crash`, which ends
+        the process as far as the task can tell. `say words; yes` speaks first.
+        """
+        book = list(answers)
+        with anyio.fail_after(within):
+            async with anyio.create_task_group() as process:
+                engine = self.engine(process)
+                first: Command = (
+                    ReopenTask(task_id=TASK) if reopen else OpenTask(task_id=TASK, text="Do it")
+                )
+                await engine.send(first)
+                after = len(list(self.store.read(TASK))) - 1 if reopen else 0
+                async for event in engine.follow(TASK, after):
+                    self.events.append(event)
+                    if isinstance(event.fact, Asked) and book:
+                        if book[0] == "crash":
+                            book.pop(0)
+                            break
+                        await self._act(engine, event.fact, book.pop(0))
+                    elif isinstance(event.fact, Asked):
+                        raise AssertionError(f"Nobody was to be asked {event.fact}.")
+                process.cancel_scope.cancel()
+        assert not book, f"Nobody asked for {book}."
+
+    def engine(self, process: anyio.abc.TaskGroup) -> Engine:
+        return Engine(
+            process,
+            self.store,
+            self.make_task,
+            now=self.clock.now,
+            workspace=str(self.root),
+        )
+
+    async def _act(self, engine: Engine, asked: Asked, entry: str) -> None:
+        said, _, rest = entry.rpartition("; ")
+        if said:
+            words = said.removeprefix("say ")
+            await engine.send(Speak(task_id=TASK, message_id=words, text=words))
+        word, _, text = rest.partition(" ")
+        match word:
+            case "cancel":
+                await engine.send(Cancel(task_id=TASK))
+            case "close":
+                await engine.send(CloseTask(task_id=TASK))
+            case "yes" | "no" | "message":
+                await engine.send(
+                    Answer(
+                        task_id=TASK,
+                        ask_id=asked.ask_id,
+                        reply=word,  # type: ignore[arg-type]
+                        text=text,
+                        digest=asked.digest,
+                    )
+                )
+            case _:
+                raise AssertionError(f"{word!r} is no answer.")
+
+    @property
+    def facts(self) -> list[Fact]:
+        return [event.fact for event in self.events]
+
+    @property
+    def asks(self) -> list[str]:
+        return [
+            fact.ask
+            for fact in self.facts
+            if isinstance(fact, Asked) and CATEGORY[fact.ask] is not AskCategory.NON_BLOCKING
+        ]
+
+    def kinds(self) -> list[str]:
+        return [type(fact).__name__ for fact in self.facts if fact.lasting]
+
+
+_calls = count(1)
+
+
+def call(tool: str, **arguments: Any) -> ToolCall:
+    return ToolCall(id=f"c{next(_calls)}", name=tool, arguments=arguments)
+
+
+def write(path: str, content: str) -> ToolCall:
+    return call("write_to_file", path=path, content=content)
+
+
+def run(command: str) -> ToolCall:
+    return call("execute_command", command=command, cwd=None, timeout=None)
+
+
+def finish(result: str = "Done") -> ToolCall:
+    return call("attempt_completion", result=result)

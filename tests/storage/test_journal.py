@@ -1,0 +1,314 @@
+import os
+import re
+import stat
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from journal_writer import LARGE, numbered, sample_facts, store, write_all
+from rookery.core.facts import (
+    Fact,
+    Noted,
+    TaskOpened,
+    TaskReopened,
+    ToolFinished,
+    UserSpoke,
+)
+from rookery.errors import StorageError
+from rookery.storage.journal import Journal, read_events
+
+JOURNAL = "journal.jsonl"
+
+
+def opened(text: str = "Go") -> TaskOpened:
+    return TaskOpened(text=text)
+
+
+def reopen(folder: Path) -> Journal:
+    journal = Journal.open(folder)
+    journal.close()
+    return journal
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }
+
+
+def test_what_was_written_is_read_again(tmp_path: Path):
+    events = store(tmp_path / "t", sample_facts())
+    assert list(read_events(tmp_path / "t")) == events
+    journal = Journal.open(tmp_path / "t")
+    assert journal.read() == events
+    assert journal.recovered == ""
+    more = write_all(journal, [TaskReopened()], events[-1])
+    assert journal.read() == [*events, *more]
+    journal.close()
+
+
+def test_a_line_is_json_a_tab_and_a_checksum(tmp_path: Path):
+    store(tmp_path / "t", [opened("tab\there, line\nthere")])
+    (line,) = (tmp_path / "t" / JOURNAL).read_bytes().splitlines()
+    json, tab, checksum = line.partition(b"\t")
+    assert tab
+    assert re.fullmatch(rb'\{"seq":1,.*"kind":"task_opened".*\}', json)
+    assert checksum == b"%08x" % crc32(json)
+
+
+def test_a_journal_can_be_closed_twice(tmp_path: Path):
+    journal = Journal.create(tmp_path / "t")
+    journal.close()
+    journal.close()
+
+
+def test_s11_files_are_private_whatever_the_umask(tmp_path: Path):
+    before = os.umask(0)
+    try:
+        store(tmp_path / "t", sample_facts())
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "t").rglob("*")}
+    modes["t"] = stat.S_IMODE((tmp_path / "t").stat().st_mode)
+    assert {modes.pop("t"), modes.pop("blobs")} == {0o700}
+    assert set(modes.values()) == {0o600}
+    assert len(modes) == 3
+
+
+# ── torn and damaged journals ───────────────────────────────────────────────────────────
+
+
+def test_s2_a_tail_torn_at_any_byte_is_cut_kept_aside_and_reported_once(tmp_path: Path):
+    facts: list[Fact] = [opened(), UserSpoke(message_id="m", text="héllo"), TaskReopened()]
+    events = store(tmp_path / "whole", facts)
+    whole = (tmp_path / "whole" / JOURNAL).read_bytes()
+    ends = [place.end() for place in re.finditer(b"\n", whole)]
+    for cut in range(ends[0], len(whole)):
+        folder = tmp_path / f"cut-{cut}"
+        folder.mkdir()
+        (folder / JOURNAL).write_bytes(whole[:cut])
+        intact = sum(end <= cut for end in ends)
+        kept = ends[intact - 1]
+
+        journal = Journal.open(folder)
+        assert journal.read() == events[:intact]
+        assert (folder / JOURNAL).read_bytes() == whole[:kept]
+        asides = sorted(folder.glob("journal.torn-*"))
+        assert [aside.read_bytes() for aside in asides] == ([whole[kept:cut]] if kept < cut else [])
+        assert all(aside.name in journal.recovered for aside in asides)
+        assert bool(journal.recovered) == bool(asides)
+        noted = write_all(journal, [Noted(text=journal.recovered)], events[intact - 1])
+        journal.close()
+
+        again = Journal.open(folder)
+        assert again.recovered == ""
+        assert again.read() == [*events[:intact], *noted]
+        again.close()
+
+
+def test_a_report_that_did_not_get_on_record_is_made_again(tmp_path: Path):
+    store(tmp_path / "t", [opened(), TaskReopened()])
+    with (tmp_path / "t" / JOURNAL).open("ab") as file:
+        file.write(b'{"seq":3')
+    first = reopen(tmp_path / "t").recovered
+    assert first
+    assert reopen(tmp_path / "t").recovered == first
+
+
+def test_s14_recovering_twice_is_recovering_once(tmp_path: Path):
+    store(tmp_path / "t", sample_facts())
+    with (tmp_path / "t" / JOURNAL).open("ab") as file:
+        file.write(b"\0" * 4096)
+    reopen(tmp_path / "t")
+    once = contents(tmp_path / "t")
+    reopen(tmp_path / "t")
+    assert contents(tmp_path / "t") == once
+
+
+@pytest.mark.parametrize("damage", ["flipped", "missing", "doubled", "swapped"])
+def test_s9_a_task_damaged_in_the_middle_opens_with_what_is_before(damage: str, tmp_path: Path):
+    events = store(tmp_path / "t", sample_facts())
+    path = tmp_path / "t" / JOURNAL
+    lines = path.read_bytes().splitlines(keepends=True)
+    match damage:
+        case "flipped":
+            lines[5] = lines[5].replace(b"make test", b"make tess")
+        case "missing":
+            del lines[5]
+        case "doubled":
+            lines.insert(5, lines[4])
+        case _:
+            lines[5:7] = lines[6], lines[5]
+    path.write_bytes(b"".join(lines))
+
+    journal = Journal.open(tmp_path / "t")
+    assert journal.read() == events[:5]
+    (aside,) = (tmp_path / "t").glob("journal.torn-*")
+    assert aside.read_bytes() == b"".join(lines[5:])
+    assert aside.name in journal.recovered
+    journal.close()
+
+
+def test_s10_a_journal_damaged_from_its_first_line_is_left_alone(tmp_path: Path):
+    store(tmp_path / "t", sample_facts())
+    path = tmp_path / "t" / JOURNAL
+    path.write_bytes(b"x" + path.read_bytes()[1:])
+    before = contents(tmp_path / "t")
+    with pytest.raises(StorageError, match="from its first line"):
+        Journal.open(tmp_path / "t")
+    with pytest.raises(StorageError, match="already is a task t"):
+        Journal.create(tmp_path / "t")
+    assert contents(tmp_path / "t") == before
+
+
+def test_s10_what_cannot_be_read_is_neither_absent_nor_empty(tmp_path: Path):
+    (tmp_path / "t" / JOURNAL).mkdir(parents=True)
+    for attempt in (Journal.open, Journal.create, lambda folder: list(read_events(folder))):
+        with pytest.raises(StorageError, match="directory"):
+            attempt(tmp_path / "t")
+    assert (tmp_path / "t" / JOURNAL).is_dir()
+
+
+def test_a_missing_task_is_absent(tmp_path: Path):
+    for attempt in (Journal.open, lambda folder: list(read_events(folder))):
+        with pytest.raises(StorageError, match=r"There is no task t\."):
+            attempt(tmp_path / "t")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("left", [None, b"", b'{"seq":1,"su', b"\0" * 200])
+def test_a_creation_that_was_interrupted_can_be_repeated(left: bytes | None, tmp_path: Path):
+    folder = tmp_path / "t"
+    folder.mkdir(mode=0o700)
+    if left is not None:
+        (folder / JOURNAL).write_bytes(left)
+        with pytest.raises(StorageError, match="never begun"):
+            Journal.open(folder)
+    assert store(folder, [opened()]) == list(read_events(folder))
+    assert [aside.read_bytes() for aside in folder.glob("journal.torn-*")] == ([left] * bool(left))
+
+
+def test_a_task_is_created_only_once(tmp_path: Path):
+    events = store(tmp_path / "t", [opened()])
+    with pytest.raises(StorageError, match="There already is a task t"):
+        Journal.create(tmp_path / "t")
+    assert list(read_events(tmp_path / "t")) == events
+
+
+def test_an_intact_line_of_an_unknown_shape_is_not_mistaken_for_damage(tmp_path: Path):
+    store(tmp_path / "t", [opened()])
+    json = b'{"seq":2,"sub":0,"ts":1700000000001,"kind":"user_spoke","message_id":{}}'
+    with (tmp_path / "t" / JOURNAL).open("ab") as file:
+        file.write(b"%b\t%08x\n" % (json, crc32(json)))
+    before = contents(tmp_path / "t")
+    with pytest.raises(StorageError, match="the version that wrote it"):
+        Journal.open(tmp_path / "t")
+    assert contents(tmp_path / "t") == before
+
+
+def test_a_journal_of_a_newer_format_can_be_read_but_not_written(tmp_path: Path):
+    events = store(tmp_path / "t", [TaskOpened(text="Go", format=2)])
+    with (tmp_path / "t" / JOURNAL).open("ab") as file:
+        file.write(b"what a newer version may know how to read")
+    before = contents(tmp_path / "t")
+    journal = Journal.open(tmp_path / "t")
+    assert journal.read() == events
+    with pytest.raises(StorageError, match="newer version"):
+        write_all(journal, [TaskReopened()], events[-1])
+    journal.close()
+    assert contents(tmp_path / "t") == before
+
+
+# ── large outputs ───────────────────────────────────────────────────────────────────────
+
+
+def results(*texts: str) -> list[Fact]:
+    return [opened(), *(ToolFinished(call_id="c", text=text) for text in texts)]
+
+
+def blobs(folder: Path) -> list[Path]:
+    return list((folder / "blobs").iterdir()) if (folder / "blobs").exists() else []
+
+
+@pytest.mark.parametrize(("size", "files"), [(64 * 1024, 0), (64 * 1024 + 1, 1), (6_400_000, 1)])
+def test_an_output_above_64_kib_stands_beside_the_journal(size: int, files: int, tmp_path: Path):
+    events = store(tmp_path / "t", results("x" * size))
+    assert len(blobs(tmp_path / "t")) == files
+    assert ((tmp_path / "t" / JOURNAL).stat().st_size < 1000) == bool(files)
+    assert list(read_events(tmp_path / "t")) == events
+
+
+def test_the_size_that_counts_is_that_of_the_bytes(tmp_path: Path):
+    events = store(tmp_path / "t", results("ü" * (33 * 1024)))
+    assert len(blobs(tmp_path / "t")) == 1
+    assert list(read_events(tmp_path / "t")) == events
+
+
+def test_the_same_output_is_stored_once(tmp_path: Path):
+    store(tmp_path / "t", results(LARGE, LARGE))
+    assert len(blobs(tmp_path / "t")) == 1
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_a_lost_output_is_replaced_by_a_sentence(damage: str, tmp_path: Path):
+    events = store(tmp_path / "t", results(LARGE, "short"))
+    (blob,) = blobs(tmp_path / "t")
+    blob.unlink() if damage == "missing" else blob.write_text("something else")
+    _, lost, short = read_events(tmp_path / "t")
+    assert isinstance(lost.fact, ToolFinished)
+    assert f"{len(LARGE.encode()):,} bytes" in lost.fact.text
+    assert blob.name in lost.fact.text
+    assert short == events[2]
+
+
+def test_a_damaged_output_is_mended_when_it_comes_again(tmp_path: Path):
+    events = store(tmp_path / "t", results(LARGE))
+    (blob,) = blobs(tmp_path / "t")
+    blob.write_text("something else")
+    journal = Journal.open(tmp_path / "t")
+    write_all(journal, [ToolFinished(call_id="d", text=LARGE)], events[-1])
+    assert journal.read()[1] == events[1]
+    journal.close()
+
+
+# ── growth ──────────────────────────────────────────────────────────────────────────────
+
+
+def written_by_this_process() -> tuple[int, int]:
+    """Write calls made so far, and bytes given to them."""
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["syscw"]), int(fields["wchar"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel does not count")
+def test_appending_costs_the_same_however_long_the_journal_is(tmp_path: Path):
+    journal = Journal.create(tmp_path / "t")
+    events = numbered([opened(), *(Noted(text="x" * 1000) for _ in range(3000))])
+    path = tmp_path / "t" / JOURNAL
+    for event in events:
+        size = path.stat().st_size
+        calls, before = written_by_this_process()
+        journal.write(event)
+        calls_after, after = written_by_this_process()
+        assert (calls_after - calls, after - before) == (1, path.stat().st_size - size)
+    journal.close()
+
+
+class SmallJournal(Journal):
+    largest = 2000
+
+
+def test_s13_a_full_journal_is_announced_and_then_takes_no_more(tmp_path: Path):
+    journal = SmallJournal.create(tmp_path / "t")
+    events = write_all(journal, [opened()])
+    assert journal.warning == ""
+    events += write_all(journal, [Noted(text="x" * 1000)], events[-1])
+    assert "Go on in a new task" in journal.warning
+    with pytest.raises(StorageError, match="journal is full"):
+        write_all(journal, [Noted(text="x" * 1000)], events[-1])
+    events += write_all(journal, [Noted(text="small")], events[-1])
+    assert journal.read() == events
+    journal.close()

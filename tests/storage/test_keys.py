@@ -1,0 +1,228 @@
+import copy
+import json
+import os
+import pickle
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rookery.errors import SettingsError
+from rookery.storage.keys import Key, find_key, save_key
+
+SECRET = "sk-very-secret-0123456789"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config" / "keys.toml"
+
+
+def keep(file: Path, text: str | bytes, mode: int = 0o600) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    file.chmod(mode)
+
+
+def find(file: Path, flag: str | None = None, **environ: str) -> Key | None:
+    return find_key(
+        "anthropic", flag=flag, environ=environ, variable="ANTHROPIC_API_KEY", keys_file=file
+    )
+
+
+@pytest.mark.parametrize(
+    ("flag", "environ", "kept", "key", "source"),
+    [
+        ("f", {"ANTHROPIC_API_KEY": "e"}, "k", "f", "--api-key"),
+        (None, {"ANTHROPIC_API_KEY": "e"}, "k", "e", "environment ANTHROPIC_API_KEY"),
+        (None, {"ANTHROPIC_API_KEY": ""}, "k", "k", "FILE"),
+        ("", {"OPENAI_API_KEY": "e"}, "k", "k", "FILE"),
+        (None, {"ANTHROPIC_API_KEY": " e\n"}, None, "e", "environment ANTHROPIC_API_KEY"),
+    ],
+)
+def test_the_first_place_that_has_a_key_gives_it(
+    file: Path, flag: str | None, environ: dict[str, str], kept: str | None, key: str, source: str
+):
+    if kept:
+        keep(file, f'openai = "other"\nanthropic = "{kept}"\n')
+    found = find(file, flag, **environ)
+    assert found is not None
+    assert found.reveal() == key
+    assert found.source == source.replace("FILE", str(file))
+
+
+def test_no_key_anywhere_is_none(file: Path):
+    assert find(file) is None
+    keep(file, 'openai = "other"')
+    assert find(file) is None
+    assert find_key("ollama", flag=None, environ={"": "x"}, variable=None, keys_file=file) is None
+
+
+def test_sec3_a_key_never_shows_itself():
+    key = Key(SECRET, source="environment ANTHROPIC_API_KEY")
+    assert repr(key) == 'Key(source="environment ANTHROPIC_API_KEY")'
+    shown = [
+        str(key),
+        f"{key}",
+        f"{key!r:>80}",
+        "%s %r" % (key, key),  # noqa: UP031
+        str([key]),
+        str({"k": key}),
+        str(hasattr(key, "__dict__")),
+    ]
+    assert SECRET not in "".join(shown)
+    for write in (json.dumps, pickle.dumps, copy.copy, msgspec.json.encode, msgspec.to_builtins):
+        with pytest.raises(TypeError) as caught:
+            write(key)
+        assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o601])
+def test_sec1_a_file_open_to_others_is_refused_with_the_remedy(file: Path, mode: int):
+    keep(file, f'anthropic = "{SECRET}"', mode)
+    with pytest.raises(SettingsError) as caught:
+        find(file)
+    assert str(caught.value) == f"{file} is open to other users; run: chmod 600 {file}"
+    with pytest.raises(SettingsError):
+        save_key(file, "anthropic", "new")
+    subprocess.run(["sh", "-c", str(caught.value).partition("run: ")[2]], check=True)
+    assert find(file) is not None
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400])
+def test_sec1_a_private_file_is_read(file: Path, mode: int):
+    keep(file, f'anthropic = "{SECRET}"', mode)
+    assert find(file) is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_sec1_a_file_of_another_user_is_refused(file: Path):
+    keep(file, f'anthropic = "{SECRET}"')
+    os.chown(file, 12345, 12345)
+    with pytest.raises(SettingsError, match="belongs to another user"):
+        find(file)
+
+
+def test_a_pipe_or_folder_is_refused_without_waiting(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    (tmp_path / "folder").mkdir(mode=0o700)
+    for name in ("pipe", "folder"):
+        with pytest.raises(SettingsError, match=f"{name} is no regular file; move it away."):
+            find(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (f"anthropic = {SECRET}", "; see line 1, column 13."),
+        (f"[{SECRET}]\n[{SECRET}]", "; see line 2, column 27."),
+        (f'anthropic = "{SECRET}', "; see its end."),
+        (f'anthropic = "{SECRET}'.encode() + b'\xff"', "; it is not UTF-8 text."),
+        (f'x = "{SECRET}"\ny = ' + "[" * 990, "; it is nested too deeply."),
+        (f'x = "{SECRET}"\n' + "#" * 1001, " is too large for a file of keys; shorten it."),
+        (f'x = "{SECRET}"\n' + "#\n" * 40_000, " is too large for a file of keys; shorten it."),
+        (f'anthropic = ["{SECRET}"]', ": anthropic must be a key in quotes."),
+        (f'["{SECRET}!"]', ": one of its names must be a key in quotes."),
+        (f'anthropic = "{SECRET} {SECRET}"', " holds characters that no key has; copy it again."),
+        (f'anthropic = "{SECRET}\\n{SECRET}"', " holds characters that no key has; copy it again."),
+        (f'anthropic = "{SECRET}é"', " holds characters that no key has; copy it again."),
+    ],
+)
+def test_sec3_no_complaint_repeats_a_key(file: Path, text: str | bytes, complaint: str):
+    keep(file, text)
+    with pytest.raises(SettingsError) as caught:
+        find(file)
+    assert str(file) in str(caught.value)
+    assert str(caught.value).endswith(complaint)
+    assert SECRET not in "".join(traceback.format_exception(caught.value)).replace(repr(text), "")
+
+
+@pytest.mark.parametrize("flag", ["  ", "a b", "a\nb", "schlüssel", "\x1b"])
+def test_a_key_that_cannot_be_one_is_refused(file: Path, flag: str):
+    with pytest.raises(SettingsError) as caught:
+        find(file, flag)
+    assert str(caught.value) == (
+        "The key from --api-key is empty or holds characters that no key has; copy it again."
+    )
+
+
+def test_a_saved_key_is_found_and_the_others_stay(file: Path):
+    save_key(file, "openai", "first")
+    save_key(file, "anthropic", f" {SECRET}\n")
+    save_key(file, "openai", 'se"cond\\')
+    found = find(file)
+    assert found is not None
+    assert found.reveal() == SECRET
+    other = find_key("openai", flag=None, environ={}, variable=None, keys_file=file)
+    assert other is not None
+    assert other.reveal() == 'se"cond\\'
+    assert [path.name for path in file.parent.iterdir()] == ["keys.toml"]
+
+
+@pytest.mark.parametrize("provider", ["", "a b", "a.b", "x=", "[x]"])
+def test_only_a_plain_name_gets_a_key(file: Path, provider: str):
+    with pytest.raises(SettingsError, match="A provider's name is made of"):
+        save_key(file, provider, SECRET)
+    assert not file.exists()
+
+
+def test_an_impossible_key_is_not_saved(file: Path):
+    with pytest.raises(SettingsError, match="^The key that was given is empty or holds"):
+        save_key(file, "anthropic", "two\nlines")
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_sec5_what_is_saved_is_private_from_the_first_instant_whatever_the_umask(
+    file: Path, umask: int
+):
+    program = f"""
+import os, sys
+from pathlib import Path
+os.umask({umask})
+seen = []
+def watch(event, args):
+    if event == "open" and isinstance(args[0], Path | str) and "keys.toml" in str(args[0]):
+        if args[2] & os.O_CREAT:
+            seen.append(bool(args[2] & os.O_EXCL))
+    if event == "os.rename":
+        seen.append(oct(os.stat(args[0]).st_mode & 0o777))
+sys.addaudithook(watch)
+from rookery.storage.keys import save_key
+save_key(Path({str(file)!r}), "anthropic", "k")
+assert seen == [True, "0o600"], seen
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": "src"})
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_failed_save_leaves_the_old_key_and_nothing_else(file: Path):
+    save_key(file, "anthropic", "old")
+    program = f"""
+import resource, signal
+from pathlib import Path
+from rookery.errors import SettingsError
+from rookery.storage.keys import save_key
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+try:
+    save_key(Path({str(file)!r}), "anthropic", "{SECRET}")
+except SettingsError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": "src"},
+    )
+    assert done.stdout == f"{file} could not be written: File too large.\n"
+    found = find(file)
+    assert found is not None
+    assert found.reveal() == "old"
+    assert [path.name for path in file.parent.iterdir()] == ["keys.toml"]

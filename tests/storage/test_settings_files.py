@@ -1,0 +1,514 @@
+import datetime
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rookery.errors import SettingsError
+from rookery.settings import Settings, UiSettings
+from rookery.storage.settings_files import (
+    LARGEST_FILE,
+    LONGEST_LINE,
+    FoundSettings,
+    Row,
+    explain,
+    find_settings,
+    load_settings,
+)
+from rookery.storage.settings_values import checked, settings_from, spelled, values_in
+
+
+@pytest.fixture
+def user_file(tmp_path: Path) -> Path:
+    return tmp_path / "home" / ".config" / "rookery" / "settings.toml"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def project_file(workspace: Path) -> Path:
+    return workspace / ".rookery" / "settings.toml"
+
+
+def write(file: Path, text: str | bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def complaint_about(file: Path, text: str | bytes) -> str:
+    write(file, text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file, None, {}, {})
+    return str(caught.value).replace(str(file), "settings.toml")
+
+
+def test_nothing_given_is_all_defaults(user_file: Path, workspace: Path):
+    found = find_settings(user_file, workspace, {}, {})
+    assert found == FoundSettings(settings=Settings(), origins={})
+
+
+def test_a_full_file_is_read(user_file: Path):
+    write(
+        user_file,
+        """
+        provider = "openrouter"
+        model = "some/model"
+        base_url = "http://127.0.0.1:8080/v1"
+        mode = "debug"
+        approval = "auto"
+        max_requests = 0
+        max_cost = 5
+        mistake_limit = 10
+        [commands]
+        timeout = 60
+        [ui]
+        colour = "never"
+        [limits]
+        read_bytes = 1_000
+        [models."gpt-4.1"]
+        window = 100
+        images = true
+        input_price = 2
+        """,
+    )
+    read = load_settings(user_file, None, {}, {})
+    assert (read.provider, read.model, read.base_url) == (
+        "openrouter",
+        "some/model",
+        "http://127.0.0.1:8080/v1",
+    )
+    assert (read.mode, read.approval, read.ui.colour) == ("debug", "auto", "never")
+    limits = read.as_limits()
+    assert (limits.requests, limits.cost, limits.mistakes) == (0, 5.0, 10)
+    assert (limits.command_seconds, limits.read_bytes) == (60.0, 1000)
+    assert read.models == {"gpt-4.1": {"window": 100, "images": True, "input_price": 2.0}}
+
+
+@pytest.mark.parametrize("text", ["", "\ufeffmode = 'code'\n", "[ui]\n", "mode = 'code'\r\n"])
+def test_these_files_are_fine(user_file: Path, text: str):
+    write(user_file, text)
+    assert load_settings(user_file, None, {}, {}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('modle = "x"', "there is no setting `modle`; did you mean `model`?"),
+        ("Mode = 1", "there is no setting `Mode`; did you mean `mode`?"),
+        ("color = 1", "there is no setting `color`; did you mean `ui.colour`?"),
+        ("timeout = 1", "there is no setting `timeout`; did you mean `commands.timeout`?"),
+        ("zzz = 1", "there is no setting `zzz`; remove it."),
+        ("[uii]\ncolour = 1", "there is no setting `uii`; did you mean `ui`?"),
+        ("[ui]\ncolor = 1", "there is no setting `ui.color`; did you mean `ui.colour`?"),
+        ("[limit]\nx = 1", "there is no setting `limit`; did you mean `limits`?"),
+        (
+            '[models."a.b"]\nwindw = 1',
+            'there is no setting `models."a.b".windw`; did you mean `models."a.b".window`?',
+        ),
+        ("ui = 5", "`ui` is a section; write its settings below [ui]."),
+        ("[[models]]\nwindow = 1", "`models` is a section; write its settings below [models]."),
+        ("models.x = 1", "`models.x` is a section; write its settings below [models.x]."),
+        (
+            'api_key = "sk-secret"',
+            "there is no setting `api_key`; keys are kept apart: remove it and run rookery auth, "
+            "or set the provider's environment variable.",
+        ),
+        ('"\\u001b[2J" = 1', 'there is no setting `"\\u001b[2J"`; remove it.'),
+        (
+            'max_requests = "many"',
+            'max_requests must be a whole number of at least 0, not "many".',
+        ),
+        ("max_requests = -1", "max_requests must be a whole number of at least 0, not -1."),
+        ("max_requests = 1.5", "max_requests must be a whole number of at least 0, not 1.5."),
+        ("max_requests = true", "max_requests must be a whole number of at least 0, not true."),
+        (
+            "max_requests = 9223372036854775808",
+            "max_requests must be a whole number of at least 0, not a number so large.",
+        ),
+        ("max_cost = nan", "max_cost must be a number of at least 0, not nan."),
+        ("max_cost = inf", "max_cost must be a number of at least 0, not a number so large."),
+        ("model = ''", 'model must be a text that is not empty, not "".'),
+        ("model = 2020-01-01", "model must be a text that is not empty, not a date or time."),
+        ("[model]\na = 1", "model must be a text that is not empty, not a table."),
+        ("model = ['x']", "model must be a text that is not empty, not a list."),
+        ("approval = 'yes'", 'approval must be "ask" or "auto", not "yes".'),
+        (
+            "mode = 'cod'",
+            'mode must be "code", "ask", "architect", "debug" or "orchestrator", not "cod".',
+        ),
+        ("[ui]\ncolour = true", 'ui.colour must be "auto", "always" or "never", not true.'),
+        (
+            "[commands]\ntimeout = 0",
+            "commands.timeout must be a number from 0.1 to 86400, not 0.",
+        ),
+        (
+            "[limits]\noutput_for_model = 8191",
+            "limits.output_for_model must be a whole number from 8192 to 1073741824, not 8191.",
+        ),
+        (
+            "[limits]\nread_bytes = 1073741825",
+            "limits.read_bytes must be a whole number from 1 to 1073741824, not 1073741825.",
+        ),
+        (
+            "[models.x]\nimages = 'yes'",
+            'models.x.images must be true or false, not "yes".',
+        ),
+    ],
+)
+def test_a_mistake_is_named(user_file: Path, text: str, sentence: str):
+    assert complaint_about(user_file, text) == f"settings.toml: {sentence}"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "localhost:8080",
+        "ftp://host/",
+        "https://",
+        "https://user:hunter2@host/",
+        "https://user:hunter2",
+        "http://host/\n",
+        "http://a b/",
+        "",
+    ],
+)
+def test_sec3_a_refused_address_is_not_repeated(user_file: Path, address: str):
+    said = complaint_about(user_file, f"base_url = {address!r}".replace("'", '"'))
+    if address == "https://user:hunter2":
+        return
+    assert said == (
+        "settings.toml: base_url must be an address that begins with http:// or https:// and "
+        "holds no user name or password."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("model = \n", "settings.toml: line 1, column 9 is no valid TOML (invalid value)."),
+        (
+            "mode = 'ask'\nmode = 'ask'\n",
+            "settings.toml: line 2, column 13 is no valid TOML (cannot overwrite a value).",
+        ),
+        (
+            'model = "x',
+            "settings.toml: the end is no valid TOML (unterminated string).",
+        ),
+        (b"model = '\xff'", "settings.toml is not UTF-8 text (byte 9); save it as UTF-8."),
+        ("x = " + "[" * 900, "settings.toml is nested too deeply; it needs two levels."),
+        (
+            "max_requests = " + "1" * (LONGEST_LINE - 15) + "1",
+            "settings.toml: line 1 is longer than 1000 characters; shorten it.",
+        ),
+        (
+            "#\n" * (LARGEST_FILE // 2) + "#",
+            "settings.toml is larger than 65536 bytes; shorten it.",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_parsed(user_file: Path, text: str | bytes, complaint: str):
+    assert complaint_about(user_file, text) == complaint
+
+
+def test_a_file_and_a_line_may_be_as_long_as_the_limits(user_file: Path):
+    line = "#" * LONGEST_LINE + "\n"
+    write(user_file, (line * 66)[: LARGEST_FILE - 1] + "\n")
+    assert user_file.stat().st_size == LARGEST_FILE
+    assert load_settings(user_file, None, {}, {}) == Settings()
+
+
+def test_everything_wrong_is_listed_at_once(user_file: Path, project_file: Path, workspace: Path):
+    write(user_file, "modle = 'x'\nmax_cost = 'much'\n[ui]\ncolour = 'red'\n")
+    write(project_file, "max_requests = 'few'")
+    environ = {"HOME": str(user_file.parents[2]), "ROOKERY_MISTAKE_LIMIT": "x"}
+    with pytest.raises(SettingsError) as caught:
+        load_settings(user_file, workspace, environ, {"max_requests": -3})
+    assert str(caught.value).splitlines() == [
+        "~/.config/rookery/settings.toml: there is no setting `modle`; did you mean `model`?",
+        '~/.config/rookery/settings.toml: max_cost must be a number of at least 0, not "much".',
+        '~/.config/rookery/settings.toml: ui.colour must be "auto", "always" or "never", '
+        'not "red".',
+        f'{project_file}: max_requests must be a whole number of at least 0, not "few".',
+        'ROOKERY_MISTAKE_LIMIT must be a whole number of at least 0, not "x".',
+        "--max-requests must be a whole number of at least 0, not -3.",
+    ]
+
+
+def test_a_folder_or_a_pipe_in_place_of_the_file_is_refused_without_waiting(
+    user_file: Path, project_file: Path, workspace: Path
+):
+    user_file.mkdir(parents=True)
+    project_file.parent.mkdir()
+    os.mkfifo(project_file)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(user_file, workspace, {}, {})
+    assert str(caught.value).splitlines() == [
+        f"{user_file} is no regular file; move it away.",
+        f"{project_file} is no regular file; move it away.",
+    ]
+
+
+def test_a_file_that_may_not_be_read_is_named(user_file: Path):
+    write(user_file, "")
+    user_file.unlink()
+    user_file.symlink_to(user_file)
+    with pytest.raises(SettingsError, match="settings.toml cannot be read: "):
+        load_settings(user_file, None, {}, {})
+
+
+def test_a_project_folder_that_is_a_file_holds_no_settings(user_file: Path, workspace: Path):
+    write(workspace / ".rookery", "")
+    assert load_settings(user_file, workspace, {}, {}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("user", "project", "variable", "flag", "value", "origin"),
+    [
+        (None, None, None, None, 200, "default"),
+        (150, None, None, None, 150, "user"),
+        (None, 100, None, None, 100, "project"),
+        (150, 100, None, None, 100, "project"),
+        (50, 100, None, None, 50, "user"),
+        (100, 100, None, None, 100, "user"),
+        (0, 100, None, None, 100, "project"),
+        (150, 100, "300", None, 300, "ROOKERY_MAX_REQUESTS"),
+        (150, 100, "", None, 100, "project"),
+        (150, 100, "300", 400, 400, "flag"),
+        (150, 100, "300", "400", 400, "flag"),
+        (150, 100, "300", 0, 0, "flag"),
+        (150, 100, None, 200, 200, "flag"),
+    ],
+)
+def test_13_1_who_decides(
+    user_file: Path,
+    project_file: Path,
+    workspace: Path,
+    user: int | None,
+    project: int | None,
+    variable: str | None,
+    flag: object,
+    value: int,
+    origin: str,
+):
+    for file, number in ((user_file, user), (project_file, project)):
+        if number is not None:
+            write(file, f"max_requests = {number}")
+    environ = {} if variable is None else {"ROOKERY_MAX_REQUESTS": variable}
+    found = find_settings(user_file, workspace, environ, {"max_requests": flag})
+    named = {"user": str(user_file), "project": str(project_file)}
+    assert found.settings.max_requests == value
+    assert found.origins.get(("max_requests",), "default") == named.get(origin, origin)
+    assert found.refused == ()
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "value"),
+    [
+        ("ROOKERY_MODEL", "42", Settings(model="42")),
+        ("ROOKERY_MODEL", "null", Settings(model="null")),
+        ("ROOKERY_PROVIDER", "ollama", Settings(provider="ollama")),
+        ("ROOKERY_BASE_URL", "http://localhost:1", Settings(base_url="http://localhost:1")),
+        ("ROOKERY_MODE", "ask", Settings(mode="ask")),
+        ("ROOKERY_APPROVAL", "auto", Settings(approval="auto")),
+        ("ROOKERY_MAX_COST", "0.5", Settings(max_cost=0.5)),
+        ("ROOKERY_MAX_COST", "2", Settings(max_cost=2.0)),
+        ("ROOKERY_UI_COLOUR", "never", Settings(ui=UiSettings(colour="never"))),
+        ("ROOKERY_HOME", "/nowhere", Settings()),
+        ("ROOKERY_MODELS_<ID>_WINDOW", "1", Settings()),
+    ],
+)
+def test_a_variable_sets(user_file: Path, variable: str, text: str, value: Settings):
+    assert load_settings(user_file, None, {variable: text}, {}) == value
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "complaint"),
+    [
+        ("ROOKERY_MODE", "x", '"debug" or "orchestrator", not "x".'),
+        ("ROOKERY_APPROVAL", "null", '"ask" or "auto", not "null".'),
+        ("ROOKERY_MAX_REQUESTS", "1.5", 'whole number of at least 0, not "1.5".'),
+        ("ROOKERY_MAX_COST", "nan", 'a number of at least 0, not "nan".'),
+        ("ROOKERY_MAX_COST", "1" * 5000, '…".'),
+        ("ROOKERY_MODE", "\udcff", 'not "\\udcff".'),
+    ],
+)
+def test_a_variable_is_refused(user_file: Path, variable: str, text: str, complaint: str):
+    with pytest.raises(SettingsError) as caught:
+        load_settings(user_file, None, {variable: text}, {})
+    assert str(caught.value).startswith(f"{variable} must be ")
+    assert str(caught.value).endswith(complaint)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "approval = 'ask'",
+        "max_requests = 199",
+        "max_cost = 0.01",
+        "mistake_limit = 1",
+        "[commands]\ntimeout = 299.5",
+        "[limits]\nread_bytes = 1\nsearch_seconds = 1",
+    ],
+)
+def test_trust4_a_project_may_tighten(
+    user_file: Path, project_file: Path, workspace: Path, text: str
+):
+    write(project_file, text)
+    found = find_settings(user_file, workspace, {}, {})
+    assert found.refused == ()
+    assert found.settings != Settings()
+    assert set(found.origins.values()) == {str(project_file)}
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (
+            "approval = 'auto'",
+            'a project can only set it to "ask", so approval = "auto" was not taken; remove it.',
+        ),
+        (
+            "max_requests = 201",
+            "a project can only lower it (0 is no limit), so max_requests = 201 was not taken; "
+            "remove it.",
+        ),
+        (
+            "max_requests = 0",
+            "a project can only lower it (0 is no limit), so max_requests = 0 was not taken; "
+            "remove it.",
+        ),
+        (
+            "[commands]\ntimeout = 301",
+            "a project can only lower it, so commands.timeout = 301 was not taken; remove it.",
+        ),
+        (
+            "[limits]\nread_lines = 2001",
+            "a project can only lower it, so limits.read_lines = 2001 was not taken; remove it.",
+        ),
+        *(
+            (text, f"{key} cannot be set by a project; set it in USER if you want it.")
+            for text, key in [
+                ("base_url = 'http://evil.example'", "base_url"),
+                ("base_url = 5", "base_url"),
+                ("provider = 'openai'", "provider"),
+                ("model = 'dear'", "model"),
+                ("mode = 'ask'", "mode"),
+                ("ui.colour = 'never'", "ui.colour"),
+                ("[models.x]\ninput_price = 0", "models.x.input_price"),
+            ]
+        ),
+        (
+            "api_key = 'sk-x'",
+            "there is no setting `api_key`; keys are kept apart: remove it and run rookery auth, "
+            "or set the provider's environment variable.",
+        ),
+        ("home = '/tmp'", "there is no setting `home`; did you mean `mode`?"),
+        ("[mcp]\nx = 1", "there is no setting `mcp`; remove it."),
+        ("limits = 1", "`limits` is a section; write its settings below [limits]."),
+    ],
+)
+def test_trust4_a_project_may_not(
+    user_file: Path, project_file: Path, workspace: Path, text: str, refusal: str
+):
+    write(project_file, text)
+    found = find_settings(user_file, workspace, {}, {})
+    assert found.settings == Settings()
+    assert found.origins == {}
+    assert found.refused == (f"{project_file}: {refusal}".replace("USER", str(user_file)),)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(user_file, workspace, {}, {})
+    assert str(caught.value) == found.refused[0]
+
+
+def test_ax5_a_stricter_user_is_not_bothered_by_a_laxer_project(
+    user_file: Path, project_file: Path, workspace: Path
+):
+    write(user_file, "max_requests = 50\napproval = 'ask'")
+    write(project_file, "max_requests = 100\napproval = 'ask'")
+    assert load_settings(user_file, workspace, {}, {}).max_requests == 50
+
+
+def test_the_users_own_file_is_not_a_projects_even_if_he_works_beside_it(
+    workspace: Path, project_file: Path
+):
+    write(project_file, "model = 'mine'")
+    assert load_settings(project_file, workspace, {}, {}).model == "mine"
+
+
+def test_every_value_is_explained(user_file: Path, project_file: Path, workspace: Path):
+    write(user_file, "model = 'm'\n[models.'a.b']\nwindow = 5\n[ui]\ncolour = 'never'")
+    write(project_file, "approval = 'ask'")
+    found = find_settings(user_file, workspace, {"ROOKERY_MODE": "ask"}, {"max_cost": 2})
+    rows = {row.key: row for row in explain(found)}
+    assert rows["model"] == Row("model", '"m"', str(user_file))
+    assert rows["provider"] == Row("provider", "", "default")
+    assert rows["approval"] == Row("approval", '"ask"', str(project_file))
+    assert rows["mode"] == Row("mode", '"ask"', "ROOKERY_MODE")
+    assert rows["max_cost"] == Row("max_cost", "2", "flag")
+    assert rows["limits.read_lines"] == Row("limits.read_lines", "2000", "default")
+    assert rows['models."a.b".window'] == Row('models."a.b".window', "5", str(user_file))
+    assert list(rows)[-1] == 'models."a.b".window'
+
+
+KEYS = st.one_of(
+    st.sampled_from(
+        ["model", "mode", "ui", "colour", "limits", "read_bytes", "models", "max_cost", "window"]
+    ),
+    st.text(max_size=5),
+)
+LEAVES = st.one_of(
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from(["ask", "auto", 5, 10**30, 10**400, -(10**400)]),
+    st.datetimes(),
+    st.dates(),
+    st.times(),
+    st.just(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)),
+)
+TABLES = st.dictionaries(
+    KEYS,
+    st.recursive(
+        LEAVES,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+        max_leaves=8,
+    ),
+    max_size=5,
+)
+
+
+@given(TABLES)
+def test_any_table_is_settings_or_a_sentence(table: dict[str, Any]):
+    taken = {}
+    for key, value in values_in(table):
+        try:
+            taken[key] = checked(key, value, name=spelled(key))
+        except SettingsError as error:
+            assert str(error).isprintable()
+            assert str(error)[-1] in ".?"
+    assert isinstance(settings_from(taken), Settings)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.one_of(
+        st.binary(max_size=60),
+        st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace")),
+        st.text("[]{}.='\"model#\n 01", max_size=60).map(str.encode),
+    )
+)
+def test_any_bytes_are_settings_or_sentences(user_file: Path, workspace: Path, data: bytes):
+    write(user_file, data)
+    write(workspace / ".rookery" / "settings.toml", data)
+    try:
+        assert isinstance(load_settings(user_file, workspace, {}, {}), Settings)
+    except SettingsError as error:
+        assert all(line.isprintable() for line in str(error).split("\n"))

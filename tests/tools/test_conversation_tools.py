@@ -1,0 +1,127 @@
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rookery.core.asks import AskKind
+from rookery.core.facts import CompletionOffered, Todo, TodosChanged
+from rookery.core.limits import Limits
+from rookery.engine.ports import Outcome
+from rookery.errors import BadArguments
+from rookery.tools import ask_followup_question, attempt_completion, update_todo_list
+from rookery.tools.update_todo_list import checklist
+from tool_bench import Bench
+
+pytestmark = pytest.mark.anyio
+
+ASK, COMPLETE, TODOS = (
+    ask_followup_question.TOOL,
+    attempt_completion.TOOL,
+    update_todo_list.TOOL,
+)
+
+
+async def test_a_question_is_asked_with_its_suggestions_and_the_answer_is_the_result(
+    tmp_path: Path,
+):
+    bench = Bench(tmp_path, Limits(), answers=["port 8080"])
+    outcome = await bench.call(
+        ASK,
+        question="Which port?",
+        follow_up=[{"text": "8080"}, {"text": "3000", "mode": "code"}],
+    )
+    ((kind, text),) = bench.asked
+    assert kind is AskKind.FOLLOWUP
+    assert json.loads(text) == {
+        "question": "Which port?",
+        "suggest": [{"answer": "8080"}, {"answer": "3000", "mode": "code"}],
+    }
+    assert outcome == Outcome(text="<user_message>\nport 8080\n</user_message>")
+
+
+async def test_nothing_is_asked_before_the_call_is_performed(tmp_path: Path):
+    bench = Bench(tmp_path, Limits())
+    action = await bench.prepare(ASK, question="Which?", follow_up=[{"text": "a"}])
+    assert (bench.asked, action.changes_things) == ([], False)
+
+
+async def test_a_question_without_words_is_a_mistake(tmp_path: Path):
+    with pytest.raises(BadArguments):
+        await Bench(tmp_path, Limits()).prepare(ASK, question=" ", follow_up=[{"text": "a"}])
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_one_to_four_answers_can_be_offered(count: int):
+    arguments = {"question": "Which?", "follow_up": [{"text": "a"}] * count}
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(arguments, ASK.arguments)
+
+
+async def test_a_completion_is_offered_once_it_is_performed(tmp_path: Path):
+    bench = Bench(tmp_path, Limits())
+    action = await bench.prepare(COMPLETE, result="All done.")
+    assert bench.facts == []
+    await bench.call(COMPLETE, result="All done.")
+    assert bench.facts == [CompletionOffered(result="All done.")]
+    assert not action.changes_things
+
+
+async def test_a_completion_without_result_is_a_mistake(tmp_path: Path):
+    with pytest.raises(BadArguments):
+        await Bench(tmp_path, Limits()).prepare(COMPLETE, result="\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "content", "status"),
+    [
+        ("[ ] a", "a", "pending"),
+        ("- [x] a b", "a b", "completed"),
+        ("[X] a", "a", "completed"),
+        ("  - [-] a ", "a", "in_progress"),
+        ("* [~] a", "a", "in_progress"),
+    ],
+)
+def test_each_mark_is_a_status(line: str, content: str, status: str):
+    (todo,) = checklist(line)
+    assert (todo.content, todo.status) == (content, status)
+
+
+@pytest.mark.parametrize("line", ["", "# Plan", "a", "[ ]", "[y] a", "[] a", "see [x](link)"])
+def test_other_lines_are_not_items(line: str):
+    assert checklist(line) == ()
+
+
+def test_an_item_keeps_its_id_when_its_status_or_its_place_changes():
+    before = {todo.content: todo.id for todo in checklist("[ ] a\n[ ] b")}
+    after = {todo.content: todo.id for todo in checklist("[x] b\n[-] a")}
+    assert before == after
+
+
+def test_equal_items_have_ids_of_their_own():
+    assert len({todo.id for todo in checklist("[ ] a\n[ ] a\n[x] a")}) == 3
+
+
+async def test_the_list_is_replaced(tmp_path: Path):
+    bench = Bench(tmp_path, Limits())
+    action = await bench.prepare(TODOS, todos="[x] one\n[ ] two")
+    await bench.call(TODOS, todos="[x] one\n[ ] two")
+    (fact,) = bench.facts
+    assert isinstance(fact, TodosChanged)
+    one, two = fact.todos
+    assert (one, two) == (
+        Todo(id=one.id, content="one", status="completed"),
+        Todo(id=two.id, content="two", status="pending"),
+    )
+    assert [todo["content"] for todo in action.payload["todos"]] == ["one", "two"]
+
+
+async def test_an_empty_list_clears_it(tmp_path: Path):
+    bench = Bench(tmp_path, Limits())
+    await bench.call(TODOS, todos="\n")
+    assert bench.facts == [TodosChanged(todos=())]
+
+
+async def test_a_list_without_items_is_a_mistake(tmp_path: Path):
+    with pytest.raises(BadArguments, match=r"\[ \] text"):
+        await Bench(tmp_path, Limits()).prepare(TODOS, todos="just words")

@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import pytest
+
+from rookery.core.limits import KIB, Limits
+from rookery.errors import BadArguments, ToolError
+from rookery.tools.read_command_output import TOOL
+from tool_bench import Bench
+
+pytestmark = pytest.mark.anyio
+
+
+def bench_with(folder: Path, data: bytes) -> Bench:
+    bench = Bench(folder, Limits())
+    artifact = bench.context.artifacts.create()
+    artifact.write(data)
+    artifact.close()
+    return bench
+
+
+async def test_a_short_output_is_read_whole_with_line_numbers(tmp_path: Path):
+    bench = bench_with(tmp_path, b"one\n\x1b[1mtwo\x1b[0m\n")
+    outcome = await bench.call(TOOL, artifact_id="cmd-1.txt")
+    assert outcome.text == ("cmd-1.txt: 16 bytes in all, here 0 to 16. COMPLETE.\n1 | one\n2 | two")
+
+
+async def test_a_part_keeps_its_true_line_numbers_and_says_where_to_go_on(tmp_path: Path):
+    data = b"".join(b"line %d\n" % number for number in range(1, 20_001))
+    bench = bench_with(tmp_path, data)
+    offset = data.index(b"line 15000\n")
+    outcome = await bench.call(TOOL, artifact_id="cmd-1.txt", offset=offset, limit=11)
+    assert outcome.text == (
+        f"cmd-1.txt: {len(data)} bytes in all, here {offset} to {offset + 11}. "
+        f"TRUNCATED, go on at offset {offset + 11}.\n15000 | line 15000"
+    )
+
+
+@pytest.mark.parametrize(("limit", "read"), [(None, 40 * KIB), (100, 100), (10**9, 256 * KIB)])
+async def test_the_limit_is_bounded(tmp_path: Path, limit: int | None, read: int):
+    bench = bench_with(tmp_path, b"x" * (300 * KIB))
+    outcome = await bench.call(TOOL, artifact_id="cmd-1.txt", limit=limit)
+    assert f"here 0 to {read}." in outcome.text
+
+
+async def test_a_search_returns_numbered_lines(tmp_path: Path):
+    bench = bench_with(tmp_path, b"ok\nAn Error\nok\nerror 2\n")
+    outcome = await bench.call(TOOL, artifact_id="cmd-1.txt", search="ERROR")
+    assert outcome.text.splitlines()[1:] == ["2 | An Error", "4 | error 2"]
+
+
+async def test_a_search_without_a_match_says_so(tmp_path: Path):
+    bench = bench_with(tmp_path, b"ok\n")
+    outcome = await bench.call(TOOL, artifact_id="cmd-1.txt", search="error")
+    assert outcome.text == "No line of cmd-1.txt matches error."
+
+
+@pytest.mark.parametrize("artifact_id", ["", "cmd-x.txt", "../journal", "cmd-1.txt\n"])
+async def test_an_id_that_is_none_is_a_mistake(tmp_path: Path, artifact_id: str):
+    with pytest.raises(BadArguments):
+        await bench_with(tmp_path, b"x").prepare(TOOL, artifact_id=artifact_id)
+
+
+@pytest.mark.parametrize("wrong", [{"artifact_id": "cmd-2.txt"}, {"offset": 99}, {"offset": -1}])
+async def test_what_is_not_there_is_an_error(tmp_path: Path, wrong: dict[str, object]):
+    with pytest.raises(ToolError):
+        await bench_with(tmp_path, b"x").call(TOOL, **{"artifact_id": "cmd-1.txt"} | wrong)
+
+
+async def test_reading_changes_nothing_so_nobody_need_be_asked(tmp_path: Path):
+    action = await bench_with(tmp_path, b"x").prepare(TOOL, artifact_id="cmd-1.txt")
+    assert not action.changes_things
+    assert action.payload["tool"] == "readCommandOutput"

@@ -1,0 +1,163 @@
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from rookery.core.facts import Change
+from rookery.errors import BadArguments, ToolError
+from workbench import Workbench, permit_for
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    return Workbench(tmp_path)
+
+
+async def test_a_new_file_is_declared_then_written(bench: Workbench):
+    action = await bench.prepare("write_to_file", path="src/new.py", content="a\nb\n")
+    after = sha256(b"a\nb\n").hexdigest()
+    assert action.changes == [Change(path="src/new.py", before="", after=after)]
+    assert action.title == "Create src/new.py"
+    assert action.payload == {
+        "tool": "newFileCreated",
+        "path": "src/new.py",
+        "isOutsideWorkspace": False,
+        "content": "@@ -0,0 +1,2 @@\n+a\n+b",
+        "diffStats": {"added": 2, "removed": 0},
+    }
+    assert not (bench.root / "src").exists()
+    outcome = await action.perform(permit_for(action))
+    assert bench.bytes_of("src/new.py") == b"a\nb\n"
+    assert json.loads(outcome.text) == {
+        "path": "src/new.py",
+        "operation": "created",
+        "notice": "The file is as you specified it; there is no need to read it again.",
+    }
+
+
+async def test_a_file_is_replaced_and_its_diff_shown(bench: Workbench):
+    bench.put("a.txt", "one\ntwo\nthree\n")
+    action = await bench.prepare("write_to_file", path="a.txt", content="one\n2\nthree\n")
+    assert action.diff == "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three"
+    assert action.payload["tool"] == "editedExistingFile"
+    assert action.payload["diffStats"] == {"added": 1, "removed": 1}
+    assert json.loads((await action.perform(permit_for(action))).text)["operation"] == "modified"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "written"),
+    [
+        pytest.param("a.py", "", "", id="C13 empty"),
+        pytest.param("a.py", "```python\nx\n```", "x\n", id="C13 both fences"),
+        pytest.param("a.py", "```python\nx\n", "```python\nx\n", id="C13 one fence"),
+        pytest.param("a.md", "```python\nx\n```", "```python\nx\n```", id="C13 Markdown"),
+        pytest.param("a.html", "&lt;b&gt;\n", "&lt;b&gt;\n", id="C13 entities"),
+        pytest.param("a.py", "x", "x", id="no final newline"),
+    ],
+)
+async def test_content_is_written_as_it_is_meant(
+    bench: Workbench, path: str, content: str, written: str
+):
+    await bench.run("write_to_file", path=path, content=content)
+    assert bench.bytes_of(path).decode() == written
+
+
+@pytest.mark.parametrize(
+    ("old", "content", "written"),
+    [
+        pytest.param(b"a\r\nb\r\n", "a\nc\nd\n", b"a\r\nc\r\nd\r\n", id="CRLF"),
+        pytest.param(b"a\r\nb\r\n", "a\nc", b"a\r\nc", id="CRLF without the last"),
+        pytest.param(b"a\r\nb\nc\r\n", "a\nx\nc\n", b"a\r\nx\nc\r\n", id="mixed"),
+        pytest.param(b"a\r\nb\r\n", "", b"", id="emptied"),
+        pytest.param(b"a\nb\n", "a\r\nb\r\n", b"a\r\nb\r\n", id="said so"),
+        pytest.param(b"\xef\xbb\xbfa\n", "b\n", b"\xef\xbb\xbfb\n", id="mark"),
+        pytest.param(b"\xef\xbb\xbfa\n", "\ufeffb\n", b"\xef\xbb\xbfb\n", id="mark said too"),
+        pytest.param(b"\xff\xfea\0", "ä", b"\xff\xfe\xe4\0", id="UTF-16"),
+    ],
+)
+async def test_5_5_encoding_and_line_ends_stay(
+    bench: Workbench, old: bytes, content: str, written: bytes
+):
+    bench.put("a.txt", old)
+    await bench.run("write_to_file", path="a.txt", content=content)
+    assert bench.bytes_of("a.txt") == written
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "// ... rest of the file unchanged",
+        "# ... existing code ...",
+        "    # rest of code remains the same",
+        "<!-- rest of the document here -->",
+        "/* ... remaining methods ... */",
+        "[... previous content omitted ...]",
+        "// existing implementation stays as is",
+        "... (rest of file)",
+    ],
+)
+async def test_5_5_an_omission_is_refused(bench: Workbench, line: str):
+    bench.put("a.py", "x\n" * 50)
+    with pytest.raises(BadArguments, match="left out"):
+        await bench.prepare("write_to_file", path="a.py", content=f"x\n{line}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# ... and so on",
+        "the rest of the file stays unchanged",
+        "print('... existing code ...')",
+        "# keeps the existing order",
+        "...",
+        "# already there: ... rest of file",
+    ],
+)
+async def test_a_line_that_leaves_nothing_out_is_written(bench: Workbench, line: str):
+    bench.put("a.py", "# already there: ... rest of file\n")
+    await bench.run("write_to_file", path="a.py", content=f"x\n{line}\n")
+    assert bench.bytes_of("a.py").decode() == f"x\n{line}\n"
+
+
+async def test_the_same_content_needs_no_change(bench: Workbench):
+    bench.put("a.txt", "a\r\n")
+    action = await bench.prepare("write_to_file", path="a.txt", content="a\n")
+    assert not action.changes_things
+    assert "No changes needed" in (await action.perform(permit_for(action))).text
+
+
+async def test_5_5_a_file_that_changes_after_the_approval_is_left_alone(bench: Workbench):
+    bench.put("a.txt", "old")
+    action = await bench.prepare("write_to_file", path="a.txt", content="new")
+    bench.put("a.txt", "theirs")
+    with pytest.raises(ToolError, match="changed on disk"):
+        await action.perform(permit_for(action))
+    assert bench.bytes_of("a.txt") == b"theirs"
+
+
+async def test_5_5_a_binary_file_is_not_overwritten(bench: Workbench):
+    bench.put("a.bin", b"\0\1")
+    with pytest.raises(ToolError, match="not a text file"):
+        await bench.prepare("write_to_file", path="a.bin", content="x")
+
+
+async def test_s5_nothing_is_written_outside(bench: Workbench):
+    with pytest.raises(ToolError, match="outside"):
+        await bench.prepare("write_to_file", path="../x.txt", content="x")
+
+
+async def test_a_change_of_line_ends_alone_is_shown_as_such(bench: Workbench):
+    bench.put("a.txt", "a\n")
+    action = await bench.prepare("write_to_file", path="a.txt", content="a\r\n")
+    assert action.diff == "(Only line ends change.)"
+
+
+async def test_the_diff_of_a_large_change_is_one_block(bench: Workbench):
+    old = [f"{n}\n" for n in range(15_000)]
+    new = [*old[:100], "new\n", *old[101:]]
+    bench.put("a.txt", "".join(old))
+    action = await bench.prepare("write_to_file", path="a.txt", content="".join(new))
+    assert action.diff == "@@ -98,7 +98,7 @@\n 97\n 98\n 99\n-100\n+new\n 101\n 102\n 103"

@@ -1,0 +1,382 @@
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.facts import Change
+from rookery.core.limits import Limits
+from rookery.engine.ports import FileBytes, FileText, Permit
+from rookery.errors import Denied, ToolError
+from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.text_files import decoded
+from workbench import Workbench, permit_to_read
+
+pytestmark = pytest.mark.anyio
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    root = tmp_path / "work"
+    root.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    return Workbench(root)
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def change(path: str, before: bytes | None, after: bytes) -> Change:
+    return Change(path=path, before="" if before is None else digest(before), after=digest(after))
+
+
+async def write(bench: Workbench, path: str, before: bytes | None, after: bytes) -> None:
+    wanted = change(path, before, after)
+    await bench.files.write(wanted, after, Permit("", changes=frozenset([wanted])))
+
+
+@pytest.mark.parametrize(
+    ("said", "located"),
+    [
+        ("a.txt", "a.txt"),
+        ("./src//a.txt", "src/a.txt"),
+        ("src/../a.txt", "a.txt"),
+        (".", "."),
+        ("new/deep/file.py", "new/deep/file.py"),
+        ("routes/$id.tsx", "routes/$id.tsx"),
+        ("folder-link/b.txt", "src/b.txt"),
+        ("file-link", "src/b.txt"),
+        ("folder-link/../b.txt", "b.txt"),
+        ("..data/x", "..data/x"),
+    ],
+)
+def test_path_1_a_path_is_located_in_the_workspace(bench: Workbench, said: str, located: str):
+    bench.put("src/b.txt", "b")
+    (bench.root / "folder-link").symlink_to("src")
+    (bench.root / "file-link").symlink_to("folder-link/b.txt")
+    assert bench.files.locate(said) == located
+
+
+def test_an_absolute_path_in_the_workspace_is_made_relative(bench: Workbench, tmp_path: Path):
+    assert bench.files.locate(f"{bench.root}/a/../b.txt") == "b.txt"
+    (tmp_path / "alias").symlink_to(bench.root)
+    other = WorkspaceFiles(tmp_path / "alias", Limits())
+    assert other.locate(f"{tmp_path}/alias/b.txt") == "b.txt"
+    assert other.locate(f"{bench.root}/b.txt") == "b.txt"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("../secret.txt", "outside the workspace"),
+        ("a/../../secret.txt", "outside the workspace"),
+        ("/etc/passwd", "outside the workspace"),
+        ("{root}-evil/a", "outside the workspace"),
+        ("{root}/../secret.txt", "outside the workspace"),
+        ("leaving", "outside the workspace"),
+        ("leaving-twice", "outside the workspace"),
+        ("absolute", "leads out of the workspace"),
+        ("absolute-inside", "leads out of the workspace"),
+        ("dangling", "which is not there"),
+        ("loop", "which is not there"),
+        ("out/secret.txt", "outside the workspace"),
+        ("", "empty"),
+        ("  ", "empty"),
+        ("a\0b", "control characters"),
+        ("a\nb", "control characters"),
+        ("a\u202eb", "invisible or control"),
+        ("a\u200bb", "invisible or control"),
+        ("a\\b", "backslash"),
+        ("~/x", "expanded"),
+        ("~root/x", "expanded"),
+        ("$HOME/x", "expanded"),
+        ("${HOME}/x", "expanded"),
+        ("https://example.org/x", "address"),
+        ("file:///etc/passwd", "address"),
+        ("name.", "ends with a dot"),
+        ("folder /x", "ends with a dot or a space"),
+        ("a.txt:stream", "colon"),
+        ("src/NUL", "device"),
+        ("PROGRA~1/x", "abbreviated"),
+    ],
+)
+def test_path_2_4_7_what_is_no_file_of_the_workspace_is_refused(
+    bench: Workbench, said: str, words: str
+):
+    bench.put("inside.txt", "x")
+    for name, target in {
+        "leaving": "../secret.txt",
+        "leaving-twice": "leaving",
+        "absolute": "/etc/passwd",
+        "absolute-inside": str(bench.root / "inside.txt"),
+        "dangling": "nowhere",
+        "loop": "loop",
+        "out": "..",
+    }.items():
+        (bench.root / name).symlink_to(target)
+    with pytest.raises(ToolError, match=words):
+        bench.files.locate(said.replace("{root}", str(bench.root)))
+
+
+async def test_path_3_a_link_put_in_the_way_after_locating_is_not_followed(bench: Workbench):
+    bench.put("src/a.txt", "mine")
+    permit = permit_to_read("src/a.txt")
+    (bench.root / "src/a.txt").rename(bench.root / "a.txt")
+    (bench.root / "src").rmdir()
+    (bench.root / "src").symlink_to("..")
+    with pytest.raises(ToolError):
+        await bench.files.read("src/a.txt", permit)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
+async def test_path_6_only_regular_files_are_opened(bench: Workbench, kind: str):
+    there = bench.root / "thing"
+    if kind == "fifo":
+        os.mkfifo(there)
+    elif kind == "folder":
+        there.mkdir()
+    else:
+        try:
+            os.mknod(there, 0o20666, os.makedev(1, 3))
+        except PermissionError:
+            pytest.skip("making a device needs root")
+    words = "is a folder" if kind == "folder" else "device, pipe or socket"
+    with pytest.raises(ToolError, match=words):
+        await bench.files.read("thing", permit_to_read("thing"))
+    with pytest.raises(ToolError, match=words):
+        await bench.files.examine("thing")
+    with pytest.raises(ToolError, match=words):
+        await write(bench, "thing", None, b"x")
+
+
+async def test_reading_needs_a_permit_for_that_very_file(bench: Workbench):
+    bench.put("a.txt", "a")
+    bench.put("b.txt", "b")
+    with pytest.raises(Denied):
+        await bench.files.read("a.txt", permit_to_read("b.txt"))
+    read = await bench.files.read("./a.txt", permit_to_read("a.txt"))
+    assert read == FileText(path="a.txt", text="a", sha=digest(b"a"), size=1)
+
+
+async def test_writing_needs_a_permit_for_that_very_change(bench: Workbench):
+    bench.put("a.txt", "a")
+    wanted = change("a.txt", b"a", b"new")
+    for permit in (
+        permit_to_read("a.txt"),
+        Permit("", changes=frozenset([change("a.txt", b"a", b"other")])),
+        Permit("", changes=frozenset([change("b.txt", b"a", b"new")])),
+    ):
+        with pytest.raises(Denied):
+            await bench.files.write(wanted, b"new", permit)
+    with pytest.raises(Denied):
+        await bench.files.write(wanted, b"other", Permit("", changes=frozenset([wanted])))
+    crooked = change("x/../a.txt", b"a", b"new")
+    with pytest.raises(Denied):
+        await bench.files.write(crooked, b"new", Permit("", changes=frozenset([crooked])))
+    assert bench.bytes_of("a.txt") == b"a"
+
+
+async def test_a_file_is_replaced_whole_and_keeps_its_mode(bench: Workbench):
+    file = bench.put("run.sh", "old")
+    file.chmod(0o750)
+    await write(bench, "run.sh", b"old", b"new")
+    assert file.read_bytes() == b"new"
+    assert file.stat().st_mode & 0o7777 == 0o750
+    assert os.listdir(bench.root) == ["run.sh"]
+
+
+async def test_a_new_file_gets_its_folders_and_obeys_the_umask(bench: Workbench):
+    old = os.umask(0o027)
+    try:
+        await write(bench, "a/b/c.txt", None, b"new")
+    finally:
+        os.umask(old)
+    assert bench.bytes_of("a/b/c.txt") == b"new"
+    assert (bench.root / "a/b/c.txt").stat().st_mode & 0o777 == 0o640
+
+
+async def test_path_5_a_hard_link_is_broken_not_written_through(bench: Workbench):
+    file = bench.put("a.txt", "old")
+    os.link(file, bench.root / "twin.txt")
+    await write(bench, "a.txt", b"old", b"new")
+    assert (bench.bytes_of("a.txt"), bench.bytes_of("twin.txt")) == (b"new", b"old")
+
+
+async def test_writing_through_a_link_inside_replaces_its_target(bench: Workbench):
+    bench.put("src/a.txt", "old")
+    (bench.root / "link").symlink_to("src/a.txt")
+    await write(bench, bench.files.locate("link"), b"old", b"new")
+    assert bench.bytes_of("src/a.txt") == b"new"
+    assert (bench.root / "link").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("before", "there", "words"),
+    [
+        (b"old", b"other", "changed on disk"),
+        (b"old", None, "no longer there"),
+        (None, b"other", "created by somebody else"),
+    ],
+)
+async def test_5_5_a_file_that_is_not_as_expected_is_left_alone(
+    bench: Workbench, before: bytes | None, there: bytes | None, words: str
+):
+    if there is not None:
+        bench.put("a.txt", there)
+    with pytest.raises(ToolError, match=words):
+        await write(bench, "a.txt", before, b"new")
+    assert sorted(os.listdir(bench.root)) == (["a.txt"] if there else [])
+    if there:
+        assert bench.bytes_of("a.txt") == there
+
+
+async def test_5_5_what_became_a_link_is_not_written(bench: Workbench, tmp_path: Path):
+    (bench.root / "a.txt").symlink_to("../secret.txt")
+    with pytest.raises(ToolError, match="outside"):
+        await write(bench, "a.txt", b"secret", b"new")
+    assert (tmp_path / "secret.txt").read_text() == "secret"
+
+
+async def test_5_5_a_read_only_file_is_not_written(bench: Workbench):
+    bench.put("a.txt", "old").chmod(0o444)
+    with pytest.raises(ToolError, match="read-only"):
+        await write(bench, "a.txt", b"old", b"new")
+    assert bench.bytes_of("a.txt") == b"old"
+
+
+async def test_5_5_a_name_that_is_too_long_is_refused_and_its_folders_are_removed(
+    bench: Workbench,
+):
+    with pytest.raises(ToolError, match="name is too long"):
+        await write(bench, f"new/{'x' * 300}", None, b"new")
+    assert os.listdir(bench.root) == []
+
+
+async def test_5_5_a_file_in_the_place_of_a_folder_is_named(bench: Workbench):
+    bench.put("a", "file")
+    with pytest.raises(ToolError, match="not a folder"):
+        await write(bench, "a/b.txt", None, b"new")
+
+
+@pytest.mark.parametrize("said", ["readme.md", "SRC/new.py", "cafe\u0301.txt"])
+async def test_5_5_a_new_name_may_not_differ_only_in_case_or_composition(
+    bench: Workbench, said: str
+):
+    bench.put("README.md", "x")
+    bench.put("src/a.py", "x")
+    bench.put("caf\u00e9.txt", "x")
+    with pytest.raises(ToolError, match="use that name"):
+        await bench.files.examine(said)
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import anyio
+from hashlib import sha256
+from rookery.core.facts import Change
+from rookery.core.limits import Limits
+from rookery.engine.ports import Permit
+from rookery.errors import ToolError
+from rookery.workspace.files import WorkspaceFiles
+
+async def main(root, data):
+    if sys.argv[2:] == ["limited"]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    change = Change(path="deep/a.txt", before=sys.stdin.read(), after=sha256(data).hexdigest())
+    files = WorkspaceFiles(Path(root), Limits())
+    try:
+        await files.write(change, data, Permit("", changes=frozenset([change])))
+    except ToolError as error:
+        print(error)
+
+anyio.run(main, sys.argv[1], b"n" * 100_000)
+"""
+
+
+def write_in_a_process(root: Path, before: str, *arguments: str, point: str = "") -> str:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "ROOKERY_KILLPOINT": point}
+    command = [sys.executable, "-c", FULL_DISK, str(root), *arguments]
+    done = subprocess.run(command, input=before, env=environment, capture_output=True, text=True)
+    assert not done.stderr
+    return done.stdout
+
+
+def test_5_5_a_write_that_the_system_stops_leaves_the_original(bench: Workbench):
+    bench.put("deep/a.txt", "old")
+    said = write_in_a_process(bench.root, digest(b"old"), "limited")
+    assert said == "deep/a.txt was not written: the file would be larger than the system allows.\n"
+    assert bench.bytes_of("deep/a.txt") == b"old"
+    assert os.listdir(bench.root / "deep") == ["a.txt"]
+
+
+def test_5_5_a_new_file_that_the_system_stops_leaves_nothing(bench: Workbench):
+    write_in_a_process(bench.root, "", "limited")
+    assert os.listdir(bench.root) == []
+
+
+@pytest.mark.parametrize(
+    ("point", "after"),
+    [
+        ("files.temp_written", b"old"),
+        ("files.before_rename", b"old"),
+        ("files.renamed", b"n" * 100_000),
+        ("files.synced", b"n" * 100_000),
+    ],
+)
+def test_a_kill_leaves_the_old_file_or_the_new_one(bench: Workbench, point: str, after: bytes):
+    bench.put("deep/a.txt", "old")
+    write_in_a_process(bench.root, digest(b"old"), point=point)
+    assert bench.bytes_of("deep/a.txt") == after
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "encoding", "mark"),
+    [
+        (b"a\r\nb\n", "a\r\nb\n", "utf-8", b""),
+        (b"\xef\xbb\xbfa", "a", "utf-8", b"\xef\xbb\xbf"),
+        ("ä\n".encode("utf-16"), "ä\n", "utf-16-le", b"\xff\xfe"),
+        (b"\xfe\xff\0a", "a", "utf-16-be", b"\xfe\xff"),
+        ("ä".encode("utf-32"), "ä", "utf-32-le", b"\xff\xfe\0\0"),
+        (b"caf\xe9", "caf\udce9", "utf-8", b""),
+        (b"", "", "utf-8", b""),
+    ],
+)
+def test_text_is_recognised_whatever_its_encoding(
+    data: bytes, text: str, encoding: str, mark: bytes
+):
+    file = decoded("a", data, len(data))
+    assert isinstance(file, FileText)
+    assert (file.text, file.encoding, file.bom) == (text, encoding, mark)
+    assert file.encode(file.text) == data
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x89PNG\r\n\0", b"a" * 9000 + b"\xff\0", b"%PDF-1.7\n", b"\xff\xfea"]
+)
+def test_what_is_not_text_is_recognised_by_its_content(data: bytes):
+    assert isinstance(decoded("a.txt", data, len(data)), FileBytes)
+
+
+@given(st.binary(max_size=200))
+def test_any_text_file_goes_back_to_the_same_bytes(data: bytes):
+    file = decoded("a", data, len(data))
+    assert file.encode(file.text) == data if isinstance(file, FileText) else file.data == data
+
+
+async def test_a_file_too_large_to_edit_is_read_from_its_beginning(tmp_path: Path):
+    bench = Workbench(tmp_path, Limits(edit_bytes=100))
+    bench.put("big.log", "line of text\n" * 50)
+    bench.put("fits.log", "x" * 100)
+    with pytest.raises(ToolError, match="too large"):
+        await bench.files.examine("big.log")
+    read = await bench.files.read("big.log", permit_to_read("big.log"))
+    assert read == FileText(path="big.log", text="line of text\n" * 7, sha="", size=650)
+    assert await bench.files.examine("fits.log") is not None

@@ -1,0 +1,299 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from rookery.core.limits import Limits
+from rookery.errors import BadArguments, Denied, ToolError
+from rookery.workspace.search import (
+    SearchCommand,
+    WorkspaceFinder,
+    find_ripgrep,
+    with_ripgrep,
+    without_ripgrep,
+)
+from workbench import Workbench, permit_to_read
+
+pytestmark = pytest.mark.anyio
+
+RIPGREP = find_ripgrep()
+ENGINES = [
+    pytest.param(
+        with_ripgrep(RIPGREP or ""),
+        id="ripgrep",
+        marks=pytest.mark.skipif(RIPGREP is None, reason="rg is not installed"),
+    ),
+    pytest.param(without_ripgrep, id="own"),
+]
+both_engines = pytest.mark.parametrize("engine", ENGINES)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    return Workbench(tmp_path)
+
+
+async def search(
+    bench: Workbench, engine: SearchCommand, regex: str, path: str = ".", glob: str | None = None
+) -> str:
+    finder = WorkspaceFinder(bench.root, bench.files, bench.limits, command=engine)
+    located = bench.files.locate(path)
+    return await finder.search(path, regex, glob, permit_to_read(located))
+
+
+async def listing(bench: Workbench, path: str = ".", *, recursive: bool = True) -> list[str]:
+    finder = WorkspaceFinder(bench.root, bench.files, bench.limits)
+    permit = permit_to_read(bench.files.locate(path))
+    return (await finder.list(path, recursive=recursive, permit=permit)).split("\n")
+
+
+def fill(bench: Workbench) -> None:
+    bench.put(".gitignore", "*.log\nbuild/\n!keep.log\n")
+    bench.put("a.py", "import os\n\ndef main():\n    return 1\n\n\n\ndef other():\n    pass\n")
+    bench.put("crlf.txt", "foo\r\nfoobar\r\n")
+    bench.put("marked.txt", b"\xef\xbb\xbffoo first\n")
+    bench.put("wide.txt", "foo wide\n".encode("utf-16"))
+    bench.put("latin.txt", b"foo caf\xe9\n")
+    bench.put("binary.dat", b"foo\n" + b"x\n" * 90_000 + b"\0")
+    bench.put("noise.log", "foo\n")
+    bench.put("keep.log", "foo kept\n")
+    bench.put("build/out.txt", "foo\n")
+    bench.put("src/deep/b.ts", "const foo = 1\n")
+    bench.put("src/deep/c.tsx", "const foo = 2")
+    bench.put("src/.gitignore", "deep/c.tsx\n")
+    bench.put(".hidden/d.txt", "foo hidden\n")
+    bench.put("node_modules/e.js", "foo module\n")
+    bench.put("pkg/f.go", "foo package\n")
+    bench.put("bell\a.txt", "ring\n")
+    (bench.root / "link.txt").symlink_to("a.py")
+    (bench.root / "loop").symlink_to(".")
+
+
+CASES = [
+    pytest.param(
+        "^def ", ".", None,
+        "Found 2 matches.\n\n# a.py\n  2 | \n  3 | def main():\n  4 |     return 1\n----\n"
+        "  7 | \n  8 | def other():\n  9 |     pass",
+        id="4.9 groups with a line of context",
+    ),
+    pytest.param(
+        "foo$", ".", "*.txt", "Found 1 match.\n\n# crlf.txt\n  1 | foo\n  2 | foobar",
+        id="line ends are no part of a line",
+    ),
+    pytest.param(
+        "^foo (first|wide|caf)", ".", None,
+        "Found 3 matches.\n\n# latin.txt\n  1 | foo caf\ufffd\n\n# marked.txt\n  1 | foo first\n\n"
+        "# wide.txt\n  1 | foo wide",
+        id="encodings",
+    ),
+    pytest.param(
+        r"\bfoo\b", ".", "*.{ts,tsx,go,log,dat,js}",
+        "Found 3 matches.\n\n# keep.log\n  1 | foo kept\n\n# pkg/f.go\n  1 | foo package\n\n"
+        "# src/deep/b.ts\n  1 | const foo = 1",
+        id="ignored, binary and foreign files are left out, also with a pattern",
+    ),
+    pytest.param(
+        "foo", "src", "src/**/*.ts", "Found 1 match.\n\n# src/deep/b.ts\n  1 | const foo = 1",
+        id="a pattern may begin at the workspace",
+    ),
+    pytest.param(
+        "foo", "src", "deep/*", "Found 1 match.\n\n# src/deep/b.ts\n  1 | const foo = 1",
+        id="a pattern may begin at the folder",
+    ),
+    pytest.param(
+        "foo", ".", "!*.{txt,log,ts}", "Found 1 match.\n\n# pkg/f.go\n  1 | foo package",
+        id="a pattern may exclude",
+    ),
+    pytest.param(
+        "foo", "build", None, "Found 1 match.\n\n# build/out.txt\n  1 | foo",
+        id="an ignored folder that was named is searched",
+    ),
+    pytest.param(
+        "foo", ".hidden", None, "Found 1 match.\n\n# .hidden/d.txt\n  1 | foo hidden",
+        id="a hidden folder that was named is searched",
+    ),
+    pytest.param(
+        "foo", "src/deep/c.tsx", None, "Found 1 match.\n\n# src/deep/c.tsx\n  1 | const foo = 2",
+        id="a file",
+    ),
+    pytest.param("ring", ".", None, "Found 1 match.\n\n# bell\\x07.txt\n  1 | ring", id="odd name"),
+    pytest.param("-e nothing", ".", None, "Found 0 matches.", id="a regex is no option"),
+    pytest.param(r"\\n", ".", None, "Found 0 matches.", id="a backslash before n"),
+]  # fmt: skip
+
+
+@both_engines
+@pytest.mark.parametrize(("regex", "path", "glob", "expected"), CASES)
+async def test_both_engines_find_the_same(
+    bench: Workbench, engine: SearchCommand, regex: str, path: str, glob: str | None, expected: str
+):
+    fill(bench)
+    assert await search(bench, engine, regex, path, glob) == expected
+
+
+@both_engines
+@pytest.mark.parametrize("regex", ["a(", "[z-a]", "*", r"a\n", "a\nb", "a\0b", "x" * 20_000])
+async def test_c11_a_faulty_regex_is_told_to_the_model(
+    bench: Workbench, engine: SearchCommand, regex: str
+):
+    bench.put("a.txt", "a\n")
+    with pytest.raises(BadArguments, match=r"regular expression is faulty\. .|regex"):
+        await search(bench, engine, regex)
+
+
+@both_engines
+@pytest.mark.parametrize("matches", [300, 301, 30_000])
+async def test_c11_the_cap_keeps_what_was_found(
+    bench: Workbench, engine: SearchCommand, matches: int
+):
+    bench.put("a.txt", "first\n")
+    bench.put("b.txt", "match\n" * matches)
+    found = (await search(bench, engine, "match")).split("\n")
+    if matches == 300:
+        assert found[0] == "Found 300 matches."
+    else:
+        assert found[0].startswith("Showing the first 300 of 300+ matches.")
+    assert found[1:4] == ["", "# b.txt", "  1 | match"]
+    assert found[-1] == "300 | match"
+
+
+@both_engines
+async def test_long_lines_are_cut(bench: Workbench, engine: SearchCommand):
+    bench.put("a.txt", "x" * 500 + "\n" + "y" * 501)
+    found = await search(bench, engine, "^x")
+    assert found.split("\n")[3:] == ["  1 | " + "x" * 500, "  2 | " + "y" * 500 + " [cut]"]
+
+
+@both_engines
+async def test_a_large_result_stops_at_the_size_a_model_can_read(
+    tmp_path: Path, engine: SearchCommand
+):
+    bench = Workbench(tmp_path, Limits(read_bytes=1000))
+    bench.put("a.txt", ("x" * 99 + "\n") * 100)
+    assert (await search(bench, engine, "x")).startswith("Showing the first 11 of 11+ matches.")
+
+
+async def test_an_expression_that_never_ends_is_stopped(tmp_path: Path):
+    bench = Workbench(tmp_path, Limits(search_seconds=1))
+    bench.put("a.txt", "no match here\n")
+    bench.put("b.txt", "a" * 60 + "b\n")
+    found = await search(bench, without_ripgrep, "^(a+)+$")
+    assert found.endswith("(The search was stopped after 1 seconds and is incomplete.)")
+
+
+async def test_too_many_and_too_large_files_are_reported(tmp_path: Path):
+    bench = Workbench(tmp_path, Limits(search_files=20, edit_bytes=1024))
+    bench.put("a.txt", "foo" * 1000)
+    assert "not searched: 1." in await search(bench, without_ripgrep, "foo")
+    for number in range(30):
+        bench.put(f"many/{number}.txt", "foo\n")
+    assert "Incomplete: there are too many files" in await search(bench, without_ripgrep, "foo")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+async def test_5_5_unreadable_folders_are_counted(bench: Workbench):
+    bench.put("closed/a.txt", "foo")
+    (bench.root / "closed").chmod(0)
+    assert "could not be read: 1" in await search(bench, without_ripgrep, "foo")
+
+
+async def test_looking_needs_a_permit(bench: Workbench):
+    finder = WorkspaceFinder(bench.root, bench.files, bench.limits)
+    with pytest.raises(Denied):
+        await finder.list("src", recursive=False, permit=permit_to_read("."))
+    with pytest.raises(Denied):
+        await finder.search("src", "x", None, permit_to_read("."))
+
+
+async def test_only_folders_are_listed_and_only_what_is_there_is_searched(bench: Workbench):
+    bench.put("a.txt", "x")
+    with pytest.raises(ToolError, match="not a folder"):
+        await listing(bench, "a.txt")
+    with pytest.raises(ToolError, match="There is no missing"):
+        await search(bench, without_ripgrep, "x", "missing")
+
+
+async def test_4_8_a_recursive_listing_leaves_out_what_is_ignored_or_hidden(bench: Workbench):
+    fill(bench)
+    assert await listing(bench) == [
+        ".gitignore",
+        "a.py",
+        "bell\\x07.txt",
+        "binary.dat",
+        "crlf.txt",
+        "keep.log",
+        "latin.txt",
+        "link.txt -> a.py",
+        "loop -> .",
+        "marked.txt",
+        "src/",
+        "src/.gitignore",
+        "src/deep/",
+        "src/deep/b.ts",
+        "wide.txt",
+        "(Not looked into: .hidden/, node_modules/, pkg/)",
+    ]
+
+
+async def test_4_8_a_folder_on_its_own_shows_hidden_folders_by_name(bench: Workbench):
+    bench.put(".hidden/a", "x")
+    bench.put("src/deep/b", "x")
+    assert await listing(bench, recursive=False) == [".hidden/", "src/"]
+
+
+async def test_4_8_a_folder_named_on_purpose_is_listed_in_full(bench: Workbench):
+    bench.put(".gitignore", "*.log\n")
+    bench.put(".hidden/a.log", "x")
+    bench.put(".hidden/.deeper/b", "x")
+    bench.put(".hidden/tmp/c", "x")
+    bench.put(".hidden/node_modules/d", "x")
+    assert await listing(bench, ".hidden") == [
+        ".hidden/.deeper/",
+        ".hidden/.deeper/b",
+        ".hidden/a.log",
+        ".hidden/tmp/",
+        ".hidden/tmp/c",
+        "(Not looked into: .hidden/node_modules/)",
+    ]
+
+
+async def test_4_8_names_are_sorted_as_people_do(bench: Workbench):
+    for name in ("b10", "B2", "a/z", "a.txt", "A1"):
+        bench.put(name, "x")
+    assert await listing(bench) == ["a/", "a/z", "A1", "a.txt", "B2", "b10"]
+
+
+@pytest.mark.parametrize(("entries", "cut"), [(200, False), (201, True), (20_000, True)])
+async def test_4_8_a_long_listing_is_cut_and_says_so(bench: Workbench, entries: int, cut: bool):
+    for number in range(entries):
+        (bench.root / f"{number}.txt").touch()
+    rows = await listing(bench)
+    assert len(rows) == 200 + cut
+    assert rows[:2] == ["0.txt", "1.txt"]
+    assert rows[-1].startswith("(Only 200 entries are shown") is cut
+
+
+async def test_4_8_folders_of_the_first_level_are_the_last_to_be_left_out(bench: Workbench):
+    for number in range(300):
+        bench.put(f"a/{number}.txt", "")
+        bench.put(f"{number}.txt", "")
+    (bench.root / "z").mkdir()
+    rows = await listing(bench)
+    assert {"a/", "z/"} <= set(rows)
+    assert len(rows) == 201
+
+
+async def test_4_8_an_empty_folder_and_the_home_folder(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+):
+    assert await listing(bench) == ["(No files in ./)"]
+    bench.put("a.txt", "x")
+    monkeypatch.setenv("HOME", str(bench.root))
+    assert "a.txt" not in await listing(bench)
+
+
+async def test_a_pattern_that_git_cannot_read_is_passed_over(bench: Workbench):
+    bench.put(".gitignore", "!\n[z-a]\n*.log\n")
+    bench.put("a.log", "x")
+    bench.put("a.txt", "x")
+    assert await listing(bench) == [".gitignore", "a.txt"]

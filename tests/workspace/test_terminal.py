@@ -1,0 +1,424 @@
+import os
+import resource
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rookery.core.limits import KIB, MIB, Limits
+from rookery.engine.ports import CommandEnd, Permit, RunningCommand
+from rookery.errors import Denied, StorageError, ToolError
+from rookery.workspace.terminal import Terminal
+
+pytestmark = pytest.mark.anyio
+
+QUICK = Limits(command_grace=0.2)
+
+
+class Kept:
+    """An artifact in memory."""
+
+    id = "cmd-1.txt"
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.closed = False
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FullDisk(Kept):
+    def write(self, data: bytes) -> None:
+        raise StorageError("The disk is full.")
+
+
+class Forgetful(Kept):
+    """For tests of memory: counts, and keeps nothing."""
+
+    def write(self, data: bytes) -> None:
+        pass
+
+
+@asynccontextmanager
+async def running(
+    folder: Path,
+    command: str,
+    *,
+    cwd: str = "",
+    seconds: float = 30,
+    limits: Limits = QUICK,
+    keep: Kept | None = None,
+) -> AsyncIterator[RunningCommand]:
+    terminal = Terminal(folder, limits)
+    permit = Permit(digest="", command=command, cwd=cwd)
+    async with terminal.run(permit, seconds=seconds, keep=keep or Kept()) as command_:
+        yield command_
+
+
+async def outcome(
+    folder: Path,
+    command: str,
+    *,
+    seconds: float = 30,
+    limits: Limits = QUICK,
+    keep: Kept | None = None,
+) -> tuple[str, CommandEnd]:
+    async with running(folder, command, seconds=seconds, limits=limits, keep=keep) as started:
+        text = "".join([piece async for piece in started.output()])
+        return text, await started.end()
+
+
+def marked(mark: str) -> list[int]:
+    """The processes with `mark` on their command line that are more than a zombie."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if mark.encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+async def vanished(mark: str) -> None:
+    """Wait until no process has `mark` on its command line."""
+    with anyio.fail_after(10):
+        for pid in marked(mark):
+            with suppress(ProcessLookupError):
+                watched = os.pidfd_open(pid)
+                await anyio.wait_readable(watched)
+                os.close(watched)
+    assert marked(mark) == []
+
+
+@pytest.fixture
+def mark() -> str:
+    """A number of seconds to sleep that no other process on the machine sleeps."""
+    return f"9{uuid.uuid4().int % 10**12:012d}"
+
+
+async def test_output_and_exit_code_are_told(tmp_path: Path):
+    assert await outcome(tmp_path, "echo hello") == ("hello\n", CommandEnd(exit_code=0))
+
+
+async def test_stdout_and_stderr_are_merged_in_order(tmp_path: Path):
+    text, _ = await outcome(tmp_path, "for i in 1 2 3; do echo out$i; echo err$i >&2; done")
+    assert text.split() == ["out1", "err1", "out2", "err2", "out3", "err3"]
+
+
+async def test_an_unterminated_last_line_is_not_lost_c10(tmp_path: Path):
+    keep = Kept()
+    text, _ = await outcome(tmp_path, "printf 'one\ntwo'", keep=keep)
+    assert (text, bytes(keep.data), keep.closed) == ("one\ntwo", b"one\ntwo", True)
+
+
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [
+        ("exit 3", CommandEnd(exit_code=3)),
+        ("exit 255", CommandEnd(exit_code=255)),
+        ("no-such-program-here", CommandEnd(exit_code=127)),
+        ("kill -SEGV $$", CommandEnd(exit_code=139, signal="SIGSEGV")),
+        ("sh -c 'kill -KILL $$'; exit $?", CommandEnd(exit_code=137, signal="SIGKILL")),
+        ("kill -35 $$", CommandEnd(exit_code=163, signal="SIGRTMIN+1")),
+    ],
+)
+async def test_an_end_is_told_as_what_it_was(tmp_path: Path, command: str, end: CommandEnd):
+    assert (await outcome(tmp_path, command))[1] == end
+
+
+async def test_a_program_that_writes_into_a_closed_pipe_dies_quietly_as_in_any_shell(
+    tmp_path: Path,
+):
+    text, _ = await outcome(tmp_path, "yes | head -n 1; echo ${PIPESTATUS[0]}")
+    assert text == "y\n141\n"
+
+
+async def test_bytes_that_are_no_text_are_replaced_in_what_is_shown_and_kept_as_they_are(
+    tmp_path: Path,
+):
+    keep = Kept()
+    text, _ = await outcome(tmp_path, r"printf 'a\0b\xffc\xe2\x82'", keep=keep)
+    assert text == "a\0b\ufffdc\ufffd"
+    assert bytes(keep.data) == b"a\0b\xffc\xe2\x82"
+
+
+async def test_a_character_split_between_two_pieces_stays_one(tmp_path: Path):
+    text, _ = await outcome(tmp_path, r"printf '\xe2\x82'; sleep 0.1; printf '\xac'")
+    assert text == "€"
+
+
+async def test_a_command_reads_nothing_and_has_no_terminal(tmp_path: Path):
+    text, end = await outcome(tmp_path, "cat; tty; (exec < /dev/tty) 2>/dev/null || echo none")
+    assert (text, end.exit_code) == ("not a tty\nnone\n", 0)
+
+
+async def test_the_environment_has_no_secrets_and_no_back_doors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    kept_back = ["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "X_SECRET", "LD_PRELOAD"]
+    for name in [*kept_back, "BASH_ENV", "PYTHONPATH", "GIT_DIR", "AWS_SECRET_ACCESS_KEY"]:
+        monkeypatch.setenv(name, "withheld")
+    monkeypatch.setenv("HARMLESS", "passed on")
+    text, _ = await outcome(tmp_path, "env")
+    assert "withheld" not in text
+    environment = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    wanted = {"HARMLESS": "passed on", "PAGER": "cat", "GIT_PAGER": "cat", "CI": "1"}
+    wanted |= {"GIT_TERMINAL_PROMPT": "0", "TERM": "dumb"}
+    assert wanted.items() <= environment.items()
+
+
+async def test_nothing_runs_without_a_permit(tmp_path: Path):
+    with pytest.raises(Denied):
+        await outcome(tmp_path, "")
+
+
+async def test_a_command_runs_in_the_folder_it_was_permitted_for(tmp_path: Path):
+    (tmp_path / "inner").mkdir()
+    async with running(tmp_path, "pwd", cwd="inner") as started:
+        assert [piece async for piece in started.output()] == [f"{tmp_path}/inner\n"]
+
+
+@pytest.mark.parametrize(
+    ("cwd", "error"), [("..", Denied), ("/", Denied), ("way-out", Denied), ("gone", ToolError)]
+)
+async def test_no_command_runs_outside_the_workspace(
+    tmp_path: Path, cwd: str, error: type[ToolError]
+):
+    (tmp_path / "way-out").symlink_to("/")
+    with pytest.raises(error):
+        async with running(tmp_path, "touch /tmp/never", cwd=cwd):
+            pass
+
+
+async def test_a_command_no_shell_can_be_given_is_refused_with_a_reason(tmp_path: Path):
+    with pytest.raises(ToolError, match="characters"):
+        await outcome(tmp_path, "echo \0")
+
+
+@pytest.mark.parametrize("spare", range(6))
+async def test_too_many_open_files_is_an_error_of_the_call_and_nothing_leaks(
+    tmp_path: Path, spare: int
+):
+    before = sorted(os.listdir("/proc/self/fd"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + 20, hard))
+    with ExitStack() as restored:
+        restored.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        filling = list(iter(one_more_file, None))
+        for fd in filling[spare:]:
+            restored.callback(os.close, fd)
+        for fd in filling[:spare]:
+            os.close(fd)
+        with pytest.raises(ToolError, match="Too many open files"):
+            await outcome(tmp_path, "true")
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def one_more_file() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY)
+    except OSError:
+        return None
+
+
+async def test_the_time_limit_ends_a_command_and_its_last_words_are_heard(tmp_path: Path):
+    text, end = await outcome(
+        tmp_path, "trap 'echo bye; exit 7' TERM; echo hi; while :; do :; done", seconds=0.5
+    )
+    assert (text, end) == ("hi\nbye\n", CommandEnd(exit_code=7, timed_out=True))
+
+
+async def test_a_command_that_ignores_being_asked_is_killed(tmp_path: Path, mark: str):
+    _, end = await outcome(tmp_path, f"trap '' TERM; sleep {mark}; sleep {mark}", seconds=0.2)
+    assert end == CommandEnd(exit_code=137, signal="SIGKILL", timed_out=True)
+    assert marked(mark) == []
+
+
+async def test_a_command_that_never_stops_writing_still_meets_its_time_limit(tmp_path: Path):
+    keep = Forgetful()
+    async with running(tmp_path, "yes", seconds=0.3, keep=keep) as started:
+        assert (await started.end()).timed_out
+
+
+async def test_cancelling_leaves_no_process(tmp_path: Path, mark: str):
+    with anyio.CancelScope() as scope:
+        async with running(tmp_path, f"sleep {mark} & echo up; sleep {mark}") as started:
+            async for _ in started.output():
+                assert marked(mark) != []
+                scope.cancel()
+    assert scope.cancelled_caught
+    assert marked(mark) == []
+
+
+async def test_leaving_the_context_ends_a_command_that_still_runs(tmp_path: Path, mark: str):
+    async with running(tmp_path, f"echo up; sleep {mark}; true") as started:
+        assert await anext(started.output()) == "up\n"
+        assert started.pid in marked(mark)
+    assert marked(mark) == []
+
+
+@pytest.mark.parametrize(
+    "escape",
+    [
+        "sleep {mark} &",
+        "(sleep {mark} &)",
+        "(setsid sleep {mark} &)",
+        "(setsid sh -c 'setsid sleep {mark} & exit' &) ; sleep 0.1",
+        "(env -i setsid sleep {mark} &)",
+        "(env -i setsid sleep {mark} > /dev/null 2>&1 &) ; sleep 0.1",
+        "(trap '' TERM; nohup setsid sleep {mark} > /dev/null 2>&1 &)",
+    ],
+)
+async def test_no_child_escapes_by_forking_twice_or_by_a_session_of_its_own(
+    tmp_path: Path, mark: str, escape: str
+):
+    text, end = await outcome(tmp_path, escape.format(mark=mark) + "\necho done")
+    assert (text, end) == ("done\n", CommandEnd(exit_code=0))
+    assert marked(mark) == []
+
+
+async def test_what_a_background_child_writes_within_the_grace_is_heard(tmp_path: Path):
+    command = "(sleep 0.05; echo late) & echo early"
+    text, _ = await outcome(tmp_path, command, limits=Limits(command_grace=5))
+    assert text == "early\nlate\n"
+
+
+async def test_output_that_nobody_reads_does_not_hold_the_command_up(tmp_path: Path):
+    keep = Kept()
+    async with running(tmp_path, "head -c 3000000 /dev/zero; exit 4", keep=keep) as started:
+        assert (await started.end()).exit_code == 4
+    assert keep.size == 3_000_000
+
+
+async def test_a_hundred_mebibytes_in_one_line_take_no_memory(tmp_path: Path):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    keep = Forgetful()
+    size = 0
+    async with running(tmp_path, f"head -c {100 * MIB} /dev/zero", keep=keep) as started:
+        async for piece in started.output():
+            size += len(piece)
+            assert len(piece) <= 128 * KIB
+    assert size == 100 * MIB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * KIB  # of KiB
+
+
+async def test_a_flood_is_ended_at_its_limit(tmp_path: Path):
+    keep = Forgetful()
+    limits = Limits(command_grace=0.2, output_total=5 * MIB)
+    async with running(tmp_path, "yes", limits=limits, keep=keep) as started:
+        end = await started.end()
+    assert (end.flooded, end.timed_out, end.signal) == (True, False, "SIGTERM")
+
+
+async def test_output_is_kept_whole_up_to_the_cap(tmp_path: Path):
+    keep = Kept()
+    limits = Limits(command_grace=0.2, output_on_disk=1000)
+    await outcome(tmp_path, "printf '%01000d' 7", limits=limits, keep=keep)
+    assert bytes(keep.data) == b"0" * 999 + b"7"
+
+
+async def test_beyond_the_cap_the_beginning_and_the_end_are_kept_with_a_note_between(
+    tmp_path: Path,
+):
+    keep = Kept()
+    limits = Limits(command_grace=0.2, output_on_disk=10)
+    await outcome(tmp_path, "printf '0123456789abcdef'", limits=limits, keep=keep)
+    assert keep.data.decode() == "01234\n[… 6 bytes dropped …]\nbcdef"
+
+
+async def test_a_full_disk_does_not_stop_the_command_but_is_told_at_its_end(
+    tmp_path: Path, mark: str
+):
+    async with running(tmp_path, "echo one; echo two; touch made", keep=FullDisk()) as started:
+        with pytest.raises(StorageError, match="full"):
+            await started.end()
+    assert (tmp_path / "made").exists()
+
+
+async def test_small_writes_in_quick_succession_are_one_piece(tmp_path: Path):
+    command = "for i in {1..500}; do echo $i; done"
+    async with running(tmp_path, command) as started:
+        pieces = [piece async for piece in started.output()]
+    assert "".join(pieces).split() == [str(number) for number in range(1, 501)]
+    assert len(pieces) < 50
+
+
+async def test_commands_leave_no_zombies_and_no_open_files(tmp_path: Path):
+    fds = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(outcome, tmp_path, "(true &) ; true")
+    assert sorted(os.listdir("/proc/self/fd")) == fds
+    assert children() == ""
+
+
+def children() -> str:
+    lists = Path("/proc/self/task").glob("*/children")
+    return "".join(each.read_text(encoding="ascii") for each in lists)
+
+
+PARENT = """
+import sys
+from pathlib import Path
+import anyio
+sys.path[:0] = {path!r}
+from rookery.core.limits import Limits
+from rookery.engine.ports import Permit
+from rookery.storage.artifacts import TaskArtifacts
+from rookery.workspace.terminal import Terminal
+
+async def main():
+    here = Path.cwd()
+    terminal = Terminal(here, Limits(command_grace=0.2))
+    permit = Permit("", command={command!r})
+    keep = TaskArtifacts(here).create()
+    async with terminal.run(permit, seconds=60, keep=keep) as running:
+        async for piece in running.output():
+            print(piece, flush=True)
+
+anyio.run(main)
+"""
+
+
+async def test_children_die_with_a_product_that_is_killed(tmp_path: Path, mark: str):
+    escapes = f"sleep {mark} & (setsid sleep {mark} &) ; (env -i setsid sleep {mark} >/dev/null &)"
+    code = PARENT.format(path=sys.path, command=f"{escapes} ; sleep 0.1; echo up; sleep {mark}")
+    async with await anyio.open_process(
+        [sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.DEVNULL
+    ) as product:
+        assert product.stdout is not None
+        assert (await product.stdout.receive()).strip() == b"up"
+        assert len(marked(mark)) > 4
+        os.kill(product.pid, signal.SIGKILL)
+        await product.wait()
+    await vanished(mark)
+
+
+@pytest.mark.parametrize("point", ["command.before_start", "command.started"])
+async def test_a_kill_around_the_start_leaves_no_child(tmp_path: Path, mark: str, point: str):
+    code = PARENT.format(path=sys.path, command=f"sleep {mark}")
+    product = await anyio.run_process(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | {"ROOKERY_KILLPOINT": point},
+        check=False,
+    )
+    assert product.returncode == -signal.SIGKILL
+    await vanished(mark)
