@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import ToolCall
@@ -19,7 +20,7 @@ from rookery.engine.task import Gear, Task
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.providers.scripted import Line, ScriptedProvider
 from rookery.storage.artifacts import TaskArtifacts
-from rookery.storage.places import Places
+from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools, spec_of
 from rookery.workspace.files import WorkspaceFiles
@@ -59,7 +60,7 @@ class Stage:
         self.root.mkdir(exist_ok=True)
         self.model = ScriptedProvider(scenes)
         self.clock = StageClock()
-        self.store = TaskStore(Places.below(folder / "home"))
+        self.store = TaskStore(find_places({"ROOKERY_HOME": str(folder / "home")}))
         self.events: list[Event] = []
         self._ids = count(1)
         self._limits = limits or Limits()

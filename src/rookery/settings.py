@@ -321,7 +321,7 @@ def shown(value: Any) -> str:
         case bool():
             return str(value).lower()
         case int() | float():
-            return f"{value:.15g}" if abs(value) < 10**15 else "a number so large"
+            return "a number so large" if abs(value) >= 10**15 else f"{value:.15g}"
         case str():
             text = value if len(value) <= 60 else value[:59] + "…"
             return '"' + "".join(map(_harmless, text)) + '"'

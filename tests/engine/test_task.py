@@ -4,13 +4,11 @@ from pathlib import Path
 
 import anyio
 import pytest
-from stage import TASK, Stage, call, finish, run, write
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.commands import (
     Answer,
-    Cancel,
     CloseTask,
     DeleteTask,
     EditQueue,
@@ -19,14 +17,11 @@ from rookery.core.commands import (
     Speak,
 )
 from rookery.core.facts import (
-    Answered,
     Asked,
     AssistantSpoke,
     Ending,
     Noted,
     Pausing,
-    RequestFailed,
-    StepCancelled,
     TaskClosed,
     ToolFinished,
     ToolStarted,
@@ -35,7 +30,9 @@ from rookery.core.facts import (
 from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
 from rookery.core.replies import EMPTY_ANSWER, NO_TOOL_USED, denied, user_message
+from rookery.engine.engine import Engine
 from rookery.errors import CommandRejected, ProviderError
+from stage import TASK, Stage, call, finish, run, write
 
 pytestmark = pytest.mark.anyio
 
@@ -156,9 +153,7 @@ async def test_a_context_that_is_too_long_is_shortened_once_and_nothing_is_delet
 
 
 async def test_an_answer_without_a_tool_is_reminded_and_the_second_is_a_mistake(tmp_path: Path):
-    stage = Stage(
-        tmp_path, ["Just words."], ["More words."], [finish()], limits=Limits(mistakes=1)
-    )
+    stage = Stage(tmp_path, ["Just words."], ["More words."], [finish()], limits=Limits(mistakes=1))
     await stage.play("message use tools", "yes")
     assert stage.model.requests[1].turns[-1].blocks == (Text(text=NO_TOOL_USED),)
     assert stage.asks == ["mistake_limit_reached", "completion_result"]
@@ -191,7 +186,10 @@ async def test_an_unknown_tool_is_answered_with_the_names_there_are(tmp_path: Pa
 
 
 async def test_a_call_repeated_in_a_row_is_stopped_and_the_user_asked(tmp_path: Path):
-    same = [[ToolCall(id=f"s{n}", name="list_files", arguments={"path": ".", "recursive": False})] for n in range(5)]
+    same = [
+        [ToolCall(id=f"s{n}", name="list_files", arguments={"path": ".", "recursive": False})]
+        for n in range(5)
+    ]
     stage = Stage(tmp_path, *same, [finish()])
     await stage.play("message look elsewhere", "yes")
     ends = [f.ending for f in stage.facts if isinstance(f, ToolFinished)]
@@ -232,11 +230,17 @@ async def test_words_at_the_resumption_overrule_what_was_about_to_be_done(tmp_pa
 
 
 async def test_text_typed_meanwhile_reaches_the_model_once_and_approves_nothing_S1(tmp_path: Path):
-    stage = Stage(tmp_path, [write("a", "1")], [call("list_files", path=".", recursive=False)], [finish()])
+    stage = Stage(
+        tmp_path, [write("a", "1")], [call("list_files", path=".", recursive=False)], [finish()]
+    )
     await stage.play("say yes; no", "yes")
     assert not (stage.root / "a").exists()
     heard = [
-        sum(block == Text(text=user_message("yes")) for turn in request.turns for block in turn.blocks)
+        sum(
+            block == Text(text=user_message("yes"))
+            for turn in request.turns
+            for block in turn.blocks
+        )
         for request in stage.model.requests
     ]
     assert heard == [0, 1, 1]
@@ -255,14 +259,7 @@ async def test_a_failing_tool_keeps_the_same_answer_from_completing(tmp_path: Pa
     assert len(stage.model.requests) == 2
 
 
-class _Open:
-    """An engine with one task open, for tests that send commands by hand."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-
-
-async def question(stage: Stage, engine, kind: AskKind) -> Asked:
+async def question(engine: Engine, kind: AskKind) -> Asked:
     async for event in engine.follow(TASK):
         if isinstance(event.fact, Asked) and event.fact.ask is kind:
             return event.fact
@@ -274,7 +271,7 @@ async def test_an_answer_counts_once_and_only_for_its_question_S9_GATE3(tmp_path
     async with anyio.create_task_group() as process:
         engine = stage.engine(process)
         await engine.send(OpenTask(task_id=TASK, text="Do it"))
-        asked = await question(stage, engine, AskKind.TOOL)
+        asked = await question(engine, AskKind.TOOL)
         right = Answer(task_id=TASK, ask_id=asked.ask_id, reply="yes", digest=asked.digest)
         for wrong in (
             Answer(task_id=TASK, ask_id="other", reply="yes", digest=asked.digest),
@@ -287,7 +284,7 @@ async def test_an_answer_counts_once_and_only_for_its_question_S9_GATE3(tmp_path
         await engine.send(right)
         with pytest.raises(CommandRejected):
             await engine.send(right)
-        await question(stage, engine, AskKind.COMPLETION_RESULT)
+        await question(engine, AskKind.COMPLETION_RESULT)
         assert (stage.root / "a").exists()
         process.cancel_scope.cancel()
 
@@ -298,7 +295,7 @@ async def test_opening_the_same_task_twice_opens_it_once(tmp_path: Path):
         engine = stage.engine(process)
         await engine.send(OpenTask(task_id=TASK, text="Do it"))
         await engine.send(OpenTask(task_id=TASK, text="Do it"))
-        await question(stage, engine, AskKind.COMPLETION_RESULT)
+        await question(engine, AskKind.COMPLETION_RESULT)
         process.cancel_scope.cancel()
     assert len(stage.model.requests) == 1
 
@@ -308,11 +305,11 @@ async def test_rewinding_forgets_what_came_after_and_asks_before_going_on(tmp_pa
     async with anyio.create_task_group() as process:
         engine = stage.engine(process)
         await engine.send(OpenTask(task_id=TASK, text="Do it"))
-        await question(stage, engine, AskKind.COMPLETION_RESULT)
+        await question(engine, AskKind.COMPLETION_RESULT)
         with pytest.raises(CommandRejected):
             await engine.send(Rewind(task_id=TASK, to=999))
         await engine.send(Rewind(task_id=TASK, to=1))
-        asked = await question(stage, engine, AskKind.RESUME_TASK)
+        asked = await question(engine, AskKind.RESUME_TASK)
         await engine.send(Answer(task_id=TASK, ask_id=asked.ask_id, reply="yes"))
         while len(stage.model.requests) < 3:
             await anyio.lowlevel.checkpoint()
@@ -325,7 +322,7 @@ async def test_a_queued_message_can_be_changed_and_taken_back_until_it_is_heard(
     async with anyio.create_task_group() as process:
         engine = stage.engine(process)
         await engine.send(OpenTask(task_id=TASK, text="Do it"))
-        asked = await question(stage, engine, AskKind.TOOL)
+        asked = await question(engine, AskKind.TOOL)
         for message_id in ("m1", "m2", "m2"):
             await engine.send(Speak(task_id=TASK, message_id=message_id, text="old"))
         await engine.send(EditQueue(task_id=TASK, message_id="m1", text="new"))
@@ -333,7 +330,7 @@ async def test_a_queued_message_can_be_changed_and_taken_back_until_it_is_heard(
         await engine.send(
             Answer(task_id=TASK, ask_id=asked.ask_id, reply="yes", digest=asked.digest)
         )
-        await question(stage, engine, AskKind.COMPLETION_RESULT)
+        await question(engine, AskKind.COMPLETION_RESULT)
         with pytest.raises(CommandRejected):
             await engine.send(EditQueue(task_id=TASK, message_id="m1", text="late"))
         process.cancel_scope.cancel()

@@ -255,7 +255,7 @@ async def test_5_1_a_proxy_that_wants_credentials_is_named(monkeypatch: pytest.M
 
 
 async def test_5_1_what_speaks_no_http_is_misplaced():
-    with _a_server_that_says(b"SSH-2.0-OpenSSH_9.2\r\n") as place:
+    with _a_server_that_says(b"SSH-2.0-OpenSSH_9.2\r\n\r\n") as place:
         error = await _failure("openai", f"http://{place}")
     assert error.kind is FailureKind.MISPLACED
 

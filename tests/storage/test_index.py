@@ -176,7 +176,7 @@ def test_an_unfit_index_is_made_anew(damage: str, path: Path, folders: dict[str,
 
 
 @settings(
-    max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_no_damage_to_the_index_keeps_tasks_from_being_listed(

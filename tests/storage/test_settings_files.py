@@ -173,7 +173,6 @@ def test_a_mistake_is_named(user_file: Path, text: str, sentence: str):
         "ftp://host/",
         "https://",
         "https://user:hunter2@host/",
-        "https://user:hunter2",
         "http://host/\n",
         "http://a b/",
         "",
@@ -181,8 +180,6 @@ def test_a_mistake_is_named(user_file: Path, text: str, sentence: str):
 )
 def test_sec3_a_refused_address_is_not_repeated(user_file: Path, address: str):
     said = complaint_about(user_file, f"base_url = {address!r}".replace("'", '"'))
-    if address == "https://user:hunter2":
-        return
     assert said == (
         "settings.toml: base_url must be an address that begins with http:// or https:// and "
         "holds no user name or password."
@@ -259,7 +256,7 @@ def test_a_file_that_may_not_be_read_is_named(user_file: Path):
     write(user_file, "")
     user_file.unlink()
     user_file.symlink_to(user_file)
-    with pytest.raises(SettingsError, match="settings.toml cannot be read: "):
+    with pytest.raises(SettingsError, match=r"settings\.toml cannot be read: "):
         load_settings(user_file, None, {}, {})
 
 
@@ -337,6 +334,7 @@ def test_a_variable_sets(user_file: Path, variable: str, text: str, value: Setti
         ("ROOKERY_MAX_COST", "nan", 'a number of at least 0, not "nan".'),
         ("ROOKERY_MAX_COST", "1" * 5000, '…".'),
         ("ROOKERY_MODE", "\udcff", 'not "\\udcff".'),
+        ("ROOKERY_MODEL", "\udcff", 'not "\\udcff".'),
     ],
 )
 def test_a_variable_is_refused(user_file: Path, variable: str, text: str, complaint: str):
@@ -409,7 +407,7 @@ def test_trust4_a_project_may_tighten(
             "there is no setting `api_key`; keys are kept apart: remove it and run rookery auth, "
             "or set the provider's environment variable.",
         ),
-        ("home = '/tmp'", "there is no setting `home`; did you mean `mode`?"),
+        ("home = '/tmp'", "there is no setting `home`; remove it."),
         ("[mcp]\nx = 1", "there is no setting `mcp`; remove it."),
         ("limits = 1", "`limits` is a section; write its settings below [limits]."),
     ],
@@ -487,14 +485,14 @@ TABLES = st.dictionaries(
 
 @given(TABLES)
 def test_any_table_is_settings_or_a_sentence(table: dict[str, Any]):
-    taken = {}
+    taken, said = {}, []
     for key, value in values_in(table):
         try:
             taken[key] = checked(key, value, name=spelled(key))
         except SettingsError as error:
-            assert str(error).isprintable()
-            assert str(error)[-1] in ".?"
+            said.append(str(error))
     assert isinstance(settings_from(taken), Settings)
+    assert all(line.isprintable() and line[-1] in ".?" for line in said)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -508,7 +506,9 @@ def test_any_table_is_settings_or_a_sentence(table: dict[str, Any]):
 def test_any_bytes_are_settings_or_sentences(user_file: Path, workspace: Path, data: bytes):
     write(user_file, data)
     write(workspace / ".rookery" / "settings.toml", data)
+    said: list[str] = []
     try:
-        assert isinstance(load_settings(user_file, workspace, {}, {}), Settings)
+        load_settings(user_file, workspace, {}, {})
     except SettingsError as error:
-        assert all(line.isprintable() for line in str(error).split("\n"))
+        said = str(error).split("\n")
+    assert all(line.isprintable() for line in said)

@@ -57,7 +57,7 @@ async def test_4_7_every_occurrence_is_replaced_if_wanted(bench: Workbench):
         (
             "def f(a, b):\n    pass\n",
             "def f(a,b):",
-            r"lines 1-1, 9\d % alike; only spacing differs",
+            r"9\d % alike; only spacing differs",
         ),
         ("a = 1  \nb\n", "a = 1\nb", "only whitespace at the end of lines differs"),
         ("\tone\n\ttwo\n", "one\ntwo", r"only indentation differs.*\n1 file:   \\tone"),
@@ -134,8 +134,7 @@ async def test_no_byte_outside_the_piece_changes(
     assert after.startswith(head)
     assert after.endswith(tail)
     middle = after[len(head) : len(after) - len(tail)]
-    ends = {"\n": "\n", "\r\n": "\n", "\r": "\n"}
-    assert middle == even or any(middle.replace(end, to) == even for end, to in ends.items())
+    assert middle in {even.replace("\n", end) for end in ("\n", "\r\n", "\r")}
 
 
 @given(texts, st.text(st.sampled_from("ab\n"), min_size=1, max_size=3), texts)

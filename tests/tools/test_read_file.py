@@ -119,8 +119,8 @@ async def test_c12_lines_that_are_not_there_are_an_error(
 @pytest.mark.parametrize(
     ("anchor", "around", "lines"),
     [
-        pytest.param(9, {}, (3, 14), id="the whole outer block with its comments"),
-        pytest.param(9, {"include_header": False}, (5, 14), id="without comments"),
+        pytest.param(9, {}, (3, 15), id="the whole outer block with its comments"),
+        pytest.param(9, {"include_header": False}, (5, 15), id="without comments"),
         pytest.param(9, {"max_levels": 1}, (8, 12), id="one level outwards"),
         pytest.param(9, {"max_levels": 1, "include_siblings": True}, (6, 12), id="siblings"),
         pytest.param(9, {"max_lines": 1}, (9, 9), id="the line alone"),
@@ -157,7 +157,7 @@ async def test_what_cannot_be_shown_is_described(bench: Workbench):
 
 
 async def test_a_folder_and_a_missing_file_are_errors(bench: Workbench):
-    with pytest.raises(ToolError, match="There is no file a.txt"):
+    with pytest.raises(ToolError, match=r"There is no file a\.txt"):
         await read(bench)
     (bench.root / "a.txt").mkdir()
     with pytest.raises(ToolError, match=r"is a folder\. list_files"):

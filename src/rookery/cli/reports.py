@@ -82,7 +82,8 @@ class TextReport:
     def end(self, end: RunEnd) -> None:
         usage = self.plain.usage
         cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
-        self._dim(f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out{cost}")
+        if usage.tokens_in or usage.tokens_out:
+            self._dim(f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out{cost}")
         if end.fate is not Fate.COMPLETED:
             self._say_why_not(end)
 

@@ -29,6 +29,9 @@ from rookery.core.facts import (
 OUTPUT_LINES = 24
 """Lines of one command's output that are shown; the rest is counted."""
 
+_TALK = {"ask_followup_question", "attempt_completion", "update_todo_list"}
+"""Tools whose effect is what they say, which is shown anyway."""
+
 _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
 
 
@@ -62,7 +65,7 @@ class PlainDisplay:
                 self._arguments = 0
                 self._count(usage)
                 self._end_line()
-            case ToolStarted():
+            case ToolStarted(tool=tool) if tool not in _TALK:
                 self._begin_call(event.fact)
             case OutputStreamed(text=text):
                 self._show_output(text)
@@ -82,8 +85,8 @@ class PlainDisplay:
                 self.line(paint.yellow(f"  trying again in {seconds:.0f} s"))
             case Waiting(seconds=seconds):
                 self._show_status(f"  no answer yet ({seconds:.0f} s)")
-            case UserSpoke(text=text):
-                self.line(paint.cyan(f"> {harmless(text)}"))
+            case UserSpoke():
+                self.line(paint.cyan("  noted: the model hears it with its next step"))
             case StepCancelled():
                 self.line(paint.yellow("Stopped."))
             case Noted(text=text):

@@ -49,10 +49,11 @@ class Prompter:
                 return await self._go_on("Try again? [y/N] ", False)
 
     async def _approve(self, asked: Asked) -> Response:
-        self._print(self._paint.bold(harmless(asked.title or asked.text)))
         if asked.ask is AskKind.COMMAND:
+            self._print(self._paint.bold("Run this command:"))
             self._print("  " + harmless(asked.text).replace("\n", "\n  "))
-        elif asked.diff:
+        else:
+            self._print(self._paint.bold(harmless(asked.title or asked.text)))
             self._print(self._paint.diff(asked.diff))
         while (line := await self._line("Allow this? [y/n, or say why not] ")) is not None:
             match line.strip().lower():

@@ -90,6 +90,11 @@ class CallText:
             known.pop(reader.growing_key, None)
         return call_text(self._name, known)
 
+    @property
+    def scanned(self) -> int:
+        """How many characters of the arguments were looked at."""
+        return self._reading.reader.scanned
+
     def add(self, piece: str, name: str) -> "CallText":
         more = CallText(name or self._name)
         more._pieces = self._pieces.add(piece)

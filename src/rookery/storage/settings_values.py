@@ -43,10 +43,9 @@ def checked(key: Key, value: Any, *, name: str) -> Any:
         raise SettingsError(no_such(key))
     try:
         taken = msgspec.convert(value, setting.type)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):
         raise _unfit(name, setting.expected, value) from None
-    # TOML's own range; numbers beyond it do not fit where files and sockets take them
-    if isinstance(taken, int | float) and not abs(taken) < 2**63:
+    if not _can_be_passed_on(taken):
         raise _unfit(name, setting.expected, value)
     return taken
 
@@ -90,6 +89,18 @@ def no_such(key: Key) -> str:
     return f"there is no setting `{spelled(key)}`; {hint}"
 
 
+def _can_be_passed_on(value: Any) -> bool:
+    """Whether files and sockets can take it: a variable may hold bytes that are no text, and
+    numbers may be beyond TOML's own range."""
+    match value:
+        case str():
+            return not any("\ud800" <= char <= "\udfff" for char in value)
+        case int() | float():
+            return abs(value) < 2**63
+        case _:
+            return True
+
+
 def _unfit(name: str, expected: str, value: Any) -> SettingsError:
     # an address may have been refused for the very password in it
     instead = "" if "password" in expected else f", not {shown(value)}"
@@ -104,7 +115,8 @@ def _nearest(key: Key) -> Key | None:
     beside = [other for other in known if other[:-1] == general(key)[:-1]]
     for group in (beside, [other for other in known if ANY not in other]):
         by_name = {other[-1]: other for other in group}
-        if close := get_close_matches(key[-1].lower(), by_name, n=1):
-            found = by_name[close[0]]
+        if close := get_close_matches(key[-1].lower(), by_name):
+            swapped = [name for name in close if sorted(name) == sorted(key[-1])]
+            found = by_name[(swapped or close)[0]]
             return (*key[:-1], found[-1]) if ANY in found else found
     return None

@@ -10,6 +10,7 @@ import msgspec
 from rookery.engine.ports import Tool, ToolSpec
 
 _NULL = {"type": "null"}
+_NOISE = ("title", "default")
 
 
 def all_tools() -> dict[str, Tool[Any]]:
@@ -24,24 +25,21 @@ def spec_of(tool: Tool[Any]) -> ToolSpec:
     return ToolSpec(tool.name, tool.description, _plain(schema, parts))
 
 
-def _plain(schema: Any, parts: Mapping[str, Any]) -> Any:
-    """The schema with nothing in it that a model does not need to be told."""
-    if isinstance(schema, list):
-        return [_plain(item, parts) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        named = {key: value for key, value in schema.items() if key != "$ref"}
-        return _plain(parts[schema["$ref"]], parts) | named
-    if "anyOf" in schema:
-        choices = [choice for choice in schema["anyOf"] if choice != _NULL]
-        if len(choices) == 1:
-            rest = {key: value for key, value in schema.items() if key != "anyOf"}
-            return _plain(choices[0] | rest, parts)
-    fields = {key: value for key, value in schema.items() if key not in ("title", "default")}
-    properties = fields.pop("properties", None)
-    plain = {key: _plain(value, parts) for key, value in fields.items()}
-    if properties is None:
-        return plain
-    named = {name: _plain(value, parts) for name, value in properties.items()}
-    return plain | {"properties": named}
+def _plain(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema without what a model need not be told, and with what it refers to in place."""
+    fields = {key: value for key, value in schema.items() if key not in _NOISE}
+    if reference := fields.pop("$ref", None):
+        return _plain(parts[reference], parts) | fields
+    choices = [choice for choice in fields.pop("anyOf", ()) if choice != _NULL]
+    if len(choices) == 1:
+        return _plain(choices[0], parts) | fields
+    if choices:
+        fields["anyOf"] = [_plain(choice, parts) for choice in choices]
+    if "properties" in fields:
+        named = {name: _plain(value, parts) for name, value in fields["properties"].items()}
+        fields["properties"] = named
+    if isinstance(fields.get("items"), dict):
+        fields["items"] = _plain(fields["items"], parts)
+    if fields.get("required") == []:
+        del fields["required"]
+    return {"type": "string", **fields} if "enum" in fields else fields

@@ -76,6 +76,7 @@ async def change_file(
             "isOutsideWorkspace": False,
             "content": shown,
             "diffStats": {"added": diff.added, "removed": diff.removed},
+            **({"diff": shown} if tool == "appliedDiff" else {}),
             **(payload or {}),
         },
     )

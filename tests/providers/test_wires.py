@@ -1,0 +1,290 @@
+"""What each wire format says, in our chunks: the same answer, whoever gave it."""
+
+from typing import Any
+
+import pytest
+
+import llm_server
+from llm_server import call, no_usage, redacted, say, stop, think, usage
+from rookery.core.facts import StopReason, Usage
+from rookery.engine.ports import CallChunk, StopChunk, TextChunk, ThinkingChunk, UsageChunk
+from rookery.providers.chat_reading import ChatReading
+from rookery.providers.models import find_model
+
+pytestmark = pytest.mark.anyio
+
+WIRES = ("anthropic", "openai", "responses")
+on_each_wire = pytest.mark.parametrize("wire", WIRES)
+
+
+@on_each_wire
+async def test_words_arrive_piece_by_piece(ask, wire: str):
+    heard = await ask(wire, [say("One ", "two.")])
+    assert [chunk for chunk in heard.chunks if isinstance(chunk, TextChunk)] == [
+        TextChunk("One "),
+        TextChunk("two."),
+    ]
+    assert heard.stops == [StopChunk(StopReason.END)]
+    assert heard.chunks[-1] == StopChunk(StopReason.END)
+
+
+@on_each_wire
+async def test_reasoning_arrives_before_the_words_with_its_source(ask, wire: str):
+    heard = await ask(wire, [think("Let me ", "see."), say("Yes.")])
+    assert heard.thinking == "Let me see."
+    assert {c.source for c in heard.chunks if isinstance(c, ThinkingChunk)} == {wire}
+    assert heard.text == "Yes."
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "responses"])
+async def test_a_signature_comes_once_at_the_end_of_its_reasoning(ask, wire: str):
+    heard = await ask(wire, [think("Hm.", signature="sealed"), say("Yes.")])
+    signed = [c for c in heard.chunks if isinstance(c, ThinkingChunk) and c.signature]
+    assert len(signed) == 1
+    assert signed[0].text == ""
+    assert "sealed" in signed[0].signature
+    assert heard.chunks.index(signed[0]) < heard.chunks.index(TextChunk("Yes."))
+
+
+async def test_reasoning_that_was_kept_back_is_a_block_of_its_own(ask):
+    heard = await ask("anthropic", [redacted("opaque"), say("Yes.")])
+    assert ThinkingChunk("", "redacted:opaque", "anthropic") in heard.chunks
+
+
+@on_each_wire
+async def test_a_call_is_announced_once_and_its_arguments_follow(ask, wire: str):
+    heard = await ask(wire, [say("Reading."), call("read_file", path="a.py")])
+    assert heard.calls == [("call_0_0", "read_file", '{"path": "a.py"}')]
+    named = [c for c in heard.chunks if isinstance(c, CallChunk) and (c.name or c.id)]
+    assert len(named) == 1
+    assert heard.stops == [StopChunk(StopReason.CALLS)]
+
+
+@on_each_wire
+async def test_interleaved_calls_are_told_apart(ask, wire: str):
+    heard = await ask(wire, llm_server.ODD_CALLS["interleaved"])
+    assert heard.calls == [
+        ("call_0_0", "read_file", '{"path": "a.py"}'),
+        ("call_0_1", "read_file", '{"path": "b.py"}'),
+    ]
+
+
+@on_each_wire
+async def test_many_calls_keep_their_order(ask, wire: str):
+    heard = await ask(wire, llm_server.ODD_CALLS["25-calls"])
+    assert [arguments for _, _, arguments in heard.calls] == [
+        f'{{"path": "{n}.py"}}' for n in range(25)
+    ]
+
+
+@on_each_wire
+@pytest.mark.parametrize("row", llm_server.ODD_CALLS)
+async def test_5_3_an_odd_call_is_passed_on_as_it_is(ask, wire: str, row: str):
+    heard = await ask(wire, llm_server.ODD_CALLS[row])
+    assert heard.error is None
+    assert heard.calls
+    assert heard.stops[0].reason is StopReason.CALLS
+
+
+@on_each_wire
+@pytest.mark.parametrize("row", ["missing-id", "empty-id", "missing-name", "empty-name"])
+async def test_5_3_what_a_call_lacks_is_left_empty(ask, wire: str, row: str):
+    heard = await ask(wire, llm_server.ODD_CALLS[row])
+    ((call_id, name, arguments),) = heard.calls
+    assert call_id == ("" if row.endswith("id") else "call_0_0")
+    assert name == ("" if row.endswith("name") else "read_file")
+    assert arguments == '{"path": "a.py"}'
+
+
+@on_each_wire
+async def test_usage_counts_all_input_and_the_cost_follows_from_the_prices(ask, wire: str):
+    prices = {
+        "input_price": 3.0,
+        "output_price": 15.0,
+        "cache_read_price": 0.3,
+        "cache_write_price": 3.75,
+    }
+    told = usage(1000, 200, cache_reads=600, cache_writes=100 if wire == "anthropic" else 0)
+    heard = await ask(wire, [say("Yes."), told], described=prices)
+    expected = 0.00645 + (0.000075 if wire == "anthropic" else 0)
+    expected = (
+        (300 * 3 + 600 * 0.3 + 100 * 3.75 + 200 * 15) / 1e6
+        if wire == "anthropic"
+        else ((400 * 3 + 600 * 0.3 + 200 * 15) / 1e6)
+    )
+    assert heard.usage == Usage(
+        tokens_in=1000,
+        tokens_out=200,
+        cache_reads=600,
+        cache_writes=100 if wire == "anthropic" else 0,
+        cost=pytest.approx(expected),
+    )
+
+
+@on_each_wire
+async def test_without_prices_the_cost_is_unknown(ask, wire: str):
+    heard = await ask(wire, [say("Yes."), usage(10, 2)])
+    assert heard.usage == Usage(tokens_in=10, tokens_out=2, cost=None)
+
+
+@on_each_wire
+@pytest.mark.parametrize("row", ["usage-negative", "usage-absurd", "usage-zero"])
+async def test_5_2_figures_that_make_no_sense_are_ignored(ask, wire: str, row: str):
+    heard = await ask(wire, llm_server.ODD_ANSWERS[row], described={"input_price": 1.0})
+    assert heard.error is None
+    assert heard.usage.tokens_out in (0, 1)
+    assert heard.usage.tokens_in >= 0
+
+
+@on_each_wire
+async def test_5_2_of_two_usages_the_last_counts(ask, wire: str):
+    heard = await ask(wire, llm_server.ODD_ANSWERS["usage-twice"])
+    assert (heard.usage.tokens_in, heard.usage.tokens_out) == (120, 30)
+
+
+@on_each_wire
+async def test_5_2_an_answer_without_usage_is_an_answer(ask, wire: str):
+    heard = await ask(wire, [say("Yes."), no_usage()])
+    assert heard.error is None
+    assert heard.text == "Yes."
+
+
+STOPS = {
+    "refused-in-words": StopReason.REFUSED,
+    "refused-by-filter": StopReason.REFUSED,
+    "cut-at-limit": StopReason.LENGTH,
+    "arguments-cut-at-limit": StopReason.LENGTH,
+}
+
+
+@on_each_wire
+@pytest.mark.parametrize("row", STOPS)
+async def test_5_2_an_unusual_end_is_told(ask, wire: str, row: str):
+    heard = await ask(wire, llm_server.ODD_ANSWERS[row])
+    assert heard.error is None
+    assert [chunk.reason for chunk in heard.stops] == [STOPS[row]]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"), [("paused", StopReason.PAUSED), ("overflow-as-stop", StopReason.OVERFLOW)]
+)
+async def test_5_2_only_one_wire_has_these_ends(ask, row: str, reason: StopReason):
+    heard = await ask("anthropic", llm_server.ODD_ANSWERS[row])
+    assert [chunk.reason for chunk in heard.stops] == [reason]
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("row", ["stop-missing", "stop-unknown", "stop-missing-with-call"])
+async def test_5_2_an_end_without_a_known_reason_is_still_an_end(ask, wire: str, row: str):
+    heard = await ask(wire, llm_server.ODD_ANSWERS[row])
+    assert heard.error is None
+    assert [chunk.reason for chunk in heard.stops] == [StopReason.UNKNOWN]
+
+
+@on_each_wire
+async def test_5_2_a_refusal_says_why(ask, wire: str):
+    heard = await ask(wire, [llm_server.refuse("I will not help with that.")])
+    assert heard.stops[0].reason is StopReason.REFUSED
+    assert heard.stops[0].detail or wire == "anthropic"
+
+
+ANNEX_B = """
+end_turn stop stop_sequence = end
+max_tokens length = length
+pause_turn = paused
+refusal content_filter SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII LANGUAGE = refused
+model_context_window_exceeded = overflow
+MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER moon_phase = unknown
+"""
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        (word, line.split(" = ")[1])
+        for line in ANNEX_B.strip().splitlines()
+        for word in line.split(" = ")[0].split()
+    ],
+)
+async def test_annex_b_each_word_for_an_end_is_understood(ask, wire: str, word: str, reason: str):
+    heard = await ask(wire, [say("So far."), stop(word)])
+    assert [chunk.reason for chunk in heard.stops] == [reason]
+
+
+@pytest.mark.parametrize("word", ["tool_use", "tool_calls", "function_call", "stop", "end_turn"])
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+async def test_annex_b_an_answer_with_calls_ended_for_them(ask, wire: str, word: str):
+    heard = await ask(wire, [call("read_file", path="a"), stop(word)])
+    assert [chunk.reason for chunk in heard.stops] == [StopReason.CALLS]
+
+
+async def test_chat_calls_spelled_in_other_ways_are_put_together():
+    model = find_model("vllm", "x", {})
+
+    def heard(*deltas: dict[str, Any]) -> list[CallChunk]:
+        reading = ChatReading(model)
+        chunks = [c for d in deltas for c in reading.hear({"choices": [{"delta": d}]})]
+        chunks += reading.close(marked=True)
+        return [chunk for chunk in chunks if isinstance(chunk, CallChunk)]
+
+    def piece(**fields: Any) -> dict[str, Any]:
+        return {"tool_calls": [fields]}
+
+    name_late = heard(
+        piece(index=0, id="a", function={"arguments": "{"}),
+        piece(index=0, function={"name": "read", "arguments": "}"}),
+    )
+    assert name_late == [CallChunk(0, "{}", id="a", name="read")]
+    same_index = heard(
+        piece(index=0, id="a", function={"name": "read", "arguments": "{}"}),
+        piece(index=0, id="b", function={"name": "list", "arguments": "{}"}),
+    )
+    assert [(c.index, c.id) for c in same_index] == [(0, "a"), (1, "b")]
+    repeated = heard(
+        piece(index=0, id="a", function={"name": "read", "arguments": "{"}),
+        piece(index=0, id="a", function={"name": "read", "arguments": "}"}),
+    )
+    assert repeated == [CallChunk(0, "{", id="a", name="read"), CallChunk(0, "}")]
+    no_index = heard(
+        piece(id="a", function={"name": "read", "arguments": {"path": "x"}}),
+        piece(id="b", function={"name": "list", "arguments": "{}"}),
+    )
+    assert [c.arguments for c in no_index] == ['{"path":"x"}', "{}"]
+    old = heard({"function_call": {"name": "read", "arguments": "{}"}})
+    assert old == [CallChunk(0, "{}", name="read")]
+
+
+def test_chat_reasoning_is_heard_under_each_of_its_names():
+    model = find_model("openrouter", "x", {})
+    for delta in ({"reasoning_content": "Hm."}, {"reasoning": "Hm."}):
+        heard = list(ChatReading(model).hear({"choices": [{"delta": delta}]}))
+        assert heard == [ThinkingChunk("Hm.", source="openai")]
+
+
+def test_chat_reasoning_details_are_joined_and_sealed_before_the_words():
+    reading = ChatReading(find_model("openrouter", "x", {}))
+    details = [
+        {"type": "reasoning.text", "index": 0, "text": "Let me ", "format": "f"},
+        {"type": "reasoning.text", "index": 0, "text": "see.", "signature": "sig"},
+    ]
+    chunks: list[Any] = []
+    for detail in details:
+        delta = {"reasoning": detail["text"], "reasoning_details": [detail]}
+        chunks += reading.hear({"choices": [{"delta": delta}]})
+    chunks += reading.hear({"choices": [{"delta": {"content": "Yes."}}]})
+    assert chunks[:2] == [
+        ThinkingChunk("Let me ", source="openai"),
+        ThinkingChunk("see.", source="openai"),
+    ]
+    assert chunks[2].signature == (
+        '[{"type":"reasoning.text","index":0,"text":"Let me see.","format":"f","signature":"sig"}]'
+    )
+    assert chunks[3] == TextChunk("Yes.")
+
+
+def test_openrouter_says_itself_what_it_charged():
+    reading = ChatReading(find_model("openrouter", "x", {"input_price": 9, "output_price": 9}))
+    said = {"prompt_tokens": 10, "completion_tokens": 2, "cost": 0.0125}
+    (chunk,) = reading.hear({"choices": [], "usage": said})
+    assert chunk == UsageChunk(Usage(tokens_in=10, tokens_out=2, cost=0.0125))
