@@ -85,6 +85,21 @@ def test_a_gate_holds_the_answer_until_it_is_opened(client: httpx2.Client):
         assert '"after"' in next(lines)
 
 
+def test_nothing_passes_a_gate_that_is_never_opened(client: httpx2.Client):
+    held = gate()
+    with socket.socket() as peer:
+        with LlmServer([say("before ", held, "after")]) as server:
+            peer.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
+            peer.sendall(RAW_ASK)
+            held.wait_until_reached()
+            for _ in range(3):
+                client.get(server.url + "/v1/models")
+        with peer.makefile("rb") as rest:
+            got = rest.read()
+    assert b"before" in got
+    assert b"after" not in got
+
+
 def test_a_gate_at_the_start_holds_back_even_the_status_line():
     held = gate()
     with LlmServer([held, say("Late.")]) as server, ThreadPoolExecutor(1) as elsewhere:

@@ -272,10 +272,26 @@ def test_output_is_streamed_and_the_closing_event_adds_only_the_exit_code():
     ]
 
 
+def test_a_command_without_output_has_none_whatever_the_model_is_told():
+    end = ToolFinished(call_id="c1", text="It ended with 0 and wrote nothing.", exit_code=0)
+    assert told(answer(RUN), RUNNING, end)[-1]["tool_result"] == {
+        "name": "execute_command",
+        "exitCode": 0,
+    }
+
+
+def test_a_command_that_was_stopped_keeps_its_output_beside_the_error():
+    end = ToolFinished(call_id="c1", text="stopped", ending=Ending.FAILED)
+    facts = [answer(RUN), RUNNING, OutputStreamed(call_id="c1", text="ab"), end]
+    error = {"name": "execute_command", "error": "stopped"}
+    assert told(*facts)[-1]["tool_result"] == error
+    assert told(*facts, stream=False)[-1]["tool_result"] == {**error, "output": "ab"}
+
+
 def test_a_result_that_goes_on_where_the_stream_ended_closes_with_the_rest():
     end = ToolFinished(call_id="c1", text="abc")
-    facts = [answer(RUN), RUNNING, OutputStreamed(call_id="c1", text="ab"), end]
-    assert told(*facts)[-1]["tool_result"] == {"name": "execute_command", "output": "c"}
+    facts = [answer(READ), READING, OutputStreamed(call_id="c1", text="ab"), end]
+    assert told(*facts)[-1]["tool_result"] == {"name": "read_file", "output": "c"}
     assert told(*facts, stream=False)[-1]["tool_result"]["output"] == "abc"
 
 
@@ -307,6 +323,29 @@ def test_a_call_gets_one_result_even_if_it_seems_to_end_twice():
     assert types == ["tool_use", "tool_result"]
 
 
+def test_a_call_that_was_dropped_gets_no_second_result():
+    late = ToolFinished(call_id="c1", text="done")
+    types = [one["type"] for one in told(answer(READ), REQUEST, late)]
+    assert types == ["tool_use", "tool_result"]
+
+
+def test_an_id_that_a_provider_uses_again_is_another_call():
+    end = ToolFinished(call_id="c1", text="done")
+    ids = [one["id"] for one in told(answer(READ), end, answer(READ), end)]
+    assert ids == [2, 2, 4, 4]
+
+
+def test_a_call_that_cannot_be_read_is_shown_as_it_came():
+    broken = ToolCall(id="c1", name="read_file", problem="It is no JSON.")
+    end = ToolFinished(call_id="c1", text="no", ending=Ending.MISTAKEN)
+    shown = told(piece('{"path'), answer(broken), end)[1]
+    assert shown["tool_use"] == {"name": "read_file", "input": {"raw": '{"path'}}
+
+
+def test_a_piece_without_news_is_not_told():
+    assert len(told(piece(""), piece(""))) == 1
+
+
 def test_a_rewind_lets_a_finished_call_be_told_anew_under_another_id():
     end = ToolFinished(call_id="c1", text="done")
     ids = [one["id"] for one in told(answer(READ), READING, end, Rewound(to=1), READING, end)]
@@ -317,10 +356,11 @@ def test_a_rewind_lets_a_finished_call_be_told_anew_under_another_id():
     "facts",
     [
         [piece('{"pa'), answer(interrupted=True), StepCancelled()],
+        [piece('{"pa'), answer(READ, interrupted=True)],
         [piece('{"pa'), FAILED],
         [piece('{"pa'), answer(Text(text="never mind"))],
     ],
-    ids=["cancelled", "failed", "not on record"],
+    ids=["cancelled", "cancelled at its end", "failed", "not on record"],
 )
 def test_a_call_that_broke_off_is_closed_with_what_came_and_never_run(facts: list[Fact]):
     rows = [one for one in told(*facts) if one["type"].startswith("tool") and "done" in one]

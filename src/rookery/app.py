@@ -62,7 +62,8 @@ async def open_host(
         choice.provider,
         model=choice.model,
         base_url=choice.base_url,
-        api_key=choice.key.reveal() if choice.key else None,
+        api_key=choice.key.reveal() if choice.key else "",
+        key_source=f"from {choice.key.source}" if choice.key else "",
         limits=limits,
         described=settings.models,
     )

@@ -204,9 +204,17 @@ class CountingRows(Sequence[Message]):
         return self._rows[index]
 
 
-def test_only_the_tail_is_looked_at():
-    rows = CountingRows([TASK] * 10_000 + [says("api_req_started", ENDED), says("text")])
-    assert detect(rows).state == "running"
+@pytest.mark.parametrize(
+    ("tail", "state"),
+    [
+        ([says("api_req_started", ENDED), says("text")], "running"),
+        ([asks("followup")], "waiting_for_input"),
+        ([says("text", partial=True)], "streaming"),
+    ],
+)
+def test_only_the_tail_is_looked_at(tail: list[Message], state: str):
+    rows = CountingRows([TASK] * 10_000 + tail)
+    assert detect(rows).state == state
     assert rows.looks <= 4
 
 

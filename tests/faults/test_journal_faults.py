@@ -138,7 +138,7 @@ def stored() -> Iterator[tuple[Path, list[Event]]]:
         yield Path(folder) / "t", store(Path(folder) / "t", SHORT)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_no_damage_shows_what_was_never_written_or_loses_a_byte(
     stored: tuple[Path, list[Event]], data: st.DataObject

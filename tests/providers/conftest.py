@@ -23,7 +23,6 @@ from rookery.engine.ports import (
 from rookery.errors import ProviderError
 from rookery.providers import open_provider
 
-WIRES = ("anthropic", "openai", "responses")
 HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
 
 
@@ -82,7 +81,7 @@ def ask() -> Ask:
         request: ModelRequest = HELLO,
         *,
         model: str = "scripted-model",
-        base_url: str | None = None,
+        suffix: str = "",
         api_key: str | None = "sk-secret-0123456789",
         limits: Limits | None = None,
         described: dict[str, Any] | None = None,
@@ -92,7 +91,7 @@ def ask() -> Ask:
             provider = open_provider(
                 wire,
                 model=model,
-                base_url=base_url or at(server.url, wire),
+                base_url=at(server.url, wire) + suffix,
                 api_key=api_key,
                 limits=limits,
                 described=described,

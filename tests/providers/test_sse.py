@@ -1,6 +1,7 @@
 """The reader of event streams: the same events, however the network cuts them."""
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ PLENTY = 1 << 20
 def read(stream: bytes, cuts: list[int] | None = None, longest: int = PLENTY) -> list[bytes]:
     reader = EventReader(longest)
     edges = [0, *sorted(cut % (len(stream) + 1) for cut in cuts or []), len(stream)]
-    pieces = [stream[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [stream[a:b] for a, b in pairwise(edges)]
     return [event for piece in pieces for event in reader.feed(piece)] + reader.end()
 
 

@@ -137,7 +137,7 @@ def test_sec3_no_complaint_repeats_a_key(file: Path, text: str | bytes, complain
         find(file)
     assert str(file) in str(caught.value)
     assert str(caught.value).endswith(complaint)
-    assert SECRET not in "".join(traceback.format_exception(caught.value)).replace(repr(text), "")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize("flag", ["  ", "a b", "a\nb", "schlüssel", "\x1b"])

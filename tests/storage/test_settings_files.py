@@ -16,9 +16,14 @@ from rookery.storage.settings_files import (
     Row,
     explain,
     find_settings,
-    load_settings,
 )
 from rookery.storage.settings_values import checked, settings_from, spelled, values_in
+
+
+def load_settings(
+    file: Path, workspace: Path | None, environ: dict[str, str], flags: dict[str, Any]
+) -> Settings:
+    return find_settings(file, workspace, environ, flags).settings
 
 
 @pytest.fixture
@@ -433,7 +438,7 @@ def test_ax5_a_stricter_user_is_not_bothered_by_a_laxer_project(
     assert load_settings(user_file, workspace, {}, {}).max_requests == 50
 
 
-def test_the_users_own_file_is_not_a_projects_even_if_he_works_beside_it(
+def test_the_users_own_file_is_not_a_projects_even_in_its_own_folder(
     workspace: Path, project_file: Path
 ):
     write(project_file, "model = 'mine'")

@@ -52,6 +52,7 @@ async def test_a_finished_command_tells_directory_status_and_output(tmp_path: Pa
         ("exit 2", "Exit code: 2. Look at the output for the reason before going on.", 2),
         ("kill -SEGV $$", "killed by SIGSEGV; it may have left a core dump.", 139),
         ("kill -HUP $$", "Exit code: 129, killed by SIGHUP.", 129),
+        ("kill -KILL $PPID; sleep 60", "Exit code: unknown.", -1),
     ],
 )
 async def test_a_command_that_ran_is_done_whatever_its_exit_code(

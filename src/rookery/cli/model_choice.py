@@ -27,10 +27,12 @@ def choose_model(
     """The provider, model and key to use. Raises `SettingsError` with what to do."""
     if settings.provider:
         return _asked_for(settings, settings.provider, environ, keys_file, given_key)
+    if given_key:
+        raise SettingsError("Say with --provider whose key --api-key is.")
     for provider in BY_KEY:
         key = find_key(
             provider,
-            flag=given_key,
+            flag=None,
             variable=KEY_VARIABLES[provider],
             environ=environ,
             keys_file=keys_file,

@@ -26,7 +26,7 @@ from rookery.core.commands import Cancel, OpenTask, ReopenTask, Speak
 from rookery.errors import CommandRejected, SettingsError
 from rookery.settings import Settings
 from rookery.storage.places import Places, find_places, temporary_places
-from rookery.storage.settings_files import load_settings
+from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 from rookery.wire.host import Host
 
@@ -91,18 +91,17 @@ def _prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
 
 
 def _settings(wishes: Wishes, places: Places) -> Settings:
-    return load_settings(
-        places.settings_file,
-        wishes.workspace,
-        os.environ,
-        {
-            "provider": wishes.provider,
-            "model": wishes.model,
-            "base_url": wishes.base_url,
-            "mode": wishes.mode,
-            "approval": wishes.approval,
-        },
-    )
+    flags = {
+        "provider": wishes.provider,
+        "model": wishes.model,
+        "base_url": wishes.base_url,
+        "mode": wishes.mode,
+        "approval": wishes.approval,
+    }
+    found = find_settings(places.settings_file, wishes.workspace, os.environ, flags)
+    for sentence in found.refused:
+        print(f"note: {sentence}", file=sys.stderr)
+    return found.settings
 
 
 def _first_command(

@@ -14,9 +14,12 @@ from rookery.storage.settings_files import explain, find_settings
 def command(workspace: Path) -> int:
     """Print every setting, its value and where the value comes from."""
     file = find_places(os.environ).settings_file
-    rows = explain(find_settings(file, workspace.resolve(), os.environ, {}))
+    found = find_settings(file, workspace.resolve(), os.environ, {})
+    rows = explain(found)
     width = max(len(row.key) for row in rows)
     for row in rows:
         print(f"{row.key:{width}}  {row.value!s:12}  {row.origin}")
+    for sentence in found.refused:
+        print(f"note: {sentence}")
     print(f"\nYour settings file is {file}.")
     return 0

@@ -7,7 +7,7 @@ counts as something said, so rows can be judged at any moment, not only after th
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
@@ -79,24 +79,28 @@ _STATE_OF_ASK = {
 
 
 def detect(messages: Sequence[Message] | None) -> AgentStateInfo:
+    """The state that the rows tell; only their tail is looked at."""
     if not messages:
-        return AgentStateInfo(
-            state=AgentState.NO_TASK, required_action=RequiredAction.START_NEW_TASK
-        )
-    last = messages[-1]
+        return state_after(None, speaking=lambda: False)
+    return state_after(messages[-1], speaking=lambda: request_in_progress(messages))
+
+
+def state_after(last: Message | None, *, speaking: Callable[[], bool]) -> AgentStateInfo:
+    """The state after this row. Only if it does not decide, one asks if the model speaks."""
+    if last is None:
+        action = RequiredAction.START_NEW_TASK
+        return AgentStateInfo(state=AgentState.NO_TASK, required_action=action)
     if last.partial:
         return AgentStateInfo(state=AgentState.STREAMING, current_ask=last.ask, last_message=last)
     kind = category(last.ask) if last.type == "ask" and not last.answered else None
-    if kind is not None:
-        return AgentStateInfo(
-            state=_STATE_OF_ASK[kind],
-            current_ask=last.ask,
-            required_action=required_action(last.ask),
-            last_message=last,
-        )
-    speaking = request_in_progress(messages)
+    if kind is None:
+        state = AgentState.STREAMING if speaking() else AgentState.RUNNING
+        return AgentStateInfo(state=state, last_message=last)
     return AgentStateInfo(
-        state=AgentState.STREAMING if speaking else AgentState.RUNNING, last_message=last
+        state=_STATE_OF_ASK[kind],
+        current_ask=last.ask,
+        required_action=required_action(last.ask),
+        last_message=last,
     )
 
 

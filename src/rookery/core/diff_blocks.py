@@ -220,7 +220,7 @@ def _place(sought: LinePlaces, number: int, block: DiffBlock) -> _Place | Miss:
     if block.search == block.replace:
         return Refused(number, "Its SEARCH and REPLACE parts are the same.")
     for attempt in filter(None, (block, _without_numbers(block))):
-        candidates = sought.of(attempt.search)
+        candidates = sought.of(attempt.search, attempt.start_line - 1)
         if not candidates:
             continue
         at = _decide(list(candidates), attempt.start_line)

@@ -2,12 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 View: TypeAlias = Callable[[str], str]
 Adapt: TypeAlias = Callable[[str], str]
 """Gives a replacement line the indentation it needs at the place that was found."""
 
+MOST_PLACES = 1000
 _BLANKS = " \t\r"
 
 
@@ -30,23 +32,27 @@ class LinePlaces:
         self._rows = rows
         self._indexes: dict[View, tuple[list[str], dict[str, list[int]]]] = {}
 
-    def of(self, search: Sequence[str]) -> Mapping[int, Adapt]:
-        """Every place of the lines, in the strictest view that sees any."""
+    def of(self, search: Sequence[str], near: int) -> Mapping[int, Adapt]:
+        """The places of the lines, in the strictest view that sees any. If there are very many,
+        those nearest to the line `near`.
+        """
         for view in (_exact, _without_trailing):
-            if found := self._seen(view, search):
+            if found := self._seen(view, search, near):
                 return dict.fromkeys(found, str)
         shifts = {
             at: _shift(search, self._rows[at : at + len(search)])
-            for at in self._seen(_without_indentation, search)
+            for at in self._seen(_without_indentation, search, near)
         }
         return {at: shift for at, shift in shifts.items() if shift}
 
-    def _seen(self, view: View, search: Sequence[str]) -> list[int]:
+    def _seen(self, view: View, search: Sequence[str], near: int) -> list[int]:
         keys, index = self._index(view)
         wanted = [view(row) for row in search]
         rarest = min(range(len(wanted)), key=lambda offset: len(index.get(wanted[offset], ())))
-        starts = (at - rarest for at in index.get(wanted[rarest], ()))
-        return [at for at in starts if at >= 0 and keys[at : at + len(wanted)] == wanted]
+        starts = [at - rarest for at in index.get(wanted[rarest], ()) if at >= rarest]
+        starts.sort(key=lambda at: abs(at - near))
+        found = (at for at in starts if keys[at : at + len(wanted)] == wanted)
+        return sorted(islice(found, MOST_PLACES))
 
     def _index(self, view: View) -> tuple[list[str], dict[str, list[int]]]:
         if view not in self._indexes:

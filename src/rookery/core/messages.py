@@ -108,6 +108,11 @@ class Transcript:
         return self._sheet.rows
 
     @property
+    def speaking(self) -> bool:
+        """Whether a request is under way."""
+        return self._request is not None
+
+    @property
     def open_ask(self) -> Message | None:
         """The question that stops the loop; or else an offer that may be answered."""
         if self._sheet.question is not None:

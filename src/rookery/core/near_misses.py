@@ -13,10 +13,13 @@ from difflib import SequenceMatcher
 
 PLACES = 5
 COMPARED_LINES = 200
-COMPARED_LENGTH = 300
+COMPARED_LENGTH = 160
+COMPARED_PAIRS = 40
+"""Lines of one place that are compared letter by letter; of the others only equal ones count."""
 VOTING_LENGTH = 2000
 VOTES_PER_WORD = 8
 SHOWN = 6
+SHOWN_LENGTH = 300
 
 _WORD = re.compile(r"\w+")
 _TYPOGRAPHY = str.maketrans(
@@ -89,9 +92,8 @@ def _seekers(wanted: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
         for key in _keys(line):
             offsets[key].append(offset)
     return {
-        key: [(offset, len(key) ** 0.5 / len(holders)) for offset in holders]
+        key: [(offset, len(key) ** 0.5 / len(holders)) for offset in holders[:VOTES_PER_WORD]]
         for key, holders in offsets.items()
-        if len(holders) <= VOTES_PER_WORD
     }
 
 
@@ -112,7 +114,8 @@ def _compare(lines: Sequence[str], wanted: Sequence[str], place: int) -> NearMis
             there = window[first + step] if first + step < last else None
             want = wanted[first_wanted + step] if first_wanted + step < last_wanted else None
             differences.append(Difference(place + first + step + 1, there, want))
-            alike += _likeness(there, want)
+            if len(differences) <= COMPARED_PAIRS:
+                alike += _likeness(there, want)
     percent = min(99, int(100 * alike / max(len(wanted), len(window))))
     last_line = place + len(window)
     return NearMiss(place + 1, last_line, percent, _reason(differences), tuple(differences))
@@ -152,5 +155,5 @@ def _reason(differences: Sequence[Difference]) -> str:
 def _shown(line: str | None) -> str:
     if line is None:
         return "(no such line)"
-    shown = line if len(line) <= COMPARED_LENGTH else line[:COMPARED_LENGTH] + " [cut]"
+    shown = line if len(line) <= SHOWN_LENGTH else line[:SHOWN_LENGTH] + " [cut]"
     return shown.replace("\t", "\\t") + ("$" if shown != shown.rstrip() else "")

@@ -7,7 +7,7 @@ event dearer.
 
 from dataclasses import dataclass, field, replace
 
-from rookery.core.agent_state import AgentStateInfo, detect
+from rookery.core.agent_state import AgentStateInfo, state_after
 from rookery.core.facts import (
     Event,
     Fact,
@@ -60,7 +60,8 @@ class View:
 
     @property
     def agent(self) -> AgentStateInfo:
-        return detect(self.messages)
+        last = self.messages[-1] if self.messages else None
+        return state_after(last, speaking=lambda: self._transcript.speaking)
 
     @property
     def usage(self) -> Totals:

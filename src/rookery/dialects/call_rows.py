@@ -103,7 +103,7 @@ class CallRows:
         for call in calls:
             begun = arrived.pop(0) if arrived and arrived[0].name in ("", call.name) else None
             self._calls[call.id] = _called(call, begun or _Arriving())
-            pass
+            self._finished.discard(call.id)
         self._arriving = dict(enumerate(arrived))
         yield from self.break_off(ts)
 

@@ -84,7 +84,9 @@ def open_provider(
         from rookery.providers.script_files import FileProvider, read_script
 
         return FileProvider(read_script(Path(model)), info)
-    url = _checked(base_url or BASE_URLS[name])
+    url = _checked(base_url or BASE_URLS[name]).rstrip("/")
+    if name == "anthropic":
+        url = url.removesuffix("/v1")
     key, source = _key(name, url, api_key, key_source)
     return _connected(name, info, url, key, source, limits or Limits())
 

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.history import Turn
 from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers.chat_reading import SOURCE, ChatReading
+from rookery.providers.sse import encode_body
 from rookery.providers.streaming import Endpoint, Exchange
 from rookery.providers.wording import IMAGES_OF_A_RESULT, kept_json, rows, sendable
 
@@ -118,7 +117,7 @@ def _spoken(blocks: Sequence[Block]) -> dict[str, Any]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    arguments = msgspec.json.encode(dict(call.arguments)).decode()
+    arguments = encode_body(call.arguments).decode()
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
 

@@ -21,6 +21,7 @@ from rookery.engine.ports import (
 )
 from rookery.providers.listening import ReportedError
 from rookery.providers.models import priced
+from rookery.providers.sse import encode_body
 from rookery.providers.streaming import Endpoint, Exchange
 from rookery.providers.wording import (
     count,
@@ -105,7 +106,7 @@ def _spoken(block: Block) -> dict[str, Any]:
         case Thinking(signature=signature):
             return {"type": "reasoning", **table(kept_json(signature))}
         case ToolCall(id=call_id, name=name, arguments=arguments):
-            said = msgspec.json.encode(dict(arguments)).decode()
+            said = encode_body(arguments).decode()
             return {"type": "function_call", "call_id": call_id, "name": name, "arguments": said}
         case Text(text=text):
             content = [{"type": "output_text", "text": text, "annotations": []}]

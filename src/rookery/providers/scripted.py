@@ -84,6 +84,8 @@ def chunks_of(scene: Scene, number: int) -> Iterator[Chunk]:
     stop: StopReason | None = None
     for line in scene:
         match line:
+            case StopReason():
+                stop = line
             case str(text) | Text(text=text):
                 yield from (TextChunk(word) for word in _WORD.findall(text))
             case Thinking(text=text, signature=signature):
@@ -95,8 +97,6 @@ def chunks_of(scene: Scene, number: int) -> Iterator[Chunk]:
                 calls += 1
             case Usage():
                 yield UsageChunk(line)
-            case StopReason():
-                stop = line
             case ProviderError():
                 raise line
             case Image() | ToolResult():

@@ -6,6 +6,7 @@ skipped; both wire families repeat an event's name in its data.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -103,7 +104,7 @@ def without_surrogates(value: Any) -> Any:
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case dict():
+        case Mapping():
             return {without_surrogates(key): without_surrogates(v) for key, v in value.items()}
         case list() | tuple():
             return [without_surrogates(item) for item in value]
@@ -111,8 +112,8 @@ def without_surrogates(value: Any) -> Any:
             return value
 
 
-def encode_body(body: dict[str, Any]) -> bytes:
-    """A request as JSON; halves of characters, which no provider accepts, are replaced."""
+def encode_body(body: Mapping[str, Any]) -> bytes:
+    """An object as JSON; halves of characters, which no provider accepts, are replaced."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:

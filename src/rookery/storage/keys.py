@@ -11,7 +11,6 @@ import re
 import secrets
 import shlex
 import stat
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -120,6 +119,8 @@ def _insist_on_privacy(file: Path, status: os.stat_result) -> None:
 
 def _table(file: Path, data: bytes) -> dict[str, Any]:
     """What the file says. A parser's complaint may quote a key, so only its place is told."""
+    import tomllib
+
     if len(data) > LARGEST_FILE or max(map(len, data.split(b"\n"))) > LONGEST_LINE:
         raise SettingsError(f"{file} is too large for a file of keys; shorten it.")
     try:

@@ -25,11 +25,11 @@ class Places:
 
     @property
     def settings_file(self) -> Path:
-        return self.config / "settings.yaml"
+        return self.config / "settings.toml"
 
     @property
     def keys_file(self) -> Path:
-        return self.config / "keys.yaml"
+        return self.config / "keys.toml"
 
     @property
     def tasks(self) -> Path:

@@ -7,7 +7,6 @@ else it wants is refused and said.
 
 import re
 import stat
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,19 +59,6 @@ class Row:
     key: str
     value: str
     origin: str
-
-
-def load_settings(
-    settings_file: Path,
-    workspace: Path | None,
-    environ: Mapping[str, str],
-    flags: Mapping[str, Any],
-) -> Settings:
-    """The settings that hold. As `find_settings`, but what a project may not set is an error."""
-    found = find_settings(settings_file, workspace, environ, flags)
-    if found.refused:
-        raise SettingsError("\n".join(found.refused))
-    return found.settings
 
 
 def find_settings(
@@ -229,6 +215,8 @@ def _text_of(file: Path, called: str) -> str | None:
 
 
 def _table_in(text: str, called: str) -> dict[str, Any]:
+    import tomllib
+
     for number, line in enumerate(text.split("\n"), start=1):
         if len(line) > LONGEST_LINE:
             raise SettingsError(

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from pathlib import PurePosixPath
 
 from rookery.errors import BadArguments
 
@@ -10,7 +9,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _MOST = 64
 
 
-def file_filter(glob: str | None, start: PurePosixPath) -> Callable[[PurePosixPath], bool]:
+def file_filter(glob: str | None, start: str) -> Callable[[str], bool]:
     """Whether a file is wanted. A pattern with a slash may begin at the workspace or at `start`."""
     if not glob or not glob.strip():
         return lambda path: True
@@ -22,11 +21,9 @@ def file_filter(glob: str | None, start: PurePosixPath) -> Callable[[PurePosixPa
     except (ValueError, re.error) as error:
         raise BadArguments(f"The file pattern {glob!r} cannot be used: {error}.") from error
 
-    def wanted(path: PurePosixPath) -> bool:
-        named = spec.match_file(str(path)) or (
-            path.is_relative_to(start) and spec.match_file(str(path.relative_to(start)))
-        )
-        return named is not unwanted
+    def wanted(path: str) -> bool:
+        inner = path.removeprefix(f"{start}/")
+        return (spec.match_file(path) or spec.match_file(inner)) is not unwanted
 
     return wanted
 

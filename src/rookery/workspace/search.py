@@ -9,8 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -87,13 +86,13 @@ class WorkspaceFinder:
                 await self._look_into(batch, regex, search.found)
         return search.report(out_of_time=time.cancelled_caught)
 
-    def _permitted(self, path: str, permit: Permit) -> PurePosixPath:
+    def _permitted(self, path: str, permit: Permit) -> str:
         located = self._files.locate(path)
         if located not in permit.reads:
             raise Denied(f"There is no permit to look into {located}.")
-        return PurePosixPath(located)
+        return "" if located == "." else located
 
-    def _tree(self, start: PurePosixPath) -> "Tree":
+    def _tree(self, start: str) -> "Tree":
         from rookery.workspace.tree import Tree
 
         most, seconds = self._limits.search_files, self._limits.search_seconds
@@ -127,22 +126,20 @@ class WorkspaceFinder:
                     process.kill()
                     return
 
-    def _listing(self, start: PurePosixPath, recursive: bool) -> str:
-        from rookery.workspace.tree import natural
-
+    def _listing(self, start: str, recursive: bool) -> str:
         tree = self._tree(start)
         shown: list[Entry] = []
         passed_over: list[Entry] = []
         most = self._limits.list_entries
         for level in tree.level_by_level():
             for entry in level:
-                hidden = recursive and not tree.on_purpose and entry.path.name.startswith(".")
+                hidden = recursive and tree.hides(entry)
                 closed = entry.is_folder and (hidden or tree.closed_to_listing(entry))
                 (passed_over if closed else shown).append(entry)
             if not recursive or len(shown) > most:
                 break
-        kept = sorted(_within(shown, most, start), key=lambda entry: natural(entry.path))
-        rows = [_row(entry) for entry in kept] or [f"(No files in {start}/)"]
+        kept = sorted(_within(shown, most, tree), key=_in_order)
+        rows = [_row(entry) for entry in kept] or [f"(No files in {start or '.'}/)"]
         if len(shown) > most:
             rows.append(f"(Only {most} entries are shown; list a folder to see more of it.)")
         if passed_over:
@@ -202,15 +199,25 @@ def _size(file: Path) -> int:
         return 0  # it is gone, and so there is nothing in it
 
 
-def _within(entries: "Sequence[Entry]", most: int, start: PurePosixPath) -> "list[Entry]":
+def _within(entries: "Sequence[Entry]", most: int, tree: "Tree") -> "list[Entry]":
     """At most so many entries; folders of the first level are the last to be left out."""
-    first = [entry for entry in entries if entry.is_folder and entry.path.parent == start]
-    others = (entry for entry in entries if not (entry.is_folder and entry.path.parent == start))
-    return [*first[:most], *islice(others, max(0, most - len(first)))]
+    depth = tree.start.count("/") + 1 if tree.start else 0
+
+    def is_first(entry: "Entry") -> bool:
+        return entry.is_folder and entry.path.count("/") == depth
+
+    return sorted(entries, key=lambda entry: not is_first(entry))[:most]
+
+
+def _in_order(entry: "Entry") -> list[object]:
+    """Parents before children."""
+    from rookery.workspace.tree import natural
+
+    return [natural(name) for name in entry.path.split("/")]
 
 
 def _row(entry: "Entry") -> str:
-    name = visible(str(entry.path))
+    name = visible(entry.path)
     if entry.link:
         return f"{name} -> {visible(entry.link)}"
     return f"{name}/" if entry.is_folder else name

@@ -142,7 +142,7 @@ class _Command:
         """
         while True:
             await checkpoint()
-            if False:
+            if anyio.current_time() >= self._deadline:
                 self._overrun()
             self._process.listen()
             if data := self._process.read():

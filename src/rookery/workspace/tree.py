@@ -1,6 +1,7 @@
 """The folders of a workspace, without what its .gitignore files leave out.
 
-No symbolic link is followed. What cannot be read is counted, not hidden.
+No symbolic link is followed. What cannot be read is counted, not hidden. Paths are plain
+strings relative to the workspace, whose own is empty: there may be a great many of them.
 """
 
 import os
@@ -9,8 +10,9 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from time import monotonic
+from typing import TypeAlias
 
 from pathspec import GitIgnoreSpec
 
@@ -30,16 +32,20 @@ NOT_LISTED = {
     "pkg",
     "Pods",
 } | NEVER_OPENED
-NOT_LISTED_PAIRS = {("target", "dependency"), ("build", "dependencies")}
+NOT_LISTED_PAIRS = ("target/dependency", "build/dependencies")
 _IGNORE_FILE = ".gitignore"
 _IGNORE_FILE_BYTES = MIB
+
+Rules: TypeAlias = tuple[tuple[str, GitIgnoreSpec], ...]
+"""The ignore files above a folder, the nearest first, each with the folder it is in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`path` is relative to the workspace; `link` is where a symbolic link points."""
+    """`link` is where a symbolic link points."""
 
-    path: PurePosixPath
+    path: str
+    name: str
     is_folder: bool = False
     link: str = ""
 
@@ -47,49 +53,43 @@ class Entry:
 @dataclass
 class Tree:
     root: Path
-    start: PurePosixPath
+    start: str
     most: int
     """Entries after which the walk is given up as too large."""
     seconds: float
     unreadable: int = 0
     incomplete: bool = False
+    on_purpose: bool = field(init=False)
+    """A folder that would have been passed over was named: then everything in it counts."""
     _seen: int = 0
-    _rules: dict[PurePosixPath, GitIgnoreSpec | None] = field(default_factory=dict)
+    _rules: dict[str, Rules] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._deadline = monotonic() + self.seconds
-        self.on_purpose = any(
-            part.startswith(".") or part in NOT_LISTED for part in self.start.parts
-        ) or any(
-            self._ignored(at, is_folder=True)
-            for at in (self.start, *self.start.parents)
-            if at.parts
+        names = self.start.split("/") if self.start else []
+        ways = ["/".join(names[:depth]) for depth in range(1, len(names) + 1)]
+        self.on_purpose = any(name.startswith(".") or name in NOT_LISTED for name in names) or any(
+            _ignored(way, self._rules_of(_parent(way)), is_folder=True) for way in ways
         )
-        """A folder that would have been passed over was named: then everything in it counts."""
 
-    def entries(self, folder: PurePosixPath) -> list[Entry]:
-        """What is in a folder, in the order people expect: capitals and digits sorted naturally."""
+    def entries(self, folder: str) -> list[Entry]:
+        """What is in a folder, in the order people expect."""
         try:
             with os.scandir(self.root / folder) as scan:
-                found = [entry for entry in self._counted(scan) if self._counts(folder, entry)]
+                found = list(self._counted(scan))
         except OSError:
             self.unreadable += 1
             return []
-        return sorted(
-            (_entry(folder, entry) for entry in found), key=lambda entry: natural(entry.path)
+        rules = () if self.on_purpose else self._rules_of(folder)
+        entries = (_entry(folder, entry) for entry in found)
+        kept = (
+            entry
+            for entry in entries
+            if entry and not _ignored(entry.path, rules, is_folder=entry.is_folder)
         )
+        return sorted(kept, key=lambda entry: natural(entry.name))
 
-    def closed_to_search(self, entry: Entry) -> bool:
-        if self.on_purpose:
-            return entry.path.name in NEVER_OPENED
-        return entry.path.name.startswith(".") or entry.path.name in NOT_SOURCE
-
-    def closed_to_listing(self, entry: Entry) -> bool:
-        if self.on_purpose:
-            return entry.path.name in NEVER_OPENED
-        return entry.path.name in NOT_LISTED or entry.path.parts[-2:] in NOT_LISTED_PAIRS
-
-    def files(self, wanted: Callable[[PurePosixPath], bool]) -> Iterator[PurePosixPath]:
+    def files(self, wanted: Callable[[str], bool]) -> Iterator[str]:
         """All files to be searched, depth first, each folder's own files before its folders."""
         if not (self.root / self.start).is_dir():
             yield self.start
@@ -97,17 +97,11 @@ class Tree:
         waiting = [self.start]
         while waiting and not self.incomplete:
             entries = self.entries(waiting.pop())
-            yield from (
-                entry.path
-                for entry in entries
-                if not entry.is_folder and not entry.link and wanted(entry.path)
-            )
-            folders = [
-                entry.path
-                for entry in entries
-                if entry.is_folder and not self.closed_to_search(entry)
-            ]
-            waiting.extend(reversed(folders))
+            for entry in entries:
+                if not entry.is_folder and not entry.link and wanted(entry.path):
+                    yield entry.path
+            open_folders = (e for e in reversed(entries) if not self._closed_to_search(e))
+            waiting.extend(entry.path for entry in open_folders if entry.is_folder)
 
     def level_by_level(self) -> Iterator[list[Entry]]:
         """The entries of the first folder, then of its folders, and so on."""
@@ -118,10 +112,23 @@ class Tree:
             waiting.extend(
                 entry.path
                 for entry in entries
-                if entry.is_folder
-                and not self.closed_to_listing(entry)
-                and (self.on_purpose or not entry.path.name.startswith("."))
+                if entry.is_folder and not self.hides(entry) and not self.closed_to_listing(entry)
             )
+
+    def hides(self, entry: Entry) -> bool:
+        return not self.on_purpose and entry.name.startswith(".")
+
+    def closed_to_listing(self, entry: Entry) -> bool:
+        if self.on_purpose:
+            return entry.name in NEVER_OPENED
+        return entry.name in NOT_LISTED or f"/{entry.path}".endswith(
+            tuple(f"/{pair}" for pair in NOT_LISTED_PAIRS)
+        )
+
+    def _closed_to_search(self, entry: Entry) -> bool:
+        if self.on_purpose:
+            return entry.name in NEVER_OPENED
+        return self.hides(entry) or entry.name in NOT_SOURCE
 
     def _counted(self, scan: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
         for entry in scan:
@@ -131,43 +138,48 @@ class Tree:
                 return
             yield entry
 
-    def _counts(self, folder: PurePosixPath, entry: os.DirEntry[str]) -> bool:
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if not is_folder and not entry.is_symlink() and not entry.is_file(follow_symlinks=False):
-            return False
-        return self.on_purpose or not self._ignored(folder / entry.name, is_folder=is_folder)
-
-    def _ignored(self, path: PurePosixPath, *, is_folder: bool) -> bool:
-        """The nearest ignore file with an opinion decides."""
-        for folder in path.parents:
-            rules = self._rules_of(folder)
-            if rules is not None:
-                name = str(path.relative_to(folder)) + ("/" if is_folder else "")
-                if (opinion := rules.check_file(name).include) is not None:
-                    return opinion
-        return False
-
-    def _rules_of(self, folder: PurePosixPath) -> GitIgnoreSpec | None:
+    def _rules_of(self, folder: str) -> Rules:
         if folder not in self._rules:
-            self._rules[folder] = _read_rules(self.root / folder / _IGNORE_FILE)
+            above = self._rules_of(_parent(folder)) if folder else ()
+            own = _read_rules(self.root / folder / _IGNORE_FILE)
+            self._rules[folder] = ((folder, own), *above) if own else above
         return self._rules[folder]
 
 
-def natural(path: PurePosixPath) -> list[tuple[list[str | int], str]]:
-    """Sorts parents before children, 2 before 10, and a beside A."""
-    return [([*_runs(part)], part) for part in path.parts]
+def natural(name: str) -> tuple[list[str | int], str]:
+    """Sorts 2 before 10, and a beside A."""
+    runs = re.split(r"(\d+)", name.casefold())
+    return [int(run) if place % 2 else run for place, run in enumerate(runs)], name
 
 
-def _runs(name: str) -> Iterator[str | int]:
-    for place, run in enumerate(re.split(r"(\d+)", name.casefold())):
-        yield int(run) if place % 2 else run
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
-def _entry(folder: PurePosixPath, entry: os.DirEntry[str]) -> Entry:
-    path = folder / entry.name
+def _entry(folder: str, entry: os.DirEntry[str]) -> Entry | None:
+    path = f"{folder}/{entry.name}" if folder else entry.name
     if entry.is_symlink():
-        return Entry(path, link=os.readlink(entry.path))
-    return Entry(path, is_folder=entry.is_dir(follow_symlinks=False))
+        return Entry(path, entry.name, link=_target(entry.path))
+    if entry.is_dir(follow_symlinks=False):
+        return Entry(path, entry.name, is_folder=True)
+    return Entry(path, entry.name) if entry.is_file(follow_symlinks=False) else None
+
+
+def _target(link: str) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return "(gone)"
+
+
+def _ignored(path: str, rules: Rules, *, is_folder: bool) -> bool:
+    """The nearest ignore file with an opinion decides."""
+    for folder, spec in rules:
+        inner = path[len(folder) + 1 :] if folder else path
+        opinion = spec.check_file(f"{inner}/" if is_folder else inner).include
+        if opinion is not None:
+            return opinion
+    return False
 
 
 def _read_rules(path: Path) -> GitIgnoreSpec | None:

@@ -84,8 +84,6 @@ def watch(command: Command, news: int, grace: float) -> None:
         if news not in ready:
             return
         os.read(news, 4096)
-        if command.product in ready:
-            return
 
 
 def end(command: Command, news: int, grace: float) -> None:

@@ -1,0 +1,163 @@
+"""Providers by name, keys, addresses, and what is known of models."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from llm_server import LlmServer, nobody_home
+from rookery.core.facts import Usage
+from rookery.engine.ports import ModelInfo
+from rookery.errors import SettingsError
+from rookery.providers import BASE_URLS, NAMES, find_model, known_models, open_provider
+from rookery.providers.discovery import LocalServer, local_servers
+from rookery.providers.models import cost
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def test_a_wrong_name_is_answered_with_the_right_ones():
+    with pytest.raises(SettingsError) as caught:
+        open_provider("antropic", model="m")
+    assert all(name in str(caught.value) for name in NAMES)
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai", "responses", "openrouter"])
+def test_a_missing_key_is_named_by_its_variable(name: str):
+    with pytest.raises(SettingsError, match=r"Set \w+_API_KEY"):
+        open_provider(name, model="m")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["ollama", "lmstudio", "vllm"])
+async def test_a_local_server_needs_no_key(name: str):
+    await open_provider(name, model="m").aclose()
+    assert BASE_URLS[name].startswith("http://127.0.0.1:")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("url", ["http://localhost:9/v1", "http://127.0.0.1:9", "http://[::1]:9"])
+async def test_a_server_on_this_machine_needs_no_key(url: str):
+    await open_provider("anthropic", model="m", base_url=url).aclose()
+
+
+@pytest.mark.parametrize("url", ["api.example.com", "ftp://x/y", "http://", "http://h:99999/v1"])
+def test_an_address_that_is_none_is_refused(url: str):
+    with pytest.raises(SettingsError, match="is no base URL"):
+        open_provider("openai", model="m", base_url=url, api_key="k")
+
+
+@pytest.mark.parametrize("key", ["k\ney", "schlüssel", "k\x00y"])
+def test_a_key_that_cannot_be_one_is_refused_and_not_shown(key: str):
+    with pytest.raises(SettingsError, match="Copy it again") as caught:
+        open_provider("openai", model="m", api_key=key)
+    assert key not in str(caught.value)
+
+
+def test_a_model_must_be_named():
+    with pytest.raises(SettingsError, match="--model"):
+        open_provider("openai", model="", api_key="k")
+
+
+def test_a_known_model_has_its_window_abilities_and_prices():
+    assert find_model("anthropic", "claude-sonnet-5-5", {}) == ModelInfo(
+        id="claude-sonnet-5-5",
+        provider="anthropic",
+        window=1_000_000,
+        max_output=128_000,
+        images=True,
+        thinking=True,
+        caching=True,
+        input_price=2.0,
+        output_price=10.0,
+        cache_read_price=0.2,
+        cache_write_price=2.5,
+    )
+
+
+def test_a_dated_or_tagged_name_means_the_same_model_and_another_version_does_not():
+    dated = find_model("anthropic", "claude-haiku-4-5-20251001", {})
+    assert dated == replace(find_model("anthropic", "claude-haiku-4-5", {}), id=dated.id)
+    assert find_model("openai", "gpt-5-2025-08-07", {}).window == 400_000
+    assert find_model("ollama", "qwen3-coder:30b", {}).window == 262_144
+    assert find_model("anthropic", "claude-opus-5-9", {}).input_price is None
+
+
+def test_an_unknown_model_gets_cautious_values():
+    unknown = find_model("openrouter", "somebody/something", {})
+    assert (unknown.window, unknown.images, unknown.input_price) == (128_000, False, None)
+
+
+def test_what_the_user_says_of_a_model_wins():
+    said = {"window": 9, "input_price": 0.5, "images": False}
+    info = find_model("anthropic", "claude-sonnet-5-5", said)
+    assert (info.window, info.input_price, info.images) == (9, 0.5, False)
+    assert info.output_price == 10.0
+    with pytest.raises(SettingsError, match="holds windw"):
+        find_model("anthropic", "claude-sonnet-5-5", {"windw": 9})
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openrouter", "vllm"])
+def test_every_listed_model_is_well_formed(provider: str):
+    for name in known_models(provider):
+        info = find_model(provider, name, {})
+        assert 0 < info.max_output <= info.window
+        assert (info.input_price is None) == (info.output_price is None)
+
+
+SONNET = find_model("anthropic", "claude-sonnet-5-5", {})
+HAIKU = find_model("anthropic", "claude-haiku-5-5", {})
+
+
+@pytest.mark.parametrize(
+    ("model", "usage", "dollars"),
+    [
+        (SONNET, Usage(), 0.0),
+        (SONNET, Usage(tokens_in=1_000_000), 2.0),
+        (SONNET, Usage(tokens_out=1_000_000), 10.0),
+        (SONNET, Usage(tokens_in=1_000_000, cache_reads=1_000_000), 0.2),
+        (SONNET, Usage(tokens_in=1_000_000, cache_writes=1_000_000), 2.5),
+        (SONNET, Usage(tokens_in=10, cache_reads=10**9), 0.000002),
+        (HAIKU, Usage(tokens_in=100_000, tokens_out=1000), 0.0105),
+        (HAIKU, Usage(tokens_in=200_000, tokens_out=1000), 0.1025),
+        (replace(SONNET, cache_read_price=None), Usage(tokens_in=100, cache_reads=100), 0.0002),
+        (replace(SONNET, input_price=None), Usage(tokens_in=100), None),
+    ],
+)
+def test_1_12_the_cost_follows_from_the_prices(model, usage: Usage, dollars: float | None):
+    assert cost(model, usage) == (None if dollars is None else pytest.approx(dollars))
+
+
+def test_naming_a_provider_loads_none():
+    code = (
+        "import sys, rookery.providers as p; p.find_model('openai', 'gpt-5', {});"
+        "print([m for m in ('httpx2', 'yaml', 'ssl') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.anyio
+async def test_local_servers_are_found_with_their_models():
+    with LlmServer() as server, nobody_home() as nowhere:
+        found = await local_servers(
+            5, {"ollama": f"{nowhere}/v1", "vllm": f"{server.url}/v1", "lmstudio": "nonsense://"}
+        )
+    (only,) = found
+    assert isinstance(only, LocalServer)
+    assert (only.provider, only.base_url) == ("vllm", f"{server.url}/v1")
+    assert only.models
+
+
+@pytest.mark.anyio
+async def test_a_server_that_does_not_answer_in_time_is_not_waited_for():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"http://127.0.0.1:{mute.getsockname()[1]}/v1"
+        assert await local_servers(0.1, {"ollama": address}) == []

@@ -1,0 +1,375 @@
+"""Our turns in the words of each wire: what is sent, and that no provider would refuse it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_server import say
+from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.history import Turn
+from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
+from rookery.providers import anthropic, openai, responses
+from rookery.providers.sse import decode_event, encode_body
+from rookery.providers.wording import IMAGE_LEFT_OUT, safe_id
+from wire_validators import validate_anthropic, validate_chat, validate_responses
+
+PICTURE = Image(media_type="image/png", data="aGk=")
+READ = ToolSpec("read_file", "Read a file.", {"type": "object", "properties": {}})
+SEES = ModelInfo(id="m", provider="anthropic", images=True, caching=True, thinking=True)
+BLIND = ModelInfo(id="m", provider="anthropic")
+
+
+def user(*blocks: Block) -> Turn:
+    return Turn("user", blocks)
+
+
+def model(*blocks: Block) -> Turn:
+    return Turn("assistant", blocks)
+
+
+def text(words: str) -> Text:
+    return Text(text=words)
+
+
+def asked(*turns: Turn, **more: Any) -> ModelRequest:
+    return ModelRequest(system="Be brief.", turns=turns, tools=[READ], cache_key="task-1", **more)
+
+
+A_CALL = ToolCall(id="c1", name="read_file", arguments={"path": "a"})
+A_TALK = (
+    user(text("Read a and b.")),
+    model(
+        text("Reading."),
+        A_CALL,
+        ToolCall(id="c2", name="read_file", arguments={"path": "b"}),
+    ),
+    user(
+        ToolResult(call_id="c1", text="A"),
+        ToolResult(call_id="c2", text="no such file", is_error=True),
+        text("And hurry."),
+    ),
+)
+
+
+def chat(request: ModelRequest, info: ModelInfo = SEES, vendor: str = "openai") -> dict[str, Any]:
+    return openai.body(request, info, openai.VENDORS[vendor])
+
+
+def test_anthropic_is_sent_blocks_with_errors_marked():
+    body = anthropic.body(asked(*A_TALK), BLIND)
+    validate_anthropic(body)
+    assert body["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "Read a and b."}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "Reading."},
+                {"type": "tool_use", "id": "c1", "name": "read_file", "input": {"path": "a"}},
+                {"type": "tool_use", "id": "c2", "name": "read_file", "input": {"path": "b"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": "A"},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c2",
+                    "content": "no such file",
+                    "is_error": True,
+                },
+                {"type": "text", "text": "And hurry."},
+            ],
+        },
+    ]
+    assert body["max_tokens"] == BLIND.max_output
+    assert "thinking" not in body
+    assert "cache_control" not in str(body)
+
+
+def test_chat_is_sent_results_as_messages_of_their_own():
+    body = chat(asked(*A_TALK), BLIND)
+    validate_chat(body)
+    assert body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Read a and b."},
+        {
+            "role": "assistant",
+            "content": "Reading.",
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "read_file", "arguments": '{"path":"a"}'},
+                },
+                {
+                    "id": "c2",
+                    "type": "function",
+                    "function": {"name": "read_file", "arguments": '{"path":"b"}'},
+                },
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "A"},
+        {"role": "tool", "tool_call_id": "c2", "content": "no such file"},
+        {"role": "user", "content": "And hurry."},
+    ]
+    assert body["stream_options"] == {"include_usage": True}
+
+
+def test_responses_are_sent_items_and_keep_nothing_on_the_server():
+    body = responses.body(asked(*A_TALK), SEES)
+    validate_responses(body)
+    assert [item["type"] for item in body["input"]] == [
+        "message",
+        "message",
+        "function_call",
+        "function_call",
+        "function_call_output",
+        "function_call_output",
+        "message",
+    ]
+    assert body["store"] is False
+    assert body["include"] == ["reasoning.encrypted_content"]
+    assert body["prompt_cache_key"] == "task-1"
+    assert body["instructions"] == "Be brief."
+
+
+def test_a_model_that_does_not_reason_is_not_asked_for_its_reasoning():
+    body = responses.body(asked(*A_TALK), BLIND)
+    assert "include" not in body
+    assert "reasoning" not in body
+
+
+@pytest.mark.parametrize(
+    ("vendor", "name"),
+    [("openai", "max_completion_tokens"), ("openrouter", "max_tokens"), ("vllm", "max_tokens")],
+)
+def test_the_output_limit_is_named_as_the_vendor_names_it(vendor: str, name: str):
+    assert chat(asked(*A_TALK, max_output=77), vendor=vendor)[name] == 77
+    assert name not in chat(asked(*A_TALK), vendor=vendor)
+
+
+def test_what_only_one_vendor_knows_is_sent_to_that_one_only():
+    assert chat(asked(*A_TALK))["prompt_cache_key"] == "task-1"
+    assert chat(asked(*A_TALK), vendor="openrouter")["usage"] == {"include": True}
+    assert not {"usage", "prompt_cache_key"} & chat(asked(*A_TALK), vendor="ollama").keys()
+
+
+def test_anthropic_caches_tools_system_and_the_last_two_user_turns():
+    body = anthropic.body(asked(*A_TALK, model(text("Done.")), user(text("More."))), SEES)
+    validate_anthropic(body)
+    assert body["tools"][-1]["cache_control"] == {"type": "ephemeral"}
+    assert body["system"][-1]["cache_control"] == {"type": "ephemeral"}
+    marked = [
+        (at, place)
+        for at, message in enumerate(body["messages"])
+        for place, block in enumerate(message["content"])
+        if "cache_control" in block
+    ]
+    assert marked == [(2, 2), (4, 0)]
+
+
+def test_what_was_sent_before_stays_the_same_to_the_byte():
+    def without_marks(body: dict[str, Any]) -> bytes:
+        for blocks in (body["tools"], body["system"], *(m["content"] for m in body["messages"])):
+            for block in blocks:
+                block.pop("cache_control", None)
+        return encode_body({"tools": body["tools"], "messages": body["messages"]})
+
+    longer = asked(*A_TALK, model(text("Done.")), user(text("More.")))
+    first = without_marks(anthropic.body(asked(*A_TALK), SEES))
+    assert without_marks(anthropic.body(longer, SEES)).startswith(first.removesuffix(b"]}"))
+
+
+def test_openrouter_marks_the_cache_for_anthropics_models_only():
+    claude = ModelInfo(id="anthropic/claude-sonnet-5.5", provider="openrouter")
+    body = chat(asked(*A_TALK), claude, "openrouter")
+    validate_chat(body)
+    assert body["messages"][0]["content"][-1]["cache_control"] == {"type": "ephemeral"}
+    assert body["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
+    assert "cache_control" not in str(chat(asked(*A_TALK), SEES, "openrouter"))
+
+
+SHOWN = (
+    user(text("What is this?"), PICTURE),
+    model(A_CALL),
+    user(ToolResult(call_id="c1", text="A picture.", images=(PICTURE,))),
+)
+
+
+def test_anthropic_is_sent_images_in_turns_and_in_results():
+    body = anthropic.body(asked(*SHOWN), SEES)
+    validate_anthropic(body)
+    source = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    assert body["messages"][0]["content"][1]["source"] == source
+    assert body["messages"][2]["content"][0]["content"] == [
+        {"type": "text", "text": "A picture."},
+        {"type": "image", "source": source},
+    ]
+
+
+def test_chat_is_sent_the_images_of_results_in_the_users_name():
+    body = chat(asked(*SHOWN))
+    validate_chat(body)
+    url = "data:image/png;base64,aGk="
+    assert body["messages"][-2] == {
+        "role": "tool",
+        "tool_call_id": "c1",
+        "content": "A picture.",
+    }
+    assert body["messages"][-1]["content"] == [
+        {"type": "text", "text": "The images that call c1 returned:"},
+        {"type": "image_url", "image_url": {"url": url}},
+    ]
+    assert body["messages"][1]["content"][1] == {"type": "image_url", "image_url": {"url": url}}
+
+
+def test_responses_are_sent_images_in_turns_and_in_outputs():
+    body = responses.body(asked(*SHOWN), SEES)
+    validate_responses(body)
+    image = {"type": "input_image", "image_url": "data:image/png;base64,aGk="}
+    assert body["input"][0]["content"][1] == image
+    assert body["input"][-1]["output"] == [{"type": "input_text", "text": "A picture."}, image]
+
+
+@pytest.mark.parametrize("translate", [anthropic.body, chat, responses.body])
+def test_a_model_that_cannot_see_is_told_that_an_image_was_there(translate: Any):
+    body = str(translate(asked(*SHOWN), BLIND))
+    assert "aGk=" not in body
+    assert body.count(IMAGE_LEFT_OUT) == 2
+
+
+def test_reasoning_goes_back_to_the_wire_that_made_it_and_to_no_other():
+    talk = (
+        user(text("Hi.")),
+        model(
+            Thinking(text="Hm.", signature="sig", source="anthropic"),
+            Thinking(text="", signature="redacted:opaque", source="anthropic"),
+            Thinking(text="Hm?", signature='[{"type":"reasoning.text"}]', source="openai"),
+            Thinking(
+                text="Hm!",
+                signature='{"id":"rs_1","summary":[],"encrypted_content":"x"}',
+                source="responses",
+            ),
+            Thinking(text="unsigned", source="anthropic"),
+            text("Hello."),
+        ),
+        user(text("Go on.")),
+    )
+    assert anthropic.body(asked(*talk), SEES)["messages"][1]["content"] == [
+        {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
+        {"type": "redacted_thinking", "data": "opaque"},
+        {"type": "text", "text": "Hello."},
+    ]
+    assert chat(asked(*talk), vendor="openrouter")["messages"][2] == {
+        "role": "assistant",
+        "content": "Hello.",
+        "reasoning_details": [{"type": "reasoning.text"}],
+    }
+    assert chat(asked(*talk))["messages"][2] == {"role": "assistant", "content": "Hello."}
+    assert responses.body(asked(*talk), SEES)["input"][1] == {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [],
+        "encrypted_content": "x",
+    }
+
+
+def test_a_model_that_reasons_is_asked_to():
+    body = anthropic.body(asked(*A_TALK), SEES)
+    assert body["thinking"] == {"type": "adaptive", "display": "summarized"}
+
+
+@pytest.mark.parametrize("call_id", ["call:7/ü \n<x>", "call_" + "0" * 400, "", "\ud83d"])
+def test_5_3_an_odd_id_becomes_a_safe_one_on_both_sides(call_id: str):
+    talk = (
+        user(text("Go.")),
+        model(ToolCall(id=call_id, name="read file!", arguments={})),
+        user(ToolResult(call_id=call_id, text="A")),
+    )
+    validate_anthropic(anthropic.body(asked(*talk), SEES))
+    validate_chat(chat(asked(*talk)))
+    validate_responses(responses.body(asked(*talk), SEES))
+
+
+@given(one=st.text(), other=st.text())
+def test_5_3_two_ids_stay_two_ids(one: str, other: str):
+    assert (safe_id(one) == safe_id(other)) == (one == other)
+    assert safe_id(one) == safe_id(one)
+
+
+ids = st.sampled_from(["c1", "c2", "c:3", "x" * 90])
+said = st.text(max_size=6) | st.sampled_from(["", " ", "\n", "\ud800"])
+thoughts = st.builds(
+    Thinking,
+    text=said,
+    signature=st.sampled_from(["", "{}", "[]", "nonsense"]),
+    source=st.sampled_from(["", "anthropic", "openai", "responses"]),
+)
+
+
+@st.composite
+def talks(draw: st.DrawFn) -> list[Turn]:
+    """What the fold over a log guarantees: alternating turns, each call answered at once."""
+    turns: list[Turn] = []
+    for number in range(draw(st.integers(1, 4))):
+        owed = [b for b in (turns[-1].blocks if turns else ()) if isinstance(b, ToolCall)]
+        results = [
+            ToolResult(
+                call_id=c.id, text=draw(said), images=draw(st.sampled_from([(), (PICTURE,)]))
+            )
+            for c in owed
+        ]
+        spoken = draw(st.lists(st.builds(Text, text=said) | st.just(PICTURE), max_size=2))
+        turns.append(user(*results, *spoken, text(f"turn {number}")))
+        chosen = draw(st.lists(ids, unique=True, max_size=3))
+        calls = [
+            ToolCall(id=f"{number}{call_id}", name=draw(said), arguments={"x": draw(said)})
+            for call_id in chosen
+        ]
+        words = draw(st.lists(st.builds(Text, text=said) | thoughts, max_size=3))
+        turns.append(model(*words, *calls))
+    owed = [b for b in turns[-1].blocks if isinstance(b, ToolCall)]
+    turns.append(user(*(ToolResult(call_id=c.id, text="ok") for c in owed), text("last")))
+    return turns
+
+
+@given(talk=talks(), info=st.sampled_from([SEES, BLIND]))
+def test_loop_1_no_provider_would_refuse_any_of_our_histories(talk: list[Turn], info: ModelInfo):
+    request = asked(*talk)
+    validate_anthropic(decode_event(encode_body(anthropic.body(request, info))))
+    validate_responses(decode_event(encode_body(responses.body(request, info))))
+    for vendor in openai.VENDORS:
+        validate_chat(decode_event(encode_body(chat(request, info, vendor))))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "responses"])
+async def test_half_a_character_does_not_leave_the_house(ask, wire: str):
+    heard = await ask(wire, [say("Yes.")], asked(user(text("half \ud83d of a pair"))))
+    assert heard.error is None
+    assert "half \ufffd of a pair" in str(heard.body)
+
+
+@pytest.mark.anyio
+async def test_a_base_url_of_anthropic_may_end_in_the_version(ask):
+    heard = await ask("anthropic", [say("Yes.")], suffix="/v1/")
+    assert heard.requests[0].path == "/v1/messages"
+
+
+@pytest.mark.anyio
+async def test_each_wire_has_its_path_and_its_way_to_show_the_key(ask):
+    shown = {}
+    for wire in ("anthropic", "openai", "responses"):
+        (request,) = (await ask(wire, [say("Yes.")], api_key="k-1")).requests
+        shown[wire] = (request.path, request.headers.get("x-api-key"))
+        shown[wire] += (request.headers.get("authorization"),)
+        if wire == "anthropic":
+            assert request.headers["anthropic-version"] == "2026-10-21"
+    assert shown == {
+        "anthropic": ("/v1/messages", "k-1", None),
+        "openai": ("/v1/chat/completions", None, "Bearer k-1"),
+        "responses": ("/v1/responses", None, "Bearer k-1"),
+    }
