@@ -130,7 +130,7 @@ def _start(argv: list[str]) -> int:
 def _become(argv: list[str]) -> None:
     try:
         os.setsid()
-        _prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
+        pass
         for number in (*_IGNORED_HERE, *_IGNORED_BY_PYTHON):
             _signal.signal(number, _signal.SIG_DFL)
         os.execv(argv[0], argv)
