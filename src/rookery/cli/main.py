@@ -39,8 +39,27 @@ def run(arguments: Sequence[str]) -> int:
         # the reader left; Python would complain once more when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EOFError):
         return 130
+    except Exception as error:
+        return _broke_down(error)
+
+
+def _broke_down(error: Exception) -> int:
+    """A bug: one line for the user, the rest in a file that can be attached to a report."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", prefix=f"{NAME}-crash-", suffix=".txt", delete=False
+    ) as report:
+        report.write("".join(traceback.format_exception(error)))
+    print(
+        f"Error: {NAME} broke down ({type(error).__name__}: {error}). Your sessions are kept; "
+        f"the details are in {report.name}.",
+        file=sys.stderr,
+    )
+    return 1
 
 
 def _subcommand(name: str) -> click.Command:

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from rookery import NAME, VERSION
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 class Report(Protocol):
     display: Display
+
+    def begin(self) -> None:
+        """The engine is ready."""
+        ...
 
     def end(self, end: RunEnd) -> None:
         """Say how the run ended."""
@@ -50,8 +55,10 @@ class JsonReport:
         from rookery.clients.json_output import JsonOutput
 
         self._output = JsonOutput(sys.stdout, session_id=run.first.task_id, stream=stream)
-        self._output.begin()
         self.display: Display = self._output
+
+    def begin(self) -> None:
+        self._output.begin()
 
     def end(self, end: RunEnd) -> None:
         self._output.end(end.fate is Fate.COMPLETED, end.code or None)
@@ -63,21 +70,20 @@ class TextReport:
     """For a person who looks on."""
 
     def __init__(self, run: "Run", *, out: TextIO, shows_result: bool, resumable: bool) -> None:
-        settings, choice = run.settings, run.choice
-        colour = settings.colours(out, os.environ)
+        colour = run.settings.colours(out, os.environ)
         live = out.isatty() and os.environ.get("TERM") != "dumb"
         self.plain = PlainDisplay(out, colour=colour, live=live, shows_result=shows_result)
         self.display: Display = self.plain
         self._paint = Paint(colour)
-        self._how_to_go_on = (
-            f"Go on with: {NAME} --session-id {run.first.task_id}" if resumable else ""
-        )
-        manner = (
-            "acts without asking" if settings.acts_unasked(run.person) else "asks before it acts"
-        )
-        self._dim(
-            f"{NAME} {VERSION} · {choice.provider} {choice.model} · {settings.mode} · {manner}"
-        )
+        self._run = run
+        self._resumable = resumable
+
+    def begin(self) -> None:
+        run, model = self._run, self._run.choice.model
+        unasked = run.settings.acts_unasked(run.person)
+        manner = "acts without asking and without a sandbox" if unasked else "asks before it acts"
+        named = model if run.choice.provider != "scripted" else Path(model).name
+        self._dim(f"{NAME} {VERSION} · {run.choice.provider} {named} · {manner}")
 
     def end(self, end: RunEnd) -> None:
         usage = self.plain.usage
@@ -88,9 +94,10 @@ class TextReport:
             self._say_why_not(end)
 
     def _say_why_not(self, end: RunEnd) -> None:
-        for line in (harmless(end.reason), self._how_to_go_on):
-            if line:
-                self.plain.line(self._paint.yellow(line))
+        if end.reason:
+            self.plain.line(self._paint.yellow(harmless(end.reason)))
+        if self._resumable:
+            self.plain.line(f"Go on with: {NAME} --session-id {self._run.first.task_id}")
 
     def _dim(self, text: str) -> None:
         self.plain.line(self._paint.dim(text))

@@ -64,9 +64,19 @@ def run_session(wishes: Wishes) -> int:
 
 
 def carry_out(run: Run, report: Report) -> int:
-    end, code = anyio.run(_attended, run, report)
+    try:
+        end, code = anyio.run(_attended, run, report)
+    except BaseExceptionGroup as group:
+        raise _first_in(group) from group
     report.end(end)
     return code
+
+
+def _first_in(error: BaseException) -> BaseException:
+    """Task groups wrap what went wrong in them; the reader wants to know what it was."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _places(wishes: Wishes, usual: Places) -> AbstractContextManager[Places]:
@@ -144,6 +154,7 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
             run.settings, run.choice, run.store, run.workspace, automatic=automatic
         ) as host:
             await host.send(run.first)
+            report.begin()
             async with anyio.create_task_group() as group:
                 group.start_soon(leaving.watch, signals, host, group.cancel_scope)
                 end = await attend(

@@ -45,9 +45,7 @@ class Wishes:
             if not _is_uuid(value):
                 raise SettingsError(f"{flag} takes a UUID, not {value!r}.")
         if self.create_with_session_id and self.resumes:
-            raise SettingsError(
-                "--create-with-session-id starts a session; leave out -c."
-            )
+            raise SettingsError("--create-with-session-id starts a session; leave out -c.")
         if self.session_id and self.resume_last:
             raise SettingsError("Give --session-id or --continue, not both.")
         if self.ephemeral and self.resumes:
@@ -59,9 +57,7 @@ class Wishes:
         if self.output_format != "text" and not self.once and sys.stdout.isatty():
             raise SettingsError(f"--output-format {self.output_format} needs --print.")
         if self.yes and self.require_approval:
-            raise SettingsError(
-                "-y allows everything and -a asks about it; give one of them."
-            )
+            raise SettingsError("-y allows everything and -a asks about it; give one of them.")
         if self.mode and self.mode not in MODES:
             raise SettingsError(f"There is no mode {self.mode!r}. There are: {', '.join(MODES)}.")
 

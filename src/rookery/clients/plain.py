@@ -82,7 +82,8 @@ class PlainDisplay:
                 self._count(usage)
                 self.line(paint.red(f"✗ {harmless(message)}"))
             case Pausing(seconds=seconds):
-                self.line(paint.yellow(f"  trying again in {seconds:.0f} s"))
+                when = f"in {seconds:.0f} s" if seconds >= 1 else "at once"
+                self.line(paint.yellow(f"  trying again {when}"))
             case Waiting(seconds=seconds):
                 self._show_status(f"  no answer yet ({seconds:.0f} s)")
             case UserSpoke():
