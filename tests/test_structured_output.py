@@ -342,6 +342,27 @@ def test_a_call_that_cannot_be_read_is_shown_as_it_came():
     assert shown["tool_use"] == {"name": "read_file", "input": {"raw": '{"path'}}
 
 
+@pytest.mark.parametrize(
+    "fact",
+    [
+        Asked(ask_id="q", ask=AskKind.TOOL, text="{}", call_id="c1"),
+        ToolStarted(call_id="c1", tool="read_file", title="", text="{}"),
+    ],
+)
+def test_a_call_without_a_payload_is_shown_with_its_arguments(fact: Fact):
+    assert told(answer(READ), fact)[0]["tool_use"]["input"] == {"path": "a.py"}
+
+
+def test_an_answer_whose_first_call_was_missed_gives_its_row_to_no_other_call():
+    shown = told(piece("{}", "list_files", 1), answer(READ), READING)
+    assert [(one["id"], one.get("tool_use", {}).get("name")) for one in shown] == [
+        (1, "list_files"),
+        (1, "list_files"),
+        (1, None),
+        (3, "read_file"),
+    ]
+
+
 def test_a_piece_without_news_is_not_told():
     assert len(told(piece(""), piece(""))) == 1
 
@@ -384,7 +405,8 @@ def test_a_call_that_speaks_to_the_user_is_told_as_a_call_only_if_it_fails(name:
     call = ToolCall(id="c1", name=name, arguments={"result": "ok"})
     start = ToolStarted(call_id="c1", tool=name, title="", text="{}")
     before = [piece('{"result"', name), answer(call), start]
-    assert told(*before, ToolFinished(call_id="c1", text="ok")) == []
+    said = OutputStreamed(call_id="c1", text="ok")
+    assert told(*before, said, ToolFinished(call_id="c1", text="ok")) == []
     failed = told(*before, ToolFinished(call_id="c1", text="no", ending=Ending.MISTAKEN))
     assert [one["type"] for one in failed] == ["tool_use", "tool_result"]
 
@@ -437,8 +459,10 @@ def test_notes_and_failures_are_told():
     ]
 
 
-def ended(*facts: Fact, success: bool = True, code: str | None = None) -> tuple[list[Told], Told]:
-    output = StructuredOutput(session_id="t1", stream=True)
+def ended(
+    *facts: Fact, success: bool = True, code: str | None = None, stream: bool = True
+) -> tuple[list[Told], Told]:
+    output = StructuredOutput(session_id="t1", stream=stream)
     for event in placed(facts):
         output.see(event)
     return output.settle(code), output.result(success, code)
@@ -509,8 +533,12 @@ def test_a_failure_that_was_told_is_not_told_again():
 
 def test_what_is_open_when_the_run_ends_is_closed():
     facts = [answer(RUN), RUNNING, OutputStreamed(call_id="c1", text="a"), text("b")]
-    rows = [(one["type"], one["done"]) for one in ended(*facts)[0]]
-    assert rows == [("assistant", True), ("tool_result", True)]
+    error = {"name": "execute_command", "error": "The run ended before this call did."}
+    row = {"type": "tool_result", "subtype": "command", "id": 2, "done": True}
+    words = {"type": "assistant", "id": 4, "content": "b", "done": True}
+    assert ended(*facts)[0] == [words, {**row, "tool_result": error}]
+    whole = {**row, "tool_result": {**error, "output": "a"}}
+    assert ended(*facts, stream=False)[0] == [words, whole]
 
 
 def test_what_was_told_before_a_resume_is_not_repeated_but_still_counts():

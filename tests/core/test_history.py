@@ -56,7 +56,8 @@ def test_words_come_after_the_results_whenever_they_were_said():
     events = log(
         TaskOpened(text="go"),
         AssistantSpoke(request_id="r", blocks=(READ,)),
-        Answered(ask_id="q", ask=AskKind.TOOL, reply="message", text="wait"),
+        Answered(ask_id="q", ask=AskKind.TOOL, reply="message", text="comes as the result"),
+        Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="message", text="wait"),
         ToolFinished(call_id="c1", text="ok"),
     )
     assert history(events)[-1].blocks == (

@@ -253,6 +253,14 @@ async def test_text_typed_before_a_completion_is_heard_before_it_is_offered(tmp_
     assert len(stage.model.requests) == 2
 
 
+async def test_the_answer_to_a_question_reaches_the_model_once_as_its_result(tmp_path: Path):
+    question = call("ask_followup_question", question="Which?", follow_up=[{"text": "a"}])
+    stage = Stage(tmp_path, [question], [finish()])
+    await stage.play("message b", "yes")
+    answer = ToolResult(call_id=question.id, text=user_message("b"))
+    assert stage.model.requests[1].turns[-1].blocks == (answer,)
+
+
 async def test_a_failing_tool_keeps_the_same_answer_from_completing(tmp_path: Path):
     stage = Stage(tmp_path, [call("read_file", path="gone"), finish("One")], [finish("Two")])
     await stage.play("yes")

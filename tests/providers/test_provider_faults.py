@@ -1,9 +1,13 @@
 """Every row of the fault tables that a provider decides, over real sockets, on each wire."""
 
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -213,13 +217,6 @@ async def test_5_1_a_name_that_does_not_resolve_means_offline():
     assert error.kind is FailureKind.OFFLINE
 
 
-async def test_5_1_a_failed_tls_handshake_is_final():
-    with LlmServer([say("Plain.")]) as server:
-        error = await _failure("openai", server.url.replace("http:", "https:"))
-    assert error.kind is FailureKind.REJECTED
-    assert "certificate" in str(error)
-
-
 @contextmanager
 def _a_server_that_says(data: bytes) -> Iterator[str]:
     """A socket that answers whoever comes with these bytes and hangs up."""
@@ -240,6 +237,45 @@ def _a_server_that_says(data: bytes) -> Iterator[str]:
     finally:
         thread.join()
         listener.close()
+
+
+async def test_5_1_what_speaks_no_tls_is_not_asked_again():
+    with _a_server_that_says(b"HTTP/1.1 400 Bad Request\r\n\r\n") as place:
+        error = await _failure("openai", f"https://{place}")
+    assert error.kind is FailureKind.REJECTED
+    assert "No secure connection" in str(error)
+
+
+@pytest.fixture
+def unvouched(tmp_path: Path) -> ssl.SSLContext:
+    """The server's side of TLS, with a certificate that nobody signed but itself."""
+    if not shutil.which("openssl"):
+        pytest.skip("the certificate is made with openssl")
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -days 1".split()
+    command += ["-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def test_5_1_a_certificate_nobody_vouches_for_is_refused_with_the_reason(
+    unvouched: ssl.SSLContext,
+):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_shake_hands, args=(listener, unvouched))
+        thread.start()
+        error = await _failure("openai", f"https://127.0.0.1:{listener.getsockname()[1]}")
+        thread.join()
+    assert error.kind is FailureKind.REJECTED
+    assert "self-signed certificate" in str(error)
+
+
+def _shake_hands(listener: socket.socket, context: ssl.SSLContext) -> None:
+    peer, _ = listener.accept()
+    with peer, pytest.raises(ssl.SSLError):
+        context.wrap_socket(peer, server_side=True)
 
 
 async def test_5_1_a_proxy_that_wants_credentials_is_named(monkeypatch: pytest.MonkeyPatch):

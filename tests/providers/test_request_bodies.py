@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_server import say
@@ -294,6 +294,7 @@ def test_5_3_an_odd_id_becomes_a_safe_one_on_both_sides(call_id: str):
     validate_responses(responses.body(asked(*talk), SEES))
 
 
+@settings(deadline=None)
 @given(one=st.text(), other=st.text())
 def test_5_3_two_ids_stay_two_ids(one: str, other: str):
     assert (safe_id(one) == safe_id(other)) == (one == other)
@@ -336,6 +337,7 @@ def talks(draw: st.DrawFn) -> list[Turn]:
     return turns
 
 
+@settings(deadline=None)
 @given(talk=talks(), info=st.sampled_from([SEES, BLIND]))
 def test_loop_1_no_provider_would_refuse_any_of_our_histories(talk: list[Turn], info: ModelInfo):
     request = asked(*talk)

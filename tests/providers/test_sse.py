@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.providers.sse import EventReader, OversizedEvent, decode_event, encode_body
@@ -31,16 +31,19 @@ streams = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(stream=streams, cuts=st.lists(st.integers(0, 500), max_size=12))
 def test_the_events_are_the_same_whatever_the_chunking(stream: bytes, cuts: list[int]):
     assert read(stream, cuts) == read(stream)
 
 
+@settings(deadline=None)
 @given(stream=streams)
 def test_the_events_are_the_same_byte_by_byte(stream: bytes):
     assert read(stream, list(range(len(stream)))) == read(stream)
 
 
+@settings(deadline=None)
 @given(texts=st.lists(st.text(), max_size=10), newline=st.sampled_from(["\n", "\r\n", "\r"]))
 def test_whatever_is_sent_as_json_arrives(texts: list[str], newline: str):
     clean = [text.encode("utf-8", "replace").decode() for text in texts]

@@ -250,6 +250,20 @@ async def test_chat_calls_spelled_in_other_ways_are_put_together():
     assert old == [CallChunk(0, "{}", name="read")]
 
 
+def test_chat_ends_at_its_mark_or_where_it_said_why_it_stopped():
+    def closing(*events: dict[str, Any], marked: bool) -> list[Any]:
+        reading = ChatReading(find_model("vllm", "x", {}))
+        for event in events:
+            list(reading.hear(event))
+        return list(reading.close(marked=marked))
+
+    ended = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    assert closing(marked=False) == []
+    assert closing(marked=True) == [StopChunk(StopReason.UNKNOWN)]
+    assert closing(ended, marked=False) == [StopChunk(StopReason.END)]
+    assert closing(ended, marked=True) == [StopChunk(StopReason.END)]
+
+
 def test_chat_reasoning_is_heard_under_each_of_its_names():
     model = find_model("openrouter", "x", {})
     for delta in ({"reasoning_content": "Hm."}, {"reasoning": "Hm."}):

@@ -155,9 +155,12 @@ async def test_a_change_of_line_ends_alone_is_shown_as_such(bench: Workbench):
     assert action.diff == "(Only line ends change.)"
 
 
-async def test_the_diff_of_a_large_change_is_one_block(bench: Workbench):
+async def test_the_diff_of_a_large_file_shows_its_changes_as_one_block(bench: Workbench):
     old = [f"{n}\n" for n in range(15_000)]
-    new = [*old[:100], "new\n", *old[101:]]
+    new = [*old[:100], "new\n", *old[101:109], "newer\n", *old[110:]]
     bench.put("a.txt", "".join(old))
     action = await bench.prepare("write_to_file", path="a.txt", content="".join(new))
-    assert action.diff == "@@ -98,7 +98,7 @@\n 97\n 98\n 99\n-100\n+new\n 101\n 102\n 103"
+    rows = action.diff.split("\n")
+    assert rows[:5] == ["@@ -98,16 +98,16 @@", " 97", " 98", " 99", "-100"]
+    assert rows[-4:] == ["+newer", " 110", " 111", " 112"]
+    assert action.payload["diffStats"] == {"added": 10, "removed": 10}

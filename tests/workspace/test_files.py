@@ -12,6 +12,7 @@ from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.engine.ports import FileBytes, FileText, Permit
 from rookery.errors import Denied, ToolError
+from rookery.workspace.descriptors import content, opened_folder
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.text_files import decoded
 from workbench import Workbench, permit_to_read
@@ -125,14 +126,17 @@ def test_path_2_4_7_what_is_no_file_of_the_workspace_is_refused(
         bench.files.locate(said.replace("{root}", str(bench.root)))
 
 
-async def test_path_3_a_link_put_in_the_way_after_locating_is_not_followed(bench: Workbench):
+def test_path_3_no_link_is_followed_on_the_way_to_a_file(bench: Workbench):
     bench.put("src/a.txt", "mine")
-    permit = permit_to_read("src/a.txt")
-    (bench.root / "src/a.txt").rename(bench.root / "a.txt")
-    (bench.root / "src").rmdir()
-    (bench.root / "src").symlink_to("..")
-    with pytest.raises(ToolError):
-        await bench.files.read("src/a.txt", permit)
+    (bench.root / "link").symlink_to("src")
+    (bench.root / "src/link.txt").symlink_to("a.txt")
+    with pytest.raises(OSError, match="Not a directory"), opened_folder(bench.root, ["link"]):
+        pass
+    with opened_folder(bench.root, ["src"]) as folder:
+        assert folder is not None
+        assert content(folder, "a.txt", "src/a.txt", 10) == (b"mine", 4)
+        with pytest.raises(ToolError, match="symbolic link"):
+            content(folder, "link.txt", "src/link.txt", 10)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
@@ -285,6 +289,7 @@ from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.engine.ports import Permit
 from rookery.errors import ToolError
+from rookery.workspace.descriptors import content, opened_folder
 from rookery.workspace.files import WorkspaceFiles
 
 async def main(root, data):

@@ -293,11 +293,15 @@ async def test_no_child_escapes_by_forking_twice_or_by_a_session_of_its_own(
     assert marked(mark) == []
 
 
-async def test_a_command_that_kills_its_warden_dies_with_it_and_its_end_is_unknown(
-    tmp_path: Path, mark: str
+@pytest.mark.parametrize("when", ["at once", "later"])
+async def test_a_shell_whose_warden_is_killed_dies_too_and_its_end_is_unknown(
+    tmp_path: Path, mark: str, when: str
 ):
-    async with running(tmp_path, f"sleep {mark} & sleep {mark}; sleep {mark}") as started:
+    command = f"echo up; sleep {mark} & sleep {mark}; sleep {mark}"
+    async with running(tmp_path, command) as started:
         shell = os.pidfd_open(started.pid)
+        if when == "later":
+            assert await anext(started.output()) == "up\n"
         os.kill(parent_of(started.pid), signal.SIGKILL)
         assert await started.end() == CommandEnd(exit_code=-1)
         with anyio.fail_after(10):

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
@@ -13,6 +13,7 @@ from rookery.clients.attendant import Display, Fate, RunEnd
 from rookery.clients.displays import Displays
 from rookery.clients.plain import PlainDisplay
 from rookery.clients.terminal_text import Paint, harmless
+from rookery.core.facts import CompletionOffered, Event
 from rookery.storage.places import Places
 
 if TYPE_CHECKING:
@@ -54,14 +55,22 @@ class JsonReport:
     def __init__(self, run: "Run", *, stream: bool) -> None:
         from rookery.clients.json_output import JsonOutput
 
-        self._output = JsonOutput(sys.stdout, session_id=run.first.task_id, stream=stream)
+        self._output = JsonOutput(
+            sys.stdout,
+            stream=stream,
+            session_id=run.first.task_id,
+            automatic=run.settings.acts_unasked(run.person),
+            after=run.after,
+        )
+        for event in run.stored:
+            self._output.show(event)
         self.display: Display = self._output
 
     def begin(self) -> None:
         self._output.begin()
 
     def end(self, end: RunEnd) -> None:
-        self._output.end(end.fate is Fate.COMPLETED, end.code or None)
+        self._output.end(end.fate is Fate.COMPLETED, end.code or None, end.reason)
         if end.fate is not Fate.COMPLETED and end.reason:
             print(f"Error: {end.reason}", file=sys.stderr)
 
@@ -73,6 +82,7 @@ class TextReport:
         colour = run.settings.colours(out, os.environ)
         live = out.isatty() and os.environ.get("TERM") != "dumb"
         self.plain = PlainDisplay(out, colour=colour, live=live, shows_result=shows_result)
+        self.plain.result = _offered_before(run.stored)
         self.display: Display = self.plain
         self._paint = Paint(colour)
         self._run = run
@@ -101,6 +111,12 @@ class TextReport:
 
     def _dim(self, text: str) -> None:
         self.plain.line(self._paint.dim(text))
+
+
+def _offered_before(stored: Sequence[Event]) -> str:
+    """The result of an earlier run, which may have died before anybody was told."""
+    facts = (event.fact for event in reversed(stored))
+    return next((fact.result for fact in facts if isinstance(fact, CompletionOffered)), "")
 
 
 class PipeReport(TextReport):

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from rookery.clients.keyboard import Keyboard
 from rookery.clients.prompter import Prompter
 from rookery.clients.unattended import Unattended
 from rookery.core.commands import Cancel, OpenTask, ReopenTask, Speak
+from rookery.core.facts import Event
 from rookery.errors import CommandRejected, SettingsError
 from rookery.settings import Settings
 from rookery.storage.places import Places, find_places, temporary_places
@@ -43,13 +44,17 @@ class Run:
     store: TaskStore
     workspace: Path
     first: OpenTask | ReopenTask
-    after: int = 0
-    """The last event that is old news."""
+    stored: Sequence[Event] = ()
+    """What a resumed task already has on record; old news."""
     opening: str = ""
     """What a resumed task is told first."""
     person: bool = False
     """Somebody sits at the terminal."""
     timeout: float | None = None
+
+    @property
+    def after(self) -> int:
+        return self.stored[-1].seq if self.stored else 0
 
 
 def run_session(wishes: Wishes) -> int:
@@ -93,7 +98,7 @@ def _prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         store=store,
         workspace=wishes.workspace,
         first=first,
-        after=sum(1 for _ in stored),
+        stored=list(stored),
         opening=opening,
         person=wishes.interactive,
         timeout=wishes.timeout,

@@ -13,7 +13,7 @@ _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
-class ReaderLeft(Exception):
+class ReaderLeft(BrokenPipeError):
     """Whoever read the output has closed it. There is nobody left to tell, and no error."""
 
 

@@ -33,10 +33,8 @@ class Unattended:
             case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK if self._opening:
                 opening, self._opening = self._opening, ""
                 return Say("message", opening)
-            case AskKind.RESUME_TASK:
+            case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
                 return Say("yes")
-            case AskKind.RESUME_COMPLETED_TASK:
-                return Leave("The task is complete. Say what else to do, or start a new one.")
             case AskKind.MISTAKE_LIMIT_REACHED if self._given[asked.ask] <= PATIENCE:
                 return Say("yes")
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:

@@ -137,7 +137,8 @@ def _settle_words(sheet: Sheet, shown: list[Streamed], said: list[tuple[Words, s
     same = 0
     while same < min(len(said), len(shown)) and said[same][0] == shown[same].kind:
         row = sheet.row(shown[same].ts)
-        sheet.rewrite(replace(row, partial=False, content=said[same][1]))
+        if row.partial or row.text != said[same][1]:
+            sheet.rewrite(replace(row, partial=False, content=said[same][1]))
         same += 1
     for streamed in shown[same:]:
         sheet.remove(streamed.ts)

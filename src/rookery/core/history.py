@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from rookery.core.asks import is_interactive_ask
 from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import (
     Answered,
@@ -53,8 +54,8 @@ def history(events: Iterable[Event]) -> list[Turn]:
                 book.answer(_without_thinking(blocks) if event.seq <= bare else blocks)
             case ToolFinished() as end:
                 book.give_result(end)
-            case Answered(reply="message", text=text, images=images) if text or images:
-                book.say(Text(text=user_message(text)), *images)
+            case Answered() as answer if _speaks_to_the_model(answer):
+                book.say(Text(text=user_message(answer.text)), *answer.images)
             case UserSpoke(message_id=message_id) as spoken:
                 queue[message_id] = spoken
             case QueueEdited() as edit:
@@ -116,6 +117,12 @@ class _Book:
         if results or self._said:
             self._turns.append(Turn("user", (*results, *self._said)))
         self._owed, self._said = {}, []
+
+
+def _speaks_to_the_model(answer: Answered) -> bool:
+    """Words given to a call's own question come back as that call's result instead."""
+    spoken = answer.reply == "message" and bool(answer.text or answer.images)
+    return spoken and not is_interactive_ask(answer.ask)
 
 
 def _without_thinking(blocks: tuple[Block, ...]) -> tuple[Block, ...]:

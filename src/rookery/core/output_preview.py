@@ -63,10 +63,10 @@ class Cleaner:
     def _without_escapes(self, piece: str) -> str:
         if not self._escape and "\x1b" not in piece:
             return piece
-        text = _ESCAPE.sub("", self._escape + piece)
+        text = self._escape + piece
         cut = _UNFINISHED_ESCAPE.search(text)
         self._escape = cut[0] if cut and len(cut[0]) <= LONGEST_ESCAPE else ""
-        return text.removesuffix(self._escape)
+        return _ESCAPE.sub("", text.removesuffix(self._escape))
 
 
 class Preview:

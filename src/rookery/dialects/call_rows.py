@@ -148,9 +148,10 @@ class CallRows:
             return
         yield from self._announce(ts, call)
         is_done = end.ending is Ending.DONE
+        text = end.text if is_done and call.name != COMMAND_TOOL else ""
         result = output(
             name=call.name,
-            output=self._output_left(call, end.text if is_done else "") or None,
+            output=self._output_left(call, text) or None,
             error=None if is_done else end.text,
             exitCode=end.exit_code,
         )
@@ -195,7 +196,8 @@ class CallRows:
     def _output_left(self, call: _Call, text: str) -> str:
         """What the closing event has to give: in `stream-json` only what was not streamed.
 
-        The model's `text` may be cut or worded otherwise; then what was streamed is the output.
+        What the model is told of a command is a report about it, not its output; what it is
+        told of another tool may be cut. Then what was streamed is the output.
         """
         streamed = "".join(call.streamed)
         whole = text if text.startswith(streamed) else streamed

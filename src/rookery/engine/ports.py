@@ -253,6 +253,10 @@ class Files(Protocol):
         """Replace or create the file, whole and durably, if it still is as `change.before` says."""
         ...
 
+    async def remove_unfinished(self, change: Change) -> None:
+        """Clear away what a killed process had written of this change, beside the file."""
+        ...
+
 
 class Finder(Protocol):
     """Listing and searching the workspace."""

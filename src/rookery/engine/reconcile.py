@@ -8,6 +8,7 @@ from enum import Enum
 
 from rookery.core.facts import Change, Ending, ToolFinished, ToolStarted
 from rookery.engine.ports import Files
+from rookery.errors import ToolError
 
 
 class Fate(Enum):
@@ -43,7 +44,11 @@ async def reconcile(started: ToolStarted, files: Files) -> ToolFinished:
 
 
 async def _fate(change: Change, files: Files) -> Fate:
-    now = await files.sha(change.path)
+    try:
+        await files.remove_unfinished(change)
+        now = await files.sha(change.path)
+    except ToolError:  # it has become something else, or is out of reach
+        return Fate.UNKNOWN
     if now == change.after:
         return Fate.DONE
     return Fate.NOT_DONE if now == change.before else Fate.UNKNOWN

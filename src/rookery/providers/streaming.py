@@ -184,10 +184,11 @@ def _network_failure(error: Exception, to: Addressee) -> ProviderError:
     """The failure that an error below HTTP stands for."""
     reason = plain(redacted(str(error), to.secret), 300) or type(error).__name__
     match error:
-        case httpx2.ConnectError() if certificate := _tls_error(error):
-            why = getattr(certificate, "verify_message", "") or certificate.reason or reason
+        case httpx2.ConnectError() if tls := _tls_error(error):
+            why = getattr(tls, "verify_message", "") or tls.reason or reason
             return ProviderError(
-                f"The certificate of {to.host} was not accepted: {why}.",
+                f"No secure connection to {to.host}: its certificate or its answer was not "
+                f"accepted ({why}).",
                 kind=FailureKind.REJECTED,
             )
         case httpx2.ConnectError() | httpx2.ConnectTimeout():

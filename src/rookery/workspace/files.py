@@ -1,9 +1,7 @@
 """The files of the workspace: found, read, and replaced whole.
 
-A file is opened from the workspace's own descriptor, one folder after the other, and no link
-is followed on the way; what was opened is checked before it is used. A file is changed by
-renaming a finished, synced neighbour over it, so that at every instant it is either as it
-was or as it shall be.
+A file is changed by renaming a finished, synced neighbour over it, so that at every instant
+it is either as it was or as it shall be.
 """
 
 import errno
@@ -22,11 +20,10 @@ from rookery.core.facts import Change
 from rookery.core.limits import MIB, Limits
 from rookery.engine.ports import FileBytes, FileText, Permit
 from rookery.errors import Denied, ToolError
+from rookery.workspace.descriptors import content, opened_folder, present, regular_file
 from rookery.workspace.paths import locate
 from rookery.workspace.text_files import decoded, sha
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REASONS = {
     errno.ENOSPC: "its file system is full",
@@ -72,16 +69,19 @@ class WorkspaceFiles:
             raise Denied(f"What is to be written to {change.path} is not what was permitted.")
         await anyio.to_thread.run_sync(self._write, change, data)
 
+    async def remove_unfinished(self, change: Change) -> None:
+        await anyio.to_thread.run_sync(self._remove_unfinished, change)
+
     def _examine(self, path: str) -> FileText | None:
         *folders, name = _parts(path)
-        with _explained(path, "opened"), _opened_folder(self._root, folders) as folder:
-            if folder is None or (there := _stat(folder, name, path)) is None:
+        with _explained(path, "opened"), opened_folder(self._root, folders) as folder:
+            if folder is None or (there := regular_file(folder, name, path)) is None:
                 self._refuse_collision(path)
                 return None
             if there.st_size > self._limits.edit_bytes:
                 most = self._limits.edit_bytes // MIB
                 raise ToolError(f"{path} is larger than {most} MiB, too large to be edited here.")
-            match decoded(path, *_content(folder, name, path, there.st_size + 1)):
+            match decoded(path, *content(folder, name, path, there.st_size + 1)):
                 case FileText() as text:
                     return text
                 case FileBytes(data=data):
@@ -91,17 +91,17 @@ class WorkspaceFiles:
 
     def _sha(self, path: str) -> str:
         *folders, name = _parts(path)
-        with _explained(path, "read"), _opened_folder(self._root, folders) as folder:
-            if folder is None or (there := _stat(folder, name, path)) is None:
+        with _explained(path, "read"), opened_folder(self._root, folders) as folder:
+            if folder is None or (there := regular_file(folder, name, path)) is None:
                 return ""
-            return sha(_content(folder, name, path, there.st_size + 1)[0])
+            return sha(content(folder, name, path, there.st_size + 1)[0])
 
     def _read(self, path: str) -> FileText | FileBytes:
         *folders, name = _parts(path)
-        with _explained(path, "read"), _opened_folder(self._root, folders) as folder:
-            if folder is None or _stat(folder, name, path) is None:
+        with _explained(path, "read"), opened_folder(self._root, folders) as folder:
+            if folder is None or regular_file(folder, name, path) is None:
                 raise ToolError(f"There is no file {path}. list_files shows what there is.")
-            data, size = _content(folder, name, path, self._limits.edit_bytes)
+            data, size = content(folder, name, path, self._limits.edit_bytes)
             if len(data) < size:
                 data = data[: data.rfind(b"\n") + 1] or data
             return decoded(path, data, size)
@@ -123,17 +123,31 @@ class WorkspaceFiles:
     def _write(self, change: Change, data: bytes) -> None:
         *folders, name = _parts(change.path)
         with _explained(change.path, "written"):
-            with _opened_folder(self._root, folders) as folder:
-                _demand_unchanged(folder, name, change)
             made = _make_folders(self._root, folders)
             try:
-                with _opened_folder(self._root, folders) as folder:
-                    _replace(_present(folder), name, data, change)
+                with opened_folder(self._root, folders) as folder:
+                    _replace(present(folder), name, data, change)
             except BaseException:
                 for path in reversed(made):
                     with suppress(OSError):
                         os.rmdir(path)
                 raise
+
+
+    def _remove_unfinished(self, change: Change) -> None:
+        *folders, _ = _parts(change.path)
+        with (
+            _explained(change.path, "cleared of what is unfinished"),
+            opened_folder(self._root, folders) as folder,
+        ):
+            for name in os.listdir(folder) if folder is not None else ():
+                if name.startswith(_unfinished(change)):
+                    os.unlink(name, dir_fd=folder)
+
+
+def _unfinished(change: Change) -> str:
+    """How the names of neighbours begin that are to become this change."""
+    return f".~{change.after[:16]}-"
 
 
 def _parts(path: str) -> Sequence[str]:
@@ -156,70 +170,12 @@ def _explained(path: str, done: str) -> Iterator[None]:
         raise ToolError(f"{path} was not {done}: {reason}.") from error
 
 
-@contextmanager
-def _opened_folder(root: Path, folders: Sequence[str]) -> Iterator[int | None]:
-    """A descriptor of the folder, or None if there is no such folder."""
-    at: int | None = os.open(root, _FOLDER)
-    try:
-        for name in folders:
-            assert at is not None
-            inner = _inner_folder(at, name)
-            os.close(at)
-            at = inner
-            if at is None:
-                break
-        yield at
-    finally:
-        if at is not None:
-            os.close(at)
-
-
-def _inner_folder(at: int, name: str) -> int | None:
-    try:
-        return os.open(name, _FOLDER, dir_fd=at)
-    except FileNotFoundError:
-        return None
-
-
-def _present(folder: int | None) -> int:
-    if folder is None:
-        raise FileNotFoundError(errno.ENOENT, "a folder of its path was removed meanwhile")
-    return folder
-
-
-def _stat(folder: int, name: str, path: str) -> os.stat_result | None:
-    """What is there, without opening it; only a regular file will do."""
-    try:
-        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if stat.S_ISDIR(there.st_mode):
-        raise ToolError(f"{path} is a folder. list_files shows what is in it.")
-    if stat.S_ISLNK(there.st_mode):
-        raise ToolError(f"{path} has become a symbolic link; nothing was done.")
-    if not stat.S_ISREG(there.st_mode):
-        raise ToolError(f"{path} is a device, pipe or socket, not a file.")
-    return there
-
-
-def _content(folder: int, name: str, path: str, most: int) -> tuple[bytes, int]:
-    """At most `most` bytes of the file, and its size."""
-    before = _stat(folder, name, path)
-    with open(os.open(name, _FILE, dir_fd=folder), "rb") as file:
-        opened = os.fstat(file.fileno())
-        if before is None or not os.path.samestat(before, opened):
-            raise ToolError(f"{path} was replaced while it was opened. Try again.")
-        data = file.read(most)
-        return data, max(len(data), os.fstat(file.fileno()).st_size)
-
-
-def _demand_unchanged(folder: int | None, name: str, change: Change) -> None:
-    there = None if folder is None else _stat(folder, name, change.path)
+def _demand_unchanged(folder: int, name: str, change: Change) -> None:
+    there = regular_file(folder, name, change.path)
     if there is None:
         if change.before:
             raise ToolError(f"{change.path} is no longer there; nothing was written.")
         return
-    assert folder is not None
     if not change.before:
         raise ToolError(
             f"{change.path} was created by somebody else meanwhile; nothing was written. "
@@ -227,7 +183,7 @@ def _demand_unchanged(folder: int | None, name: str, change: Change) -> None:
         )
     if not there.st_mode & 0o222 or not os.access(name, os.W_OK, dir_fd=folder):
         raise ToolError(f"{change.path} is read-only; nothing was written.")
-    if sha(_content(folder, name, change.path, there.st_size + 1)[0]) != change.before:
+    if sha(content(folder, name, change.path, there.st_size + 1)[0]) != change.before:
         raise ToolError(
             f"{change.path} changed on disk after this edit was prepared; nothing was written. "
             "Read it again and repeat the edit."
@@ -238,8 +194,8 @@ def _make_folders(root: Path, folders: Sequence[str]) -> list[Path]:
     """Make what is missing of the way; the new folders, outermost first."""
     made: list[Path] = []
     for depth in range(1, len(folders) + 1):
-        with _opened_folder(root, folders[: depth - 1]) as opened:
-            parent = _present(opened)
+        with opened_folder(root, folders[: depth - 1]) as opened:
+            parent = present(opened)
             try:
                 os.mkdir(folders[depth - 1], dir_fd=parent)
             except FileExistsError:
@@ -250,10 +206,11 @@ def _make_folders(root: Path, folders: Sequence[str]) -> list[Path]:
 
 
 def _replace(folder: int, name: str, data: bytes, change: Change) -> None:
-    temporary = f".~{secrets.token_hex(8)}.tmp"
+    temporary = f"{_unfinished(change)}{secrets.token_hex(4)}.tmp"
     try:
-        _write_temporary(folder, temporary, data, _stat(folder, name, change.path))
+        _write_temporary(folder, temporary, data, regular_file(folder, name, change.path))
         faults.kp("files.temp_written")
+        _demand_unchanged(folder, name, change)
         faults.kp("files.before_rename")
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
@@ -263,7 +220,7 @@ def _replace(folder: int, name: str, data: bytes, change: Change) -> None:
     faults.kp("files.renamed")
     os.fsync(folder)
     faults.kp("files.synced")
-    if sha(_content(folder, name, change.path, len(data) + 1)[0]) != change.after:
+    if sha(content(folder, name, change.path, len(data) + 1)[0]) != change.after:
         raise ToolError(f"{change.path} was written, but does not read back as it was written.")
 
 

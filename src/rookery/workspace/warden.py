@@ -118,19 +118,22 @@ def _news_of_children() -> int:
 
 
 def _start(argv: list[str]) -> int:
+    warden = os.getpid()
     leader = os.fork()
     if leader == 0:
-        _become(argv)
+        _become(argv, warden)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for standard in (1, 2):
         os.dup2(nowhere, standard)
     return leader
 
 
-def _become(argv: list[str]) -> None:
+def _become(argv: list[str], warden: int) -> None:
     try:
         os.setsid()
-        pass
+        _prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
+        if os.getppid() != warden:
+            return  # it died before it could be told to take us along
         for number in (*_IGNORED_HERE, *_IGNORED_BY_PYTHON):
             _signal.signal(number, _signal.SIG_DFL)
         os.execv(argv[0], argv)

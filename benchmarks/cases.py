@@ -1,0 +1,62 @@
+"""What the model says in each case that is measured. One answer is one request."""
+
+import json
+from collections.abc import Sequence
+
+from llm_server import Answer, call, finish, raw_call, say
+
+ROWS = 200
+FILES = {"notes.txt": "count = 0\n" + "".join(f"row {n} of the notes\n" for n in range(ROWS))}
+"""The workspace that every run begins with."""
+
+
+def turns(count: int) -> list[Answer]:
+    """Read, shell and edit in turn, no call ever the same, then the end."""
+    return [_turn(number) for number in range(count)] + [[finish()]]
+
+
+def long_text(size: int, pieces: int) -> list[Answer]:
+    return [[say(*[_line(size // pieces)] * pieces), finish()]]
+
+
+def long_arguments(size: int, pieces: int) -> list[Answer]:
+    """A file of `size` characters, written with one call."""
+    # a line end takes two characters in JSON, so the file is a little smaller than what is sent
+    content = _line(size // pieces - 1) * pieces
+    body = json.dumps({"path": "long.txt", "content": content})
+    cut = range(0, len(body), size // pieces)
+    return [
+        [raw_call("write_to_file", *(body[at : at + size // pieces] for at in cut))],
+        [finish()],
+    ]
+
+
+def _turn(number: int) -> Answer:
+    nth = number // 3
+    match number % 3:
+        case 0:
+            step = call("read_file", path="notes.txt", offset=nth + 1, limit=40)
+        case 1:
+            step = call("execute_command", command=f"echo {nth} >> log.txt; wc -l log.txt")
+        case _:
+            step = call(
+                "edit",
+                file_path="notes.txt",
+                old_string=f"count = {nth}\n",
+                new_string=f"count = {nth + 1}\n",
+            )
+    return [say(f"This is step {number} of the work."), step]
+
+
+def _line(size: int) -> str:
+    return ("so many words " * (size // 14 + 1))[: size - 1] + "\n"
+
+
+CASES: dict[str, Sequence[Answer]] = {
+    "start": [[finish()]],
+    "tiny": turns(3),
+    "30 turns": turns(30),
+    "150 turns": turns(150),
+    "long text": long_text(2_000_000, 20_000),
+    "long arguments": long_arguments(1_000_000, 10_000),
+}

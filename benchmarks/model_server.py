@@ -1,0 +1,90 @@
+"""The scripted model as a process of its own, so that it shares no interpreter with a client.
+
+Every answer is bytes before the first request comes, and is sent with one write: no client
+waits for the server. Requests to `/CASE/RUN/chat/completions` are answered in the order of
+the case. A line `CASE/RUN` on standard input is answered with when its requests came, how
+large they were, and what the first of them was.
+"""
+
+import json
+import socket
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from cases import CASES  # noqa: E402
+from llm_server import Answer, http  # noqa: E402
+from llm_server.chat_wire import CHAT  # noqa: E402
+from llm_server.composed import compose  # noqa: E402
+from llm_server.parts import SseEvent  # noqa: E402
+from llm_server.wire import frames  # noqa: E402
+
+HEAD = http.head(
+    200, {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked"}
+)
+ROUTE = "/chat/completions"
+
+
+class Record:
+    """The requests of one run, as they came."""
+
+    def __init__(self) -> None:
+        self.arrivals: list[float] = []
+        self.sizes: list[int] = []
+        self.first = ""
+
+    def note(self, request: http.Request) -> int:
+        """The number of the request, counted from 0."""
+        self.arrivals.append(time.monotonic())
+        self.sizes.append(len(request.raw))
+        self.first = self.first or request.raw.decode()
+        return len(self.arrivals) - 1
+
+
+def rendered(case: Sequence[Answer]) -> list[bytes]:
+    return [HEAD + b"".join(_chunks(answer, place)) for place, answer in enumerate(case)]
+
+
+def _chunks(answer: Answer, place: int) -> Iterator[bytes]:
+    """One HTTP chunk for each event, as providers send them."""
+    assert isinstance(answer, Sequence)
+    request = {"model": "bench", "stream_options": {"include_usage": True}}
+    for frame in frames(CHAT.stream(request, place), compose(answer, place)):
+        assert isinstance(frame, SseEvent)
+        yield http.chunk(b"data: %b\n\n" % frame.data.encode())
+    yield http.LAST_CHUNK
+
+
+def serve(peer: socket.socket, answers: dict[str, list[bytes]], seen: dict[str, Record]) -> None:
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with peer, peer.makefile("rb") as source:
+        while request := http.read_request(source):
+            run = request.path.removesuffix(ROUTE).strip("/")
+            place = seen[run].note(request)
+            peer.sendall(answers[run.split("/")[0]][place])
+
+
+def main() -> None:
+    answers = {quote(name): rendered(case) for name, case in CASES.items()}
+    seen: dict[str, Record] = defaultdict(Record)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def admit() -> None:
+        while True:
+            peer, _ = listener.accept()
+            threading.Thread(target=serve, args=(peer, answers, seen), daemon=True).start()
+
+    threading.Thread(target=admit, daemon=True).start()
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(vars(seen[line.strip()])), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""One run of rookery or of the bare loop: in a workspace of its own, measured from outside."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote
+
+HERE = Path(__file__).parent
+ROOKERY = [str(Path(sys.executable).with_name("rookery"))]
+MIB = 1024 * 1024
+PROMPT = "Do the work."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one process took. Memory is the most it ever had in use, in MiB."""
+
+    seconds: float
+    cpu: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    cost: Cost
+    workspace: Path
+    to_request: float
+    """Seconds from the start of the process to its first request."""
+    turns: tuple[float, ...]
+    """Seconds between one request and the next."""
+    sizes: tuple[int, ...]
+    """Bytes of each request."""
+    first_request: str
+
+    def files(self) -> dict[str, bytes]:
+        """What the run left behind in its workspace."""
+        return {
+            str(path.relative_to(self.workspace)): path.read_bytes()
+            for path in self.workspace.rglob("*")
+            if path.is_file()
+        }
+
+
+class Model:
+    """The model server, and what it has seen."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdin
+        assert process.stdout
+        self._asking: IO[str] = process.stdin
+        self._answers: IO[str] = process.stdout
+        self._url = self._answers.readline().strip()
+
+    def url(self, run: str) -> str:
+        return f"{self._url}/{run}"
+
+    def seen(self, run: str) -> dict[str, Any]:
+        self._asking.write(f"{run}\n")
+        self._asking.flush()
+        seen: dict[str, Any] = json.loads(self._answers.readline())
+        return seen
+
+
+@contextmanager
+def serving() -> Iterator[Model]:
+    """A model server that lives as long as the context."""
+    with subprocess.Popen(
+        [sys.executable, str(HERE / "model_server.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield Model(process)
+
+
+class Track:
+    """Where runs take place: a folder that holds rookery's home and a workspace for each run."""
+
+    def __init__(self, folder: Path, model: Model, files: dict[str, str]) -> None:
+        self._folder = folder
+        self._model = model
+        self._files = files
+        self._numbers = itertools.count()
+        self._opening = folder / "opening.json"
+        self.home = folder / "home"
+
+    def rookery(self, case: str) -> Run:
+        flags = ["-p", "-y", "--provider", "openai", "-m", "bench", "--output-format", "text"]
+        run = self._run(case, lambda url: [*ROOKERY, *flags, "--base-url", url, PROMPT])
+        if not self._opening.exists():
+            self._opening.write_text(run.first_request, encoding="utf-8")
+        return run
+
+    def bare(self, case: str) -> Run:
+        """Begins with the very request that rookery began with, so rookery has to run first."""
+        loop = [sys.executable, str(HERE / "bare_loop.py")]
+        return self._run(case, lambda url: [*loop, url, str(self._opening)])
+
+    def _run(self, case: str, command: Any) -> Run:
+        name = f"{quote(case)}/{next(self._numbers)}"
+        workspace = self._folder / "workspaces" / name
+        workspace.mkdir(parents=True)
+        for path, text in self._files.items():
+            (workspace / path).write_text(text, encoding="utf-8")
+        began = time.monotonic()
+        cost = measured(command(self._model.url(name)), cwd=workspace, home=self.home)
+        seen = self._model.seen(name)
+        arrivals: list[float] = seen["arrivals"]
+        return Run(
+            cost=cost,
+            workspace=workspace,
+            to_request=arrivals[0] - began,
+            turns=tuple(later - sooner for sooner, later in itertools.pairwise(arrivals)),
+            sizes=tuple(seen["sizes"]),
+            first_request=seen["first"],
+        )
+
+
+def measured(command: Sequence[str], *, cwd: Path, home: Path) -> Cost:
+    """Run a command to its end. Raises `RuntimeError` with what it said if it fails."""
+    environment = {**os.environ, "ROOKERY_HOME": str(home)}
+    said = home.with_name("said")
+    with said.open("wb") as output:
+        began = time.monotonic()
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{command[0]} failed: {said.read_text(errors='replace')[-2000:]}")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Cost(
+        seconds=seconds,
+        cpu=usage.ru_utime + usage.ru_stime,
+        memory=usage.ru_maxrss * unit / MIB,
+    )

@@ -1,0 +1,74 @@
+"""Folders and files of the workspace as open descriptors.
+
+Every step of a path is opened from the one before it, and no symbolic link is followed, so
+that what was checked is what is used.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rookery.errors import ToolError
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@contextmanager
+def opened_folder(root: Path, folders: Sequence[str]) -> Iterator[int | None]:
+    """A descriptor of the folder, or None if there is no such folder."""
+    at: int | None = os.open(root, _FOLDER)
+    try:
+        for name in folders:
+            assert at is not None
+            inner = _inner_folder(at, name)
+            os.close(at)
+            at = inner
+            if at is None:
+                break
+        yield at
+    finally:
+        if at is not None:
+            os.close(at)
+
+
+def _inner_folder(at: int, name: str) -> int | None:
+    try:
+        return os.open(name, _FOLDER, dir_fd=at)
+    except FileNotFoundError:
+        return None
+
+
+def present(folder: int | None) -> int:
+    if folder is None:
+        raise FileNotFoundError(errno.ENOENT, "a folder of its path was removed meanwhile")
+    return folder
+
+
+def regular_file(folder: int, name: str, path: str) -> os.stat_result | None:
+    """What is there, without opening it; only a regular file will do."""
+    try:
+        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(there.st_mode):
+        raise ToolError(f"{path} is a folder. list_files shows what is in it.")
+    if stat.S_ISLNK(there.st_mode):
+        raise ToolError(f"{path} has become a symbolic link; nothing was done.")
+    if not stat.S_ISREG(there.st_mode):
+        raise ToolError(f"{path} is a device, pipe or socket, not a file.")
+    return there
+
+
+def content(folder: int, name: str, path: str, most: int) -> tuple[bytes, int]:
+    """At most `most` bytes of the file, and its size."""
+    before = regular_file(folder, name, path)
+    with open(os.open(name, _FILE, dir_fd=folder), "rb") as file:
+        opened = os.fstat(file.fileno())
+        if before is None or not os.path.samestat(before, opened):
+            raise ToolError(f"{path} was replaced while it was opened. Try again.")
+        data = file.read(most)
+        return data, max(len(data), os.fstat(file.fileno()).st_size)

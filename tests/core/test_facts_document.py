@@ -1,0 +1,26 @@
+"""The document of facts and commands says what the code says."""
+
+from typing import get_args
+
+import pytest
+
+from facts_document import DOCUMENT, SENTENCES, document
+from rookery.core.commands import Command
+from rookery.core.facts import Fact, Unrecognised
+from rookery.wire.codec import kind_of
+
+KINDS = [kind_of(cls) for cls in (*get_args(Fact), *get_args(Command)) if cls is not Unrecognised]
+
+
+def test_the_document_is_up_to_date():
+    """If not: `python tests/facts_document.py`."""
+    assert DOCUMENT.read_text(encoding="utf-8") == document()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_fact_and_command_has_an_entry(kind: str):
+    assert f"### `{kind}`\n" in document()
+
+
+def test_no_sentence_is_kept_for_what_does_not_exist():
+    assert set(SENTENCES) <= {*KINDS, "todo"}
