@@ -44,6 +44,7 @@ def validate_anthropic(body: dict[str, Any]) -> None:
             first = kinds[: len(results)]
             assert first == ["tool_result"] * len(results), f"messages.{at}: results come first"
             owed = []
+    _answered(owed, [], len(messages))
     marks = json.dumps(body).count('"cache_control"')
     assert marks <= 4, f"{marks} cache marks; at most 4 are allowed"
 

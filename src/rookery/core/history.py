@@ -6,7 +6,7 @@ log looks like, so that no other code has to keep two histories in step.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rookery.core.asks import is_interactive_ask
@@ -78,30 +78,32 @@ class _Book:
 
     def __init__(self) -> None:
         self._turns: list[Turn] = []
-        self._owed: dict[str, ToolResult | None] = {}
+        self._owed: list[_Debt] = []
         self._said: list[Block] = []
+        self._ids: set[str] = set()
 
     def say(self, *blocks: Block) -> None:
         self._said += blocks
 
     def give_result(self, end: ToolFinished) -> None:
-        if end.call_id in self._owed and self._owed[end.call_id] is None:
-            self._owed[end.call_id] = ToolResult(
-                call_id=end.call_id,
-                text=end.text or NOTHING_RETURNED,
-                images=end.images,
-                is_error=end.ending is not Ending.DONE,
-            )
+        for debt in self._owed:
+            if debt.call_id == end.call_id and debt.result is None:
+                debt.result = ToolResult(
+                    call_id=debt.sent_id,
+                    text=end.text or NOTHING_RETURNED,
+                    images=end.images,
+                    is_error=end.ending is not Ending.DONE,
+                )
+                return
 
     def answer(self, blocks: tuple[Block, ...]) -> None:
         if not blocks:
             return
         self._close_user_turn()
+        sent = tuple(self._sent(block) for block in blocks)
         if self._turns and self._turns[-1].role == "assistant":
-            before = self._turns.pop().blocks
-            blocks = (*before, *blocks)
-        self._turns.append(Turn("assistant", blocks))
-        self._owed = {block.id: None for block in blocks if isinstance(block, ToolCall)}
+            sent = (*self._turns.pop().blocks, *sent)
+        self._turns.append(Turn("assistant", sent))
 
     def turns(self) -> list[Turn]:
         self._close_user_turn()
@@ -109,14 +111,33 @@ class _Book:
             self._turns.insert(0, Turn("user", (Text(text=GO_ON),)))
         return self._turns
 
+    def _sent(self, block: Block) -> Block:
+        """The block as it is sent: a call is owed a result, under an id no other call has."""
+        if not isinstance(block, ToolCall):
+            return block
+        sent_id = block.id
+        while sent_id in self._ids:
+            sent_id = f"{block.id}_{len(self._ids)}"
+        self._ids.add(sent_id)
+        self._owed.append(_Debt(block.id, sent_id))
+        return block if sent_id == block.id else replace(block, id=sent_id)
+
     def _close_user_turn(self) -> None:
-        results = [
-            result or ToolResult(call_id=call_id, text=NEVER_RUN, is_error=True)
-            for call_id, result in self._owed.items()
-        ]
+        results = [debt.result or _never_run(debt.sent_id) for debt in self._owed]
         if results or self._said:
             self._turns.append(Turn("user", (*results, *self._said)))
-        self._owed, self._said = {}, []
+        self._owed, self._said = [], []
+
+
+@dataclass(slots=True)
+class _Debt:
+    call_id: str
+    sent_id: str
+    result: ToolResult | None = None
+
+
+def _never_run(call_id: str) -> ToolResult:
+    return ToolResult(call_id=call_id, text=NEVER_RUN, is_error=True)
 
 
 def _speaks_to_the_model(answer: Answered) -> bool:
