@@ -1,6 +1,6 @@
 """Every fact and command survives the trip through JSON."""
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -12,6 +12,7 @@ from rookery.core.facts import (
     AssistantSpoke,
     Event,
     Fact,
+    Noted,
     TaskReopened,
     Unrecognised,
     Usage,
@@ -72,6 +73,18 @@ def test_blocks_keep_their_kinds_and_order():
     fact = AssistantSpoke(request_id="r", blocks=blocks, usage=Usage(tokens_in=3, cost=0.25))
     event = Event(1, 0, 5, fact)
     assert event_from_json(event_to_json(event)) == event
+
+
+@pytest.mark.parametrize(("text", "kept"), [("a\ud800b", "a\ufffdb"), ("\ud83d\ude00", "😀")])
+def test_half_characters_never_keep_a_fact_from_being_written(text: str, kept: str):
+    call = ToolCall(id="c1", name="edit", arguments={"s": [text]})
+    facts = [
+        (AssistantSpoke(request_id="r", blocks=(call,)), replace(call, arguments={"s": [kept]})),
+        (Noted(text=text), kept),
+    ]
+    spoke, noted = [event_from_json(event_to_json(Event(1, 0, 1, f))).fact for f, _ in facts]
+    assert spoke == AssistantSpoke(request_id="r", blocks=(facts[0][1],))
+    assert noted == Noted(text=kept)
 
 
 def test_an_unknown_fact_is_kept_word_for_word():

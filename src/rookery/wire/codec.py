@@ -28,8 +28,16 @@ FACTS: dict[str, type[Any]] = {
 }
 COMMANDS: dict[str, type[Any]] = {kind_of(cls): cls for cls in get_args(Command)}
 _KIND = {cls: kind.encode() for group in (BLOCKS, FACTS, COMMANDS) for kind, cls in group.items()}
-_encode = msgspec.json.Encoder().encode
+_encode_strictly = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+
+
+def _encode(value: object) -> bytes:
+    try:
+        return _encode_strictly(value)
+    except UnicodeEncodeError:
+        # half of a surrogate pair has no UTF-8; models and file names bring them all the same
+        return _encode_strictly(_whole_characters(msgspec.to_builtins(value)))
 
 
 def event_to_json(event: Event) -> bytes:
@@ -72,6 +80,18 @@ def _fact_to_json(fact: Fact) -> bytes:
         fields = {"kind": "assistant_spoke", **rest, "blocks": blocks}
         return _encode({**fields, "interrupted": fact.interrupted})
     return _tagged(fact)
+
+
+def _whole_characters(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case dict():
+            return {_whole_characters(key): _whole_characters(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_whole_characters(each) for each in value]
+        case _:
+            return value
 
 
 def _tagged(value: object) -> bytes:
