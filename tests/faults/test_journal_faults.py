@@ -262,7 +262,6 @@ def test_a_read_only_disk_is_told_and_what_is_on_it_can_be_read(small_disk: Path
     assert list(read_events(small_disk / "t")) == events
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="access rights do not bind root")
 def test_a_folder_without_access_is_told(tmp_path: Path):
     store(tmp_path / "t", [TaskOpened(text="Go")])
     (tmp_path / "t").chmod(0o000)
@@ -275,13 +274,15 @@ def test_a_folder_without_access_is_told(tmp_path: Path):
         (tmp_path / "t").chmod(0o700)
 
 
-def traced(folder: Path, *options: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+def traced(
+    folder: Path, *options: str, what: str = "create"
+) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     """Write the sample task under strace: how that ended, and the calls made on the journal."""
     if shutil.which("strace") is None:
         pytest.skip("there is no strace to watch system calls with")
     calls = folder.with_name("calls")
     trace = ["strace", "-f", "-o", str(calls), "-P", str(folder / JOURNAL), *options]
-    command = [*trace, sys.executable, journal_writer.__file__, "create", str(folder)]
+    command = [*trace, sys.executable, journal_writer.__file__, what, str(folder)]
     child = subprocess.run(command, env=environment(), text=True, capture_output=True)
     if "ptrace" in child.stderr:
         pytest.skip("this machine lets nobody trace")
@@ -305,6 +306,20 @@ def test_an_event_that_did_not_reach_the_disk_is_not_acknowledged(
     assert "could not be written (Input/output error); everything up to here" in child.stderr
     acknowledged = len(child.stdout.split())
     assert list(read_events(tmp_path / "t")) == numbered(sample_facts())[:acknowledged]
+
+
+def test_a_write_that_failed_can_be_tried_again(tmp_path: Path):
+    child, _ = traced(tmp_path / "t", "-e", "inject=write:error=ENOSPC:when=3", what="insist")
+    assert child.returncode == 0, child.stderr
+    assert list(read_events(tmp_path / "t")) == numbered(sample_facts())
+
+
+def test_after_a_failed_sync_nothing_is_believed_until_the_journal_is_opened_anew(tmp_path: Path):
+    child, _ = traced(tmp_path / "t", "-e", "inject=fdatasync:error=EIO:when=3", what="insist")
+    assert "is uncertain (Input/output error)" in child.stderr
+    assert child.stdout.split() == ["1", "2"]
+    assert run("resume", tmp_path / "t").returncode == 0
+    assert list(read_events(tmp_path / "t"))[:2] == numbered(sample_facts())[:2]
 
 
 # ── one writer ──────────────────────────────────────────────────────────────────────────

@@ -100,7 +100,7 @@ def test_sec1_a_private_file_is_read(file: Path, mode: int):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_sec1_a_file_of_another_user_is_refused(file: Path):
-    keep(file, f'anthropic = "{SECRET}"')
+    keep(file, f'anthropic = "{SECRET}"', 0o644)
     os.chown(file, 12345, 12345)
     with pytest.raises(SettingsError, match="belongs to another user"):
         find(file)

@@ -40,10 +40,12 @@ async def model_turn(
     *,
     new_id: Callable[[], str],
     attempt: int,
+    largest_arguments: int,
 ) -> None:
     """Stream one answer into the log. A cancelled answer keeps the words that had arrived."""
     request_id = new_id()
-    hearing = _Hearing(log, request_id, Assembler(new_id=new_id, used_ids=_ids_in(request)))
+    assembler = Assembler(new_id=new_id, used_ids=_ids_in(request), largest=largest_arguments)
+    hearing = _Hearing(log, request_id, assembler)
     log.append(RequestStarted(request_id=request_id, model=provider.model.id, attempt=attempt))
     try:
         async with provider.stream(request) as chunks:

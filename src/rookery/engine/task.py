@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, assert_never
 
 import anyio
@@ -157,7 +158,14 @@ class Task:
             max_output=most * 2 if step.longer else most,
             cache_key=self.id,
         )
-        await model_turn(self.log, gear.provider, request, new_id=gear.new_id, attempt=step.attempt)
+        await model_turn(
+            self.log,
+            gear.provider,
+            request,
+            new_id=gear.new_id,
+            attempt=step.attempt,
+            largest_arguments=gear.limits.arguments_bytes,
+        )
 
     async def _pause(self, seconds: float, reason: str) -> None:
         self._hurry = anyio.Event()
@@ -173,14 +181,14 @@ class Task:
             shell=gear.shell,
             artifacts=gear.artifacts,
             append=self.log.append,
-            ask=self._ask_user,
+            ask=partial(self._ask_for, call),
             limits=gear.limits,
             sees_images=gear.provider.model.images,
         )
         await tool_turn(call, log=self.log, gate=self._gate, tools=gear.tools, ctx=ctx)
 
-    async def _ask_user(self, ask: AskKind, text: str) -> Answered:
-        return await self.dialogue.ask(ask, text)
+    async def _ask_for(self, call: ToolCall, ask: AskKind, text: str) -> Answered:
+        return await self.dialogue.ask(ask, text, call_id=call.id)
 
     async def _reconcile(self, call: ToolCall) -> None:
         started = self.log.state.running

@@ -42,7 +42,7 @@ async def _carried_out(
     call: ToolCall, log: EventLog, gate: Gate, tools: Mapping[str, Tool[Any]], ctx: ToolContext
 ) -> Outcome:
     """Prepare, get a permit, put it on record, do it, report it."""
-    tool, args = _understood(call, tools, ctx.limits.arguments_bytes)
+    tool, args = _understood(call, tools)
     action = await tool.prepare(args, ctx)
     permit, said = await gate.pass_through(call, action)
     log.append(_started(call, action))
@@ -59,19 +59,13 @@ async def _carried_out(
     return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome
 
 
-def _understood(
-    call: ToolCall, tools: Mapping[str, Tool[Any]], largest: int
-) -> tuple[Tool[Any], msgspec.Struct]:
+def _understood(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> tuple[Tool[Any], msgspec.Struct]:
     """The tool that is meant and its arguments, every problem with them named at once."""
     tool = tools.get(call.name)
     if tool is None:
         raise BadArguments(f"There is no tool {call.name!r}. There are: {', '.join(tools)}.")
     if call.problem:
         raise BadArguments(f"{call.name} was called wrongly. {call.problem}")
-    if (size := len(msgspec.json.encode(call.arguments))) > largest:
-        raise BadArguments(
-            f"The arguments of {call.name} are {size:,} bytes; at most {largest:,} are taken."
-        )
     if problems := _problems(call, tool):
         raise BadArguments(f"{call.name} was called wrongly. {' '.join(problems)}")
     try:
