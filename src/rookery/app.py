@@ -65,7 +65,7 @@ async def open_host(
         api_key=choice.key.reveal() if choice.key else "",
         key_source=f"from {choice.key.source}" if choice.key else "",
         limits=limits,
-        described=settings.models,
+        described=settings.models.get(choice.model, {}),
     )
 
     def make_task(task_id: str, log: EventLog) -> Task:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import anyio
 import pytest
 
 from llm_server import LlmServer, Recorded
@@ -97,9 +98,10 @@ def ask() -> Ask:
                 described=described,
             )
             try:
-                async with provider.stream(request) as chunks:
-                    async for chunk in chunks:
-                        heard.chunks.append(chunk)
+                with anyio.fail_after(30):
+                    async with provider.stream(request) as chunks:
+                        async for chunk in chunks:
+                            heard.chunks.append(chunk)
             except ProviderError as error:
                 heard.error = error
             finally:

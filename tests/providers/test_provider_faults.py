@@ -1,5 +1,6 @@
 """Every row of the fault tables that a provider decides, over real sockets, on each wire."""
 
+import json
 import shutil
 import socket
 import ssl
@@ -89,6 +90,14 @@ async def test_annex_b_a_context_overflow_is_known_in_every_shape(ask, wire: str
     assert (await ask(wire, fault)).error.kind is FailureKind.OVERFLOW
 
 
+async def test_annex_b_a_code_counts_wherever_it_is_nested(ask):
+    inner = json.dumps({"error": {"message": "Sorry.", "code": "context_length_exceeded"}})
+    outer = {"message": "Provider returned error", "metadata": {"raw": inner}}
+    heard = await ask("openai", status(400, {"error": outer}))
+    assert heard.error.kind is FailureKind.OVERFLOW
+    assert "Sorry." in str(heard.error)
+
+
 @on_each_wire
 @rows(llm_server.NO_CREDIT)
 async def test_5_1_no_credit_is_not_taken_for_a_rate_limit(ask, wire: str, fault: Any):
@@ -132,10 +141,11 @@ async def test_5_1_a_404_that_is_about_no_model_points_at_the_base_url(ask):
 
 @on_each_wire
 async def test_5_1_a_rejected_key_is_described_and_never_shown(ask, wire: str):
-    answer = status(401, {"error": {"message": f"Incorrect API key provided: {KEY}."}})
-    heard = await ask(wire, answer, api_key=KEY)
+    key = "no-known-family-of-keys"
+    answer = status(401, {"error": {"message": f"Incorrect API key provided: {key}."}})
+    heard = await ask(wire, answer, api_key=key)
     assert heard.error.kind is FailureKind.BAD_KEY
-    assert KEY not in str(heard.error)
+    assert key not in str(heard.error)
     assert f"the key you gave for {wire}" in str(heard.error)
 
 
@@ -183,7 +193,8 @@ async def test_5_1_a_redirect_to_the_same_origin_is_followed_once(wire: str):
     with LlmServer(redirect(_path(wire)), [say("Here.")]) as server:
         assert await _said(wire, server.url) == "Here."
     assert [r.headers.get("x-api-key") or r.headers["authorization"] for r in server.requests]
-    with LlmServer(redirect(_path(wire)), redirect(_path(wire)), [say("Never.")]) as server:
+    further = _path(wire).replace("two", "three")
+    with LlmServer(redirect(_path(wire)), redirect(further), [say("Never.")]) as server:
         error = await _failure(wire, server.url)
     assert error.kind is FailureKind.REJECTED
     assert len(server.requests) == 2
@@ -252,7 +263,18 @@ def unvouched(tmp_path: Path) -> ssl.SSLContext:
     if not shutil.which("openssl"):
         pytest.skip("the certificate is made with openssl")
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -days 1".split()
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=127.0.0.1",
+        "-days",
+        "1",
+    ]
     command += ["-keyout", key, "-out", certificate]
     subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

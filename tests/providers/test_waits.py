@@ -37,6 +37,15 @@ NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
             },
             360,
         ),
+        (
+            {
+                "x-ratelimit-reset-tokens": "6m0s",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-requests": "1s",
+                "x-ratelimit-remaining-requests": "0",
+            },
+            360,
+        ),
         ({"anthropic-ratelimit-tokens-reset": "2026-01-01T12:00:30Z"}, 30),
         ({"anthropic-ratelimit-tokens-reset": "2026-01-01T11:00:30Z"}, None),
         ({"x-ratelimit-reset": "1767268810000"}, 10),
