@@ -27,6 +27,7 @@ from rookery.core.facts import (
     UserSpoke,
     next_event,
 )
+from rookery.errors import StorageError
 from rookery.storage.journal import Journal
 
 LARGE = "a long line of output, ünïcode and all\n" * 3000
@@ -90,12 +91,18 @@ def store(folder: Path, facts: Iterable[Fact]) -> list[Event]:
 
 def main() -> None:
     """create FOLDER: write the sample task, telling each event as soon as it is written.
+    insist FOLDER: the same, but try an event that fails once more.
     resume FOLDER: pick it up as the engine would. hold FOLDER: keep it open until told."""
     what, folder = sys.argv[1], Path(sys.argv[2])
-    journal = Journal.create(folder) if what == "create" else Journal.open(folder)
-    if what == "create":
+    journal = Journal.create(folder) if what in {"create", "insist"} else Journal.open(folder)
+    if what in {"create", "insist"}:
         for event in numbered(sample_facts()):
-            journal.write(event)
+            try:
+                journal.write(event)
+            except StorageError:
+                if what == "create":
+                    raise
+                journal.write(event)
             print(event.seq, flush=True)
     elif what == "resume":
         noted = [Noted(text=journal.recovered)] if journal.recovered else []

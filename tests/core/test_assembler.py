@@ -339,7 +339,7 @@ def test_text_that_is_no_object_ends_the_reading_quietly(text: str):
 
 def test_nesting_beyond_all_reason_ends_the_reading_quietly():
     reader = ArgumentReader()
-    reader.feed('{"a": ' + "[" * 100_000)
+    reader.feed('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}")
     assert reader.fields == {}
 
 

@@ -402,6 +402,63 @@ def test_a_completion_that_was_not_offered_is_no_row():
     assert rows(*facts, skipped) == ["text do it"]
 
 
+# ── facts that no engine writes in this order ───────────────────────────────────────────
+
+
+def test_an_interrupted_answer_has_called_nothing():
+    facts = (OPENED, STARTED, call("{}"), spoke(READ, interrupted=True))
+    assert rows(*facts) == ["text do it"]
+
+
+def test_a_question_put_during_an_answer_takes_none_of_its_rows():
+    facts = (OPENED, STARTED, call("{"), asked(text="T"))
+    assert rows(*facts)[1:] == ['tool~ {"tool": "read_file"}', "tool? T"]
+    assert rows(*facts, call("}"))[1:] == ['tool~ {"tool": "read_file"}', "tool T"]
+
+
+def test_a_completion_offered_during_an_answer_takes_none_of_its_rows():
+    begun = call('{"result": "', "attempt_completion")
+    facts = (OPENED, STARTED, begun, CompletionOffered(result="Done."))
+    assert rows(*facts)[1:] == ["completion_result~", "completion_result Done."]
+    assert rows(*facts, call("x", "attempt_completion"))[1] == "completion_result~ x"
+
+
+def test_a_question_stays_open_while_another_call_goes_on():
+    run = ToolStarted(
+        call_id="d", tool="execute_command", title="Run", ask=AskKind.COMMAND, command="ls"
+    )
+    facts = (
+        OPENED,
+        asked(text="T", call_id="c"),
+        run,
+        OutputStreamed(call_id="d", text="a"),
+        ToolFinished(call_id="d", text="a"),
+    )
+    assert rows(*facts) == ["text do it", "tool? T"]
+    assert rows(*facts, answered())[1:] == ["tool T", "command ls", "command_output a"]
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        text("x"),
+        ThinkingStreamed(request_id="r", text="x"),
+        call("{}"),
+        spoke(Text(text="x")),
+        RequestFailed(request_id="r", error=FailureKind.BUSY, message="x"),
+        Pausing(seconds=1, reason="x"),
+        CompletionOffered(result="x"),
+        Truncated(upto=1),
+        Asked(ask_id="q2", ask=AskKind.COMMAND_OUTPUT),
+        ToolStarted(call_id="c", tool="read_file", title="Read"),
+        ToolFinished(call_id="c", text="x"),
+    ],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_a_question_is_withdrawn_by_whatever_the_loop_does_next(fact: Fact):
+    assert "tool T" in rows(OPENED, STARTED, asked(text="T", call_id="c"), fact)
+
+
 # ── tools ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -564,7 +621,7 @@ def test_looking_at_a_text_while_it_grows_joins_only_what_is_new():
     assert joined[-1] == "0123456789" * 10
     older = Pieces("a")
     newer, other = older.add("b"), older.add("c")
-    assert (older.text, newer.text, other.text) == ("a", "ab", "ac")
+    assert (newer.text, other.text, older.text) == ("ab", "ac", "a")
 
 
 def test_p1_arguments_are_read_once_however_often_they_are_looked_at():

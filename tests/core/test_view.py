@@ -331,13 +331,17 @@ def row(ts: int, text: str = "") -> Message:
     return Message(ts=ts, type="say", say="text", content=text)
 
 
-@given(st.lists(st.tuples(st.sampled_from("aaaarx"), st.integers(0, 300)), max_size=300))
+@given(st.lists(st.tuples(st.sampled_from("aaaarxb"), st.integers(0, 300)), max_size=60))
 def test_rows_behave_like_a_list_and_every_version_stays(steps: list[tuple[str, int]]):
     rows: Rows[Message] = Rows()
-    plain: list[Message] = []
-    versions: list[tuple[Rows[Message], list[Message]]] = []
-    for number, (step, place) in enumerate(steps):
-        if step == "a" or not plain:
+    plain = [row(ts) for ts in range(150)]
+    for item in plain:
+        rows = rows.append(item)
+    versions = [(rows, plain)]
+    for number, (step, place) in enumerate(steps, start=150):
+        if step == "b":
+            rows, plain = versions[place % len(versions)]
+        elif step == "a" or not plain:
             rows, plain = rows.append(row(number)), [*plain, row(number)]
         elif step == "r":
             place %= len(plain)
@@ -357,11 +361,14 @@ def test_rows_behave_like_a_list_and_every_version_stays(steps: list[tuple[str, 
 
 def test_two_versions_that_went_apart_do_not_disturb_each_other():
     base: Rows[Message] = Rows()
-    for ts in range(2 * PAGE - 1):
+    for ts in range(10):
         base = base.append(row(ts))
-    left, right = base.append(row(500)), base.append(row(600))
-    assert (left[-1].ts, right[-1].ts, len(base)) == (500, 600, 2 * PAGE - 1)
-    assert [item.ts for item in left][:-1] == [item.ts for item in right][:-1]
+    left = right = base
+    for ts in range(100, 100 + 3 * PAGE):
+        left, right = left.append(row(ts)), right.append(row(ts + 1000))
+    assert [item.ts for item in left][10:] == list(range(100, 100 + 3 * PAGE))
+    assert [item.ts for item in right][10:] == list(range(1100, 1100 + 3 * PAGE))
+    assert len(base) == 10
 
 
 def test_a_place_beyond_the_rows_is_an_index_error():

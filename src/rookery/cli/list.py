@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from rookery.cli.main import resolve_folder
 from rookery.clients.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.storage.places import find_places
@@ -19,7 +20,14 @@ TITLE_WIDTH = 120
 
 @click.command()
 @click.argument("what", default="sessions", metavar="[sessions]")
-@click.option("-w", "--workspace", type=click.Path(path_type=Path), default=".", help="Whose.")
+@click.option(
+    "-w",
+    "--workspace",
+    type=click.Path(path_type=Path),
+    default=".",
+    callback=resolve_folder,
+    help="Whose.",
+)
 @click.option("--all", "everywhere", is_flag=True, help="Those of all workspaces.")
 @click.option("--search", metavar="WORDS", help="Only those that hold all these words, anywhere.")
 @click.option("--format", "form", default=None, metavar="json|text", help="How to print them.")
@@ -33,14 +41,19 @@ def command(
     if form not in ("json", "text"):
         raise SettingsError(f"--format is json or text, not {form!r}.")
     store = TaskStore(find_places(os.environ))
-    here = None if everywhere or search is not None else str(workspace.resolve())
+    here = None if everywhere or search is not None else str(workspace)
     if search is None:
         sessions, snippets = list(store.list(here)), {}
     else:
         found = store.search(search)
         sessions = [hit.task for hit in found]
         snippets = {hit.task.id: hit.snippet for hit in found}
-    print(_json(here, sessions, snippets) if form == "json" else _text(sessions, snippets))
+    if form == "json":
+        print(_json(here, sessions, snippets))
+    elif sessions:
+        print("\n".join(_line(session, snippets.get(session.id, "")) for session in sessions))
+    else:
+        print("There are no sessions here." if search is None else "Nothing was found.")
     return 0
 
 
@@ -61,13 +74,7 @@ def _json(here: str | None, sessions: Sequence[TaskSummary], snippets: dict[str,
         }
         for session in sessions
     ]
-    return json.dumps({"workspace": here, "sessions": rows}, ensure_ascii=False)
-
-
-def _text(sessions: Sequence[TaskSummary], snippets: dict[str, str]) -> str:
-    if not sessions:
-        return "There are no sessions here." if not snippets else "Nothing was found."
-    return "\n".join(_line(session, snippets.get(session.id, "")) for session in sessions)
+    return json.dumps({"workspace": here, "sessions": rows})
 
 
 def _line(session: TaskSummary, snippet: str) -> str:

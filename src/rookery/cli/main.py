@@ -1,5 +1,7 @@
 """`rookery [PROMPT]`: options, their validation in order, and the choice of client."""
 
+import codecs
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -9,13 +11,16 @@ from typing import Any
 import click
 
 from rookery import NAME, VERSION
+from rookery.clients.terminal_text import harmless, spell_plainly
 from rookery.errors import RookeryError, SettingsError
 
 FORMATS = ("text", "json", "stream-json")
+HUNG_UP = 129
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command and give its exit code. Whatever is wrong is said in one sentence."""
+    _ready_streams()
     name = arguments[0] if arguments else ""
     command, rest = (
         (_subcommand(name), arguments[1:]) if name in _SUBCOMMANDS else (task, arguments)
@@ -30,19 +35,47 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        print(f"Error: {error.format_message()} See {NAME} --help.", file=sys.stderr)
-        return 1
+        return _failed(f"{error.format_message()} See {NAME} --help.")
     except RookeryError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        # the reader left; Python would complain once more when it flushes at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _failed(str(error))
     except (KeyboardInterrupt, EOFError):
         return 130
+    except OSError as error:
+        if not _readers_left():
+            return _broke_down(error)
+        return 0 if isinstance(error, BrokenPipeError) else HUNG_UP
     except Exception as error:
         return _broke_down(error)
+
+
+def _ready_streams() -> None:
+    """Whatever is printed later can be printed, in any encoding and with any stream closed."""
+    codecs.register_error("plainly", spell_plainly)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="plainly")
+
+
+def _readers_left() -> bool:
+    """Whether a pipe was closed or a terminal hung up. What is still to be written then goes
+    nowhere, or Python complains once more when it exits.
+    """
+    left = False
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            left = True
+    return left
+
+
+def _failed(sentence: str) -> int:
+    print(f"Error: {harmless(sentence)}", file=sys.stderr)
+    return 1
 
 
 def _broke_down(error: Exception) -> int:
@@ -54,12 +87,10 @@ def _broke_down(error: Exception) -> int:
         "w", encoding="utf-8", prefix=f"{NAME}-crash-", suffix=".txt", delete=False
     ) as report:
         report.write("".join(traceback.format_exception(error)))
-    print(
-        f"Error: {NAME} broke down ({type(error).__name__}: {error}). Your sessions are kept; "
-        f"the details are in {report.name}.",
-        file=sys.stderr,
+    return _failed(
+        f"{NAME} broke down ({type(error).__name__}: {error}). Your sessions are kept; "
+        f"the details are in {report.name}."
     )
-    return 1
 
 
 def _subcommand(name: str) -> click.Command:
@@ -92,7 +123,7 @@ Exit codes: 0 completed, 1 not completed or wrong usage, 124 --timeout reached,
 """
 
 
-def _resolve(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
+def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
     if not value.is_dir():
         raise SettingsError(f"There is no folder {value}. Name one with -w.")
     return value.resolve()
@@ -106,7 +137,7 @@ def _resolve(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
     "--workspace",
     type=click.Path(path_type=Path),
     default=".",
-    callback=_resolve,
+    callback=resolve_folder,
     help="The folder to work in.",
 )
 @click.option("-p", "--print", "once", is_flag=True, help="Run once without questions, then exit.")

@@ -65,8 +65,11 @@ def _asked_for(
 def _choice(settings: Settings, provider: str, key: Key | None) -> ModelChoice:
     model = settings.model or USUAL_MODELS.get(provider)
     if model is None:
-        what = "a script file" if provider == "scripted" else "one of its models"
-        raise SettingsError(f"Name {what} with -m. {NAME} models shows what there is.")
+        if provider == "scripted":
+            raise SettingsError("Name the file of the script with -m.")
+        raise SettingsError(
+            f"Name one of the models of {provider} with -m. {NAME} models shows what there is."
+        )
     return ModelChoice(provider, model, settings.base_url, key)
 
 

@@ -1,6 +1,7 @@
 """What a run prints: as it goes, and at its end."""
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from rookery.cli.wishes import Wishes
 from rookery.clients.attendant import Display, Fate, RunEnd
 from rookery.clients.displays import Displays
 from rookery.clients.plain import PlainDisplay
-from rookery.clients.terminal_text import Paint, harmless
+from rookery.clients.screen import Screen
+from rookery.clients.terminal_text import harmless
 from rookery.core.facts import CompletionOffered, Event
 from rookery.storage.places import Places
 
@@ -81,10 +83,10 @@ class TextReport:
     def __init__(self, run: "Run", *, out: TextIO, shows_result: bool, resumable: bool) -> None:
         colour = run.settings.colours(out, os.environ)
         live = out.isatty() and os.environ.get("TERM") != "dumb"
-        self.plain = PlainDisplay(out, colour=colour, live=live, shows_result=shows_result)
+        self.screen = Screen(out, colour=colour, live=live)
+        self.plain = PlainDisplay(self.screen, shows_result=shows_result)
         self.plain.result = _offered_before(run.stored)
         self.display: Display = self.plain
-        self._paint = Paint(colour)
         self._run = run
         self._resumable = resumable
 
@@ -104,13 +106,14 @@ class TextReport:
             self._say_why_not(end)
 
     def _say_why_not(self, end: RunEnd) -> None:
-        if end.reason:
-            self.plain.line(self._paint.yellow(harmless(end.reason)))
+        if end.reason and end.reason != self.plain.failure:
+            self.screen.line(self.screen.paint.yellow(harmless(end.reason)))
         if self._resumable:
-            self.plain.line(f"Go on with: {NAME} --session-id {self._run.first.task_id}")
+            command = [NAME, *self._run.to_repeat, "--session-id", self._run.first.task_id]
+            self.screen.line(f"Go on with: {harmless(shlex.join(command))}")
 
     def _dim(self, text: str) -> None:
-        self.plain.line(self._paint.dim(text))
+        self.screen.line(self.screen.paint.dim(text))
 
 
 def _offered_before(stored: Sequence[Event]) -> str:

@@ -5,7 +5,7 @@ import signal
 import sys
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +14,8 @@ import anyio
 from rookery import NAME
 from rookery.app import ModelChoice, open_host
 from rookery.cli.model_choice import choose_model
-from rookery.cli.reports import Report, open_report
-from rookery.cli.wishes import Wishes
+from rookery.cli.reports import Report, TextReport, open_report
+from rookery.cli.wishes import Wishes, whole
 from rookery.clients.attendant import Fate, Responder, RunEnd, attend
 from rookery.clients.displays import Displays
 from rookery.clients.interrupts import Interrupts
@@ -23,7 +23,7 @@ from rookery.clients.keyboard import Keyboard
 from rookery.clients.prompter import Prompter
 from rookery.clients.unattended import Unattended
 from rookery.core.commands import Cancel, OpenTask, ReopenTask, Speak
-from rookery.core.facts import Event
+from rookery.core.facts import Event, TaskOpened
 from rookery.errors import CommandRejected, SettingsError
 from rookery.settings import Settings
 from rookery.storage.places import Places, find_places, temporary_places
@@ -51,6 +51,8 @@ class Run:
     person: bool = False
     """Somebody sits at the terminal."""
     timeout: float | None = None
+    to_repeat: Sequence[str] = ()
+    """The flags that a later run needs again."""
 
     @property
     def after(self) -> int:
@@ -90,11 +92,12 @@ def _places(wishes: Wishes, usual: Places) -> AbstractContextManager[Places]:
 
 def _prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     settings = _settings(wishes, usual)
+    choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
     first, opening = _first_command(wishes, settings, store)
     stored = store.read(first.task_id) if isinstance(first, ReopenTask) else ()
     return Run(
         settings=settings,
-        choice=choose_model(settings, os.environ, usual.keys_file, wishes.api_key),
+        choice=choice,
         store=store,
         workspace=wishes.workspace,
         first=first,
@@ -102,6 +105,7 @@ def _prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         opening=opening,
         person=wishes.interactive,
         timeout=wishes.timeout,
+        to_repeat=wishes.to_repeat(),
     )
 
 
@@ -128,15 +132,24 @@ def _first_command(
         task_id = wishes.session_id or _latest(wishes, store)
         if not store.exists(task_id):
             raise SettingsError(f"There is no session {task_id}. See {NAME} list.")
+        _insist_on_workspace(store, task_id, wishes.workspace)
         return ReopenTask(task_id=task_id), prompt
     if not prompt.strip() and wishes.interactive:
-        prompt = input("What should be done? ")
+        prompt = whole(input("What should be done? "))
     if not prompt.strip():
         raise SettingsError("Say what to work on, as an argument or on standard input.")
     task_id = wishes.create_with_session_id or str(uuid.uuid4())
     if store.exists(task_id):
         raise SettingsError(f"Session {task_id} exists already. Go on with --session-id {task_id}.")
     return OpenTask(task_id=task_id, text=prompt, mode=settings.mode), ""
+
+
+def _insist_on_workspace(store: TaskStore, task_id: str, workspace: Path) -> None:
+    """A task must not go on in other files than it began in, unless those have moved away."""
+    opened = next((event.fact for event in store.read(task_id)), None)
+    home = opened.workspace if isinstance(opened, TaskOpened) else ""
+    if home and home != str(workspace) and Path(home).is_dir():
+        raise SettingsError(f"Session {task_id} is about {home}. Go on there, or with -w {home}.")
 
 
 def _latest(wishes: Wishes, store: TaskStore) -> str:
@@ -151,7 +164,7 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
     leaving = _Leaving(run)
     end = RunEnd(Fate.LEFT, code="task_aborted")
     with (
-        anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals,
+        anyio.open_signal_receiver(*_signals_heeded()) as signals,
         anyio.move_on_after(run.timeout) as time_limit,
     ):
         automatic = run.settings.acts_unasked(run.person)
@@ -166,7 +179,7 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
                     host,
                     run.first.task_id,
                     display=Displays(report.display, leaving.interrupts),
-                    respond=_responder(run, host, group),
+                    respond=_responder(run, report, host, group),
                     after=run.after,
                 )
                 group.cancel_scope.cancel()
@@ -175,21 +188,28 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
     return end, leaving.code or int(end.fate is not Fate.COMPLETED)
 
 
-def _responder(run: Run, host: Host, group: anyio.abc.TaskGroup) -> Responder:
+def _responder(run: Run, report: Report, host: Host, group: anyio.abc.TaskGroup) -> Responder:
     if not run.person:
         return Unattended(run.opening)
+    assert isinstance(report, TextReport)
 
     async def said_unasked(line: str) -> None:
-        await host.send(Speak(task_id=run.first.task_id, message_id=uuid.uuid4().hex, text=line))
+        report.screen.enter()
+        # refused means that the task has just ended, which the person is about to see
+        with suppress(CommandRejected):
+            await host.send(
+                Speak(task_id=run.first.task_id, message_id=uuid.uuid4().hex, text=line)
+            )
 
     keyboard = Keyboard(sys.stdin.fileno(), said_unasked)
     group.start_soon(keyboard.run)
-    return Prompter(
-        keyboard,
-        sys.stdout,
-        colour=run.settings.colours(sys.stdout, os.environ),
-        opening=run.opening,
-    )
+    return Prompter(keyboard, report.screen, opening=run.opening)
+
+
+def _signals_heeded() -> list[signal.Signals]:
+    """What ends a run, except what whoever started it wants ignored, as `nohup` does."""
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 class _Leaving:

@@ -35,6 +35,12 @@ class Wishes:
     def resumes(self) -> bool:
         return self.resume_last or self.session_id is not None
 
+    def to_repeat(self) -> list[str]:
+        """The flags that a later run needs again to go on in the same way."""
+        given = [("--provider", self.provider), ("-m", self.model), ("--base-url", self.base_url)]
+        flags = [word for flag, value in given if value for word in (flag, value)]
+        return flags if self.workspace == Path.cwd() else [*flags, "-w", str(self.workspace)]
+
     def check(self) -> None:
         """Raises `SettingsError` with one sentence for the first thing that is wrong."""
         if self.prompt_file and not self.prompt_file.is_file():
@@ -64,11 +70,11 @@ class Wishes:
     def prompt(self) -> str:
         """The words to start with: from the command line, a file, or a pipe."""
         if self.words:
-            return " ".join(self.words)
+            return whole(" ".join(self.words))
         if self.prompt_file:
-            return self.prompt_file.read_text(encoding="utf-8")
+            return _content(self.prompt_file).decode("utf-8", "replace")
         if not self.resumes and not sys.stdin.isatty():
-            return sys.stdin.read()
+            return sys.stdin.buffer.read().decode("utf-8", "replace")
         return ""
 
     @property
@@ -90,6 +96,18 @@ class Wishes:
             ("--create-with-session-id", self.create_with_session_id),
         ]
         return [(flag, value) for flag, value in given if value is not None]
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{file} could not be read: {error.strerror}.") from error
+
+
+def whole(text: str) -> str:
+    """A text that came from outside, with the bytes that its locale could not read as UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _is_uuid(text: str) -> bool:

@@ -14,7 +14,17 @@ import anyio
 
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, Reply
 from rookery.core.commands import Answer
-from rookery.core.facts import Answered, Asked, Event, TaskClosed, TaskFailed
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    Event,
+    ModeSwitched,
+    Noted,
+    QueueEdited,
+    TaskClosed,
+    TaskFailed,
+    UserSpoke,
+)
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
 
@@ -43,6 +53,10 @@ class Display(Protocol):
     def show(self, event: Event) -> None: ...
 
 
+_BESIDE_A_QUESTION = (UserSpoke, QueueEdited, ModeSwitched, Noted)
+"""What can happen while a question is open and leaves it open; anything else follows its end."""
+
+
 class Fate(Enum):
     COMPLETED = "completed"
     CLOSED = "closed"
@@ -67,8 +81,8 @@ async def attend(
     async with anyio.create_task_group() as group:
         question = anyio.CancelScope()
         async for event in host.follow(task_id, after):
-            # after a question nothing is appended until it is answered or withdrawn
-            question.cancel()
+            if not isinstance(event.fact, _BESIDE_A_QUESTION):
+                question.cancel()
             display.show(event)
             watch.note(event)
             if isinstance(event.fact, Asked) and _blocks(event.fact):

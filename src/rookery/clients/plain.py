@@ -1,19 +1,21 @@
 """Shows a task on a plain terminal or in a file, line by line, as it happens."""
 
 import json
-from typing import TextIO
 
-from rookery.clients.terminal_text import Paint, harmless
+from rookery.clients.screen import Screen
+from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.facts import (
     AssistantSpoke,
     CallStreamed,
     CompletionOffered,
     Ending,
     Event,
+    Fact,
     Noted,
     OutputStreamed,
     Pausing,
     RequestFailed,
+    RequestStarted,
     StepCancelled,
     TaskFailed,
     TextStreamed,
@@ -38,107 +40,104 @@ _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
 class PlainDisplay:
     """Writes news as they come. Whatever the model or a command wrote is made harmless first."""
 
-    def __init__(self, out: TextIO, *, colour: bool, live: bool, shows_result: bool) -> None:
-        self._out = out
+    def __init__(self, screen: Screen, *, shows_result: bool) -> None:
+        self._screen = screen
         self._shows_result = shows_result
-        self._paint = Paint(colour)
-        self._live = live
-        self._open_line = ""
-        self._status = 0
         self._arguments = 0
         self._output_lines = 0
         self._hidden_lines = 0
+        self._announced = False
+        """The next try was already spoken of."""
         self.result = ""
+        self.failure = ""
+        """The failure that was shown last."""
         self.usage = Usage()
 
     def show(self, event: Event) -> None:
-        paint = self._paint
-        match event.fact:
-            case TextStreamed(text=text):
-                self._stream("text", text)
+        self._write(event.fact)
+        self._screen.repeat_question()
+
+    def _write(self, fact: Fact) -> None:
+        screen, paint = self._screen, self._screen.paint
+        match fact:
+            case TextStreamed(text=text) if text:
+                screen.stream("text", harmless(text))
             case ThinkingStreamed(text=text) if text:
-                self._stream("thinking", text)
+                screen.stream("thinking", paint.dim(harmless(text)))
             case CallStreamed(name=name, arguments=arguments):
                 self._arguments += len(arguments)
-                self._show_status(f"  preparing {name} ({_size(self._arguments)})")
+                screen.status(f"  preparing {harmless_line(name)}{_size(self._arguments)}")
             case AssistantSpoke(usage=usage):
                 self._arguments = 0
                 self._count(usage)
-                self._end_line()
+                screen.end_line()
             case ToolStarted(tool=tool) if tool not in _TALK:
-                self._begin_call(event.fact)
+                self._begin_call(fact)
             case OutputStreamed(text=text):
                 self._show_output(text)
             case ToolFinished():
-                self._end_call(event.fact)
+                self._end_call(fact)
             case TodosChanged(todos=todos):
                 for todo in todos:
-                    self.line(f"  {_BOXES[todo.status]} {harmless(todo.content)}")
+                    screen.line(f"  {_BOXES[todo.status]} {harmless_line(todo.content)}")
             case CompletionOffered(result=result):
                 self.result = result
                 if self._shows_result:
-                    self.line(f"{paint.green('✔')} {harmless(result)}")
+                    screen.line(f"{paint.green('✔')} {harmless(result)}")
             case RequestFailed(message=message, usage=usage):
                 self._count(usage)
-                self.line(paint.red(f"✗ {harmless(message)}"))
+                self.failure = message
+                screen.line(paint.red(f"✗ {harmless(message)}"))
             case Pausing(seconds=seconds):
                 when = f"in {seconds:.0f} s" if seconds >= 1 else "at once"
-                self.line(paint.yellow(f"  trying again {when}"))
+                screen.line(paint.yellow(f"  trying again {when}"))
+                self._announced = True
+            case RequestStarted(attempt=attempt):
+                if attempt > 1 and not self._announced:
+                    screen.line(paint.yellow("  trying again at once"))
+                self._announced = False
             case Waiting(seconds=seconds):
-                self._show_status(f"  no answer yet ({seconds:.0f} s)")
+                screen.status(f"  no answer yet ({seconds:.0f} s)")
             case UserSpoke():
-                self.line(paint.cyan("  noted: the model hears it with its next step"))
+                screen.line(paint.cyan("  noted: the model hears it with its next step"))
             case StepCancelled():
-                self.line(paint.yellow("Stopped."))
+                screen.line(paint.yellow("Stopped."))
             case Noted(text=text):
-                self.line(paint.yellow(f"note: {harmless(text)}"))
+                screen.line(paint.yellow(f"note: {harmless(text)}"))
             case TaskFailed(message=message):
-                self.line(paint.red(f"✗ The task failed: {harmless(message)}"))
+                self.failure = message
+                screen.line(paint.red(f"✗ The task failed: {harmless(message)}"))
             case _:
                 pass
 
-    def line(self, text: str) -> None:
-        """One whole line, whatever was being written before."""
-        self._end_line()
-        self._write(text + "\n")
-
-    def _stream(self, what: str, text: str) -> None:
-        if self._open_line != what:
-            self._end_line()
-            self._open_line = what
-        self._clear_status()
-        text = harmless(text)
-        self._write(self._paint.dim(text) if what == "thinking" else text)
-
     def _begin_call(self, started: ToolStarted) -> None:
         self._output_lines = self._hidden_lines = 0
-        self.line(f"{self._paint.cyan('●')} {harmless(started.title)}{_stats(started.text)}")
+        mark = self._screen.paint.cyan("●")
+        self._screen.line(f"{mark} {harmless_line(started.title)}{_stats(started.text)}")
 
     def _show_output(self, text: str) -> None:
+        screen = self._screen
         for line in harmless(text).splitlines(keepends=True):
             if self._output_lines < OUTPUT_LINES:
-                if self._open_line != "output":
-                    self._end_line()
-                    self._write("  ")
-                self._write(self._paint.dim(line.rstrip("\n")))
-                self._open_line = "output"
+                screen.stream("output", screen.paint.dim(line.rstrip("\n")), margin="  ")
                 if line.endswith("\n"):
-                    self._end_line()
+                    screen.end_line()
             if line.endswith("\n"):
                 self._output_lines += 1
                 self._hidden_lines += self._output_lines > OUTPUT_LINES
         if self._hidden_lines:
-            self._show_status(f"  … {self._hidden_lines} more lines")
+            screen.status(f"  … {self._hidden_lines} more lines")
 
     def _end_call(self, end: ToolFinished) -> None:
+        screen, paint = self._screen, self._screen.paint
         if self._hidden_lines:
-            self.line(self._paint.dim(f"  … {self._hidden_lines} more lines"))
+            screen.line(paint.dim(f"  … {self._hidden_lines} more lines"))
             self._hidden_lines = 0
         if end.exit_code:
-            self.line(self._paint.yellow(f"  exit {end.exit_code}"))
+            screen.line(paint.yellow(f"  exit {end.exit_code}"))
         elif end.ending is not Ending.DONE:
-            self.line(self._paint.red(f"  ✗ {harmless(_reason(end))}"))
-        self._end_line()
+            screen.line(paint.red(f"  ✗ {harmless(_reason(end))}"))
+        screen.end_line()
 
     def _count(self, usage: Usage) -> None:
         before = self.usage
@@ -149,32 +148,9 @@ class PlainDisplay:
             cost=sum(known) if known else None,
         )
 
-    def _show_status(self, text: str) -> None:
-        """A line that the next one replaces; only where lines can be replaced."""
-        if self._live:
-            self._end_line()
-            self._write("\r\x1b[K" + self._paint.dim(text))
-            self._status = len(text)
-
-    def _clear_status(self) -> None:
-        if self._status:
-            self._write("\r\x1b[K")
-            self._status = 0
-
-    def _end_line(self) -> None:
-        self._clear_status()
-        if self._open_line:
-            self._open_line = ""
-            self._write("\n")
-
-    def _write(self, text: str) -> None:
-        self._out.write(text)
-        if self._live:
-            self._out.flush()
-
 
 def _size(characters: int) -> str:
-    return f"{characters / 1024:.1f} KB" if characters >= 1024 else f"{characters} characters"
+    return f" ({characters / 1024:.1f} KB)" if characters >= 1024 else ""
 
 
 def _stats(text: str) -> str:

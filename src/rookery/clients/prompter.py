@@ -1,11 +1,10 @@
 """Yes/no and free-text questions on a terminal."""
 
-from typing import TextIO
-
 from rookery.clients.attendant import Leave, Response, Say
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.questions import chosen, followup
-from rookery.clients.terminal_text import Paint, harmless
+from rookery.clients.screen import Screen
+from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 
@@ -17,12 +16,9 @@ LEFT_AT_PROMPT = "The task is kept."
 class Prompter:
     """Puts questions to the person at a terminal. End of input leaves the run."""
 
-    def __init__(
-        self, keyboard: Keyboard, screen: TextIO, *, colour: bool, opening: str = ""
-    ) -> None:
+    def __init__(self, keyboard: Keyboard, screen: Screen, *, opening: str = "") -> None:
         self._keyboard = keyboard
         self._screen = screen
-        self._paint = Paint(colour)
         self._opening = opening
 
     async def __call__(self, asked: Asked) -> Response:
@@ -43,18 +39,18 @@ class Prompter:
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
                 return await self._go_on("The limit for this task is reached. Go on? [y/N] ", False)
             case AskKind.MISTAKE_LIMIT_REACHED:
-                self._print(self._paint.yellow(harmless(asked.text)))
+                self._screen.line(self._screen.paint.yellow(harmless(asked.text)))
                 return await self._go_on("Try again? [Y/n, or a hint] ")
             case _:
                 return await self._go_on("Try again? [y/N] ", False)
 
     async def _approve(self, asked: Asked) -> Response:
         if asked.ask is AskKind.COMMAND:
-            self._print(self._paint.bold("Run this command:"))
-            self._print("  " + harmless(asked.text).replace("\n", "\n  "))
+            self._screen.line(self._screen.paint.bold("Run this command:"))
+            self._screen.line("  " + harmless(asked.text).replace("\n", "\n  "))
         else:
-            self._print(self._paint.bold(harmless(asked.title or asked.text)))
-            self._print(self._paint.diff(asked.diff))
+            self._screen.line(self._screen.paint.bold(harmless_line(asked.title or asked.text)))
+            self._screen.line(self._screen.paint.diff(asked.diff))
         while (line := await self._line("Allow this? [y/n, or say why not] ")) is not None:
             match line.strip().lower():
                 case word if word in _YES:
@@ -69,9 +65,9 @@ class Prompter:
 
     async def _ask_question(self, asked: Asked) -> Response:
         question, offered = followup(asked.text)
-        self._print(self._paint.bold(harmless(question)))
+        self._screen.line(self._screen.paint.bold(harmless(question)))
         for number, suggestion in enumerate(offered, 1):
-            self._print(f"  {number}. {harmless(suggestion)}")
+            self._screen.line(f"  {number}. {harmless_line(suggestion)}")
         while (line := await self._line("> ")) is not None:
             if line.strip():
                 return Say("message", chosen(line, offered))
@@ -100,12 +96,12 @@ class Prompter:
 
     async def _line(self, question: str) -> str | None:
         """A line, or None at the end of input."""
-        self._screen.write(self._paint.bold(question))
-        self._screen.flush()
-        line = await self._keyboard.line()
-        if line is None:
-            self._screen.write("\n")
+        await self._keyboard.hear_out()
+        self._screen.ask(question)
+        try:
+            line = await self._keyboard.line()
+        finally:
+            self._screen.close_question()
+        if line is not None:
+            self._screen.enter()
         return line
-
-    def _print(self, text: str) -> None:
-        self._screen.write(text + "\n")

@@ -17,14 +17,40 @@ _CONTROLS = {
 _CONTROLS[0x0D] = ""
 _INVISIBLE = {
     code: f"<U+{code:04X}>"
-    for code in (0x061C, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070))
+    for code in (
+        0x00AD,
+        0x061C,
+        0x180E,
+        *range(0x200B, 0x2010),
+        *range(0x2028, 0x202F),
+        *range(0x2060, 0x2070),
+        0xFEFF,
+        *range(0xFFF9, 0xFFFC),
+        *range(0xE0000, 0xE0080),
+    )
 }
 _TABLE = {**_CONTROLS, **_INVISIBLE}
+_LINE_TABLE = {**_TABLE, 0x09: "␉", 0x0A: "␊", 0x0D: "␍"}
 
 
 def harmless(text: str) -> str:
     """The text without anything that moves the cursor, hides or reorders what is read."""
     return text if text.isascii() and text.isprintable() else text.translate(_TABLE)
+
+
+def harmless_line(text: str) -> str:
+    """A name or a title on one line, so that it cannot pretend to be several."""
+    return text.translate(_LINE_TABLE)
+
+
+_STAND_INS = {"●": "*", "✔": "+", "✗": "x", "…": "...", "·": "-", "−": "-", "→": "->"}
+
+
+def spell_plainly(error: UnicodeError) -> tuple[str, int]:
+    """What is printed instead of characters that an encoding lacks; for `codecs`."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(_STAND_INS.get(char, "?") for char in lacking), error.end
 
 
 @dataclass(frozen=True, slots=True)

@@ -340,7 +340,6 @@ class Transcript:
 
 _LOOP_GOES_ON = (
     Asked,
-    RequestStarted,
     TextStreamed,
     ThinkingStreamed,
     CallStreamed,
@@ -349,12 +348,8 @@ _LOOP_GOES_ON = (
     Pausing,
     CompletionOffered,
     Truncated,
-    StepCancelled,
-    TaskReopened,
-    TaskClosed,
-    TaskFailed,
-    Rewound,
 )
+"""Beside those that close everything anyhow."""
 
 
 def _settles(fact: Fact, question: Message) -> bool:

@@ -95,6 +95,8 @@ class Task:
 
     async def run(self) -> None:
         """Work until there is nothing left to do."""
+        if self._step.cancel_called:  # before the first step
+            self.log.append(self._last_word)
         while not isinstance(step := next_step(self.log.state, self._gear.limits), Stop):
             with anyio.CancelScope() as self._step:
                 await self._take(step)

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,7 +61,7 @@ class TaskLock:
             ) from error
 
     def _sign(self) -> None:
-        name = f"{os.getpid()} {socket.gethostname()}\n".encode()
+        name = f"{os.getpid()} {os.uname().nodename}\n".encode()
         with suppress(OSError):  # a courtesy: a full disk must not keep a task from being deleted
             os.pwrite(self._fd, name, 0)
             os.ftruncate(self._fd, len(name))

@@ -133,7 +133,6 @@ class WorkspaceFiles:
                         os.rmdir(path)
                 raise
 
-
     def _remove_unfinished(self, change: Change) -> None:
         *folders, _ = _parts(change.path)
         with (

@@ -1,0 +1,86 @@
+"""One terminal or file, and everybody who writes to it in turn."""
+
+import os
+from typing import TextIO
+
+from rookery.clients.terminal_text import Paint
+
+_USUAL_WIDTH = 80
+
+
+class Screen:
+    """Lines, one below the other. Words may be streamed into the last one; a status is replaced
+    by whatever comes next; an open question stays the last thing to be seen.
+    """
+
+    def __init__(self, out: TextIO, *, colour: bool, live: bool) -> None:
+        self.paint = Paint(colour)
+        self._out = out
+        self._live = live
+        self._unfinished = ""
+        """What the last line belongs to, if it has no end yet."""
+        self._status = ""
+        self._question = ""
+
+    def line(self, text: str) -> None:
+        """One whole line, whatever was being written before."""
+        self.end_line()
+        self._write(text + "\n")
+
+    def stream(self, what: str, text: str, *, margin: str = "") -> None:
+        """Words behind those of the same thing, or on a line of their own."""
+        self._clear_status()
+        if self._unfinished != what:
+            self.end_line()
+            self._write(margin)
+        self._write(text)
+        self._unfinished = "" if text.endswith("\n") else what
+
+    def status(self, text: str) -> None:
+        """A line that the next one replaces; only where lines can be replaced."""
+        text = text[: self._width() - 1]
+        if self._live and text != self._status:
+            self.end_line()
+            self._write(self.paint.dim(text))
+            self._status = text
+
+    def ask(self, question: str) -> None:
+        """Leave the cursor behind a question until `close_question`."""
+        self.end_line()
+        self._question = question
+        self.repeat_question()
+
+    def close_question(self) -> None:
+        self._question = ""
+
+    def enter(self) -> None:
+        """Somebody pressed Enter, so the terminal has ended the line by itself."""
+        self._unfinished = self._status = ""
+
+    def repeat_question(self) -> None:
+        """Show the open question again if something was written below it."""
+        if self._question and self._unfinished != "question":
+            self.end_line()
+            self._write(self.paint.bold(self._question))
+            self._unfinished = "question"
+
+    def end_line(self) -> None:
+        self._clear_status()
+        if self._unfinished:
+            self._unfinished = ""
+            self._write("\n")
+
+    def _clear_status(self) -> None:
+        if self._status:
+            self._write("\r" + " " * len(self._status) + "\r")
+            self._status = ""
+
+    def _width(self) -> int:
+        try:
+            return os.get_terminal_size(self._out.fileno()).columns or _USUAL_WIDTH
+        except OSError:
+            return _USUAL_WIDTH
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()

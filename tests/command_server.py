@@ -1,0 +1,126 @@
+"""Runs the real command many times, without paying for its imports each time.
+
+Run as a script this is a process that has imported the product and started nothing. For every
+request it forks: the child becomes `rookery` with arguments, environment and files of its own,
+and may be killed like any other process. The parent adopts whatever the child leaves behind
+(it is a sub-reaper) and answers only when all of it has ended.
+"""
+
+import ctypes
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+SECONDS = 120
+"""Far more than any run takes; whatever is still there then will never end by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended. `left` if it was gone before something that it had started."""
+
+    code: int
+    left: bool
+    out: str
+    err: str
+
+
+class CommandServer:
+    """A process that runs commands one after the other; close it by leaving its context."""
+
+    def __init__(self) -> None:
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environ,
+        )
+
+    def __enter__(self) -> "CommandServer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.__exit__(None, None, None)
+
+    def run(self, arguments: Sequence[str], environ: Mapping[str, str], folder: Path) -> Ended:
+        """Run `rookery`; its output is kept in `folder`."""
+        assert self._process.stdin
+        assert self._process.stdout
+        out, err = folder / "stdout", folder / "stderr"
+        request = {
+            "arguments": list(arguments),
+            "environ": dict(environ),
+            "out": str(out),
+            "err": str(err),
+        }
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        assert answer, f"{' '.join(arguments)} left something that did not end:\n{err.read_text()}"
+        code, left = json.loads(answer)
+        return Ended(code, left, out.read_text(), err.read_text())
+
+
+def _serve() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _import_everything()
+    for line in sys.stdin:
+        signal.alarm(SECONDS)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(0)
+            _become(**json.loads(line))
+        print(json.dumps(_bury(child)), flush=True)
+        signal.alarm(0)
+
+
+def _import_everything() -> None:
+    import rookery
+
+    for module in pkgutil.walk_packages(rookery.__path__, "rookery."):
+        if "__main__" not in module.name and "demo" not in module.name:
+            importlib.import_module(module.name)
+
+
+def _become(arguments: list[str], environ: dict[str, str], **files: str) -> None:
+    code = 70
+    try:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for standard, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(files[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), standard)
+        os.environ.clear()
+        os.environ.update(environ)
+        sys.argv = ["rookery", *arguments]
+        from rookery.__main__ import main
+
+        code = main()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _bury(child: int) -> tuple[int, bool]:
+    """Wait for the child, and then for everything that was left to us."""
+    _, status = os.waitpid(child, 0)
+    left = False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        left = True
+        while True:
+            os.wait()
+    except ChildProcessError:
+        return os.waitstatus_to_exitcode(status), left
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,158 @@
+"""A kill at any instant loses nothing and repeats nothing.
+
+The real command takes twelve turns and is killed at a named instant; another process goes on.
+`make test` kills it after every lasting fact and at a part of the other instants. All of them,
+and a second kill while the first is being recovered from:
+
+    ROOKERY_TORTURE=1 python -m pytest tests/faults/test_kill.py -n auto --dist load
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from command_server import SECONDS, CommandServer
+from rookery.core.facts import Ending, ToolFinished
+from rookery.storage.verify import verify
+from scenario import BEFORE, EFFECTS, Playground, Record, compare, record
+
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+LASTING_FACTS = 61
+INSTANTS = {
+    "journal.before_write": LASTING_FACTS,
+    "journal.written": LASTING_FACTS,
+    "journal.synced": LASTING_FACTS,
+    "tool.started": 13,
+    "tool.performed": 12,
+    "files.temp_written": 4,
+    "files.before_rename": 4,
+    "files.renamed": 4,
+    "files.synced": 4,
+    "command.before_start": 4,
+    "command.started": 4,
+    "command.ended": 4,
+}
+"""How often a run reaches each point; a dry run keeps these numbers honest."""
+STRIDES = {"journal.before_write": 9, "journal.written": 9, "tool.started": 5}
+"""Where the state on disk is the same as at a neighbouring instant, some of them will do."""
+
+
+def instants() -> list[str]:
+    return [
+        f"{point}:{nth}"
+        for point, times in INSTANTS.items()
+        for nth in range(1, times + 1, 1 if TORTURE else STRIDES.get(point, 1))
+    ]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[CommandServer]:
+    with CommandServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def whole(server: CommandServer, tmp_path_factory: pytest.TempPathFactory) -> Record:
+    """The run that nothing interrupts."""
+    ground = Playground(tmp_path_factory.mktemp("whole") / "run")
+    log = ground.folder / "instants"
+    ended = ground.run(server, ground.first, ROOKERY_KILLPOINT_LOG=str(log))
+    assert (ended.code, ended.left) == (0, False), ended.err
+    assert verify(ground.task) == []
+    assert Counter(log.read_text().split()) == INSTANTS
+    return record(ground, ended.out)
+
+
+def test_the_uninterrupted_run_has_every_kind_of_effect(whole: Record):
+    assert whole.out == "Twelve turns were taken.\n"
+    assert len(whole.events) == LASTING_FACTS
+    assert sum(turn.role == "assistant" for turn in whole.turns) == 13
+    assert whole.files.keys() == {*BEFORE, *EFFECTS.values()}
+    endings = [e.fact.ending for e in whole.events if isinstance(e.fact, ToolFinished)]
+    assert Counter(endings) == {Ending.DONE: 12, Ending.MISTAKEN: 1}
+    assert whole.files["marks.txt"] == b"ran\n"
+
+
+@pytest.mark.parametrize("instant", instants())
+def test_kp1_a_killed_run_goes_on_as_if_it_had_not_been_killed(
+    instant: str, server: CommandServer, whole: Record, tmp_path: Path
+):
+    ground = Playground(tmp_path / "run")
+    at_death = killed(ground, server, instant, ground.first)
+    assert at_death.kinds == whole.kinds[: durable_at(instant, len(at_death.events))]
+
+    ended = ground.run(server, ground.again if ground.begun else ground.first)
+    assert (ended.code, ended.left) == (0, False), ended.err
+    compare(record(ground, ended.out), [at_death], whole)
+    assert verify(ground.task) == []
+
+
+def second_kills() -> list[tuple[str, str]]:
+    seconds = [f"journal.synced:{nth}" for nth in (1, 2, 3, 4, 7)]
+    if TORTURE:
+        begun = [instant for instant in instants() if instant != "journal.before_write:1"]
+        return [(first, second) for first in begun for second in seconds]
+    firsts = ["journal.synced:26", "files.temp_written:2", "command.started:2", "journal.synced:58"]
+    return list(zip(firsts, seconds, strict=False))
+
+
+@pytest.mark.parametrize(("first", "second"), second_kills())
+def test_kp1_a_second_kill_while_recovering_changes_nothing_more(
+    first: str, second: str, server: CommandServer, whole: Record, tmp_path: Path
+):
+    ground = Playground(tmp_path / "run")
+    deaths = [killed(ground, server, first, ground.first)]
+    ended = ground.run(server, ground.again, ROOKERY_KILLPOINT=second)
+    if ended.code == -signal.SIGKILL:
+        assert verify(ground.task) == []
+        deaths.append(record(ground))
+        ended = ground.run(server, ground.again)
+    assert (ended.code, ended.left) == (0, False), ended.err
+    compare(record(ground, ended.out), deaths, whole)
+    assert verify(ground.task) == []
+
+
+@pytest.mark.parametrize("instant", ["journal.synced:17", "files.renamed:1", "tool.performed:8"])
+def test_a_run_started_by_a_shell_is_killed_and_resumed_alike(
+    instant: str, whole: Record, tmp_path: Path
+):
+    ground = Playground(tmp_path / "run")
+    command = [sys.executable, "-m", "rookery"]
+    environ = ground.environ(ROOKERY_KILLPOINT=instant)
+    dead = subprocess.run(
+        [*command, *ground.first], env=environ, stdin=subprocess.DEVNULL, timeout=SECONDS
+    )
+    assert dead.returncode == -signal.SIGKILL
+    at_death = record(ground)
+    resumed = subprocess.run(
+        [*command, *ground.again], env=ground.environ(), capture_output=True, timeout=SECONDS
+    )
+    assert resumed.returncode == 0, resumed.stderr.decode()
+    compare(record(ground, resumed.stdout.decode()), [at_death], whole)
+
+
+def killed(ground: Playground, server: CommandServer, instant: str, arguments: list[str]) -> Record:
+    """Run until the instant comes. Returns once nothing of the run is left alive."""
+    ended = ground.run(server, arguments, ROOKERY_KILLPOINT=instant)
+    assert ended.code == -signal.SIGKILL, f"{instant} was never reached: {ended.err}"
+    if ground.begun:
+        assert verify(ground.task) == []
+    return record(ground)
+
+
+def durable_at(instant: str, found: int) -> int:
+    """How many facts are on disk at an instant, where its name says so."""
+    point, _, nth = instant.partition(":")
+    match point:
+        case "journal.before_write":
+            return int(nth) - 1
+        case "journal.written" | "journal.synced":
+            return int(nth)
+        case _:
+            return found

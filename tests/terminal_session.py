@@ -1,0 +1,217 @@
+"""The real command on a real pseudo-terminal, as a person uses it.
+
+    with TerminalSession(["rookery", "fix it"], cwd=folder, environ=environ) as terminal:
+        terminal.wait_for("Allow this?")
+        terminal.type("y")
+        assert terminal.exit_code() == 0
+
+Nothing here sleeps: every wait is for a text or for the end of the process.
+"""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+COMMAND = str(Path(sys.executable).parent / "rookery")
+PATIENCE = 20.0
+CTRL_C = b"\x03"
+CTRL_D = b"\x04"
+
+_TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class TerminalSession:
+    """A process whose controlling terminal is ours to type at and to read."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        columns: int = 100,
+        rows: int = 40,
+    ) -> None:
+        self._command = command
+        self._cwd = cwd
+        self._environ = environ
+        self._size = (columns, rows)
+        self._read = b""
+        self._seen = 0
+
+    def __enter__(self) -> Self:
+        self._master, slave = pty.openpty()
+        self.resize(*self._size)
+        try:
+            self.process = subprocess.Popen(
+                self._command,
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                cwd=self._cwd,
+                env=self._environ,
+                start_new_session=True,
+                preexec_fn=_take_terminal,
+            )
+        finally:
+            os.close(slave)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    @property
+    def raw(self) -> str:
+        """Everything that was written so far, as it came."""
+        return self._read.decode("utf-8", "replace")
+
+    @property
+    def screen(self) -> str:
+        """Everything that was written so far, without colours and carriage returns."""
+        return _COLOURS.sub("", self.raw).replace("\r\n", "\n")
+
+    def wait_for(self, text: str) -> str:
+        """Read until `text` appears behind what was waited for last; what came before it."""
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.screen.find(text, self._seen)) < 0:
+            if not self._read_more(deadline):
+                raise AssertionError(f"{text!r} never came. The screen:\n{self.screen}")
+        before = self.screen[self._seen : found]
+        self._seen = found + len(text)
+        return before
+
+    def type(self, line: str) -> None:
+        """Type a line and press Enter."""
+        self.press(line.encode() + b"\r")
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def exit_code(self) -> int:
+        """Read until the command has ended, and give its exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while self._read_more(deadline):
+            pass
+        try:
+            code = self.process.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"It did not end. The screen:\n{self.screen}") from None
+        assert not _TRACEBACK.search(self.screen), self.screen
+        return code
+
+    def hang_up(self) -> int:
+        """Close the terminal as its window would, and give the exit code."""
+        os.close(self._master)
+        self._master = os.open(os.devnull, os.O_RDWR)
+        return self.process.wait(PATIENCE)
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def _read_more(self, deadline: float) -> bool:
+        """Wait for more output. False once there is no more, or no more time."""
+        ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return False
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # what Linux says when nobody has the other side open any more
+            return False
+        self._read += data
+        return bool(data)
+
+
+def _take_terminal() -> None:
+    """Make standard input the controlling terminal, so that Ctrl-C is heard."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+class Installed:
+    """The installed command in a world of its own: a home, a workspace and no keys."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.workspace = folder / "work"
+        self.workspace.mkdir()
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder / "decoy"),
+            "ROOKERY_HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "NO_COLOR": "1",
+        }
+
+    def run(
+        self, *arguments: str, input: str | bytes = "", **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command without a terminal, as programs do."""
+        given = input.encode() if isinstance(input, str) else input
+        done = subprocess.run(
+            [COMMAND, *arguments],
+            input=given,
+            cwd=self.workspace,
+            env=self.environ | environ,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        out, err = done.stdout.decode(), done.stderr.decode()
+        assert not _TRACEBACK.search(out + err), err
+        return subprocess.CompletedProcess(arguments, done.returncode, out, err)
+
+    def start(self, *arguments: str, **environ: str) -> "subprocess.Popen[bytes]":
+        """Start the command without a terminal."""
+        return subprocess.Popen(
+            [COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.workspace,
+            env=self.environ | environ,
+        )
+
+    def terminal(self, *arguments: str, columns: int = 100, **environ: str) -> TerminalSession:
+        return TerminalSession(
+            [COMMAND, *arguments],
+            cwd=self.workspace,
+            environ=self.environ | environ,
+            columns=columns,
+        )
+
+    def script(self, text: str) -> list[str]:
+        """The flags that put a script in the model's place."""
+        file = self.workspace.parent / "script.yaml"
+        file.write_text(text, encoding="utf-8")
+        return ["--provider", "scripted", "-m", str(file)]
+
+    def sessions(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = json.loads(self.run("list", "--format", "json").stdout)[
+            "sessions"
+        ]
+        return rows
