@@ -18,8 +18,7 @@ import httpx2
 Json = dict[str, Any]
 
 
-async def work(base_url: str, opening: Path) -> None:
-    request: Json = json.loads(opening.read_text(encoding="utf-8"))
+async def work(base_url: str, request: Json) -> None:
     messages: list[Json] = request["messages"]
     # plain HTTP to this machine needs neither TLS nor a proxy, and both cost time at the start
     async with httpx2.AsyncClient(timeout=None, verify=False, trust_env=False) as http:
@@ -85,8 +84,8 @@ def run(name: str, given: Json) -> str:
             Path(given["path"]).write_text(given["content"], encoding="utf-8")
             return "Done."
         case _:
-            return given["result"]
+            return "Shown."
 
 
 if __name__ == "__main__":
-    asyncio.run(work(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(work(sys.argv[1], json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))))

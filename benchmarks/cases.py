@@ -54,9 +54,11 @@ def _line(size: int) -> str:
 
 CASES: dict[str, Sequence[Answer]] = {
     "start": [[finish()]],
-    "tiny": turns(3),
-    "30 turns": turns(30),
-    "150 turns": turns(150),
-    "long text": long_text(2_000_000, 20_000),
-    "long arguments": long_arguments(1_000_000, 10_000),
+    "3-turns": turns(3),
+    "30-turns": turns(30),
+    "150-turns": turns(150),
+    "long-text": long_text(2_000_000, 20_000),
+    "long-arguments": long_arguments(1_000_000, 10_000),
+    "short-text": long_text(2_000, 20),
+    "short-arguments": long_arguments(1_000, 10),
 }

@@ -1,9 +1,11 @@
 """The scripted model as a process of its own, so that it shares no interpreter with a client.
 
+    python benchmarks/model_server.py CASE …
+
 Every answer is bytes before the first request comes, and is sent with one write: no client
-waits for the server. Requests to `/CASE/RUN/chat/completions` are answered in the order of
-the case. A line `CASE/RUN` on standard input is answered with when its requests came, how
-large they were, and what the first of them was.
+waits for the server. The requests of a run go to `/CASE/RUN/chat/completions` and get the
+answers of the case one by one. A line `CASE/RUN` on standard input is answered with when
+they came, how large they were, and what the first of them was.
 """
 
 import json
@@ -14,16 +16,16 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from cases import CASES  # noqa: E402
-from llm_server import Answer, http  # noqa: E402
-from llm_server.chat_wire import CHAT  # noqa: E402
-from llm_server.composed import compose  # noqa: E402
-from llm_server.parts import SseEvent  # noqa: E402
-from llm_server.wire import frames  # noqa: E402
+from cases import CASES
+
+from llm_server import Answer, http
+from llm_server.chat_wire import CHAT
+from llm_server.composed import compose
+from llm_server.parts import SseEvent
+from llm_server.wire import frames
 
 HEAD = http.head(
     200, {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked"}
@@ -71,7 +73,7 @@ def serve(peer: socket.socket, answers: dict[str, list[bytes]], seen: dict[str, 
 
 
 def main() -> None:
-    answers = {quote(name): rendered(case) for name, case in CASES.items()}
+    answers = {name: rendered(CASES[name]) for name in sys.argv[1:]}
     seen: dict[str, Record] = defaultdict(Record)
     listener = socket.create_server(("127.0.0.1", 0))
 

@@ -6,17 +6,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import quote
 
 HERE = Path(__file__).parent
 ROOKERY = [str(Path(sys.executable).with_name("rookery"))]
 MIB = 1024 * 1024
 PROMPT = "Do the work."
+OF_OTHERS = ("PYTHON", "ROOKERY_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +70,10 @@ class Model:
 
 
 @contextmanager
-def serving() -> Iterator[Model]:
-    """A model server that lives as long as the context."""
+def serving(*cases: str) -> Iterator[Model]:
+    """A model that plays these cases as long as the context is open."""
     with subprocess.Popen(
-        [sys.executable, str(HERE / "model_server.py")],
+        [sys.executable, str(HERE / "model_server.py"), *cases],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -104,8 +104,8 @@ class Track:
         loop = [sys.executable, str(HERE / "bare_loop.py")]
         return self._run(case, lambda url: [*loop, url, str(self._opening)])
 
-    def _run(self, case: str, command: Any) -> Run:
-        name = f"{quote(case)}/{next(self._numbers)}"
+    def _run(self, case: str, command: Callable[[str], list[str]]) -> Run:
+        name = f"{case}/{next(self._numbers)}"
         workspace = self._folder / "workspaces" / name
         workspace.mkdir(parents=True)
         for path, text in self._files.items():
@@ -126,7 +126,9 @@ class Track:
 
 def measured(command: Sequence[str], *, cwd: Path, home: Path) -> Cost:
     """Run a command to its end. Raises `RuntimeError` with what it said if it fails."""
-    environment = {**os.environ, "ROOKERY_HOME": str(home)}
+    # how this Python was told to run, and what rookery was told elsewhere, is not measured
+    usual = {name: os.environ[name] for name in os.environ if not name.startswith(OF_OTHERS)}
+    environment = {**usual, "ROOKERY_HOME": str(home)}
     said = home.with_name("said")
     with said.open("wb") as output:
         began = time.monotonic()

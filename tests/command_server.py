@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import pkgutil
+import resource
 import signal
 import subprocess
 import sys
@@ -52,8 +53,16 @@ class CommandServer:
     def __exit__(self, *_: object) -> None:
         self._process.__exit__(None, None, None)
 
-    def run(self, arguments: Sequence[str], environ: Mapping[str, str], folder: Path) -> Ended:
-        """Run `rookery`; its output is kept in `folder`."""
+    def run(
+        self,
+        arguments: Sequence[str],
+        environ: Mapping[str, str],
+        folder: Path,
+        *,
+        largest_file: int = resource.RLIM_INFINITY,
+    ) -> Ended:
+        """Run `rookery`; its output is kept in `folder`. A write past `largest_file` fails as on
+        a full disk: first short, then not at all."""
         assert self._process.stdin
         assert self._process.stdout
         out, err = folder / "stdout", folder / "stderr"
@@ -62,6 +71,7 @@ class CommandServer:
             "environ": dict(environ),
             "out": str(out),
             "err": str(err),
+            "largest_file": largest_file,
         }
         print(json.dumps(request), file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
@@ -71,7 +81,8 @@ class CommandServer:
 
 
 def _serve() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     _import_everything()
     for line in sys.stdin:
         signal.alarm(SECONDS)
@@ -91,12 +102,14 @@ def _import_everything() -> None:
             importlib.import_module(module.name)
 
 
-def _become(arguments: list[str], environ: dict[str, str], **files: str) -> None:
+def _become(arguments: list[str], environ: dict[str, str], largest_file: int, **files: str) -> None:
     code = 70
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for standard, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(files[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), standard)
+        hardest = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, hardest))
         os.environ.clear()
         os.environ.update(environ)
         sys.argv = ["rookery", *arguments]

@@ -1,12 +1,12 @@
 """Twelve turns with every kind of effect, played by the real command in a folder of its own."""
 
 import os
-import shutil
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from resource import RLIM_INFINITY
 
 from command_server import CommandServer, Ended
 from rookery.core.blocks import Block, ToolResult
@@ -46,13 +46,9 @@ class Playground:
         self.home = folder / "home"
         self.task = self.home / "data" / "tasks" / SESSION
         self._script = script
-        if not self.work.exists():
-            self.work.mkdir(parents=True)
-            for name, data in BEFORE.items():
-                (self.work / name).write_bytes(data)
-
-    def copy(self, folder: Path) -> "Playground":
-        return Playground(shutil.copytree(self.folder, folder), script=self._script)
+        self.work.mkdir(parents=True, exist_ok=True)
+        for name, data in BEFORE.items():
+            (self.work / name).write_bytes(data)
 
     @property
     def first(self) -> list[str]:
@@ -65,6 +61,11 @@ class Playground:
         return [*self._always, "--session-id", SESSION]
 
     @property
+    def latest(self) -> list[str]:
+        """Arguments that go on with whatever came last."""
+        return [*self._always, "--continue"]
+
+    @property
     def _always(self) -> list[str]:
         model = ["--provider", "scripted", "-m", str(self._script)]
         return ["--print", "--workspace", str(self.work), *model]
@@ -74,8 +75,17 @@ class Playground:
         home = {"HOME": str(self.folder), "ROOKERY_HOME": str(self.home)}
         return {**inherited, **home, "PYTHONPATH": os.pathsep.join(sys.path), **more}
 
-    def run(self, server: CommandServer, arguments: list[str], **environ: str) -> Ended:
-        return server.run(arguments, self.environ(**environ), self.folder)
+    def run(
+        self,
+        server: CommandServer,
+        arguments: list[str],
+        *,
+        largest_file: int = RLIM_INFINITY,
+        **environ: str,
+    ) -> Ended:
+        return server.run(
+            arguments, self.environ(**environ), self.folder, largest_file=largest_file
+        )
 
     @property
     def begun(self) -> bool:
@@ -174,8 +184,9 @@ def _without_results(calls: Collection[str], turns: Iterable[Turn]) -> list[Turn
     """The turns, with blanks in the place of what these calls returned."""
 
     def blanked(block: Block) -> Block:
-        blank = isinstance(block, ToolResult) and block.call_id in calls
-        return replace(block, text="", is_error=False) if blank else block
+        if isinstance(block, ToolResult) and block.call_id in calls:
+            return replace(block, text="", is_error=False)
+        return block
 
     return [replace(turn, blocks=tuple(map(blanked, turn.blocks))) for turn in turns]
 

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -116,6 +116,30 @@ def test_kp1_a_second_kill_while_recovering_changes_nothing_more(
     assert (ended.code, ended.left) == (0, False), ended.err
     compare(record(ground, ended.out), deaths, whole)
     assert verify(ground.task) == []
+
+
+MEANWHILE: dict[str, Callable[[Path], object]] = {
+    "edited": lambda path: path.write_text("by somebody else"),
+    "removed": Path.unlink,
+    "unreadable": lambda path: path.chmod(0o000),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a link": lambda path: (path.unlink(), path.symlink_to("lib.py")),
+}
+
+
+@pytest.mark.parametrize("befall", MEANWHILE.values(), ids=MEANWHILE.keys())
+def test_a_file_that_became_something_else_meanwhile_leaves_its_change_unknown(
+    befall: Callable[[Path], object], server: CommandServer, tmp_path: Path
+):
+    ground = Playground(tmp_path / "run")
+    lost = killed(ground, server, "files.renamed:2", ground.first).begun
+    assert lost
+    befall(ground.work / "app.py")
+    ended = ground.run(server, ground.again)
+    assert ended.code == 0, ended.err
+    told = Record(ground.events(), {}, "").result_of(lost.call_id)
+    assert "app.py: the change may have been done; the file has changed meanwhile." in told.text
+    assert told.is_error
 
 
 @pytest.mark.parametrize("instant", ["journal.synced:17", "files.renamed:1", "tool.performed:8"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from rookery.cli.main import resolve_folder
+from rookery.cli.wishes import whole
 from rookery.clients.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.storage.places import find_places
@@ -45,7 +46,7 @@ def command(
     if search is None:
         sessions, snippets = list(store.list(here)), {}
     else:
-        found = store.search(search)
+        found = store.search(whole(search))
         sessions = [hit.task for hit in found]
         snippets = {hit.task.id: hit.snippet for hit in found}
     if form == "json":

@@ -40,10 +40,11 @@ def run(arguments: Sequence[str]) -> int:
         return _failed(str(error))
     except (KeyboardInterrupt, EOFError):
         return 130
+    except BrokenPipeError:
+        _readers_left()
+        return 0
     except OSError as error:
-        if not _readers_left():
-            return _broke_down(error)
-        return 0 if isinstance(error, BrokenPipeError) else HUNG_UP
+        return HUNG_UP if _readers_left() else _broke_down(error)
     except Exception as error:
         return _broke_down(error)
 
@@ -126,7 +127,10 @@ Exit codes: 0 completed, 1 not completed or wrong usage, 124 --timeout reached,
 def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
     if not value.is_dir():
         raise SettingsError(f"There is no folder {value}. Name one with -w.")
-    return value.resolve()
+    try:
+        return value.resolve()
+    except FileNotFoundError as error:
+        raise SettingsError("The current folder was removed. Name one with -w.") from error
 
 
 @click.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

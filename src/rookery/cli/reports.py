@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from rookery import NAME, VERSION
+from rookery.cli.list import title
 from rookery.cli.wishes import Wishes
 from rookery.clients.attendant import Display, Fate, RunEnd
 from rookery.clients.displays import Displays
 from rookery.clients.plain import PlainDisplay
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import harmless
-from rookery.core.facts import CompletionOffered, Event
+from rookery.core.facts import CompletionOffered, Event, TaskOpened
 from rookery.storage.places import Places
 
 if TYPE_CHECKING:
@@ -95,7 +96,10 @@ class TextReport:
         unasked = run.settings.acts_unasked(run.person)
         manner = "acts without asking and without a sandbox" if unasked else "asks before it acts"
         named = model if run.choice.provider != "scripted" else Path(model).name
-        self._dim(f"{NAME} {VERSION} · {run.choice.provider} {named} · {manner}")
+        self._dim(f"{NAME} {VERSION} · {run.choice.provider} {harmless(named)} · {manner}")
+        for event in run.stored[:1]:
+            if isinstance(event.fact, TaskOpened):
+                self._dim(f"Going on with: {title(event.fact.text)}")
 
     def end(self, end: RunEnd) -> None:
         usage = self.plain.usage

@@ -24,7 +24,7 @@ from rookery.clients.prompter import Prompter
 from rookery.clients.unattended import Unattended
 from rookery.core.commands import Cancel, OpenTask, ReopenTask, Speak
 from rookery.core.facts import Event, TaskOpened
-from rookery.errors import CommandRejected, SettingsError
+from rookery.errors import CommandRejected, SettingsError, StorageError
 from rookery.settings import Settings
 from rookery.storage.places import Places, find_places, temporary_places
 from rookery.storage.settings_files import find_settings
@@ -129,7 +129,7 @@ def _first_command(
     """How the run begins: with a new task, or with a stored one and perhaps words for it."""
     prompt = wishes.prompt()
     if wishes.resumes:
-        task_id = wishes.session_id or _latest(wishes, store)
+        task_id = wishes.session_id.lower() if wishes.session_id else _latest(wishes, store)
         if not store.exists(task_id):
             raise SettingsError(f"There is no session {task_id}. See {NAME} list.")
         _insist_on_workspace(store, task_id, wishes.workspace)
@@ -138,7 +138,7 @@ def _first_command(
         prompt = whole(input("What should be done? "))
     if not prompt.strip():
         raise SettingsError("Say what to work on, as an argument or on standard input.")
-    task_id = wishes.create_with_session_id or str(uuid.uuid4())
+    task_id = (wishes.create_with_session_id or str(uuid.uuid4())).lower()
     if store.exists(task_id):
         raise SettingsError(f"Session {task_id} exists already. Go on with --session-id {task_id}.")
     return OpenTask(task_id=task_id, text=prompt, mode=settings.mode), ""
@@ -173,16 +173,19 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
         ) as host:
             await host.send(run.first)
             report.begin()
-            async with anyio.create_task_group() as group:
-                group.start_soon(leaving.watch, signals, host, group.cancel_scope)
-                end = await attend(
-                    host,
-                    run.first.task_id,
-                    display=Displays(report.display, leaving.interrupts),
-                    respond=_responder(run, report, host, group),
-                    after=run.after,
-                )
-                group.cancel_scope.cancel()
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(leaving.watch, signals, host, group.cancel_scope)
+                    end = await attend(
+                        host,
+                        run.first.task_id,
+                        display=Displays(report.display, leaving.interrupts),
+                        respond=_responder(run, report, host, group),
+                        after=run.after,
+                    )
+                    group.cancel_scope.cancel()
+            except* StorageError as errors:
+                end = RunEnd(Fate.FAILED, str(_first_in(errors)), "storage_failed")
     if time_limit.cancelled_caught:
         return RunEnd(Fate.LEFT, "The time given with --timeout is up.", "timeout"), TIMED_OUT
     return end, leaving.code or int(end.fate is not Fate.COMPLETED)

@@ -26,7 +26,7 @@ def command(workspace: Path) -> int:
     rows = explain(found)
     width = max(len(row.key) for row in rows)
     for row in rows:
-        print(f"{row.key:{width}}  {row.value!s:12}  {row.origin}")
+        print(f"{row.key:{width}}  {row.value or 'not set':12}  {row.origin}")
     for sentence in found.refused:
         print(f"note: {sentence}")
     print(f"\nYour settings file is {file}.")

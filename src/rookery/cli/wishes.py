@@ -39,7 +39,7 @@ class Wishes:
         """The flags that a later run needs again to go on in the same way."""
         given = [("--provider", self.provider), ("-m", self.model), ("--base-url", self.base_url)]
         flags = [word for flag, value in given if value for word in (flag, value)]
-        return flags if self.workspace == Path.cwd() else [*flags, "-w", str(self.workspace)]
+        return flags if self.workspace == _here() else [*flags, "-w", str(self.workspace)]
 
     def check(self) -> None:
         """Raises `SettingsError` with one sentence for the first thing that is wrong."""
@@ -72,7 +72,7 @@ class Wishes:
         if self.words:
             return whole(" ".join(self.words))
         if self.prompt_file:
-            return _content(self.prompt_file).decode("utf-8", "replace")
+            return self.prompt_file.read_bytes().decode("utf-8", "replace")
         if not self.resumes and not sys.stdin.isatty():
             return sys.stdin.buffer.read().decode("utf-8", "replace")
         return ""
@@ -98,11 +98,12 @@ class Wishes:
         return [(flag, value) for flag, value in given if value is not None]
 
 
-def _content(file: Path) -> bytes:
+def _here() -> Path | None:
+    """The current folder, unless it was removed."""
     try:
-        return file.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"{file} could not be read: {error.strerror}.") from error
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
 
 
 def whole(text: str) -> str:

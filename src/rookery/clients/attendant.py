@@ -53,7 +53,7 @@ class Display(Protocol):
     def show(self, event: Event) -> None: ...
 
 
-_BESIDE_A_QUESTION = (UserSpoke, QueueEdited, ModeSwitched, Noted)
+BESIDE_A_QUESTION = (UserSpoke, QueueEdited, ModeSwitched, Noted)
 """What can happen while a question is open and leaves it open; anything else follows its end."""
 
 
@@ -81,7 +81,7 @@ async def attend(
     async with anyio.create_task_group() as group:
         question = anyio.CancelScope()
         async for event in host.follow(task_id, after):
-            if not isinstance(event.fact, _BESIDE_A_QUESTION):
+            if not isinstance(event.fact, BESIDE_A_QUESTION):
                 question.cancel()
             display.show(event)
             watch.note(event)

@@ -1,7 +1,10 @@
 """Shows a task on a plain terminal or in a file, line by line, as it happens."""
 
 import json
+import re
+from collections import deque
 
+from rookery.clients.attendant import BESIDE_A_QUESTION
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.facts import (
@@ -28,11 +31,16 @@ from rookery.core.facts import (
     Waiting,
 )
 
-OUTPUT_LINES = 24
-"""Lines of one command's output that are shown; the rest is counted."""
+OUTPUT_LINES = 18
+"""Lines of one command's output that are shown as they come; then only the last ones are."""
+LAST_LINES = 6
+LINE_LENGTH = 500
 
 _TALK = {"ask_followup_question", "attempt_completion", "update_todo_list"}
 """Tools whose effect is what they say, which is shown anyway."""
+
+_RETURN = re.compile(r"\r+\n?")
+"""A line that is written over is shown as another line."""
 
 _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
 
@@ -44,8 +52,7 @@ class PlainDisplay:
         self._screen = screen
         self._shows_result = shows_result
         self._arguments = 0
-        self._output_lines = 0
-        self._hidden_lines = 0
+        self._output = _Output()
         self._announced = False
         """The next try was already spoken of."""
         self.result = ""
@@ -55,7 +62,8 @@ class PlainDisplay:
 
     def show(self, event: Event) -> None:
         self._write(event.fact)
-        self._screen.repeat_question()
+        if isinstance(event.fact, BESIDE_A_QUESTION):
+            self._screen.repeat_question()
 
     def _write(self, fact: Fact) -> None:
         screen, paint = self._screen, self._screen.paint
@@ -111,32 +119,33 @@ class PlainDisplay:
                 pass
 
     def _begin_call(self, started: ToolStarted) -> None:
-        self._output_lines = self._hidden_lines = 0
+        self._output = _Output()
         mark = self._screen.paint.cyan("●")
         self._screen.line(f"{mark} {harmless_line(started.title)}{_stats(started.text)}")
 
     def _show_output(self, text: str) -> None:
-        screen = self._screen
-        for line in harmless(text).splitlines(keepends=True):
-            if self._output_lines < OUTPUT_LINES:
-                screen.stream("output", screen.paint.dim(line.rstrip("\n")), margin="  ")
-                if line.endswith("\n"):
+        screen, output = self._screen, self._output
+        for piece in harmless(_RETURN.sub("\n", text)).splitlines(keepends=True):
+            words = output.clip(piece)
+            if output.shown < OUTPUT_LINES:
+                screen.stream("output", screen.paint.dim(words), margin="  ")
+                if piece.endswith("\n"):
                     screen.end_line()
-            if line.endswith("\n"):
-                self._output_lines += 1
-                self._hidden_lines += self._output_lines > OUTPUT_LINES
-        if self._hidden_lines:
-            screen.status(f"  … {self._hidden_lines} more lines")
+                    output.shown += 1
+            else:
+                output.hide(words, ends=piece.endswith("\n"))
+        if output.hidden:
+            screen.status(f"  … {output.hidden} more lines")
 
     def _end_call(self, end: ToolFinished) -> None:
         screen, paint = self._screen, self._screen.paint
-        if self._hidden_lines:
-            screen.line(paint.dim(f"  … {self._hidden_lines} more lines"))
-            self._hidden_lines = 0
-        if end.exit_code:
-            screen.line(paint.yellow(f"  exit {end.exit_code}"))
-        elif end.ending is not Ending.DONE:
+        for line in self._output.rest():
+            screen.line(paint.dim(f"  {line}"))
+        self._output = _Output()
+        if end.ending is not Ending.DONE:
             screen.line(paint.red(f"  ✗ {harmless(_reason(end))}"))
+        elif end.exit_code:
+            screen.line(paint.yellow(f"  exit {end.exit_code}"))
         screen.end_line()
 
     def _count(self, usage: Usage) -> None:
@@ -147,6 +156,38 @@ class PlainDisplay:
             tokens_out=before.tokens_out + usage.tokens_out,
             cost=sum(known) if known else None,
         )
+
+
+class _Output:
+    """One command's output: how much was shown, and the end of what was not."""
+
+    def __init__(self) -> None:
+        self.shown = 0
+        self.hidden = 0
+        self._last: deque[str] = deque(maxlen=LAST_LINES)
+        self._unfinished = False
+        self._column = 0
+
+    def clip(self, piece: str) -> str:
+        """As much of a piece of a line as fits into it."""
+        words, begun = piece.rstrip("\n"), self._column
+        self._column = 0 if piece.endswith("\n") else begun + len(words)
+        if begun + len(words) <= LINE_LENGTH:
+            return words
+        return words[: LINE_LENGTH - begun] + "…" if begun <= LINE_LENGTH else ""
+
+    def hide(self, words: str, *, ends: bool) -> None:
+        if self._unfinished:
+            self._last[-1] += words
+        else:
+            self._last.append(words)
+            self.hidden += 1
+        self._unfinished = not ends
+
+    def rest(self) -> list[str]:
+        """The last lines, after the number of those that were left out before them."""
+        between = self.hidden - len(self._last)
+        return [*([f"… {between} more lines"] if between else []), *self._last]
 
 
 def _size(characters: int) -> str:
@@ -166,8 +207,10 @@ def _reason(end: ToolFinished) -> str:
     """The sentence in a refusal or failure, on one line."""
     try:
         said = json.loads(end.text.split("\n", 1)[0])
-        reason = said.get("feedback") or said.get("message") or end.ending
+        feedback = f"denied: {said['feedback']}" if said.get("feedback") else ""
+        reason = feedback or said.get("message") or end.ending
     except (ValueError, AttributeError):
-        reason = end.text
+        # the first line about a command says where it ran, which is of no interest here
+        reason = end.text if end.exit_code is None else end.text.partition("\n")[2]
     line = " ".join(str(reason).split())
     return line if len(line) <= 200 else line[:199] + "…"

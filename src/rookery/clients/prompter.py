@@ -2,7 +2,7 @@
 
 from rookery.clients.attendant import Leave, Response, Say
 from rookery.clients.keyboard import Keyboard
-from rookery.clients.questions import chosen, followup
+from rookery.clients.questions import ceiling, chosen, followup
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.asks import AskKind
@@ -33,11 +33,11 @@ class Prompter:
             case AskKind.RESUME_TASK:
                 return await self._go_on("Go on? [Y/n, or say what to do instead] ")
             case AskKind.RESUME_COMPLETED_TASK:
-                return await self._go_on("The task was complete. What next? [Enter leaves] ", False)
+                return Say("yes")  # which leads to the question after its completion
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
                 return await self._approve(asked)
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-                return await self._go_on("The limit for this task is reached. Go on? [y/N] ", False)
+                return await self._go_on(f"{ceiling(asked.text)} Go on? [y/N] ", False)
             case AskKind.MISTAKE_LIMIT_REACHED:
                 self._screen.line(self._screen.paint.yellow(harmless(asked.text)))
                 return await self._go_on("Try again? [Y/n, or a hint] ")

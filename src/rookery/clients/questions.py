@@ -23,3 +23,15 @@ def chosen(answer: str, offered: list[str]) -> str:
     if answer.isdecimal() and 1 <= int(answer) <= len(offered):
         return offered[int(answer) - 1]
     return answer
+
+
+def ceiling(text: str) -> str:
+    """Which limit a task has come to, as a sentence."""
+    try:
+        said = json.loads(text)
+        count = float(said["count"])
+        if said["type"] == "cost":
+            return f"This task has cost ${count:.2f}, which is its limit."
+        return f"This task has made {count:.0f} requests, which is its limit."
+    except (ValueError, KeyError, TypeError):
+        return "The limit for this task is reached."

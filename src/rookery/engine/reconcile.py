@@ -14,7 +14,7 @@ from rookery.errors import ToolError
 class Fate(Enum):
     DONE = "was done"
     NOT_DONE = "was not done"
-    UNKNOWN = "has changed meanwhile, so its state is unknown"
+    UNKNOWN = "may have been done; the file has changed meanwhile"
 
 
 _ENDINGS = {

@@ -1,0 +1,238 @@
+"""Compare rookery with a bare loop that does the same work: `make bench`.
+
+Runs of the two take turns, so that whatever else the machine does meanwhile slows both.
+Times are medians, and only their ratio says something about another machine.
+"""
+
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from cases import FILES
+from runs import ROOKERY, Cost, Run, Track, measured, serving
+
+ROUNDS = 5
+QUICK_ROUNDS = 15
+CHARACTERS_PER_TOKEN = 4
+MOST_MEMORY = 80
+MEASURED = ("start", "30-turns", "150-turns", "long-text", "long-arguments")
+HEAD = ("what", "rookery", "bare", "ratio", "by CPU", "wanted", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    what: str
+    rookery: str
+    bare: str = ""
+    ratio: str = ""
+    by_cpu: str = ""
+    wanted: str = ""
+    met: bool | None = None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        verdict = {True: "ok", False: "over", None: ""}[self.met]
+        return self.what, self.rookery, self.bare, self.ratio, self.by_cpu, self.wanted, verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The runs of one case: `rookery[n]` took place right after `bare[n]`."""
+
+    bare: Sequence[Run]
+    rookery: Sequence[Run]
+
+
+def main() -> None:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, serving(*MEASURED) as model:
+        track = Track(Path(folder), model, FILES)
+        track.rookery("start")  # makes the home, and fills the caches of the system
+        track.bare("start")
+        rows = measure(track)
+        sync = seconds_of_a_sync(Path(folder))
+    print(table([HEAD, *(row.cells for row in rows)]))
+    print(f"\n{machine()}; one fdatasync takes {sync * 1000:.2f} ms.")
+    print(f"Measured in {time.monotonic() - began:.0f} s.")
+
+
+def measure(track: Track) -> list[Row]:
+    version = version_row(track.home)
+    start = pairs(track, "start", QUICK_ROUNDS)
+    short, long, text, arguments = (pairs(track, case) for case in MEASURED[1:])
+    return [
+        version,
+        start_row(start),
+        case_row("30 turns", short, most=4),
+        *turn_rows(short),
+        case_row("150 turns", long),
+        *turn_rows(long),
+        case_row("2 MB of text in 20,000 chunks", text, most=1.5),
+        after_start_row(text),
+        case_row("1 MB of arguments in 10,000 chunks", arguments, most=1.5),
+        after_start_row(arguments),
+        memory_row([start, short, long, text, arguments]),
+        size_row(start.rookery[0]),
+    ]
+
+
+def pairs(track: Track, case: str, rounds: int = ROUNDS) -> Pairs:
+    both = [(track.bare(case), track.rookery(case)) for _ in range(rounds)]
+    return Pairs([bare for bare, _ in both], [rookery for _, rookery in both])
+
+
+def version_row(home: Path) -> Row:
+    def cost(command: list[str]) -> Cost:
+        return measured(command, cwd=home, home=home)
+
+    nothing, version = [sys.executable, "-c", "pass"], [*ROOKERY, "--version"]
+    both = [(cost(nothing), cost(version)) for _ in range(QUICK_ROUNDS)]
+    bare = median(cost.seconds for cost, _ in both)
+    rookery = median(cost.seconds for _, cost in both)
+    return Row(
+        what="`--version`, to `python -c pass`",
+        rookery=_ms(rookery),
+        bare=_ms(bare),
+        ratio=f"{rookery / bare:.2f}",
+        by_cpu=_ratio([cost.cpu for _, cost in both], [cost.cpu for cost, _ in both]),
+        wanted="1.6, 80 ms",
+        met=rookery / bare <= 1.6 and rookery < 0.08,
+    )
+
+
+def start_row(runs: Pairs) -> Row:
+    rookery, bare = _medians(runs, lambda run: run.to_request)
+    return Row(
+        what="start to first request",
+        rookery=_ms(rookery),
+        bare=_ms(bare),
+        ratio=f"{rookery / bare:.2f}",
+        wanted="350 ms",
+        met=rookery < 0.35,
+    )
+
+
+def case_row(what: str, runs: Pairs, *, most: float | None = None) -> Row:
+    rookery, bare = _medians(runs, lambda run: run.cost.seconds)
+    return Row(
+        what=what,
+        rookery=_ms(rookery),
+        bare=_ms(bare),
+        ratio=f"{rookery / bare:.2f}",
+        by_cpu=_cpu_ratio(runs),
+        wanted=f"{most:g}" if most else "",
+        met=rookery / bare <= most if most else None,
+    )
+
+
+def turn_rows(runs: Pairs) -> list[Row]:
+    """The first and the last third of the turns: what grows is what has to be sent."""
+    count = len(runs.rookery[0].turns)
+    third = count // 3
+    return [
+        _turn_row(runs, range(third), "first"),
+        _turn_row(runs, range(count - third, count), "last"),
+    ]
+
+
+def _turn_row(runs: Pairs, turns: range, which: str) -> Row:
+    rookery, bare = (
+        mean(median(run.turns[turn] for run in side) for turn in turns)
+        for side in (runs.rookery, runs.bare)
+    )
+    size = mean(runs.rookery[0].sizes[turn + 1] for turn in turns)
+    return Row(
+        what=f"… a turn, {which} {len(turns)}, sending {size / 1000:.0f} kB",
+        rookery=_ms(rookery),
+        bare=_ms(bare),
+        ratio=f"+{_ms(rookery - bare)}",
+    )
+
+
+def after_start_row(runs: Pairs) -> Row:
+    rookery, bare = _medians(runs, lambda run: run.cost.seconds - run.to_request)
+    return Row(
+        what="… without the start",
+        rookery=_ms(rookery),
+        bare=_ms(bare),
+        ratio=f"{rookery / bare:.2f}",
+    )
+
+
+def memory_row(cases: Sequence[Pairs]) -> Row:
+    rookery = max(run.cost.memory for runs in cases for run in runs.rookery)
+    bare = max(run.cost.memory for runs in cases for run in runs.bare)
+    return Row(
+        what="most memory in use",
+        rookery=f"{rookery:.0f} MiB",
+        bare=f"{bare:.0f} MiB",
+        ratio=f"{rookery / bare:.2f}",
+        wanted=f"{MOST_MEMORY} MiB",
+        met=rookery < MOST_MEMORY,
+    )
+
+
+def size_row(run: Run) -> Row:
+    tools = len(json.loads(run.first_request)["tools"])
+    tokens = len(run.first_request) / CHARACTERS_PER_TOKEN
+    return Row(
+        what=f"first request, with all {tools} tools",
+        rookery=f"{run.sizes[0]:,} bytes, about {tokens:,.0f} tokens",
+    )
+
+
+def seconds_of_a_sync(folder: Path) -> float:
+    """What making one line durable costs here, on top of writing it."""
+    times: list[float] = []
+    with (folder / "sync").open("wb", buffering=0) as file:
+        for _ in range(50):
+            file.write(b"a line\n")
+            began = time.monotonic()
+            os.fsync(file.fileno())
+            times.append(time.monotonic() - began)
+    return median(times)
+
+
+def machine() -> str:
+    system = f"{platform.system()} on {platform.machine()}"
+    return f"{os.cpu_count()} cores, Python {platform.python_version()}, {system}"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """As Markdown, which is how docs/figures.md has it."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    head, *body = (
+        f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"
+        for row in rows
+    )
+    rule = f"| {' | '.join('-' * max(width, 3) for width in widths)} |"
+    return "\n".join([head, rule, *body])
+
+
+def _medians(runs: Pairs, of: Callable[[Run], float]) -> tuple[float, float]:
+    return median(map(of, runs.rookery)), median(map(of, runs.bare))
+
+
+def _cpu_ratio(runs: Pairs) -> str:
+    return _ratio([run.cost.cpu for run in runs.rookery], [run.cost.cpu for run in runs.bare])
+
+
+def _ratio(rookery: Sequence[float], bare: Sequence[float]) -> str:
+    return f"{median(rookery) / median(bare):.2f}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds >= 0.1 else f"{seconds * 1000:.1f} ms"
+
+
+if __name__ == "__main__":
+    main()

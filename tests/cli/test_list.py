@@ -1,0 +1,118 @@
+"""`rookery list`: the sessions there are, for people and for scripts."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rookery.cli.list import title
+from rookery.cli.main import run
+from rookery.core.asks import AskKind
+from rookery.core.facts import (
+    Answered,
+    AssistantSpoke,
+    CompletionOffered,
+    Event,
+    Fact,
+    TaskOpened,
+    Usage,
+)
+from rookery.storage.places import find_places
+from rookery.storage.tasks import TaskStore
+
+
+def keep(task_id: str, ts: int, *facts: Fact) -> None:
+    journal = TaskStore(find_places(os.environ)).create(task_id)
+    for seq, fact in enumerate(facts, 1):
+        journal.write(Event(seq, 0, ts + seq, fact))
+    journal.close()
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What the command prints, if it succeeds."""
+
+    def call(*arguments: str) -> str:
+        assert run(["list", *arguments]) == 0
+        return capsys.readouterr().out
+
+    return call
+
+
+@pytest.fixture
+def three_sessions() -> None:
+    here = str(Path.cwd())
+    keep("s1", 0, TaskOpened(text="Fix the\n  parser", workspace=here))
+    done = Answered(ask_id="q", ask=AskKind.COMPLETION_RESULT, reply="yes")
+    cost = AssistantSpoke(
+        request_id="r", blocks=(), usage=Usage(tokens_in=9, tokens_out=2, cost=0.5)
+    )
+    offered = CompletionOffered(result="The cache is invalidated now.")
+    keep("s2", 10_000, TaskOpened(text="Cache", workspace=here), cost, offered, done)
+    keep("s3", 20_000, TaskOpened(text="Elsewhere", workspace="/other", mode="ask"))
+
+
+@pytest.mark.usefixtures("three_sessions")
+def test_sessions_of_this_folder_are_listed_newest_first(printed: Callable[..., str]):
+    assert printed().splitlines() == [
+        "s2\t1970-01-01T00:00:10+00:00\tcompleted\tCache",
+        "s1\t1970-01-01T00:00:00+00:00\topen\tFix the parser",
+    ]
+    assert printed("sessions", "-w", "..") == "There are no sessions here.\n"
+
+
+@pytest.mark.usefixtures("three_sessions")
+def test_all_sessions_are_those_of_every_folder(printed: Callable[..., str]):
+    assert [line.split("\t")[0] for line in printed("--all").splitlines()] == ["s3", "s2", "s1"]
+
+
+@pytest.mark.usefixtures("three_sessions")
+def test_for_a_script_they_are_one_object(printed: Callable[..., str]):
+    listed = json.loads(printed("--format", "JSON"))
+    assert listed["workspace"] == str(Path.cwd())
+    assert listed["sessions"][0] == {
+        "id": "s2",
+        "task": "Cache",
+        "ts": 10_004,
+        "workspace": str(Path.cwd()),
+        "mode": "code",
+        "status": "completed",
+        "cost": 0.5,
+        "tokensIn": 9,
+        "tokensOut": 2,
+    }
+    everywhere = json.loads(printed("--all", "--format", "json"))
+    assert everywhere["workspace"] is None
+    assert [row["mode"] for row in everywhere["sessions"]] == ["ask", "code", "code"]
+
+
+@pytest.mark.usefixtures("three_sessions")
+def test_a_search_finds_words_in_all_that_was_said_anywhere(printed: Callable[..., str]):
+    [session, snippet] = printed("--search", "invalidated cache").splitlines()
+    assert session.startswith("s2\t")
+    assert "invalidated" in snippet
+    [row] = json.loads(printed("--search", "elsewhere", "--format", "json"))["sessions"]
+    assert (row["id"], row["workspace"]) == ("s3", "/other")
+    assert printed("--search", "nobody ever said that") == "Nothing was found.\n"
+
+
+def test_without_sessions_it_says_so(printed: Callable[..., str]):
+    assert printed() == "There are no sessions here.\n"
+    assert json.loads(printed("--format", "json"))["sessions"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", "(untitled)"),
+        (" \n\t ", "(untitled)"),
+        ("two\n  words", "two words"),
+        ("x" * 120, "x" * 120),
+        ("x" * 121, "x" * 117 + "..."),
+        ("a\x1b[31mb", "a␛[31mb"),
+    ],
+)
+def test_a_title_is_one_harmless_line_of_at_most_120_characters(text: str, shown: str):
+    assert title(text) == shown

@@ -1,0 +1,141 @@
+"""`models`, `settings`, `auth` and what every command has in common."""
+
+import io
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from rookery import VERSION
+from rookery.cli.main import run
+from rookery.cli.model_choice import choose_model
+from rookery.errors import SettingsError
+from rookery.settings import Settings, all_settings
+
+Captured = pytest.CaptureFixture[str]
+
+
+class TestModels:
+    def test_a_key_offers_the_models_of_its_provider(
+        self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+        assert run(["models"]) == 0
+        text = capsys.readouterr().out
+        assert "openai\tgpt-" in text
+        assert "anthropic\t" not in text
+        assert "Use one with: rookery --provider openai -m gpt-" in text
+        assert "sk-secret" not in text
+
+    def test_programs_get_them_by_provider(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+        assert run(["models", "--format", "json"]) == 0
+        offers = json.loads(capsys.readouterr().out)["models"]
+        assert offers["anthropic"]
+        assert "openai" not in offers
+
+
+class TestSettings:
+    def test_every_setting_is_shown_with_where_it_comes_from(
+        self, home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ):
+        (home / "config").mkdir(parents=True)
+        (home / "config" / "settings.toml").write_text('mode = "ask"\n')
+        monkeypatch.setenv("ROOKERY_MAX_REQUESTS", "7")
+        assert run(["settings"]) == 0
+        text = capsys.readouterr().out
+        rows = {line.split()[0]: line for line in text.split("\n\n")[0].splitlines()}
+        written_down = {".".join(key) for key in all_settings() if key[0] != "models"}
+        assert written_down <= set(rows)
+        assert f'"ask"         {home}/config/settings.toml' in rows["mode"]
+        assert "ROOKERY_MAX_REQUESTS" in rows["max_requests"]
+        assert rows["mistake_limit"].endswith("default")
+        assert f"Your settings file is {home}/config/settings.toml.\n" in text
+
+    def test_what_a_project_may_not_set_is_told(self, capsys: Captured):
+        Path(".rookery").mkdir()
+        Path(".rookery/settings.toml").write_text('approval = "auto"\n')
+        assert run(["settings"]) == 0
+        assert "note: " in capsys.readouterr().out
+
+
+class TestAuth:
+    def test_a_key_is_kept_where_only_its_owner_reads_it_and_never_shown(
+        self, home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("sk-very-secret\n"))
+        assert run(["auth", "anthropic"]) == 0
+        said = capsys.readouterr()
+        file = home / "config" / "keys.toml"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert "sk-very-secret" in file.read_text()
+        assert "sk-very-secret" not in said.out + said.err
+        choice = choose_model(Settings(), os.environ, file, None)
+        assert (choice.provider, choice.key and choice.key.reveal()) == (
+            "anthropic",
+            "sk-very-secret",
+        )
+        assert "sk-very-secret" not in repr(choice)
+
+    def test_another_key_is_kept_beside_it(self, home: Path, monkeypatch: pytest.MonkeyPatch):
+        for provider in ("anthropic", "openai", "anthropic"):
+            monkeypatch.setattr(sys, "stdin", io.StringIO(f"key-of-{provider}\n"))
+            assert run(["auth", provider]) == 0
+        text = (home / "config" / "keys.toml").read_text()
+        assert text.count("key-of-anthropic") == text.count("key-of-openai") == 1
+
+
+class TestChoiceOfModel:
+    def choose(self, home: Path, settings: Settings, environ: dict[str, str], key: str | None):
+        return choose_model(settings, environ, home / "config" / "keys.toml", key)
+
+    @pytest.mark.parametrize(
+        ("environ", "provider"),
+        [
+            ({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "b"}, "anthropic"),
+            ({"OPENROUTER_API_KEY": "c", "OPENAI_API_KEY": "b"}, "openai"),
+            ({"OPENROUTER_API_KEY": "c"}, "openrouter"),
+        ],
+    )
+    def test_without_a_provider_the_keys_at_hand_decide(
+        self, home: Path, environ: dict[str, str], provider: str
+    ):
+        choice = self.choose(home, Settings(), environ, None)
+        assert choice.provider == provider
+        assert choice.model
+
+    def test_a_flag_wins_over_the_environment(self, home: Path):
+        choice = self.choose(home, Settings(provider="openai"), {"OPENAI_API_KEY": "b"}, "flag")
+        assert choice.key
+        assert choice.key.reveal() == "flag"
+
+    def test_a_server_on_this_machine_needs_no_key(self, home: Path):
+        settings = Settings(provider="openai", model="m", base_url="http://localhost:8080/v1")
+        assert self.choose(home, settings, {}, None).key is None
+
+    def test_a_key_without_a_provider_is_refused(self, home: Path):
+        with pytest.raises(SettingsError, match="whose key --api-key is"):
+            self.choose(home, Settings(), {}, "key")
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_lists_every_command_and_exit_code(flag: str, capsys: Captured):
+    assert run([flag]) == 0
+    text = capsys.readouterr().out
+    for word in ("demo", "list", "models", "settings", "auth", "124 --timeout", "130 interrupted"):
+        assert word in text
+
+
+@pytest.mark.parametrize("command", ["demo", "list", "models", "settings", "auth"])
+def test_every_command_has_help_of_its_own(command: str, capsys: Captured):
+    assert run([command, "--help"]) == 0
+    assert f"Usage: rookery {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_the_version_is_told(flag: str, capsys: Captured):
+    assert run([flag]) == 0
+    assert capsys.readouterr().out == f"rookery {VERSION}\n"

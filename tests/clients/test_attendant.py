@@ -1,0 +1,177 @@
+"""Following a task to its end, with the real engine and a scripted model."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rookery.clients.attendant import Fate, Leave, Response, RunEnd, Say, attend
+from rookery.clients.displays import Displays
+from rookery.clients.interrupts import Interrupts
+from rookery.core.asks import AskKind
+from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak
+from rookery.core.facts import Asked, Event, Fact, RequestStarted, StepCancelled, ToolStarted
+from rookery.engine.engine import Engine
+from rookery.engine.ports import Chunk, ModelRequest
+from rookery.providers.scripted import ScriptedProvider
+from stage import TASK, Stage, finish, write
+
+pytestmark = pytest.mark.anyio
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+
+    def show(self, event: Event) -> None:
+        self.kinds.append(type(event.fact).__name__)
+
+
+Reaction = Callable[[Engine, Asked], Awaitable[Response]]
+
+
+async def attended(stage: Stage, react: Reaction, seen: Seen | None = None) -> RunEnd:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as process:
+            engine = stage.engine(process)
+            await engine.send(OpenTask(task_id=TASK, text="Do it"))
+
+            async def respond(asked: Asked) -> Response:
+                return await react(engine, asked)
+
+            end = await attend(engine, TASK, display=seen or Seen(), respond=respond)
+            process.cancel_scope.cancel()
+    return end
+
+
+async def agree(engine: Engine, asked: Asked) -> Response:
+    return Say("yes")
+
+
+async def test_a_task_that_is_accepted_is_completed(tmp_path: Path):
+    stage, seen = Stage(tmp_path, [write("a.txt", "hi\n")], [finish()]), Seen()
+    assert await attended(stage, agree, seen) == RunEnd(Fate.COMPLETED)
+    assert (stage.root / "a.txt").read_text() == "hi\n"
+    assert seen.kinds[0] == "TaskOpened"
+    assert seen.kinds[-1] == "TaskClosed"
+
+
+async def test_whoever_leaves_keeps_the_task_as_it_is(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a.txt", "hi\n")])
+
+    async def leave(engine: Engine, asked: Asked) -> Response:
+        return Leave("Later.", code="task_aborted")
+
+    assert await attended(stage, leave) == RunEnd(Fate.LEFT, "Later.", "task_aborted")
+    kept = [type(event.fact).__name__ for event in stage.store.read(TASK)]
+    assert kept[-1] == "Asked"
+    assert not (stage.root / "a.txt").exists()
+
+
+async def test_a_task_that_somebody_closes_is_not_completed(tmp_path: Path):
+    async def close(engine: Engine, asked: Asked) -> Response:
+        await engine.send(CloseTask(task_id=TASK))
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    end = await attended(Stage(tmp_path, [write("a.txt", "hi\n")]), close)
+    assert end == RunEnd(Fate.CLOSED, "The task was closed.", "task_aborted")
+
+
+class BrokenModel(ScriptedProvider):
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
+        raise ValueError("It broke.")
+
+
+async def test_a_task_that_breaks_down_says_how(tmp_path: Path):
+    stage = Stage(tmp_path)
+    stage.model = BrokenModel([])
+    end = await attended(stage, agree)
+    assert end == RunEnd(Fate.FAILED, "ValueError: It broke.", "task_failed")
+
+
+async def test_words_said_beside_a_question_leave_it_open(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a.txt", "hi\n")], [finish()])
+
+    async def speak_first(engine: Engine, asked: Asked) -> Response:
+        if asked.ask is AskKind.TOOL:
+            await engine.send(Speak(task_id=TASK, message_id="m", text="also the docs"))
+            await anyio.wait_all_tasks_blocked()
+        return Say("yes")
+
+    assert (await attended(stage, speak_first)).fate is Fate.COMPLETED
+    assert (stage.root / "a.txt").exists()
+    assert "also the docs" in str(stage.model.requests[1].turns)
+
+
+async def test_a_withdrawn_question_is_no_longer_answered(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a.txt", "hi\n")], [finish()])
+    withdrawn: list[str] = []
+
+    async def cancel_then_agree(engine: Engine, asked: Asked) -> Response:
+        if asked.ask is AskKind.TOOL and not withdrawn:
+            await engine.send(Cancel(task_id=TASK))
+            try:
+                await anyio.sleep_forever()
+            finally:
+                withdrawn.append(asked.ask_id)
+        if asked.ask is AskKind.RESUME_TASK:
+            return Say("message", "just finish")
+        return Say("yes")
+
+    assert (await attended(stage, cancel_then_agree)).fate is Fate.COMPLETED
+    assert len(withdrawn) == 1
+    assert not (stage.root / "a.txt").exists()
+
+
+async def test_an_answer_that_comes_too_late_is_no_error(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a.txt", "hi\n")], [finish()])
+
+    async def somebody_was_quicker(engine: Engine, asked: Asked) -> Response:
+        if asked.ask is AskKind.TOOL:
+            quicker = Answer(
+                task_id=TASK, ask_id=asked.ask_id, reply="no", text="", digest=asked.digest
+            )
+            await engine.send(quicker)
+        return Say("yes")
+
+    assert (await attended(stage, somebody_was_quicker)).fate is Fate.COMPLETED
+    assert not (stage.root / "a.txt").exists()
+
+
+async def test_several_displays_are_shown_the_same(tmp_path: Path):
+    one, two = Seen(), Seen()
+    stage = Stage(tmp_path, [finish()])
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as process:
+            engine = stage.engine(process)
+            await engine.send(OpenTask(task_id=TASK, text="Do it"))
+
+            async def respond(asked: Asked) -> Response:
+                return Say("yes")
+
+            await attend(engine, TASK, display=Displays(one, two), respond=respond)
+            process.cancel_scope.cancel()
+    assert one.kinds == two.kinds != []
+
+
+@pytest.mark.parametrize(
+    ("between", "second"),
+    [
+        ([], True),
+        ([StepCancelled()], True),
+        ([Asked(ask_id="q", ask=AskKind.RESUME_TASK)], True),
+        ([RequestStarted(request_id="r", model="m")], False),
+        ([ToolStarted(call_id="c", tool="read_file", title="Read")], False),
+    ],
+)
+async def test_a_second_interrupt_counts_only_until_the_task_goes_on(
+    between: list[Fact], second: bool
+):
+    interrupts = Interrupts()
+    assert interrupts.second() is False
+    for fact in between:
+        interrupts.show(Event(1, 0, 1, fact))
+    assert interrupts.second() is second

@@ -1,0 +1,68 @@
+"""The debug log: every fact and every change of state, one line each."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from rookery.clients.debug_log import open_debug_log
+from rookery.core.asks import AskKind
+from rookery.core.facts import Asked, Event, Fact, RequestStarted, TaskOpened
+
+
+def shown(file: Path, *facts: Fact) -> list[str]:
+    with open_debug_log(file) as log:
+        for seq, fact in enumerate(facts, 1):
+            log.show(Event(seq, 0, 1000 + seq, fact))
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+def test_each_fact_is_a_line_with_what_a_client_would_show(tmp_path: Path):
+    file = tmp_path / "deep" / "debug.log"
+    asked = Asked(ask_id="q", ask=AskKind.FOLLOWUP, text="Which?")
+    lines = shown(
+        file, TaskOpened(text="Grüße " * 20), RequestStarted(request_id="r", model="m"), asked
+    )
+    facts = [line for line in lines if "[Facts]" in line]
+    assert [line.split("[Facts] ")[1].split(":")[0] for line in facts] == [
+        "TaskOpened",
+        "RequestStarted",
+        "Asked",
+    ]
+    noted = json.loads(facts[0].split(": ", 1)[1])
+    assert (noted["seq"], noted["last"], len(noted["preview"])) == (1, "say:text", 50)
+    states = [line.split("[State] ")[1] for line in lines if "[State]" in line]
+    assert states[-1].startswith("streaming → waiting_for_input")
+    assert json.loads(states[-1].split(": ", 1)[1])["waiting"] is True
+
+
+def test_a_fact_is_one_line_whatever_it_says(tmp_path: Path):
+    lines = shown(tmp_path / "debug.log", TaskOpened(text="a\nb\x1b[31m"))
+    assert all(line.startswith("[") for line in lines)
+    assert "\x1b" not in "".join(lines)
+
+
+def test_afterwards_nothing_is_logged_any_more(tmp_path: Path):
+    file = tmp_path / "debug.log"
+    before = logging.getLogger("rookery").level
+    lines = shown(file, TaskOpened(text="Hello"))
+    logging.getLogger("rookery.engine").debug("late")
+    assert file.read_text(encoding="utf-8").splitlines() == lines
+    assert logging.getLogger("rookery").level == before
+
+
+def test_what_the_products_own_modules_note_goes_there_too(tmp_path: Path):
+    file = tmp_path / "debug.log"
+    with open_debug_log(file):
+        logging.getLogger("rookery.engine.engine").debug("task %s failed", "t1")
+        logging.getLogger("other").warning("not ours")
+    assert "task t1 failed" in file.read_text(encoding="utf-8")
+    assert "not ours" not in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_the_next_run_appends(tmp_path: Path, again: int):
+    for _ in range(again):
+        lines = shown(tmp_path / "debug.log", TaskOpened(text="Hello"))
+    assert len([line for line in lines if "TaskOpened" in line]) == again

@@ -1,0 +1,207 @@
+"""What a person sees of a task on a plain terminal."""
+
+import io
+import json
+
+import pytest
+
+from rookery.clients.plain import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, PlainDisplay
+from rookery.clients.screen import Screen
+from rookery.core.facts import (
+    AssistantSpoke,
+    CallStreamed,
+    CompletionOffered,
+    Ending,
+    Event,
+    Fact,
+    Noted,
+    OutputStreamed,
+    Pausing,
+    RequestFailed,
+    RequestStarted,
+    StepCancelled,
+    TaskFailed,
+    TextStreamed,
+    ThinkingStreamed,
+    Todo,
+    TodosChanged,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+    UserSpoke,
+    Waiting,
+)
+from rookery.core.failures import FailureKind
+
+NOTED = "  noted: the model hears it with its next step"
+BUSY = FailureKind.BUSY
+
+
+def text(words: str) -> Fact:
+    return TextStreamed(request_id="r", text=words)
+
+
+def spoke(usage: Usage | None = None) -> Fact:
+    return AssistantSpoke(request_id="r", blocks=(), usage=usage or Usage())
+
+
+def started(title: str, payload: str = "", tool: str = "read_file") -> Fact:
+    return ToolStarted(call_id="c", tool=tool, title=title, text=payload)
+
+
+def output(words: str) -> Fact:
+    return OutputStreamed(call_id="c", text=words)
+
+
+def finished(said: str = "", ending: Ending = Ending.DONE, code: int | None = None) -> Fact:
+    return ToolFinished(call_id="c", text=said, ending=ending, exit_code=code)
+
+
+def failed(message: str) -> Fact:
+    return RequestFailed(request_id="r", error=BUSY, message=message)
+
+
+def shown(*facts: Fact, live: bool = False, shows_result: bool = True) -> str:
+    out = io.StringIO()
+    display = PlainDisplay(Screen(out, colour=False, live=live), shows_result=shows_result)
+    for seq, fact in enumerate(facts, 1):
+        display.show(Event(seq, 0, seq, fact))
+    return out.getvalue()
+
+
+LOOKS = json.dumps({"diffStats": {"added": 3, "removed": 1}})
+NO_ENTRY = json.dumps({"status": "denied", "feedback": "use b.txt\ninstead"})
+MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
+
+
+@pytest.mark.parametrize(
+    ("facts", "lines"),
+    [
+        ([text("Hello "), text("there."), spoke()], ["Hello there."]),
+        ([text(""), spoke()], []),
+        ([ThinkingStreamed(request_id="r", text="Hm."), text("Yes."), spoke()], ["Hm.", "Yes."]),
+        ([started("Read a.py"), finished()], ["● Read a.py"]),
+        ([started("Read a\nb.py"), finished()], ["● Read a␊b.py"]),
+        ([started("Edit a.py", LOOKS), finished()], ["● Edit a.py (+3 −1)"]),
+        ([started("Ask", tool="ask_followup_question"), finished()], []),
+        (
+            [started("Run x"), output("one\ntw"), output("o\n\nlast"), finished(code=0)],
+            ["● Run x", "  one", "  two", "  ", "  last"],
+        ),
+        ([started("Run x"), output("no\n"), finished(code=2)], ["● Run x", "  no", "  exit 2"]),
+        (
+            [started("Run x"), output("1%\r50%\r99%\r\nyes\r\n"), finished(code=0)],
+            ["● Run x", "  1%", "  50%", "  99%", "  yes"],
+        ),
+        (
+            [started("Run x"), finished("Directory: .\nTimed out.", Ending.FAILED, code=143)],
+            ["● Run x", "  ✗ Timed out."],
+        ),
+        ([finished(NO_ENTRY, Ending.DENIED)], ["  ✗ denied: use b.txt instead"]),
+        ([finished(MISSING, Ending.FAILED)], ["  ✗ There is no file a.py."]),
+        ([finished("x" * 300, Ending.FAILED)], ["  ✗ " + "x" * 199 + "…"]),
+        (
+            [
+                TodosChanged(
+                    todos=(
+                        Todo(id="1", content="Look", status="completed"),
+                        Todo(id="2", content="Fix", status="in_progress"),
+                        Todo(id="3", content="Test\nit"),
+                    )
+                )
+            ],
+            ["  [x] Look", "  [-] Fix", "  [ ] Test␊it"],
+        ),
+        ([CompletionOffered(result="All\ngood.")], ["✔ All", "good."]),
+        (
+            [
+                failed("Overloaded."),
+                Pausing(seconds=4.6, reason=""),
+                RequestStarted(request_id="r", model="m", attempt=2),
+            ],
+            ["✗ Overloaded.", "  trying again in 5 s"],
+        ),
+        (
+            [failed("Overloaded."), RequestStarted(request_id="r", model="m", attempt=2)],
+            ["✗ Overloaded.", "  trying again at once"],
+        ),
+        ([RequestStarted(request_id="r", model="m")], []),
+        (
+            [UserSpoke(message_id="m", text="hi")],
+            ["  noted: the model hears it with its next step"],
+        ),
+        ([text("Half a sen"), StepCancelled()], ["Half a sen", "Stopped."]),
+        ([Noted(text="Mind\x1b this.")], ["note: Mind␛ this."]),
+        ([TaskFailed(message="It broke.")], ["✗ The task failed: It broke."]),
+    ],
+)
+def test_each_happening_is_shown_in_its_own_lines(facts: list[Fact], lines: list[str]):
+    assert shown(*facts) == "".join(f"{line}\n" for line in lines)
+
+
+def numbered(count: int) -> str:
+    return "".join(f"{number}\n" for number in range(1, count + 1))
+
+
+def test_of_a_long_output_the_beginning_and_the_end_are_shown():
+    lines = shown(started("Run x"), output(numbered(100)), finished(code=1)).splitlines()
+    assert lines[1 : OUTPUT_LINES + 1] == [f"  {n}" for n in range(1, OUTPUT_LINES + 1)]
+    left_out = 100 - OUTPUT_LINES - LAST_LINES
+    assert lines[OUTPUT_LINES + 1] == f"  … {left_out} more lines"
+    assert lines[OUTPUT_LINES + 2 :] == [*(f"  {n}" for n in range(95, 101)), "  exit 1"]
+
+
+def test_an_output_that_is_a_little_long_is_shown_whole():
+    text = numbered(OUTPUT_LINES + LAST_LINES)
+    pieces = [output(text[at : at + 3]) for at in range(0, len(text), 3)]
+    lines = shown(started("Run x"), *pieces, finished(code=0)).splitlines()
+    assert lines[1:] == [f"  {n}" for n in range(1, OUTPUT_LINES + LAST_LINES + 1)]
+
+
+@pytest.mark.parametrize("size", [1, 250, 300, 4000])
+def test_a_very_long_line_is_cut(size: int):
+    pieces = [output("x" * size) for _ in range(3000 // size + 1)]
+    text = shown(started("Run x"), *pieces, output("\nnext\n"), finished(code=0))
+    assert text == "● Run x\n  " + "x" * LINE_LENGTH + "…\n  next\n"
+
+
+def test_a_call_that_is_being_written_is_a_status_with_its_size():
+    pieces = [
+        CallStreamed(request_id="r", index=0, name="write_to_file", arguments="x" * 600)
+        for _ in range(2)
+    ]
+    drawn = shown(*pieces, spoke(), live=True)
+    assert drawn.startswith("  preparing write_to_file\r")
+    assert "  preparing write_to_file (1.2 KB)\r" in drawn
+    assert drawn.endswith("\r")
+
+
+def test_silence_is_a_status():
+    assert shown(Waiting(request_id="r", seconds=12), live=True) == "  no answer yet (12 s)"
+
+
+def test_the_result_is_kept_for_whoever_prints_it():
+    out = io.StringIO()
+    display = PlainDisplay(Screen(out, colour=False, live=False), shows_result=False)
+    display.show(Event(1, 0, 1, CompletionOffered(result="Done.")))
+    assert (display.result, out.getvalue()) == ("Done.", "")
+
+
+def test_usage_is_summed_over_answers_and_failures_and_an_unknown_cost_stays_unknown():
+    display = PlainDisplay(Screen(io.StringIO(), colour=False, live=False), shows_result=True)
+    display.show(Event(1, 0, 1, spoke(Usage(tokens_in=10, tokens_out=2))))
+    assert display.usage == Usage(tokens_in=10, tokens_out=2)
+    display.show(Event(2, 0, 2, spoke(Usage(tokens_in=5, tokens_out=1, cost=0.5))))
+    broken = RequestFailed(request_id="r", error=BUSY, message="", usage=Usage(tokens_in=1))
+    display.show(Event(3, 0, 3, broken))
+    assert display.usage == Usage(tokens_in=16, tokens_out=3, cost=0.5)
+
+
+def test_an_open_question_is_repeated_below_news_that_leave_it_open():
+    out = io.StringIO()
+    screen = Screen(out, colour=False, live=False)
+    display = PlainDisplay(screen, shows_result=True)
+    screen.ask("Go on? ")
+    display.show(Event(1, 0, 1, UserSpoke(message_id="m", text="hi")))
+    display.show(Event(2, 0, 2, StepCancelled()))
+    assert out.getvalue() == f"Go on? \n{NOTED}\nGo on? \nStopped.\n"

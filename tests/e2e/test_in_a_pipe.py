@@ -1,0 +1,276 @@
+"""The command as programs and scripts use it: flags, pipes, signals and exit codes."""
+
+import json
+import signal
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+from llm_server import LlmServer, Recorded, call, finish, gate, say
+from terminal_session import COMMAND, Installed
+
+FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
+ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def first_words(request: Recorded) -> str:
+    return json.dumps(request.body["messages"][0], ensure_ascii=False)
+
+
+def touch(name: str) -> object:
+    return call("execute_command", command=f"touch {name}", cwd=None, timeout=None)
+
+
+def test_print_runs_without_questions_and_prints_only_the_result(rookery: Installed):
+    with LlmServer([say("I will."), touch("made")], [finish("It is made.")]) as server:
+        done = rookery.run("-p", *at(server), "make", "it")
+    assert (done.returncode, done.stdout) == (0, "It is made.\n")
+    assert "acts without asking and without a sandbox\nI will.\n● Run touch made\n" in done.stderr
+    assert (rookery.workspace / "made").exists()
+    assert "make it" in first_words(server.requests[0])
+
+
+def test_print_with_require_approval_denies_what_nobody_can_allow(rookery: Installed):
+    with LlmServer([touch("made")], [finish()]) as server:
+        done = rookery.run("-p", "-a", *at(server), "make it")
+    assert done.returncode == 0
+    assert "Nobody is there to allow this." in json.dumps(server.requests[1].body["messages"][-1])
+    assert not (rookery.workspace / "made").exists()
+
+
+def test_json_is_one_object_at_the_end(rookery: Installed):
+    with LlmServer([say("Hi.")], [finish("Grüße")]) as server:
+        done = rookery.run("-p", "--output-format", "json", *at(server), "go")
+    result = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (result["type"], result["success"], result["content"]) == ("result", True, "Grüße")
+    assert result["events"][0]["taskId"] == rookery.sessions()[0]["id"]
+
+
+def test_stream_json_is_one_object_a_line_from_init_to_result(rookery: Installed):
+    with LlmServer([say("Hi."), touch("made")], [finish("Made.")]) as server:
+        done = rookery.run("-p", "--output-format", "stream-json", *at(server), "go")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert events[0]["subtype"] == "init"
+    assert events[-1]["type"] == "result"
+    assert events[-1]["success"] is True
+    assert {"user", "assistant", "tool_use", "tool_result"} <= {event["type"] for event in events}
+
+
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+def test_a_failed_run_still_ends_with_its_result(rookery: Installed, form: str):
+    script = rookery.script("- fail: {kind: rejected, message: No such thing.}")
+    done = rookery.run("-p", "--output-format", form, *script, "go")
+    last = json.loads(done.stdout if form == "json" else done.stdout.splitlines()[-1])
+    assert done.returncode == 1
+    assert (last["type"], last["success"], last["code"]) == ("result", False, "task_failed")
+    assert done.stderr == "Error: No such thing.\n"
+
+
+def test_the_prompt_comes_from_a_file_or_a_pipe(rookery: Installed):
+    (rookery.workspace / "prompt.txt").write_text("from a file: grüße\n", encoding="utf-8")
+    with LlmServer([finish()], [finish()], [finish()]) as server:
+        filed = rookery.run("-p", *at(server), "--prompt-file", "prompt.txt")
+        piped = rookery.run("-p", *at(server), input="from a pipe: grüße\n")
+        broken = rookery.run("-p", *at(server), input=b"caf\xe9")
+    assert [filed.returncode, piped.returncode, broken.returncode] == [0, 0, 0]
+    assert "from a file: grüße" in first_words(server.requests[0])
+    assert "from a pipe: grüße" in first_words(server.requests[1])
+    assert "caf\ufffd" in first_words(server.requests[2])
+
+
+def test_another_workspace_model_and_mode_can_be_named(rookery: Installed, tmp_path: Path):
+    other = tmp_path / "other"
+    other.mkdir()
+    with LlmServer([touch("made")], [finish()]) as server:
+        done = rookery.run(
+            "-p", *at(server), "-m", "claude-y", "-w", str(other), "--mode", "ask", "go"
+        )
+    assert done.returncode == 0
+    assert (other / "made").exists()
+    assert server.requests[0].body["model"] == "claude-y"
+    assert rookery.sessions() == []
+    [session] = json.loads(rookery.run("list", "--all", "--format", "json").stdout)["sessions"]
+    assert (session["workspace"], session["mode"]) == (str(other), "ask")
+
+
+def test_ids_are_given_kept_and_resumed(rookery: Installed):
+    script = rookery.script(FINISHES * 2)
+    first = rookery.run("-p", "--create-with-session-id", ONE_ID, *script, "go")
+    again = rookery.run("-p", "--create-with-session-id", ONE_ID, *script, "go")
+    more = rookery.run("-p", "--session-id", ONE_ID, *script, "and more")
+    assert (first.returncode, more.returncode) == (0, 0)
+    assert again.returncode == 1
+    assert again.stderr == (
+        f"Error: Session {ONE_ID} exists already. Go on with --session-id {ONE_ID}.\n"
+    )
+    assert [session["id"] for session in rookery.sessions()] == [ONE_ID]
+
+
+def test_a_session_does_not_go_on_in_other_files(rookery: Installed, tmp_path: Path):
+    script = rookery.script(FINISHES * 2)
+    rookery.run("-p", "--create-with-session-id", ONE_ID, *script, "go")
+    elsewhere = rookery.run("-p", "-w", str(tmp_path), "--session-id", ONE_ID, *script, "more")
+    assert elsewhere.returncode == 1
+    assert f"is about {rookery.workspace}. Go on there, or with -w" in elsewhere.stderr
+
+
+class TestContinue:
+    def test_with_words_the_last_session_is_told_something_new(self, rookery: Installed):
+        with LlmServer([finish("One.")], [finish("Two.")]) as server:
+            rookery.run("-p", *at(server), "go")
+            done = rookery.run("-p", "-c", *at(server), "and now the docs")
+        assert (done.returncode, done.stdout) == (0, "Two.\n")
+        assert "and now the docs" in json.dumps(server.requests[1].body["messages"])
+        assert len(rookery.sessions()) == 1
+
+    def test_without_words_an_unfinished_session_goes_on(self, rookery: Installed):
+        with LlmServer.by_history([[say("Hm."), gate()], [finish("Done at last.")]]) as server:
+            assert rookery.run("-p", "--timeout", "0.5", *at(server), "go").returncode == 124
+        with LlmServer([finish("Done at last.")]) as server:
+            done = rookery.run("-p", "-c", *at(server))
+        assert (done.returncode, done.stdout) == (0, "Done at last.\n")
+
+    def test_without_words_a_completed_session_says_its_result_again(self, rookery: Installed):
+        script = rookery.script(FINISHES)
+        rookery.run("-p", *script, "go")
+        done = rookery.run("-p", "-c", *script)
+        assert (done.returncode, done.stdout) == (0, "One.\n")
+
+    def test_without_a_session_there_is_nothing_to_go_on_with(self, rookery: Installed):
+        done = rookery.run("-p", "-c", *rookery.script("[]"))
+        assert done.returncode == 1
+        assert done.stderr.startswith("Error: There is no session to go on with in ")
+
+
+def test_an_ephemeral_run_leaves_nothing_behind(rookery: Installed):
+    script = rookery.script(FINISHES)
+    done = rookery.run("-p", "--ephemeral", *script, "go")
+    assert (done.returncode, done.stdout) == (0, "One.\n")
+    assert not rookery.home.exists()
+    assert rookery.sessions() == []
+
+
+def test_a_timeout_ends_the_run_with_124_and_keeps_the_task(rookery: Installed):
+    with LlmServer([say("Let me think ", gate())]) as server:
+        done = rookery.run("-p", "--timeout", "0.5", *at(server), "go")
+    assert (done.returncode, done.stdout) == (124, "")
+    [session] = rookery.sessions()
+    assert "The time given with --timeout is up.\nGo on with: rookery " in done.stderr
+    assert session["id"] in done.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_at_once_and_keeps_the_task(
+    rookery: Installed, number: signal.Signals, code: int
+):
+    waiting = gate()
+    with LlmServer([say("Let me think ", waiting)]) as server:
+        process = rookery.start("-p", "--output-format", "json", *at(server), "go")
+        waiting.wait_until_reached()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (code, b"")
+    assert json.loads(out)["code"] == "task_aborted"
+    assert len(rookery.sessions()) == 1
+
+
+def test_a_hang_up_is_ignored_if_whoever_started_it_ignores_it(rookery: Installed):
+    waiting = gate()
+    with LlmServer([say("Let me think ", waiting), finish("Done.")]) as server:
+        process = subprocess.Popen(
+            ["nohup", COMMAND, "-p", *at(server), "go"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=rookery.workspace,
+            env=rookery.environ,
+        )
+        waiting.wait_until_reached()
+        process.send_signal(signal.SIGHUP)
+        waiting.open()
+        out, _ = process.communicate(timeout=20)
+    assert (process.returncode, out) == (0, b"Done.\n")
+
+
+@pytest.mark.parametrize(
+    "flags", [[], ["--output-format", "stream-json"], ["--output-format", "json"]]
+)
+def test_a_reader_that_leaves_is_no_error(rookery: Installed, flags: list[str]):
+    script = rookery.script(
+        "- say: Hello.\n  calls: [{tool: attempt_completion, arguments: {result: One.}}]"
+    )
+    with subprocess.Popen(
+        [COMMAND, "-p", *flags, *script, "go"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=rookery.workspace,
+        env=rookery.environ,
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        said = process.stderr.read().decode()
+        assert process.wait(20) == 0
+    assert "Error" not in said
+    assert "Broken pipe" not in said
+
+
+def test_a_reader_of_everything_that_leaves_is_no_error_either(rookery: Installed):
+    script = rookery.script("- say: Hello.\n" * 3)
+    done = subprocess.run(
+        ["sh", "-c", '"$0" "$@" 2>&1 | head -1', COMMAND, "-p", *script, "go"],
+        cwd=rookery.workspace,
+        env=rookery.environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.stdout.count(b"\n") == 1
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_no_error(rookery: Installed, closed: str):
+    script = rookery.script(FINISHES)
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" "$@" {closed}', COMMAND, "-p", *script, "go"],
+        cwd=rookery.workspace,
+        env=rookery.environ,
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout == (b"" if ">&-" in closed.split() else b"One.\n")
+
+
+def test_the_debug_log_tells_what_happened_without_any_key(rookery: Installed):
+    key = f"sk-ant-{uuid.uuid4().hex}"
+    with LlmServer([say("Hello."), touch("made")], [finish()]) as server:
+        done = rookery.run("-p", "-d", *at(server), "go", ANTHROPIC_API_KEY=key)
+    assert done.returncode == 0
+    log = (rookery.home / "state" / "debug.log").read_text(encoding="utf-8")
+    assert "[Facts] TaskOpened: " in log
+    assert "[State] " in log
+    assert server.requests[0].headers["x-api-key"] == key
+    for file in rookery.home.rglob("*"):
+        assert not file.is_file() or key.encode() not in file.read_bytes()
+
+
+def test_the_demo_repairs_its_repository(rookery: Installed):
+    done = rookery.run("demo", PYTHONDONTWRITEBYTECODE="1")
+    assert done.returncode == 0
+    assert "FAILED (failures=2)" in done.stdout
+    assert "● Edit prices.py (+2 −2)\n" in done.stdout
+    assert "The tests pass. The repository is removed.\n" in done.stdout
+    assert not rookery.home.exists()

@@ -1,0 +1,213 @@
+"""Whatever is wrong is said in one sentence with what to do, exit code 1 and no traceback."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from terminal_session import COMMAND, Installed
+
+SCRIPTED = ("-p", "go", "--provider", "scripted", "-m")
+NO_ID = "00000000-0000-4000-8000-000000000000"
+MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--contniue"], "No such option '--contniue'. Did you mean '--continue'? See rookery --h"),
+        (["-p", "go", "--provider", "nobody"], "There is no provider 'nobody'. There are: anthro"),
+        (["-p", "go", "--provider", "openai"], "There is no key for openai. Set OPENAI_API_KEY, "),
+        (["-p", "go", "-k", "x"], "Say with --provider whose key --api-key is."),
+        (["-p", "go", "--provider", "ollama"], "Name one of the models of ollama with -m. rooker"),
+        (["-p", "go", "--provider", "scripted"], "Name the file of the script with -m."),
+        ([*SCRIPTED, "none.yaml"], "The script none.yaml cannot be read: No such file or directo"),
+        ([*SCRIPTED, "."], "The script . cannot be read: Is a directory."),
+        ([*SCRIPTED, "broken.yaml"], "The script broken.yaml is no YAML: "),
+        ([*SCRIPTED, "odd.yaml"], "The script odd.yaml is no list of answers: "),
+        (["-p", "go", "-w", "nowhere"], "There is no folder nowhere. Name one with -w."),
+        (["-p", "go", "-w", "odd.yaml"], "There is no folder odd.yaml. Name one with -w."),
+        (["-p", *MODEL], "Say what to work on, as an argument or on standard input."),
+        (["-p", "go", "-y", "-a"], "-y allows everything and -a asks about it; give one of them."),
+        (["-p", "go", "--mode", "fly"], "There is no mode 'fly'. There are: code, ask, "),
+        (["-p", "go", "--timeout", "0"], "Invalid value for '--timeout': 0.0 is not in the range"),
+        (["-p", "go", "--timeout", "soon"], "Invalid value for '--timeout': 'soon' is not a vali"),
+        (["-p", "go", "--output-format", "xml"], "--output-format is one of text, json, stream-j"),
+        (["-p", "go", "--prompt-file", "none"], "There is no file none to read the prompt from."),
+        (["-p", "go", "--prompt-file", "odd.yaml"], "Give the prompt in words or as --prompt-fil"),
+        (["-p", "-c", "--session-id", NO_ID], "Give --session-id or --continue, not both."),
+        (["-p", "--session-id", "7"], "--session-id takes a UUID, not '7'."),
+        (["-p", "--session-id", NO_ID, *MODEL], f"There is no session {NO_ID}. See rookery list."),
+        (["-p", "-c", *MODEL], "There is no session to go on with in "),
+        (["-p", "-c", "--ephemeral"], "--ephemeral keeps nothing, so there is nothing to go on"),
+        (["-p", "-c", "--create-with-session-id", NO_ID], "--create-with-session-id starts a ses"),
+        (["-p", "go", "--provider", "openai", "--base-url", "x"], "--base-url must be an address"),
+        (["list", "--format", "xml"], "--format is json or text, not 'xml'."),
+        (["list", "folders"], "There is nothing called 'folders' to list; there are sessions."),
+        (["list", "-w", "nowhere"], "There is no folder nowhere. Name one with -w."),
+        (["settings", "-w", "nowhere"], "There is no folder nowhere. Name one with -w."),
+        (["auth", "nobody"], "'nobody' takes no key. These do: anthropic, openai, "),
+        (["auth", "openai"], "No key was given, so nothing was stored."),
+        (["auth"], "Missing argument 'PROVIDER'. See rookery --help."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_said_in_one_sentence(rookery: Installed, arguments: list[str], sentence: str):
+    (rookery.workspace / "broken.yaml").write_text("- {say: [")
+    (rookery.workspace / "odd.yaml").write_text("- {sya: Hello}")
+    done = rookery.run(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: {sentence}")
+    assert done.stderr.count("\n") == 1
+    assert rookery.sessions() == []
+
+
+def test_without_any_model_the_ways_to_one_are_listed(rookery: Installed):
+    done = rookery.run("-p", "go")
+    assert (done.returncode, done.stdout) == (1, "")
+    # a model server may run on the machine of whoever runs this test
+    assert "There is no model yet" in done.stderr or "No model was chosen" in done.stderr
+
+
+def _misspelled(home: Path) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "settings.toml").write_text('mdoe = "code"\n')
+
+
+def _no_toml(home: Path) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "settings.toml").write_text("mode =\n")
+
+
+def _open_keys(home: Path) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "keys.toml").write_text('anthropic = "secret"\n')
+    (home / "config" / "keys.toml").chmod(0o644)
+
+
+def _a_file_in_its_place(home: Path) -> None:
+    home.write_text("")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "sentence"),
+    [
+        (_misspelled, "{home}/config/settings.toml: there is no setting `mdoe`; did you mean `mo"),
+        (_no_toml, "{home}/config/settings.toml: line 1, column "),
+        (_open_keys, "{home}/config/keys.toml is open to other users; run: chmod 600 "),
+        (_a_file_in_its_place, "The tasks in {home}/data/tasks cannot be listed (Not a directory)"),
+    ],
+)
+def test_a_home_that_cannot_be_used_is_said_in_one_sentence(
+    rookery: Installed, prepare: Callable[[Path], None], sentence: str
+):
+    prepare(rookery.home)
+    done = rookery.run("-p", "go", "--provider", "anthropic")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: " + sentence.format(home=rookery.home))
+    assert done.stderr.count("\n") == 1
+    assert "secret" not in done.stderr
+
+
+def test_a_home_that_cannot_be_written_is_said_in_one_sentence(rookery: Installed):
+    rookery.home.mkdir(mode=0o500)
+    done = rookery.run(*SCRIPTED, rookery.script("- say: Hello.")[-1])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: Nothing can be kept in ")
+
+
+def test_a_home_that_cannot_be_made_is_said_in_one_sentence(rookery: Installed):
+    script = rookery.script("- say: Hello.")
+    done = rookery.run("-p", *script, "go", ROOKERY_HOME="/proc/nowhere")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: Nothing can be kept in /proc/nowhere/")
+    assert "Set ROOKERY_HOME to a folder that can be written" in done.stderr
+
+
+def test_a_file_that_may_not_be_read_is_said_in_one_sentence(rookery: Installed):
+    secret = rookery.workspace / "secret.txt"
+    secret.touch(mode=0o000)
+    prompt = rookery.run("-p", "--prompt-file", "secret.txt", *rookery.script("[]"))
+    script = rookery.run(*SCRIPTED, "secret.txt")
+    assert prompt.stderr.startswith("Error: Invalid value for '--prompt-file': Path 'secret.txt'")
+    assert script.stderr == "Error: The script secret.txt cannot be read: Permission denied.\n"
+    assert [prompt.returncode, script.returncode] == [1, 1]
+
+
+def test_a_settings_file_that_may_not_be_read_is_said_in_one_sentence(rookery: Installed):
+    _misspelled(rookery.home)
+    (rookery.home / "config" / "settings.toml").chmod(0o000)
+    for arguments in (["settings"], ["-p", "go"]):
+        done = rookery.run(*arguments)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"Error: {rookery.home}/config/settings.toml")
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_workspace_that_cannot_be_written_is_the_models_problem(rookery: Installed):
+    script = rookery.script(
+        "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]\n"
+        "- calls: [{tool: attempt_completion, arguments: {result: Gave up.}}]"
+    )
+    rookery.workspace.chmod(0o500)
+    done = rookery.run("-p", *script, "go")
+    rookery.workspace.chmod(0o700)
+    assert (done.returncode, done.stdout) == (0, "Gave up.\n")
+    assert "  ✗ " in done.stderr
+
+
+def test_a_missing_file_in_the_workspace_is_the_models_problem(rookery: Installed):
+    script = rookery.script(
+        "- calls: [{tool: read_file, arguments: {path: none.py}}]\n"
+        "- calls: [{tool: attempt_completion, arguments: {result: Gave up.}}]"
+    )
+    done = rookery.run("-p", *script, "go")
+    assert (done.returncode, done.stdout) == (0, "Gave up.\n")
+    assert "✗ There is no file none.py" in done.stderr
+
+
+def test_a_project_may_not_loosen_settings_and_is_told_so(rookery: Installed):
+    project = rookery.workspace / ".rookery"
+    project.mkdir()
+    (project / "settings.toml").write_text('provider = "openai"\n')
+    script = rookery.script("- calls: [{tool: attempt_completion, arguments: {result: One.}}]")
+    done = rookery.run("-p", *script, "go")
+    assert (done.returncode, done.stdout) == (0, "One.\n")
+    assert done.stderr.startswith("note: ")
+    assert "provider" in done.stderr.splitlines()[0]
+
+
+def test_an_error_cannot_write_to_the_terminal_what_it_likes(rookery: Installed):
+    done = rookery.run("-p", "go", "-w", "\x1b[2J\x07")
+    assert done.returncode == 1
+    assert done.stderr == "Error: There is no folder ␛[2J␇. Name one with -w.\n"
+
+
+def test_a_current_folder_that_was_removed_needs_another_one(rookery: Installed, tmp_path: Path):
+    script = rookery.script("- calls: [{tool: attempt_completion, arguments: {result: One.}}]")
+    gone = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@"'
+
+    def run_there(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["sh", "-c", gone, COMMAND, *arguments],
+            cwd=rookery.workspace,
+            env=rookery.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+
+    for arguments in (["-p", *script, "go"], ["list"], ["settings"]):
+        done = run_there(*arguments)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == "Error: The current folder was removed. Name one with -w.\n"
+    elsewhere = run_there("-p", "-w", str(tmp_path), *script, "go")
+    assert (elsewhere.returncode, elsewhere.stdout) == (0, "One.\n")
+
+
+def test_words_to_search_may_be_any_bytes(rookery: Installed):
+    done = rookery.run("list", "--search", "a\udcff")
+    assert (done.returncode, done.stdout) == (0, "Nothing was found.\n")

@@ -1,0 +1,206 @@
+"""Disks that are full, and homes that cannot be used: one sentence, and nothing is lost."""
+
+import errno
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from command_server import CommandServer, Ended
+from rookery.storage.verify import verify
+from scenario import BEFORE, EFFECTS, Playground, Record, compare, record
+
+FULL = os.strerror(errno.ENOSPC)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[CommandServer]:
+    with CommandServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def whole(server: CommandServer, tmp_path_factory: pytest.TempPathFactory) -> Record:
+    ground = Playground(tmp_path_factory.mktemp("whole") / "run")
+    ended = ground.run(server, ground.first)
+    assert ended.code == 0, ended.err
+    return record(ground, ended.out)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[Path], Path]]:
+    """Mounts a file system of 64 KiB on a folder."""
+    mounted: list[Path] = []
+
+    def mount(folder: Path) -> Path:
+        folder.mkdir(parents=True)
+        command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip("a file system can be mounted only by root")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(disk: Path, *, leave: int = 0) -> Path:
+    """Ballast that leaves only some pages of the disk free."""
+    ballast = disk / "ballast"
+    free = os.statvfs(disk).f_bavail - leave
+    ballast.write_bytes(bytes(free * os.statvfs(disk).f_bsize))
+    return ballast
+
+
+def told_by(ended: Ended) -> str:
+    """The last line but for the advice how to go on: what was wrong."""
+    assert ended.code == 1, ended.err
+    assert "Traceback" not in ended.err
+    return [line for line in ended.err.splitlines() if not line.startswith("Go on with: ")][-1]
+
+
+# ── a full home ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_task_on_a_full_disk_stops_and_goes_on_once_there_is_room(
+    small_disk: Callable[[Path], Path], server: CommandServer, whole: Record, tmp_path: Path
+):
+    for pages in range(1, 9):
+        ground = Playground(tmp_path / str(pages))
+        ballast = fill(small_disk(ground.home), leave=pages)
+        ended = ground.run(server, ground.first)
+        if ended.code == 0:
+            break
+        assert FULL in told_by(ended)
+        at_death = record(ground)
+        ballast.unlink()
+        if not ground.begun:
+            continue
+        assert re.search("Free some space|Make room", told_by(ended))
+        assert verify(ground.task) == []
+        ended = ground.run(server, ground.latest)
+        assert (ended.code, ended.left) == (0, False), ended.err
+        compare(record(ground, ended.out), [at_death], whole)
+        assert verify(ground.task) == []
+    assert pages > 4, "the disk was never full at the right time"
+
+
+@pytest.mark.parametrize("size", range(700, 17_000, 1_300))
+def test_a_journal_that_may_not_grow_is_kept_as_it_was(
+    size: int, server: CommandServer, whole: Record, tmp_path: Path
+):
+    ground = Playground(tmp_path / "run")
+    told = told_by(ground.run(server, ground.first, largest_file=size))
+    assert os.strerror(errno.EFBIG) in told
+    assert told.startswith("The task's journal could not be written")
+    assert told.endswith("kept. Free some space, then continue with --continue.")
+    assert verify(ground.task) == []
+    at_death = record(ground)
+    assert at_death.kinds == whole.kinds[: len(at_death.kinds)]
+    ended = ground.run(server, ground.latest)
+    assert (ended.code, ended.left) == (0, False), ended.err
+    compare(record(ground, ended.out), [at_death], whole)
+
+
+def test_a_program_that_reads_along_is_told_that_the_disk_is_full(
+    server: CommandServer, tmp_path: Path
+):
+    ground = Playground(tmp_path / "run")
+    arguments = ["--output-format", "stream-json", *ground.first]
+    ended = ground.run(server, arguments, largest_file=15_000)
+    assert ended.code == 1
+    error, result = map(json.loads, ended.out.splitlines()[-2:])
+    assert (error["type"], error["code"]) == ("error", "storage_failed")
+    assert "Free some space" in error["content"]
+    assert (result["type"], result["success"]) == ("result", False)
+
+
+# ── a full workspace ────────────────────────────────────────────────────────────────────
+
+
+def test_an_edit_in_a_full_workspace_fails_and_the_task_goes_on(
+    small_disk: Callable[[Path], Path], server: CommandServer, tmp_path: Path
+):
+    disk = small_disk(tmp_path / "run" / "work")
+    ground = Playground(tmp_path / "run")
+    fill(disk)
+    ended = ground.run(server, ground.first)
+    assert ended.code == 0, ended.err
+    after = record(ground, ended.out)
+    assert {name: data for name, data in after.files.items() if data} == {
+        **BEFORE,
+        "ballast": after.files["ballast"],
+    }
+    for call_id in ("call_3_1", "call_4_1", "call_5_1", "call_6_1"):
+        told = after.result_of(call_id)
+        assert told.is_error
+        assert f"{EFFECTS[call_id]} was not written: its file system is full." in told.text
+    assert verify(ground.task) == []
+
+
+# ── a home that cannot be used ──────────────────────────────────────────────────────────
+
+
+def unwritable(folder: Path) -> Path:
+    folder.mkdir()
+    folder.chmod(0o500)
+    return folder
+
+
+def a_file(path: Path) -> Path:
+    path.write_text("mine")
+    return path
+
+
+HOMES: dict[str, Callable[[Path], Path]] = {
+    "a folder that cannot be written": unwritable,
+    "below a folder that cannot be written": lambda path: unwritable(path) / "deeper",
+    "a file": a_file,
+    "below a file": lambda path: a_file(path) / "deeper",
+}
+
+
+NAMES_NO_REMEDY = pytest.mark.xfail(
+    reason="the sentence about tasks that cannot be listed does not say what to do", strict=True
+)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name, marks=[NAMES_NO_REMEDY] if "file" in name else [])
+        for name, make in HOMES.items()
+    ],
+)
+def test_a_home_that_cannot_be_used_is_told_with_what_to_do(
+    make: Callable[[Path], Path], server: CommandServer, tmp_path: Path
+):
+    ground = Playground(tmp_path / "run")
+    home = str(make(tmp_path / "home"))
+    told = told_by(ground.run(server, ground.first, ROOKERY_HOME=home))
+    assert home in told
+    assert "ROOKERY_HOME" in told
+    assert "--ephemeral" in told
+    assert ground.files() == BEFORE
+
+
+@pytest.mark.parametrize("make", HOMES.values(), ids=HOMES.keys())
+def test_an_ephemeral_run_needs_no_home_and_leaves_nothing(
+    make: Callable[[Path], Path], server: CommandServer, whole: Record, tmp_path: Path
+):
+    ground = Playground(tmp_path / "run")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    home = str(make(tmp_path / "home"))
+    ended = ground.run(
+        server, ["--ephemeral", *ground.first], ROOKERY_HOME=home, TMPDIR=str(temporary)
+    )
+    assert (ended.code, ended.out) == (0, whole.out), ended.err
+    assert ground.files().keys() == whole.files.keys()
+    assert list(temporary.iterdir()) == []
+    assert not ground.home.exists()

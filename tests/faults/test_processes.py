@@ -1,0 +1,130 @@
+"""The real command among other processes: a second one on its task, and signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from rookery.core.facts import TaskClosed, TaskReopened, ToolFinished
+from rookery.core.replies import STOPPED_BY_USER
+from rookery.storage.verify import verify
+from scenario import SESSION, Playground
+
+SECONDS = 120
+STREAM = ("--output-format", "stream-json", "--timeout", str(SECONDS))
+WAITING = """\
+- calls:
+    - tool: execute_command
+      arguments: {command: 'echo ready $$; sleep 600 & echo $!; read line < go; kill $!'}
+- calls:
+    - tool: attempt_completion
+      arguments: {result: Done.}
+"""
+"""A command that goes on for as long as nobody writes to `go`, and a child of it."""
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Playground:
+    script = tmp_path / "waiting.yaml"
+    script.write_text(WAITING)
+    ground = Playground(tmp_path / "run", script=script)
+    os.mkfifo(ground.work / "go")
+    return ground
+
+
+@contextmanager
+def rookery(ground: Playground, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rookery", *arguments],
+        env=ground.environ(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def ended(ground: Playground, *arguments: str) -> tuple[int, str, str]:
+    with rookery(ground, *arguments) as process:
+        out, err = process.communicate(timeout=SECONDS)
+        return process.returncode, out, err
+
+
+def until_it_runs(output: IO[str] | None) -> list[int]:
+    """Read along until both processes of the command have told their ids."""
+    assert output
+    shown = ""
+    for line in output:
+        shown += json.loads(line).get("tool_result", {}).get("output", "")
+        if shown.count("\n") == 2:
+            return [int(word) for word in shown.split() if word.isdecimal()]
+    raise AssertionError("the command never ran")
+
+
+# ── two processes, one task ─────────────────────────────────────────────────────────────
+
+
+def test_a_second_process_on_a_task_is_refused_and_the_first_is_not_disturbed(ground: Playground):
+    with rookery(ground, *STREAM, *ground.first) as first:
+        until_it_runs(first.stdout)
+        before = ground.events()
+        for arguments in (ground.again, ground.latest):
+            code, out, err = ended(ground, *arguments)
+            assert (code, out) == (1, "")
+            [told] = err.splitlines()
+            assert told.startswith(f"Error: Task {SESSION} is being worked on by process ")
+            assert f"process {first.pid} on " in told
+        code, out, err = ended(ground, *ground.first)
+        assert (code, out) == (1, "")
+        assert err == (
+            f"Error: Session {SESSION} exists already. Go on with --session-id {SESSION}.\n"
+        )
+        assert ground.events() == before
+        (ground.work / "go").write_text("go\n")
+        first.communicate(timeout=SECONDS)
+        assert first.returncode == 0
+    facts = [event.fact for event in ground.events()]
+    assert facts[-1] == TaskClosed()
+    assert TaskReopened() not in facts
+    assert verify(ground.task) == []
+
+
+# ── signals ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
+def test_a_signal_ends_the_run_and_its_command_and_the_task_goes_on_later(
+    number: signal.Signals, ground: Playground
+):
+    with rookery(ground, *STREAM, *ground.first) as process:
+        pids = until_it_runs(process.stdout)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=SECONDS)
+        assert process.returncode == 128 + number, err
+    assert "Traceback" not in err
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    result = json.loads(out.splitlines()[-1])
+    assert (result["type"], result["success"]) == ("result", False)
+    assert verify(ground.task) == []
+
+    code, out, err = ended(ground, *ground.again)
+    assert (code, out) == (0, "Done.\n"), err
+    ends = [e.fact.text for e in ground.events() if isinstance(e.fact, ToolFinished)]
+    assert ends[0] == STOPPED_BY_USER
+    assert verify(ground.task) == []
