@@ -11,6 +11,9 @@ demo: $(VENV)/.product
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
+torture: $(VENV)/.dev
+	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests/faults -n auto --dist load
+
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -1,6 +1,6 @@
 """A stage for whole tasks: a scripted model, a real workspace, a user who follows a book."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,7 @@ class Stage:
         automatic: bool = False,
         limits: Limits | None = None,
         hooks: Sequence[Hook] = (),
+        spread: Callable[[float], float] = lambda most: most,
     ) -> None:
         self.root = folder / "work"
         self.root.mkdir(exist_ok=True)
@@ -63,6 +64,7 @@ class Stage:
         self.store = TaskStore(find_places({"ROOKERY_HOME": str(folder / "home")}))
         self.events: list[Event] = []
         self._ids = count(1)
+        self._spread = spread
         self._limits = limits or Limits()
         self._hooks = [ApprovalGate(automatic=automatic), *hooks]
         self._files = WorkspaceFiles(self.root, self._limits)
@@ -81,7 +83,7 @@ class Stage:
             artifacts=TaskArtifacts(self.store.folder(task_id)),
             clock=self.clock,
             new_id=lambda: f"id{next(self._ids)}",
-            spread=lambda most: most,
+            spread=self._spread,
             limits=self._limits,
         )
         return Task(task_id, log, gear)

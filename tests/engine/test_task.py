@@ -127,6 +127,13 @@ async def test_a_pause_before_a_retry_is_announced(tmp_path: Path):
     ]
 
 
+async def test_a_wait_that_the_server_named_is_kept_and_not_spread(tmp_path: Path):
+    busy = ProviderError("Later.", kind=FailureKind.BUSY, retry_after=20)
+    stage = Stage(tmp_path, [busy], [broken(FailureKind.BUSY)], [finish()], spread=lambda _: 0.5)
+    await stage.play("yes")
+    assert stage.clock.waits == [20, 0.5]
+
+
 async def test_refusing_to_retry_ends_the_task_C2(tmp_path: Path):
     stage = Stage(tmp_path, [broken(FailureKind.REJECTED)], [finish()])
     await stage.play("no")
@@ -174,6 +181,36 @@ async def test_three_bad_calls_in_a_row_reach_the_mistake_limit(tmp_path: Path):
     assert stage.asks == ["mistake_limit_reached", "completion_result"]
     ends = [f for f in stage.facts if isinstance(f, ToolFinished)]
     assert "path is missing. content is missing." in ends[0].text
+
+
+async def test_a_malformed_call_is_answered_briefly_however_long_it_was(tmp_path: Path):
+    wrong = ToolCall(id="x", name="read_file", arguments={"a" * 300 + str(n): n for n in range(99)})
+    odd = ToolCall(id="y", name="b" * 9000, arguments={})
+    stage = Stage(tmp_path, [wrong], [odd], [finish()])
+    await stage.play("yes")
+    texts = [f.text for f in stage.facts if isinstance(f, ToolFinished)][:2]
+    assert "path is missing." in texts[0]
+    assert "89 more are unknown." in texts[0]
+    assert max(map(len, texts)) < 3000
+
+
+async def test_emptying_a_file_is_asked_about_even_in_automatic_runs(tmp_path: Path):
+    stage = Stage(
+        tmp_path, [write("a", "1"), write("new", "")], [write("a", "")], [finish()], automatic=True
+    )
+    await stage.play("no", "yes")
+    assert stage.asks == ["tool", "completion_result"]
+    assert (stage.root / "a").read_text() == "1"
+    assert (stage.root / "new").read_text() == ""
+
+
+async def test_a_question_about_a_command_says_where_it_would_run(tmp_path: Path):
+    running = call("execute_command", command="ls", cwd="build", timeout=None)
+    stage = Stage(tmp_path, [running], [finish()])
+    (stage.root / "build").mkdir()
+    await stage.play("yes", "yes")
+    asked = next(f for f in stage.facts if isinstance(f, Asked))
+    assert (asked.text, asked.cwd, asked.title) == ("ls", "build", "Run ls in build")
 
 
 @pytest.mark.parametrize("name", ["write_file_please", "", "__class__", "constructor"])

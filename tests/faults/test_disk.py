@@ -165,18 +165,7 @@ HOMES: dict[str, Callable[[Path], Path]] = {
 }
 
 
-NAMES_NO_REMEDY = pytest.mark.xfail(
-    reason="the sentence about tasks that cannot be listed does not say what to do", strict=True
-)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(make, id=name, marks=[NAMES_NO_REMEDY] if "file" in name else [])
-        for name, make in HOMES.items()
-    ],
-)
+@pytest.mark.parametrize("make", HOMES.values(), ids=HOMES)
 def test_a_home_that_cannot_be_used_is_told_with_what_to_do(
     make: Callable[[Path], Path], server: CommandServer, tmp_path: Path
 ):

@@ -37,10 +37,10 @@ def find(file: Path, flag: str | None = None, **environ: str) -> Key | None:
     ("flag", "environ", "kept", "key", "source"),
     [
         ("f", {"ANTHROPIC_API_KEY": "e"}, "k", "f", "--api-key"),
-        (None, {"ANTHROPIC_API_KEY": "e"}, "k", "e", "environment ANTHROPIC_API_KEY"),
+        (None, {"ANTHROPIC_API_KEY": "e"}, "k", "e", "ANTHROPIC_API_KEY"),
         (None, {"ANTHROPIC_API_KEY": ""}, "k", "k", "FILE"),
         ("", {"OPENAI_API_KEY": "e"}, "k", "k", "FILE"),
-        (None, {"ANTHROPIC_API_KEY": " e\n"}, None, "e", "environment ANTHROPIC_API_KEY"),
+        (None, {"ANTHROPIC_API_KEY": " e\n"}, None, "e", "ANTHROPIC_API_KEY"),
     ],
 )
 def test_the_first_place_that_has_a_key_gives_it(
@@ -62,8 +62,8 @@ def test_no_key_anywhere_is_none(file: Path):
 
 
 def test_sec3_a_key_never_shows_itself():
-    key = Key(SECRET, source="environment ANTHROPIC_API_KEY")
-    assert repr(key) == 'Key(source="environment ANTHROPIC_API_KEY")'
+    key = Key(SECRET, source="ANTHROPIC_API_KEY")
+    assert repr(key) == 'Key(source="ANTHROPIC_API_KEY")'
     shown = [
         str(key),
         f"{key}",

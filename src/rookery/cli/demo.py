@@ -56,6 +56,7 @@ def _play(folder: Path, keep: bool) -> int:
             store=TaskStore(places),
             workspace=workspace,
             first=OpenTask(task_id=str(uuid.uuid4()), text=TASK),
+            automatic=True,
         )
         report = TextReport(run, out=sys.stdout, shows_result=True, resumable=False)
         code = carry_out(run, report)

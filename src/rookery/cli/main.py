@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ HUNG_UP = 129
 def run(arguments: Sequence[str]) -> int:
     """Run the command and give its exit code. Whatever is wrong is said in one sentence."""
     _ready_streams()
+    # without a debug log, what the product notes for its makers goes nowhere
+    logging.getLogger(NAME).addHandler(logging.NullHandler())
     name = arguments[0] if arguments else ""
     command, rest = (
         (_subcommand(name), arguments[1:]) if name in _SUBCOMMANDS else (task, arguments)

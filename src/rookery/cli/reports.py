@@ -62,7 +62,7 @@ class JsonReport:
             sys.stdout,
             stream=stream,
             session_id=run.first.task_id,
-            automatic=run.settings.acts_unasked(run.person),
+            automatic=run.automatic,
             after=run.after,
         )
         for event in run.stored:
@@ -75,7 +75,7 @@ class JsonReport:
     def end(self, end: RunEnd) -> None:
         self._output.end(end.fate is Fate.COMPLETED, end.code or None, end.reason)
         if end.fate is not Fate.COMPLETED and end.reason:
-            print(f"Error: {end.reason}", file=sys.stderr)
+            print(f"Error: {harmless(end.reason)}", file=sys.stderr)
 
 
 class TextReport:
@@ -93,8 +93,11 @@ class TextReport:
 
     def begin(self) -> None:
         run, model = self._run, self._run.choice.model
-        unasked = run.settings.acts_unasked(run.person)
-        manner = "acts without asking and without a sandbox" if unasked else "asks before it acts"
+        manner = "asks before it acts"
+        if run.automatic:
+            manner = "acts without asking and without a sandbox"
+        elif not run.person:
+            manner = "nobody is there to ask, so it changes nothing (-p lets it)"
         named = model if run.choice.provider != "scripted" else Path(model).name
         self._dim(f"{NAME} {VERSION} · {run.choice.provider} {harmless(named)} · {manner}")
         for event in run.stored[:1]:

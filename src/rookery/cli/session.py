@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ from rookery.wire.host import Host
 
 TIMED_OUT = 124
 KILLED_BY = 128
+IN_VAIN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,8 @@ class Run:
     person: bool = False
     """Somebody sits at the terminal."""
     timeout: float | None = None
+    automatic: bool = False
+    """Actions are allowed without a question."""
     to_repeat: Sequence[str] = ()
     """The flags that a later run needs again."""
 
@@ -105,6 +108,7 @@ def _prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         opening=opening,
         person=wishes.interactive,
         timeout=wishes.timeout,
+        automatic=settings.acts_unasked(person=not wishes.once),
         to_repeat=wishes.to_repeat(),
     )
 
@@ -162,14 +166,15 @@ def _latest(wishes: Wishes, store: TaskStore) -> str:
 async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
     """Run the task until it ends, a signal comes or the time is up; the end and an exit code."""
     leaving = _Leaving(run)
+    heeded = _signals_heeded()
     end = RunEnd(Fate.LEFT, code="task_aborted")
     with (
-        anyio.open_signal_receiver(*_signals_heeded()) as signals,
+        anyio.open_signal_receiver(*heeded) as signals,
         anyio.move_on_after(run.timeout) as time_limit,
     ):
-        automatic = run.settings.acts_unasked(run.person)
+        leaving.insist(heeded)
         async with open_host(
-            run.settings, run.choice, run.store, run.workspace, automatic=automatic
+            run.settings, run.choice, run.store, run.workspace, automatic=run.automatic
         ) as host:
             await host.send(run.first)
             report.begin()
@@ -222,11 +227,24 @@ class _Leaving:
         self._run = run
         self.interrupts = Interrupts()
         self.code = 0
+        self._unheard = 0
+
+    def insist(self, signals: Iterable[signal.Signals]) -> None:
+        """A loop that does not turn hears no signal; the third in vain ends the process. What
+        was on record is on disk, and commands end when their parent does."""
+        for number in signals:
+            signal.signal(number, self._count)
+
+    def _count(self, number: int, _: object) -> None:
+        self._unheard += 1
+        if self._unheard >= IN_VAIN:
+            os._exit(KILLED_BY + number)
 
     async def watch(
         self, signals: AsyncIterator[signal.Signals], host: Host, scope: anyio.CancelScope
     ) -> None:
         async for number in signals:
+            self._unheard = 0
             asks_to_stop = number == signal.SIGINT and self._run.person
             if asks_to_stop and not self.interrupts.second() and await self._stopped(host):
                 continue

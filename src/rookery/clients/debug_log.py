@@ -2,8 +2,10 @@
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -47,12 +49,20 @@ class DebugLog:
             self._state = agent.state
 
 
+class _PrivateFile(RotatingFileHandler):
+    """A log that holds what a user's files and commands said is for that user only."""
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return open(descriptor, "a", encoding="utf-8")
+
+
 @contextmanager
 def open_debug_log(file: Path) -> Iterator[DebugLog]:
     """A log at `file`, rotated; whatever the product's own modules note goes there too."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = logging.getLogger(NAME)
-    lines = RotatingFileHandler(file, maxBytes=LARGEST, backupCount=1, encoding="utf-8")
+    lines = _PrivateFile(file, maxBytes=LARGEST, backupCount=1, encoding="utf-8")
     lines.setFormatter(logging.Formatter("[%(asctime)s] %(message)s"))
     before = log.level
     log.addHandler(lines)

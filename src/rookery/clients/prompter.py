@@ -46,7 +46,8 @@ class Prompter:
 
     async def _approve(self, asked: Asked) -> Response:
         if asked.ask is AskKind.COMMAND:
-            self._screen.line(self._screen.paint.bold("Run this command:"))
+            where = f" in {harmless_line(asked.cwd)}" if asked.cwd else ""
+            self._screen.line(self._screen.paint.bold(f"Run this command{where}:"))
             self._screen.line("  " + harmless(asked.text).replace("\n", "\n  "))
         else:
             self._screen.line(self._screen.paint.bold(harmless_line(asked.title or asked.text)))

@@ -10,23 +10,28 @@ def _shown(code: int) -> str:
 
 
 _CONTROLS = {
-    code: _shown(code)
-    for code in (*range(0x20), *range(0x7F, 0xA0))
-    if chr(code) not in _KEPT and code != 0x0D
+    code: _shown(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT
 }
-_CONTROLS[0x0D] = ""
 _INVISIBLE = {
     code: f"<U+{code:04X}>"
     for code in (
         0x00AD,
+        0x034F,
         0x061C,
-        0x180E,
+        *range(0x115F, 0x1161),
+        *range(0x17B4, 0x17B6),
+        *range(0x180B, 0x1810),
         *range(0x200B, 0x2010),
         *range(0x2028, 0x202F),
         *range(0x2060, 0x2070),
+        0x2800,
+        0x3164,
+        *range(0xFE00, 0xFE0F),
         0xFEFF,
+        0xFFA0,
         *range(0xFFF9, 0xFFFC),
         *range(0xE0000, 0xE0080),
+        *range(0xE0100, 0xE01F0),
     )
 }
 _TABLE = {**_CONTROLS, **_INVISIBLE}
@@ -35,7 +40,9 @@ _LINE_TABLE = {**_TABLE, 0x09: "␉", 0x0A: "␊", 0x0D: "␍"}
 
 def harmless(text: str) -> str:
     """The text without anything that moves the cursor, hides or reorders what is read."""
-    return text if text.isascii() and text.isprintable() else text.translate(_TABLE)
+    if text.isascii() and text.isprintable():
+        return text
+    return text.replace("\r\n", "\n").translate(_TABLE)
 
 
 def harmless_line(text: str) -> str:

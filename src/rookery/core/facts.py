@@ -156,6 +156,7 @@ class Asked(Lasting):
     text: str = ""
     title: str = ""
     diff: str = ""
+    cwd: str = ""
     call_id: str = ""
     digest: str = ""
 

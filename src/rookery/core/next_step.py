@@ -6,7 +6,7 @@ restarted or replayed goes on by the same rules as one that never stopped.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rookery.core.asks import AskKind
@@ -31,10 +31,13 @@ from rookery.core.task_state import TaskState, call_key, times_repeated
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Send the next request, after at most `delay` seconds. `longer` asks for more room."""
+    """Send the next request after `delay` seconds, or after a random part of them unless the
+    server named the time. `longer` asks for more room.
+    """
 
     attempt: int = 1
     delay: float = 0.0
+    named_by_server: bool = False
     longer: bool = False
     reason: str = ""
 
@@ -154,7 +157,11 @@ def _after_failure(state: TaskState, failure: RequestFailed, limits: Limits) -> 
     delay = delay_before_retry(failure.error, state.failures, failure.retry_after)
     if delay is None:
         return Ask(AskKind.API_REQ_FAILED, failure.message)
-    return _request(state, limits, delay=delay, reason=failure.message)
+    step = _request(state, limits)
+    if isinstance(step, CallModel):
+        named = delay == failure.retry_after
+        return replace(step, delay=delay, named_by_server=named, reason=failure.message)
+    return step
 
 
 def _about_empty_answers(state: TaskState, limits: Limits) -> Step:
@@ -168,15 +175,12 @@ def _may_continue(state: TaskState, limits: Limits) -> bool:
     return state.stop is StopReason.PAUSED and state.paused <= limits.continuations
 
 
-def _request(
-    state: TaskState, limits: Limits, *, delay: float = 0.0, reason: str = ""
-) -> CallModel | Ask:
+def _request(state: TaskState, limits: Limits) -> CallModel | Ask:
     if limits.requests and state.requests >= limits.requests:
         return _ceiling(limits.requests, "requests")
     if limits.cost and state.cost >= limits.cost:
         return _ceiling(limits.cost, "cost")
-    longer = state.stop is StopReason.LENGTH
-    return CallModel(attempt=state.failures + 1, delay=delay, longer=longer, reason=reason)
+    return CallModel(attempt=state.failures + 1, longer=state.stop is StopReason.LENGTH)
 
 
 def _ceiling(count: float, kind: str) -> Ask:

@@ -30,6 +30,7 @@ class Dialogue:
         *,
         title: str = "",
         diff: str = "",
+        cwd: str = "",
         call_id: str = "",
         digest: str = "",
     ) -> Answered:
@@ -40,6 +41,7 @@ class Dialogue:
             text=text,
             title=title,
             diff=diff,
+            cwd=cwd,
             call_id=call_id,
             digest=digest,
         )

@@ -48,6 +48,7 @@ class Gate:
             shown_text(action),
             title=action.title,
             diff=action.diff,
+            cwd=action.cwd,
             call_id=call.id,
             digest=action.digest,
         )

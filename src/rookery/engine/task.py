@@ -90,18 +90,14 @@ class Task:
         self._gear = gear
         self._gate = Gate(gear.hooks, self.dialogue)
         self._step = anyio.CancelScope()
-        self._last_word: Fact = StepCancelled()
+        self._last_words: list[Fact] = []
         self._hurry = anyio.Event()
 
     async def run(self) -> None:
         """Work until there is nothing left to do."""
-        if self._step.cancel_called:  # before the first step
-            self.log.append(self._last_word)
-        while not isinstance(step := next_step(self.log.state, self._gear.limits), Stop):
+        while not isinstance(step := self._next(), Stop):
             with anyio.CancelScope() as self._step:
                 await self._take(step)
-            if self._step.cancel_called:
-                self.log.append(self._last_word)
 
     def cancel(self) -> None:
         """Stop the step under way. The task then asks whether to go on."""
@@ -118,8 +114,14 @@ class Task:
         self._hurry.set()
 
     def _interrupt(self, last_word: Fact) -> None:
-        self._last_word = last_word
+        """End the step under way; once it has ended, put on record why."""
+        self._last_words.append(last_word)
         self._step.cancel()
+
+    def _next(self) -> Step:
+        while self._last_words:
+            self.log.append(self._last_words.pop(0))
+        return next_step(self.log.state, self._gear.limits)
 
     async def _take(self, step: Step) -> None:
         match step:
@@ -151,7 +153,8 @@ class Task:
     async def _call_model(self, step: CallModel) -> None:
         gear = self._gear
         if step.delay:
-            await self._pause(gear.spread(step.delay), step.reason)
+            wait = step.delay if step.named_by_server else gear.spread(step.delay)
+            await self._pause(wait, step.reason)
         most = gear.provider.model.max_output
         request = ModelRequest(
             system=gear.system(self.log.state.mode),

@@ -17,6 +17,9 @@ from rookery.engine.ports import Action, Outcome, Tool, ToolContext
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
 from rookery.faults import kp
 
+NAMED, LONGEST_NAME = 10, 100
+"""How much of a malformed call is repeated to the model."""
+
 _debug = logging.getLogger(__name__)
 
 
@@ -63,7 +66,7 @@ def _understood(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> tuple[Tool[An
     """The tool that is meant and its arguments, every problem with them named at once."""
     tool = tools.get(call.name)
     if tool is None:
-        raise BadArguments(f"There is no tool {call.name!r}. There are: {', '.join(tools)}.")
+        raise BadArguments(f"There is no tool {_brief(call.name)}. There are: {', '.join(tools)}.")
     if call.problem:
         raise BadArguments(f"{call.name} was called wrongly. {call.problem}")
     if problems := _problems(call, tool):
@@ -78,10 +81,17 @@ def _problems(call: ToolCall, tool: Tool[Any]) -> list[str]:
     fields = {field.encode_name: field.required for field in msgspec.structs.fields(tool.arguments)}
     missing = [name for name, required in fields.items() if required and name not in call.arguments]
     unknown = [name for name in call.arguments if name not in fields]
+    known = ", ".join(fields)
     return [
         *(f"{name} is missing." for name in missing),
-        *(f"There is no argument {name!r}; there are: {', '.join(fields)}." for name in unknown),
+        *(f"There is no argument {_brief(name)}." for name in unknown[:NAMED]),
+        *([f"{len(unknown) - NAMED} more are unknown."] if len(unknown) > NAMED else []),
+        *([f"The arguments are: {known}."] if unknown else []),
     ]
+
+
+def _brief(name: str) -> str:
+    return repr(name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…")
 
 
 def _started(call: ToolCall, action: Action) -> ToolStarted:

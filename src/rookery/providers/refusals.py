@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from rookery import NAME
 from rookery.core.failures import FailureKind
 from rookery.errors import ProviderError
 from rookery.providers.waits import wait_named_by
@@ -252,7 +253,10 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
         case FailureKind.BAD_KEY if not to.secret:
             return f"{name} wants a key and none was given: {detail}"
         case FailureKind.BAD_KEY:
-            return f"{name} did not accept the key {to.key_source}: {detail}"
+            return (
+                f"{name} did not accept the key {to.key_source}: {detail}. "
+                f"Set another, or run: {NAME} auth {name}"
+            )
         case FailureKind.NO_MODEL:
             return f"{name} has no model {to.model}: {detail}{_suggestion(to)}"
         case FailureKind.BROKEN_HISTORY:

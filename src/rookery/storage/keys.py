@@ -57,7 +57,7 @@ def find_key(
     if flag:
         return Key(flag, source="--api-key")
     if variable and (text := environ.get(variable)):
-        return Key(text, source=f"environment {variable}")
+        return Key(text, source=variable)
     text = _read(keys_file).get(provider)
     return Key(text, source=str(keys_file)) if text else None
 

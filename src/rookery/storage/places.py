@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rookery import ENV_PREFIX, NAME
+from rookery.errors import SettingsError
 
 HOME_VARIABLE = f"{ENV_PREFIX}HOME"
 
@@ -50,12 +51,18 @@ def find_places(environ: Mapping[str, str]) -> Places:
     from platformdirs import PlatformDirs
 
     found = PlatformDirs(NAME, appauthor=False)
-    return Places(
-        config=found.user_config_path,
-        data=found.user_data_path,
-        cache=found.user_cache_path,
-        state=found.user_state_path,
-    )
+    try:
+        return Places(
+            config=found.user_config_path,
+            data=found.user_data_path,
+            cache=found.user_cache_path,
+            state=found.user_state_path,
+        )
+    except RuntimeError as error:
+        raise SettingsError(
+            f"There is no home folder: HOME is not set. Set {HOME_VARIABLE} to a folder that can "
+            "be written."
+        ) from error
 
 
 @contextmanager

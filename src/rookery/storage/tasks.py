@@ -17,7 +17,7 @@ from rookery.faults import kp
 from rookery.storage.disk import reason, sync_folder
 from rookery.storage.journal import Journal, read_events
 from rookery.storage.lock import TaskLock
-from rookery.storage.places import Places
+from rookery.storage.places import HOME_VARIABLE, Places
 from rookery.storage.recovery import JOURNAL, never_begun
 from rookery.storage.summary import TaskSummary
 
@@ -128,8 +128,9 @@ class TaskStore:
             return []
         except OSError as error:
             raise StorageError(
-                f"The tasks in {self._places.tasks} cannot be listed ({reason(error)}). Check the "
-                "access rights of that folder."
+                f"The tasks in {self._places.tasks} cannot be listed ({reason(error)}). Make "
+                f"that folder readable, set {HOME_VARIABLE} to another one, or run with "
+                "--ephemeral to keep nothing."
             ) from error
 
 

@@ -1,0 +1,79 @@
+"""Runs that cannot hear: what a person can still do, and what nobody should see."""
+
+import fcntl
+import os
+import signal
+import struct
+import subprocess
+import termios
+from pathlib import Path
+from typing import IO
+
+from terminal_session import Installed
+
+FLOOD = """
+- calls:
+    - {tool: execute_command, arguments: {command: yes | head -c 3000000, cwd: null, timeout: null}}
+- calls: [{tool: attempt_completion, arguments: {result: Done.}}]
+"""
+BREAKS = """
+- calls: [{tool: read_file, arguments: {path: a.txt, offset: 1, limit: 1}}]
+- calls: [{tool: attempt_completion, arguments: {result: Done.}}]
+"""
+
+
+def test_5_8_the_third_signal_ends_a_run_whose_reader_stopped_reading(tmp_path: Path):
+    installed = Installed(tmp_path)
+    run = installed.start(*installed.script(FLOOD), "-p", "--output-format", "stream-json", "go")
+    assert run.stdout
+    assert run.stderr
+    with run.stdout, run.stderr:
+        _wait_until_stuck(run.stdout)
+        for _ in range(3):
+            run.send_signal(signal.SIGTERM)
+            if _ended(run):
+                break
+        assert run.wait(30) == 143
+
+
+def test_without_p_or_y_and_without_a_terminal_nothing_is_changed_gate_10(tmp_path: Path):
+    installed = Installed(tmp_path)
+    script = """
+- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]
+- calls: [{tool: attempt_completion, arguments: {result: Done.}}]
+"""
+    ended = installed.run(*installed.script(script), "go")
+    assert ended.returncode == 0
+    assert "nobody is there to ask" in ended.stderr
+    assert not (installed.workspace / "a.txt").exists()
+    assert installed.run(*installed.script(script), "-y", "go").returncode == 0
+    assert (installed.workspace / "a.txt").exists()
+
+
+def test_the_debug_log_is_for_its_owner_only_sec_5(tmp_path: Path):
+    installed = Installed(tmp_path)
+    os.umask(0o022)
+    assert installed.run(*installed.script(BREAKS), "-p", "-d", "go").returncode == 0
+    log = installed.home / "state" / "debug.log"
+    assert log.stat().st_mode & 0o077 == 0
+    assert "ToolFinished" in log.read_text(encoding="utf-8")
+
+
+def _wait_until_stuck(out: IO[bytes]) -> None:
+    """Until the pipe holds all it can, so that whoever writes to it is stuck."""
+    largest = fcntl.fcntl(out, fcntl.F_GETPIPE_SZ)
+    while _held(out) < largest - 4096:
+        os.sched_yield()
+
+
+def _held(out: IO[bytes]) -> int:
+    (count,) = struct.unpack("i", fcntl.ioctl(out, termios.FIONREAD, b"\0" * 4))
+    return int(count)
+
+
+def _ended(run: "subprocess.Popen[bytes]") -> bool:
+    try:
+        run.wait(1)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
