@@ -55,7 +55,7 @@ class ExecuteCommand:
             return await _run(permit, _seconds(args.timeout, ctx.limits.command_seconds), ctx)
 
         return Action(
-            title=f"Run {_first_line(args.command)}",
+            title=f"Run {_first_line(args.command)}" + (f" in {cwd}" if cwd else ""),
             perform=perform,
             command=args.command,
             cwd=cwd,
