@@ -209,12 +209,12 @@ def machine() -> str:
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """As Markdown, which is how docs/figures.md has it."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
     head, *body = (
         f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"
         for row in rows
     )
-    rule = f"| {' | '.join('-' * max(width, 3) for width in widths)} |"
+    rule = f"| {' | '.join('-' * width for width in widths)} |"
     return "\n".join([head, rule, *body])
 
 

@@ -1,5 +1,9 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
 from rookery.core.limits import Limits
@@ -297,3 +301,76 @@ async def test_a_pattern_that_git_cannot_read_is_passed_over(bench: Workbench):
     bench.put("a.log", "x")
     bench.put("a.txt", "x")
     assert await listing(bench) == [".gitignore", "a.txt"]
+
+
+@both_engines
+@pytest.mark.parametrize("piece", [b"a", b"a b", "aä".encode(), b"a\xff"], ids=ascii)
+def test_a_line_that_matches_a_million_times_is_said_once(
+    tmp_path: Path, engine: SearchCommand, piece: bytes
+):
+    line = piece * 1_000_000
+    (tmp_path / "a.txt").write_bytes(line)
+    said = subprocess.run(
+        engine("a", 5, ["a.txt"]), cwd=tmp_path, stdout=subprocess.PIPE, timeout=60, check=True
+    )
+    assert len(said.stdout) < 4 * len(line)
+
+
+@both_engines
+async def test_a_match_in_the_longest_line_is_shown(bench: Workbench, engine: SearchCommand):
+    bench.put("a.txt", "a" * bench.limits.edit_bytes)
+    assert await search(bench, engine, "a") == (
+        f"Found 1 match.\n\n# a.txt\n  1 | {'a' * 500} [cut]"
+    )
+
+
+@both_engines
+async def test_a_match_in_a_line_that_is_too_long_is_told(tmp_path: Path, engine: SearchCommand):
+    bench = Workbench(tmp_path, Limits(edit_bytes=1000))
+    bench.put("a.txt", "\x01" * 900 + "a")
+    bench.put("b.txt", "a")
+    assert await search(bench, engine, "a") == (
+        "Found 1 match.\n\n# b.txt\n  1 | a\n(Lines that match but are too long to show: 1.)"
+    )
+
+
+@both_engines
+async def test_a_pipe_is_not_opened(bench: Workbench, engine: SearchCommand):
+    os.mkfifo(bench.root / "pipe")
+    with anyio.fail_after(15), pytest.raises(ToolError, match="pipe is a device, pipe or socket"):
+        await search(bench, engine, "a", "pipe")
+    with pytest.raises(ToolError, match="not a folder"):
+        await listing(bench, "pipe")
+
+
+GREEDY = "*a" * 30 + "*b"
+
+
+@pytest.mark.parametrize(
+    ("ignored", "wanted"),
+    [pytest.param(GREEDY, "*", id="ignore file"), pytest.param("", GREEDY, id="file pattern")],
+)
+def test_no_pattern_holds_the_process_up(tmp_path: Path, ignored: str, wanted: str):
+    (tmp_path / ".gitignore").write_text(ignored)
+    (tmp_path / ("a" * 200)).write_text("found")
+    program = f"""
+import anyio
+from pathlib import Path
+from workbench import Workbench
+async def search():
+    bench = Workbench(Path({str(tmp_path)!r}))
+    outcome = await bench.run("search_files", path=".", regex="found", file_pattern={wanted!r})
+    print(outcome.text.splitlines()[0])
+anyio.run(search)
+"""
+    tests = Path(__file__).parents[1]
+    paths = os.pathsep.join([str(tests), str(tests.parent / "src")])
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ended.stdout == f"Found {'1 match' if ignored else '0 matches'}.\n"

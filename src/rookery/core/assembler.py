@@ -7,6 +7,7 @@ its problem, and never repaired by guessing.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -228,8 +229,8 @@ def _refuse_depth(text: str) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for position, key in enumerate(keys) if key in keys[:position])
+        times = Counter(key for key, _ in pairs)
+        twice = next(key for key in times if times[key] > 1)
         raise ValueError(f"The arguments hold the key {json.dumps(twice)} twice in one object.")
     return value
 

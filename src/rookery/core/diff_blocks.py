@@ -13,6 +13,7 @@ doubt is refused and the others are applied.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -20,15 +21,19 @@ from typing import TypeAlias
 
 from rookery.core.line_places import Adapt, LinePlaces
 from rookery.core.near_misses import describe, nearest
-from rookery.core.text_lines import joined, lines_of, rewritten, usual_end
+from rookery.core.text_lines import Line, joined, lines_of, rewritten, usual_end
 
 NEAR = 40
 """How many lines a start line may be off and still tell two places apart."""
 LISTED = 10
+SHOWN = 100
+EXPLAINED = 10
+"""Misses that are explained; of the others only the number is told."""
 
 _MARKED = re.compile(r"\\(<<<<<<<|=======|>>>>>>>|-------|:start_line:|:end_line:)")
-_HINT = re.compile(r":(start|end)_line:\s*(\d*)\s*$")
-_NUMBERED = re.compile(r" *(\d*) *\|(?: (.*))?$")
+_HINT = re.compile(r":(start|end)_line:\s*+(\d*+)\s*+$")
+_NUMBERED = re.compile(r" *+(\d*+) *+\|(?: (.*))?$")
+_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ def parse(diff: str) -> tuple[DiffBlock, ...] | Malformed:
             case None, list(), list():
                 if _HINT.match(row):
                     return Malformed(
-                        f"Line {number} has '{row.strip()}' in the replacement; it belongs "
+                        f"Line {number} has '{_shown(row)}' in the replacement; it belongs "
                         "under the SEARCH marker. Escape it with a backslash if it is text."
                     )
                 new.append(row)
@@ -134,14 +139,19 @@ def _misplaced(number: int, row: str, marks: Sequence[_Mark | None]) -> Malforme
     )
     if searches != ends or separators < searches:
         return Malformed(
-            f"Line {number} has '{row.strip()}' out of order: there are {searches} SEARCH, "
+            f"Line {number} has '{_shown(row)}' out of order: there are {searches} SEARCH, "
             f"{separators} ======= and {ends} REPLACE markers. Every block needs each once, "
             "in this order."
         )
     return Malformed(
-        f"Line {number} has '{row.strip()}' inside a block. If it is part of the file, escape "
-        f"it with a backslash: '\\{row.strip()}'."
+        f"Line {number} has '{_shown(row)}' inside a block. If it is part of the file, escape "
+        f"it with a backslash: '\\{_shown(row)}'."
     )
+
+
+def _shown(row: str) -> str:
+    row = row.strip()
+    return row if len(row) <= SHOWN else f"{row[:SHOWN]} [cut]"
 
 
 def _block(search: list[str], new: list[str]) -> DiffBlock:
@@ -149,7 +159,7 @@ def _block(search: list[str], new: list[str]) -> DiffBlock:
     at = 0
     while at < len(search) and (hint := _HINT.match(search[at])):
         if hint[1] == "start":
-            start = int(hint[2] or 0)
+            start = _line_number(hint[2])
         at += 1
     if at < len(search) and search[at].rstrip() == "-------":
         at += 1
@@ -158,6 +168,11 @@ def _block(search: list[str], new: list[str]) -> DiffBlock:
 
 def _plain(row: str) -> str:
     return row[1:] if _MARKED.match(row) else row
+
+
+def _line_number(digits: str) -> int:
+    """No file has lines whose numbers are longer than this."""
+    return int(digits[:_DIGITS] or 0)
 
 
 # ── applying ────────────────────────────────────────────────────────────────────────────
@@ -174,6 +189,9 @@ class _Place:
     def end(self) -> int:
         return self.at + len(self.block.search)
 
+    def overlaps(self, other: "_Place") -> bool:
+        return self.at < other.end and other.at < self.end
+
 
 def apply(text: str, blocks: Sequence[DiffBlock]) -> Applied:
     lines = lines_of(text)
@@ -183,26 +201,36 @@ def apply(text: str, blocks: Sequence[DiffBlock]) -> Applied:
     for number, block in enumerate(blocks, 1):
         found = _place(sought, number, block)
         if isinstance(found, _Place):
-            rival = next((p for p in places if p.at < found.end and found.at < p.end), None)
+            at = bisect_left(places, found.at, key=lambda place: place.at)
+            rival = next((p for p in places[max(0, at - 1) : at + 1] if p.overlaps(found)), None)
             if rival is None:
-                places.append(found)
+                places.insert(at, found)
                 continue
             found = Refused(number, f"It overlaps block {rival.number}.")
         misses.append(found)
+    return Applied(joined(_rewritten(lines, places)), len(places), tuple(misses))
+
+
+def _rewritten(lines: Sequence[Line], places: Iterable[_Place]) -> list[Line]:
+    """The lines with all places changed, which follow one another in the text."""
     end = usual_end(lines)
-    for place in sorted(places, key=lambda place: place.at, reverse=True):
+    done, result = 0, list[Line]()
+    for place in places:
         search, new = place.block.search, place.block.replace
-        found_lines = lines[place.at : place.end]
-        lines[place.at : place.end] = rewritten(
-            found_lines, search, new, end=end, adapt=place.adapt
-        )
-    return Applied(joined(lines), len(places), tuple(misses))
+        found = lines[place.at : place.end]
+        result += lines[done : place.at]
+        result += rewritten(found, search, new, end=end, adapt=place.adapt)
+        done = place.end
+    return [*result, *lines[done:]]
 
 
-def explain(text: str, misses: Iterable[Miss]) -> str:
+def explain(text: str, misses: Sequence[Miss]) -> str:
     """Why blocks were not applied, with what comes nearest in the file."""
     lines = [line.text for line in lines_of(text)]
-    return "\n\n".join(_explained(lines, miss) for miss in misses)
+    reasons = [_explained(lines, miss) for miss in misses[:EXPLAINED]]
+    if len(misses) > EXPLAINED:
+        reasons.append(f"{len(misses) - EXPLAINED} more blocks were not applied.")
+    return "\n\n".join(reasons)
 
 
 def _explained(lines: Sequence[str], miss: Miss) -> str:
@@ -262,5 +290,5 @@ def _without_numbers(block: DiffBlock) -> DiffBlock | None:
         block,
         search=tuple(row[2] or "" for row in search if row),
         replace=tuple(row[2] or "" for row in new if row),
-        start_line=block.start_line or int(first or 0),
+        start_line=block.start_line or _line_number(first),
     )

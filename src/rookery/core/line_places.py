@@ -1,7 +1,9 @@
 """Where a run of lines is in a text: exactly, or but for trailing blanks or indentation."""
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import merge
 from itertools import islice
 from typing import TypeAlias
 
@@ -49,8 +51,8 @@ class LinePlaces:
         keys, index = self._index(view)
         wanted = [view(row) for row in search]
         rarest = min(range(len(wanted)), key=lambda offset: len(index.get(wanted[offset], ())))
-        starts = [at - rarest for at in index.get(wanted[rarest], ()) if at >= rarest]
-        starts.sort(key=lambda at: abs(at - near))
+        holders = index.get(wanted[rarest], [])
+        starts = (at - rarest for at in _outwards(holders, near + rarest) if at >= rarest)
         found = (at for at in starts if keys[at : at + len(wanted)] == wanted)
         return sorted(islice(found, MOST_PLACES))
 
@@ -62,6 +64,14 @@ class LinePlaces:
                 index[key].append(at)
             self._indexes[view] = keys, dict(index)
         return self._indexes[view]
+
+
+def _outwards(numbers: Sequence[int], near: int) -> Iterator[int]:
+    """Ascending numbers, the nearest first."""
+    middle = bisect_left(numbers, near)
+    below = (numbers[at] for at in range(middle - 1, -1, -1))
+    above = (numbers[at] for at in range(middle, len(numbers)))
+    return merge(below, above, key=lambda number: abs(number - near))
 
 
 def _shift(search: Sequence[str], found: Sequence[str]) -> Adapt | None:

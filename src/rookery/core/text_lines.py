@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
 
@@ -19,7 +18,7 @@ def lines_of(text: str) -> list[Line]:
     """
     bare = "\r" in text and "\n" not in text
     pieces = re.split(r"(\r)" if bare else r"(\r\n|\n)", text)
-    lines = [Line(*pair) for pair in zip(pieces[::2], [*pieces[1::2], ""], strict=True)]
+    lines = list(map(Line, pieces[::2], [*pieces[1::2], ""]))
     return lines if lines[-1].text else lines[:-1]
 
 
@@ -62,7 +61,7 @@ def rewritten(
         for place, text in enumerate(new[head : len(new) - tail])
     ]
     lines = [*found[:head], *fresh, *found[len(found) - tail :]]
-    closed = [Line(line.text, line.end or end) for line in lines]
+    closed = [line if line.end else Line(line.text, end) for line in lines]
     if closed and not found[-1].end:
         closed[-1] = Line(closed[-1].text, "")
     return closed
@@ -70,10 +69,13 @@ def rewritten(
 
 def with_ends_of(old: str, new: str) -> str:
     """`new` with the line ends that `old` has, where `new` says nothing of its own."""
-    before = lines_of(old)
     if "\r" not in old or "\r" in new:
         return new
-    after = lines_of(new)
+    if "\n" not in old:
+        return new.replace("\n", "\r")
+    if old.count("\n") == old.count("\r\n"):
+        return new.replace("\n", "\r\n")
+    before, after = lines_of(old), lines_of(new)
     kept = rewritten(
         before,
         [line.text for line in before],
@@ -89,5 +91,5 @@ def with_ends_of(old: str, new: str) -> str:
 
 def alike(one: Sequence[str], other: Sequence[str]) -> int:
     """How many items both begin with."""
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    different = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(different, min(len(one), len(other)))

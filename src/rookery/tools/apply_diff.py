@@ -3,13 +3,13 @@
 from functools import partial
 from typing import Annotated, ClassVar
 
-import anyio.to_thread
 import msgspec
 
 from rookery.core.diff_blocks import Applied, Malformed, apply, explain, parse
 from rookery.engine.ports import Action, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss, printable
+from rookery.tools.threads import beside
 
 _HINT = "Several blocks may be sent in one call."
 
@@ -36,11 +36,11 @@ class ApplyDiff:
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
 
     async def prepare(self, args: ApplyDiffArgs, ctx: ToolContext) -> Action:
-        blocks = parse(args.diff)
+        blocks = await beside(partial(parse, args.diff))
         if isinstance(blocks, Malformed):
             raise BadArguments(f"The diff is malformed. {blocks.reason}")
         file = await existing(args.path, ctx)
-        applied = await anyio.to_thread.run_sync(apply, file.text, blocks)
+        applied = await beside(partial(apply, file.text, blocks))
         if not applied.count:
             return explain_miss(ctx, file, partial(explain, misses=applied.misses))
         said = printable(file.text) if applied.misses else ""
@@ -51,7 +51,7 @@ class ApplyDiff:
             tool="appliedDiff",
             payload={"diff": args.diff},
             reads=bool(applied.misses),
-            note=await anyio.to_thread.run_sync(_note, said, applied),
+            note=await beside(partial(_note, said, applied)),
         )
 
 

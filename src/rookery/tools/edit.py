@@ -1,14 +1,15 @@
 """Replace an exact piece of text in a file."""
 
+from functools import partial
 from typing import Annotated, ClassVar
 
-import anyio.to_thread
 import msgspec
 
 from rookery.core.literal_edits import Ambiguous, Missing, explain, replace_text
 from rookery.engine.ports import Action, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
+from rookery.tools.threads import beside
 
 
 class EditArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,8 +37,8 @@ class Edit:
             raise BadArguments("old_string and new_string are the same.")
         file = await existing(args.file_path, ctx)
         everywhere = bool(args.replace_all)
-        edited = await anyio.to_thread.run_sync(
-            replace_text, file.text, args.old_string, args.new_string, everywhere
+        edited = await beside(
+            partial(replace_text, file.text, args.old_string, args.new_string, everywhere)
         )
         match edited:
             case str(text):

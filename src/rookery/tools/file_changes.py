@@ -3,15 +3,15 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, TypeAlias
-
-import anyio.to_thread
 
 from rookery.core.facts import Change
 from rookery.core.line_diff import line_diff
 from rookery.core.omissions import omission
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext
 from rookery.errors import BadArguments, ToolError
+from rookery.tools.threads import beside
 
 ChangeTool: TypeAlias = Literal["newFileCreated", "editedExistingFile", "appliedDiff"]
 
@@ -45,16 +45,11 @@ async def change_file(
 
     `reads` if the note quotes from the file: then the permit has to allow that too.
     """
-    if left_out := omission(new, file.text):
-        raise BadArguments(
-            f"The line '{left_out}' stands for text that was left out; it would be lost. "
-            "Give the text in full."
-        )
-    data = _encoded(file, new)
-    change = Change(path=file.path, before=file.sha, after=hashlib.sha256(data).hexdigest())
+    await beside(partial(_refuse_omission, file, new))
+    data, change = await beside(partial(_change, file, new))
     if change.before == change.after:
         return unchanged(file.path)
-    diff = await anyio.to_thread.run_sync(line_diff, printable(file.text), printable(new))
+    diff = await beside(lambda: line_diff(printable(file.text), printable(new)))
     shown = diff.text or "(Only line ends change.)"
     operation = "modified" if file.sha else "created"
 
@@ -99,7 +94,7 @@ def explain_miss(ctx: ToolContext, file: FileText, explanation: Callable[[str], 
     async def perform(permit: Permit) -> Outcome:
         match await ctx.files.read(file.path, permit):
             case FileText(text=text):
-                said = await anyio.to_thread.run_sync(explanation, printable(text))
+                said = await beside(lambda: explanation(printable(text)))
                 raise BadArguments(f"{file.path} was not changed. {said}")
             case _:
                 raise ToolError(f"{file.path} is no longer a text file.")
@@ -110,6 +105,21 @@ def explain_miss(ctx: ToolContext, file: FileText, explanation: Callable[[str], 
         reads=[file.path],
         payload={"tool": "readFile", "path": file.path, "isOutsideWorkspace": False},
     )
+
+
+def _refuse_omission(file: FileText, new: str) -> None:
+    if left_out := omission(new, file.text):
+        raise BadArguments(
+            f"The line '{left_out}' stands for text that was left out; it would be lost. "
+            "Give the text in full."
+        )
+
+
+def _change(file: FileText, new: str) -> tuple[bytes, Change]:
+    """What to write, and what that does to the file."""
+    data = _encoded(file, new)
+    after = hashlib.sha256(data).hexdigest()
+    return data, Change(path=file.path, before=file.sha, after=after)
 
 
 def _encoded(file: FileText, new: str) -> bytes:

@@ -4,13 +4,13 @@ import re
 from functools import partial
 from typing import Annotated, ClassVar
 
-import anyio.to_thread
 import msgspec
 
 from rookery.core.limits import KIB
 from rookery.core.output_preview import readable
 from rookery.engine.ports import Action, Artifacts, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments
+from rookery.tools.threads import beside
 
 DEFAULT_LIMIT = 40 * KIB
 PIECE = 64 * KIB
@@ -48,7 +48,7 @@ class ReadCommandOutput:
         )
 
         async def perform(permit: Permit) -> Outcome:
-            return Outcome(text=await anyio.to_thread.run_sync(work))
+            return Outcome(text=await beside(work))
 
         return Action(
             title=f"Search {args.artifact_id}" if args.search else f"Read {args.artifact_id}",

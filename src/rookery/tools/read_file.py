@@ -1,10 +1,10 @@
 """Read a file, a slice of it, or the block of code around a line."""
 
 import base64
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar, Literal
 
-import anyio.to_thread
 import msgspec
 
 from rookery.core.blocks import Image
@@ -22,6 +22,7 @@ from rookery.engine.ports import (
 )
 from rookery.errors import ToolError
 from rookery.tools.file_changes import printable
+from rookery.tools.threads import beside
 
 _PICTURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -62,7 +63,7 @@ class ReadFile:
         async def perform(permit: Permit) -> Outcome:
             match await ctx.files.read(path, permit):
                 case FileText() as file:
-                    text = await anyio.to_thread.run_sync(_shown, file, args, ctx.limits)
+                    text = await beside(partial(_shown, file, args, ctx.limits))
                     return Outcome(text=text)
                 case FileBytes() as file:
                     return _picture(file, ctx) or Outcome(text=_unreadable(file))

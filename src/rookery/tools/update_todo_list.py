@@ -12,6 +12,8 @@ from rookery.core.facts import Todo, TodosChanged
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 
+MOST_ITEMS = 1000
+
 _ITEM = re.compile(r"\s*(?:[-*]\s+)?\[([ xX~-])\]\s+(\S.*)")
 _STATUS: dict[str, Literal["pending", "in_progress", "completed"]] = {
     " ": "pending",
@@ -63,6 +65,8 @@ def checklist(markdown: str) -> tuple[Todo, ...]:
         if item := _ITEM.fullmatch(line):
             content = item[2].rstrip()
             seen[content] += 1
+            if len(todos) == MOST_ITEMS:
+                raise BadArguments(f"The list has more than {MOST_ITEMS} items. Shorten it.")
             todos.append(
                 Todo(id=_id(content, seen[content]), content=content, status=_STATUS[item[1]])
             )

@@ -1,5 +1,7 @@
 """Write a whole file."""
 
+import re
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
@@ -8,8 +10,17 @@ import msgspec
 from rookery.core.text_lines import with_ends_of
 from rookery.engine.ports import Action, FileText, ToolContext, ToolGroup
 from rookery.tools.file_changes import change_file
+from rookery.tools.threads import beside
 
-_MARKDOWN = {".md", ".mdx", ".markdown", ".rmd", ".qmd"}
+_FENCE = re.compile(r"```[\w+#.-]*\s*")
+_FENCES_DROPPED = "Only the ``` lines around the content were left out."
+_SOURCE = frozenset(
+    ".bash .c .cc .cfg .clj .cpp .cs .css .cts .dart .ex .exs .fs .go .gradle .graphql .h .hpp "
+    ".hs .html .ini .java .jl .js .json .jsx .kt .kts .less .lua .m .mjs .mts .nix .php .pl .proto "
+    ".ps1 .py .pyi .r .rb .rs .sass .scala .scss .sh .sql .svelte .swift .tf .toml .ts .tsx .vue "
+    ".xml .yaml .yml .zig .zsh".split()
+)
+"""Files that nobody begins with a code fence on purpose."""
 
 
 class WriteToFileArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -28,22 +39,29 @@ class WriteToFile:
 
     async def prepare(self, args: WriteToFileArgs, ctx: ToolContext) -> Action:
         path = ctx.files.locate(args.path)
-        content = _without_fences(args.content, path)
+        unfenced = _without_fences(args.content, path)
+        content = args.content if unfenced is None else unfenced
+        note = "" if unfenced is None else _FENCES_DROPPED
         old = await ctx.files.examine(path)
         if old is None:
             fresh = FileText(path=path, text="", sha="")
-            return await change_file(ctx, fresh, content, tool="newFileCreated")
-        text = with_ends_of(old.text, content.removeprefix("\ufeff") if old.bom else content)
-        return await change_file(ctx, old, text, tool="editedExistingFile")
+            return await change_file(ctx, fresh, content, tool="newFileCreated", note=note)
+        said = content.removeprefix("\ufeff") if old.bom else content
+        text = await beside(partial(with_ends_of, old.text, said))
+        return await change_file(ctx, old, text, tool="editedExistingFile", note=note)
 
 
-def _without_fences(content: str, path: str) -> str:
-    """A file is not a code block, although models like to send it as one."""
+def _without_fences(content: str, path: str) -> str | None:
+    """What is in the one code block that the content is: models like to send a file as one.
+    None if it is something else, or the file may well be meant to hold a code block.
+    """
     lines = content.strip().split("\n")
-    fenced = len(lines) > 1 and lines[0].startswith("```") and lines[-1].rstrip() == "```"
-    if not fenced or PurePosixPath(path).suffix.lower() in _MARKDOWN:
-        return content
-    return "".join(f"{line}\n" for line in lines[1:-1])
+    inner = lines[1:-1]
+    fenced = len(lines) > 1 and _FENCE.fullmatch(lines[0]) and lines[-1].rstrip() == "```"
+    several = any(line.startswith("```") for line in inner)
+    if not fenced or several or PurePosixPath(path).suffix.lower() not in _SOURCE:
+        return None
+    return "".join(f"{line}\n" for line in inner)
 
 
 TOOL = WriteToFile()

@@ -9,9 +9,10 @@ import os
 import secrets
 import stat
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 import anyio.to_thread
 
@@ -23,6 +24,8 @@ from rookery.errors import Denied, ToolError
 from rookery.workspace.descriptors import content, opened_folder, present, regular_file
 from rookery.workspace.paths import locate
 from rookery.workspace.text_files import decoded, sha
+
+T = TypeVar("T")
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REASONS = {
@@ -51,16 +54,16 @@ class WorkspaceFiles:
         return str(locate(self._root, path, also=self._given))
 
     async def examine(self, path: str) -> FileText | None:
-        return await anyio.to_thread.run_sync(self._examine, self.locate(path))
+        return await _beside(self._examine, self.locate(path))
 
     async def sha(self, path: str) -> str:
-        return await anyio.to_thread.run_sync(self._sha, self.locate(path))
+        return await _beside(self._sha, self.locate(path))
 
     async def read(self, path: str, permit: Permit) -> FileText | FileBytes:
         located = self.locate(path)
         if located not in permit.reads:
             raise Denied(f"There is no permit to read {located}.")
-        return await anyio.to_thread.run_sync(self._read, located)
+        return await _beside(self._read, located)
 
     async def write(self, change: Change, data: bytes, permit: Permit) -> None:
         if change not in permit.changes or self.locate(change.path) != change.path:
@@ -142,6 +145,11 @@ class WorkspaceFiles:
             for name in os.listdir(folder) if folder is not None else ():
                 if name.startswith(_unfinished(change)):
                     os.unlink(name, dir_fd=folder)
+
+
+async def _beside(look: Callable[[str], T], path: str) -> T:
+    """What a file is like. Nobody has to wait for a slow disk who no longer wants to know."""
+    return await anyio.to_thread.run_sync(look, path, abandon_on_cancel=True)
 
 
 def _unfinished(change: Change) -> str:

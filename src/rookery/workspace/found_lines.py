@@ -1,7 +1,6 @@
 """What a search has found so far, up to its limits, and how a model is shown it."""
 
 import base64
-import json
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,16 +13,18 @@ _CUT = " [cut]"
 
 @dataclass
 class FoundLines:
-    """Takes the JSON lines of ripgrep, in the order of the files that were searched."""
+    """Takes what ripgrep says in JSON, in the order of the files that were searched."""
 
     limits: Limits
     matches: int = 0
+    oversized: int = 0
+    """Lines that were found but are too long to be looked at."""
     full: bool = False
     _size: int = 0
     _files: dict[str, dict[int, tuple[str, bool]]] = field(default_factory=dict)
 
-    def take(self, message: bytes) -> None:
-        match json.loads(message):
+    def take(self, message: object) -> None:
+        match message:
             case {"type": "match" | "context" as kind, "data": dict(data)}:
                 self._add(_path(data["path"]), data, is_match=kind == "match")
             case {"type": "end", "data": {"binary_offset": int(), "path": path}}:

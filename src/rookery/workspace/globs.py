@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 from rookery.errors import BadArguments
+from rookery.workspace.file_patterns import LONGEST, FileRules, file_pattern
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _MOST = 64
@@ -13,17 +14,18 @@ def file_filter(glob: str | None, start: str) -> Callable[[str], bool]:
     """Whether a file is wanted. A pattern with a slash may begin at the workspace or at `start`."""
     if not glob or not glob.strip():
         return lambda path: True
-    from pathspec import GitIgnoreSpec
-
+    if len(glob) > LONGEST:
+        raise BadArguments(f"The file pattern is longer than {LONGEST} characters.")
     unwanted, pattern = glob.startswith("!"), glob.strip().removeprefix("!")
     try:
-        spec = GitIgnoreSpec.from_lines(_alternatives(pattern))
-    except (ValueError, re.error) as error:
+        patterns = [file_pattern(choice) for choice in _alternatives(pattern)]
+    except ValueError as error:
         raise BadArguments(f"The file pattern {glob!r} cannot be used: {error}.") from error
+    rules = FileRules(tuple(filter(None, patterns)))
 
     def wanted(path: str) -> bool:
         inner = path.removeprefix(f"{start}/")
-        return (spec.match_file(path) or spec.match_file(inner)) is not unwanted
+        return (rules.cover(path) or rules.cover(inner)) is not unwanted
 
     return wanted
 

@@ -19,6 +19,7 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)$", re.IGNORECASE)
 _SHORT_NAME = re.compile(r"[^.~]{1,6}~\d(\.\w{1,3})?$")
 _KERNEL = {"proc", "sys", "dev"}
 _MOST_LINKS = 40
+_LONGEST = 4096
 
 
 def locate(root: Path, said: str, *, also: Path | None = None) -> PurePosixPath:
@@ -47,6 +48,8 @@ def visible(name: str) -> str:
 
 
 def _refuse_improper(said: str) -> None:
+    if len(said.encode("utf-8", "replace")) > _LONGEST:
+        raise ToolError(f"The path is longer than {_LONGEST} bytes, which no system takes.")
     if not said.strip():
         raise ToolError("The path is empty. Name a file, relative to the workspace.")
     if any(unicodedata.category(character) in _HIDDEN_CHARACTERS for character in said):

@@ -4,9 +4,11 @@ Which files there are is found out here, in one way; ripgrep, or a process of ou
 is none, only looks into them. So both find the same, and both can be killed.
 """
 
+import json
 import os
 import re
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio
 import anyio.to_thread
 
-from rookery.core.limits import MIB, Limits
+from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports import Files, Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.workspace.found_lines import FoundLines
@@ -30,6 +32,12 @@ _BATCH_BYTES = 60_000
 _LONGEST_REGEX = 10_000
 _LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*(?:\\[nr]|\n|\r)")
 _OWN_SEARCH = Path(__file__).with_name("line_search.py")
+_REST_OF_LINE = r"(?-u:[^\n]*)"
+"""ripgrep tells every match in a line apart; this makes them one, whatever bytes come after it."""
+_QUICKLY_READ = 64 * KIB
+_MESSAGE_PER_FILE = 4
+"""How many times as long as the largest file that is searched a message may be. It has a line
+twice, as it is and as a match, and spells some characters out."""
 
 
 SearchCommand: TypeAlias = Callable[[str, int, Sequence[str]], list[str]]
@@ -48,7 +56,8 @@ def with_ripgrep(program: str) -> SearchCommand:
     options = "--json --no-config --no-messages --no-mmap --crlf --threads=1 --context=1"
 
     def command(regex: str, most: int, files: Sequence[str]) -> list[str]:
-        return [program, *options.split(), f"--max-count={most}", "-e", regex, "--", *files]
+        whole_line = f"(?:{regex}){_REST_OF_LINE}"
+        return [program, *options.split(), f"--max-count={most}", "-e", whole_line, "--", *files]
 
     return command
 
@@ -73,14 +82,20 @@ class WorkspaceFinder:
             return f"{self._root / start}/\nThis folder is not listed; name one inside it."
         if not (self._root / start).is_dir():
             raise ToolError(f"{path} is not a folder. read_file reads a file.")
-        return await anyio.to_thread.run_sync(self._listing, start, recursive)
+        return await anyio.to_thread.run_sync(
+            self._listing, start, recursive, abandon_on_cancel=True
+        )
 
     async def search(self, path: str, regex: str, glob: str | None, permit: Permit) -> str:
         start = self._permitted(path, permit)
         if not (self._root / start).exists():
             raise ToolError(f"There is no {path} to search in. list_files shows what there is.")
+        if not (self._root / start).is_dir() and not (self._root / start).is_file():
+            raise ToolError(f"{path} is a device, pipe or socket, not a file.")
         await self._refuse_faulty(regex)
-        search = _Search(self._tree(start), self._limits, glob)
+        search = await anyio.to_thread.run_sync(
+            lambda: _Search(self._tree(start), self._limits, glob), abandon_on_cancel=True
+        )
         with anyio.move_on_after(self._limits.search_seconds) as time:
             while not search.found.full and (batch := await search.next_batch()):
                 await self._look_into(batch, regex, search.found)
@@ -115,13 +130,10 @@ class WorkspaceFinder:
             command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, cwd=self._root
         ) as process:
             assert process.stdout is not None
-            pieces: list[bytes] = []
+            lines = _Lines(longest=_MESSAGE_PER_FILE * self._limits.edit_bytes)
             async for chunk in process.stdout:
-                head, *rest = chunk.split(b"\n")
-                pieces.append(head)
-                for piece in rest:
-                    found.take(b"".join(pieces))
-                    pieces = [piece]
+                for line in lines.complete(chunk):
+                    await _take(line, found)
                 if found.full:
                     process.kill()
                     return
@@ -161,7 +173,7 @@ class _Search:
         self._waiting = tree.files(file_filter(glob, tree.start))
 
     async def next_batch(self) -> Sequence[str]:
-        return await anyio.to_thread.run_sync(self._next_batch)
+        return await anyio.to_thread.run_sync(self._next_batch, abandon_on_cancel=True)
 
     def _next_batch(self) -> Sequence[str]:
         batch: list[str] = []
@@ -175,14 +187,16 @@ class _Search:
 
     def _small_files(self) -> Iterator[str]:
         for path in self._waiting:
-            file = self._tree.root / path
-            if _size(file) > self._limits.edit_bytes:
-                self._large += 1
-            else:
+            size = _size(self._tree.root / path)
+            if size is not None and size <= self._limits.edit_bytes:
                 yield f"./{path}"
+            elif size is not None:
+                self._large += 1
 
     def report(self, *, out_of_time: bool) -> str:
         notes = list(_reservations(self._tree))
+        if self.found.oversized:
+            notes.append(f"(Lines that match but are too long to show: {self.found.oversized}.)")
         if self._large:
             most = self._limits.edit_bytes // MIB
             notes.append(f"(Files above {most} MiB were not searched: {self._large}.)")
@@ -192,11 +206,47 @@ class _Search:
         return "\n".join([self.found.report(), *notes])
 
 
-def _size(file: Path) -> int:
+class _Lines:
+    """Whole lines out of chunks of output. Of one that is too long nothing is kept."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def complete(self, chunk: bytes) -> Iterator[bytes | None]:
+        """The lines that end in this chunk; None for one that is too long."""
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            self._add(end)
+            yield b"".join(self._pieces) if self._size <= self._longest else None
+            self._pieces, self._size = [], 0
+        self._add(rest)
+
+    def _add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size <= self._longest:
+            self._pieces.append(piece)
+        else:
+            self._pieces.clear()
+
+
+async def _take(line: bytes | None, found: FoundLines) -> None:
+    if line is None:
+        found.oversized += 1
+    elif len(line) <= _QUICKLY_READ:
+        found.take(json.loads(line))
+    else:
+        found.take(await anyio.to_thread.run_sync(json.loads, line, abandon_on_cancel=True))
+
+
+def _size(file: Path) -> int | None:
+    """None for what is no file, or gone."""
     try:
-        return file.lstat().st_size
+        there = file.lstat()
     except OSError:
-        return 0  # it is gone, and so there is nothing in it
+        return None
+    return there.st_size if stat.S_ISREG(there.st_mode) else None
 
 
 def _within(entries: "Sequence[Entry]", most: int, tree: "Tree") -> "list[Entry]":

@@ -14,9 +14,8 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeAlias
 
-from pathspec import GitIgnoreSpec
-
-from rookery.core.limits import MIB
+from rookery.core.limits import KIB
+from rookery.workspace.file_patterns import FileRules
 
 NEVER_OPENED = {"node_modules", ".git", "__pycache__", "venv", "env"}
 """Not even inside a hidden folder that was named on purpose."""
@@ -34,9 +33,9 @@ NOT_LISTED = {
 } | NEVER_OPENED
 NOT_LISTED_PAIRS = ("target/dependency", "build/dependencies")
 _IGNORE_FILE = ".gitignore"
-_IGNORE_FILE_BYTES = MIB
+_IGNORE_FILE_BYTES = 256 * KIB
 
-Rules: TypeAlias = tuple[tuple[str, GitIgnoreSpec], ...]
+Rules: TypeAlias = tuple[tuple[str, FileRules], ...]
 """The ignore files above a folder, the nearest first, each with the folder it is in."""
 
 
@@ -75,18 +74,17 @@ class Tree:
     def entries(self, folder: str) -> list[Entry]:
         """What is in a folder, in the order people expect."""
         try:
+            rules = () if self.on_purpose else self._rules_of(folder)
             with os.scandir(self.root / folder) as scan:
-                found = list(self._counted(scan))
+                kept = [
+                    entry
+                    for found in self._counted(scan)
+                    if (entry := _entry(folder, found))
+                    and not _ignored(entry.path, rules, is_folder=entry.is_folder)
+                ]
         except OSError:
             self.unreadable += 1
             return []
-        rules = () if self.on_purpose else self._rules_of(folder)
-        entries = (_entry(folder, entry) for entry in found)
-        kept = (
-            entry
-            for entry in entries
-            if entry and not _ignored(entry.path, rules, is_folder=entry.is_folder)
-        )
         return sorted(kept, key=lambda entry: natural(entry.name))
 
     def files(self, wanted: Callable[[str], bool]) -> Iterator[str]:
@@ -174,15 +172,15 @@ def _target(link: str) -> str:
 
 def _ignored(path: str, rules: Rules, *, is_folder: bool) -> bool:
     """The nearest ignore file with an opinion decides."""
-    for folder, spec in rules:
+    for folder, own in rules:
         inner = path[len(folder) + 1 :] if folder else path
-        opinion = spec.check_file(f"{inner}/" if is_folder else inner).include
+        opinion = own.opinion(inner.split("/"), is_folder=is_folder)
         if opinion is not None:
             return opinion
     return False
 
 
-def _read_rules(path: Path) -> GitIgnoreSpec | None:
+def _read_rules(path: Path) -> FileRules | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -191,13 +189,4 @@ def _read_rules(path: Path) -> GitIgnoreSpec | None:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         text = file.read(_IGNORE_FILE_BYTES).decode("utf-8", "replace")
-    return GitIgnoreSpec.from_lines(filter(_usable, text.splitlines()))
-
-
-def _usable(pattern: str) -> bool:
-    """A pattern that means nothing is passed over, as git does."""
-    try:
-        GitIgnoreSpec.from_lines([pattern])
-    except (ValueError, re.error):
-        return False
-    return True
+    return FileRules.of_ignore_file(text.removeprefix("\ufeff").split("\n"))
