@@ -6,12 +6,12 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
 from rookery.core.system_prompt import system_prompt
+from rookery.core.values import record
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.task import Gear, Task
@@ -27,7 +27,7 @@ from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelChoice:
     """Which model to call, and how to reach it."""
 

@@ -7,7 +7,6 @@ is the documentation, its name is the key in files, the environment variable and
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from types import NoneType
@@ -28,6 +27,7 @@ from msgspec import Meta
 
 from rookery import ENV_PREFIX, NAME, PROJECT_FOLDER
 from rookery.core.limits import MIB, Limits
+from rookery.core.values import record
 
 Key: TypeAlias = tuple[str, ...]
 """Where a setting stands: `("ui", "colour")` is `colour` in the section `[ui]`."""
@@ -252,7 +252,7 @@ ANY = "<id>"
 """Stands in a key for a name that the user gives."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Setting:
     """One setting as its field declares it. `default` is None where there is none."""
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patience import patience
 from rookery.core.argument_reader import ArgumentReader
 from rookery.core.assembler import DEEPEST, Assembler, read_arguments, safe_id
 from rookery.core.blocks import Text, Thinking, ToolCall
@@ -235,6 +236,15 @@ def test_arguments_that_are_not_exactly_an_object_are_a_named_problem(text: str,
     call = call_with(text)
     assert problem in call.problem
     assert call.arguments == {}
+
+
+def test_a_key_that_is_there_twice_is_found_among_very_many():
+    keys = [f'"key{number}":0' for number in range(180_000)]
+    with patience():
+        assert (
+            'the key "key179999" twice'
+            in call_with("{" + ",".join([*keys, keys[-1]]) + "}").problem
+        )
 
 
 def test_brackets_inside_strings_are_not_nesting():

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patience import patience
 from rookery.core.diff_blocks import (
+    EXPLAINED,
     Applied,
     DiffBlock,
     Malformed,
@@ -44,6 +46,36 @@ def diff_of(search: str, replace: str) -> str:
 )  # fmt: skip
 def test_blocks_are_read(diff: str, blocks: tuple[DiffBlock, ...]):
     assert parse(diff) == blocks
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(":start_line:" + " " * 400_000 + "x", id="blanks"),
+        pytest.param(":start_line:" + "7" * 400_000 + "x", id="digits"),
+        pytest.param(" " * 400_000 + "x", id="blanks before a number"),
+        pytest.param("7" * 400_000 + "x", id="digits of a number"),
+    ],
+)
+def test_a_row_is_looked_through_once(row: str):
+    with patience():
+        blocks = parse(diff_of(row, "b"))
+        assert blocks == (block(row, "b"),)
+        assert apply("a\n", blocks).count == 0
+
+
+def test_a_start_line_with_thousands_of_digits_is_past_every_file():
+    (only,) = parse(diff_of(":start_line:" + "9" * 5000 + "\n-------\na", "b"))
+    assert apply("a\nc\n", [only]).text == "b\nc\n"
+    assert apply("a\na\n", [only]).count == 0
+    numbered = block("9" * 5000 + " | a", "1 | b")
+    assert apply("a\nc\n", [numbered]).text == "b\nc\n"
+
+
+def test_a_marker_with_a_very_long_end_is_quoted_in_part():
+    malformed = parse(diff_of("<<<<<<< " + "x" * 100_000, "b"))
+    assert isinstance(malformed, Malformed)
+    assert len(malformed.reason) < 1000
 
 
 @pytest.mark.parametrize(
@@ -125,6 +157,39 @@ def test_a_failed_block_does_not_stop_the_others():
 def test_overlapping_blocks_are_not_both_applied():
     applied = apply("a\nb\nc\n", [block("a\nb", "A\nB"), block("b\nc", "X\nY")])
     assert applied == Applied("A\nB\nc\n", 1, (Refused(2, "It overlaps block 1."),))
+
+
+def test_a_block_may_overlap_one_before_or_one_behind():
+    text = "a\nb\nc\nd\n"
+    assert apply(text, [block("b\nc", "x"), block("a\nb", "y")]).text == "a\nx\nd\n"
+    assert apply(text, [block("b\nc", "x"), block("c\nd", "y")]).text == "a\nx\nd\n"
+    assert apply(text, [block("c", "x"), block("a", "y"), block("b", "z")]).text == "y\nz\nx\nd\n"
+    assert apply(text, [block("c", "x"), block("b\nc\nd", "y")]).misses == (
+        Refused(2, "It overlaps block 1."),
+    )
+
+
+def test_very_many_blocks_are_applied():
+    numbers = range(60_000)
+    blocks = [block(f"row {number}", f"new {number}") for number in numbers]
+    with patience():
+        applied = apply("".join(f"row {number}\n" for number in numbers), blocks)
+    assert applied.count == 60_000
+    assert applied.text.endswith("new 59998\nnew 59999\n")
+
+
+def test_of_a_line_that_is_everywhere_the_places_nearest_to_the_start_line_count():
+    text = "same\n" * 100_000
+    blocks = [block("same", "new", start) for start in range(1, 20_000, 10)]
+    with patience():
+        assert apply(text, blocks).count == 2000
+
+
+def test_only_the_first_misses_are_explained_and_the_others_counted():
+    misses = apply("a\n", [block(f"x{number}", "y") for number in range(50)]).misses
+    said = explain("a\n", misses)
+    assert said.count("was not applied") == EXPLAINED
+    assert said.endswith("40 more blocks were not applied.")
 
 
 def test_uneven_indentation_is_not_guessed_at():

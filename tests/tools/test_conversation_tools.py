@@ -122,6 +122,13 @@ async def test_an_empty_list_clears_it(tmp_path: Path):
     assert bench.facts == [TodosChanged(todos=())]
 
 
+async def test_a_list_of_very_many_items_is_a_mistake(tmp_path: Path):
+    bench = Bench(tmp_path, Limits())
+    assert await bench.prepare(TODOS, todos="[ ] x\n" * 1000)
+    with pytest.raises(BadArguments, match="more than 1000 items"):
+        await bench.prepare(TODOS, todos="[ ] x\n" * 300_000)
+
+
 async def test_a_list_without_items_is_a_mistake(tmp_path: Path):
     with pytest.raises(BadArguments, match=r"\[ \] text"):
         await Bench(tmp_path, Limits()).prepare(TODOS, todos="just words")

@@ -54,6 +54,10 @@ async def test_a_file_is_replaced_and_its_diff_shown(bench: Workbench):
         pytest.param("a.py", "```python\nx\n```", "x\n", id="C13 both fences"),
         pytest.param("a.py", "```python\nx\n", "```python\nx\n", id="C13 one fence"),
         pytest.param("a.md", "```python\nx\n```", "```python\nx\n```", id="C13 Markdown"),
+        pytest.param("a.txt", "```python\nx\n```", "```python\nx\n```", id="C13 text"),
+        pytest.param("NOTES", "```\nx\n```", "```\nx\n```", id="C13 no extension"),
+        pytest.param("a.py", "```a b\nx\n```", "```a b\nx\n```", id="C13 no tag"),
+        pytest.param("a.py", "```\nx\n```\n```\ny\n```", "```\nx\n```\n```\ny\n```", id="C13 two"),
         pytest.param("a.html", "&lt;b&gt;\n", "&lt;b&gt;\n", id="C13 entities"),
         pytest.param("a.py", "x", "x", id="no final newline"),
     ],
@@ -65,9 +69,17 @@ async def test_content_is_written_as_it_is_meant(
     assert bench.bytes_of(path).decode() == written
 
 
+async def test_c13_that_fences_were_left_out_is_told(bench: Workbench):
+    outcome = await bench.run("write_to_file", path="a.py", content="```python\nx\n```")
+    assert json.loads(outcome.text)["notice"].endswith(
+        "Only the ``` lines around the content were left out."
+    )
+
+
 @pytest.mark.parametrize(
     ("old", "content", "written"),
     [
+        pytest.param(b"a\rb\r", "a\nc\n", b"a\rc\r", id="CR"),
         pytest.param(b"a\r\nb\r\n", "a\nc\nd\n", b"a\r\nc\r\nd\r\n", id="CRLF"),
         pytest.param(b"a\r\nb\r\n", "a\nc", b"a\r\nc", id="CRLF without the last"),
         pytest.param(b"a\r\nb\nc\r\n", "a\nx\nc\n", b"a\r\nx\nc\r\n", id="mixed"),

@@ -10,7 +10,6 @@ from pathspec import GitIgnoreSpec
 from rookery.workspace.file_patterns import FileRules, file_pattern
 
 
-
 @pytest.mark.parametrize(
     ("line", "path", "fits"),
     [

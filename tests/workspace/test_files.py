@@ -106,6 +106,8 @@ def test_an_absolute_path_in_the_workspace_is_made_relative(bench: Workbench, tm
         ("a.txt:stream", "colon"),
         ("src/NUL", "device"),
         ("PROGRA~1/x", "abbreviated"),
+        pytest.param("a/" * 100_000, "longer than 4096 bytes", id="long"),
+        pytest.param("ä" * 2049, "longer than 4096 bytes", id="long in bytes"),
     ],
 )
 def test_path_2_4_7_what_is_no_file_of_the_workspace_is_refused(

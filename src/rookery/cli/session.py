@@ -6,7 +6,6 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -24,6 +23,7 @@ from rookery.clients.prompter import Prompter
 from rookery.clients.unattended import Unattended
 from rookery.core.commands import Cancel, OpenTask, ReopenTask, Speak
 from rookery.core.facts import Event, TaskOpened
+from rookery.core.values import value
 from rookery.errors import CommandRejected, SettingsError, StorageError
 from rookery.settings import Settings
 from rookery.storage.places import Places, find_places, temporary_places
@@ -36,7 +36,7 @@ KILLED_BY = 128
 IN_VAIN = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Run:
     """Everything one run needs, found out before anything is started."""
 

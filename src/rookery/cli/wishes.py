@@ -2,15 +2,15 @@
 
 import sys
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 
 from rookery.cli.main import FORMATS
+from rookery.core import values
 from rookery.core.system_prompt import MODES
 from rookery.errors import SettingsError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@values.value
 class Wishes:
     words: tuple[str, ...]
     prompt_file: Path | None

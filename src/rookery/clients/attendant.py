@@ -6,7 +6,6 @@ Both are small, so that a terminal, a pipe and a program differ only in what the
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
@@ -25,11 +24,12 @@ from rookery.core.facts import (
     TaskFailed,
     UserSpoke,
 )
+from rookery.core.values import record
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Say:
     """An answer to a question."""
 
@@ -37,7 +37,7 @@ class Say:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Leave:
     """End the run instead of answering. The task is kept and can be resumed."""
 
@@ -64,7 +64,7 @@ class Fate(Enum):
     LEFT = "left"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunEnd:
     """How a run ended; `code` is for programs, `reason` for people."""
 

@@ -1,6 +1,6 @@
 """Text made safe and pretty for a terminal."""
 
-from dataclasses import dataclass
+from rookery.core.values import record
 
 _KEPT = {"\n", "\t"}
 
@@ -60,7 +60,7 @@ def spell_plainly(error: UnicodeError) -> tuple[str, int]:
     return "".join(_STAND_INS.get(char, "?") for char in lacking), error.end
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Paint:
     """Colours, or none."""
 

@@ -8,12 +8,12 @@ counts as something said, so rows can be judged at any moment, not only after th
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from rookery.core.asks import AskCategory, RequiredAction, category, required_action
 from rookery.core.message import Message
+from rookery.core.values import value
 
 
 class AgentState(StrEnum):
@@ -32,7 +32,7 @@ CoarseState: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AgentStateInfo:
     state: AgentState
     current_ask: str | None = None

@@ -7,7 +7,7 @@ of what was shown while it came.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from rookery.core.blocks import Text, Thinking, ToolCall
@@ -15,11 +15,12 @@ from rookery.core.facts import AssistantSpoke, CallStreamed, RequestStarted, Usa
 from rookery.core.growing import CallText, Pieces, call_kind, call_text
 from rookery.core.message import Content, Message
 from rookery.core.sheet import Sheet
+from rookery.core.values import record
 
 Words: TypeAlias = Literal["text", "reasoning"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Streamed:
     """A row of the answer: words, or the call with this index."""
 
@@ -28,7 +29,7 @@ class Streamed:
     index: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Request:
     """The request under way. `blank` is space that may yet turn out to begin a text."""
 

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from rookery.core.values import value
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value
 class Text:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Thinking:
     """Reasoning the provider let us see.
 
@@ -23,7 +25,7 @@ class Thinking:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Image:
     """A picture; `data` is base64."""
 
@@ -41,7 +43,7 @@ class ToolCall:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ToolResult:
     call_id: str
     text: str

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from rookery.core.asks import Reply
 from rookery.core.blocks import Image
-from rookery.core.facts import value
+from rookery.core.values import value
 
 
 @value

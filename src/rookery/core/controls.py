@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from rookery.core.agent_state import newest_first, request_in_progress
 from rookery.core.asks import AskKind
 from rookery.core.message import Message
+from rookery.core.values import record, value
 
 
 class Press(StrEnum):
@@ -21,13 +22,13 @@ class Press(StrEnum):
     ABORT = "abort"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Button:
     label: str
     press: Press
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Controls:
     sending_disabled: bool = False
     buttons_enabled: bool = False

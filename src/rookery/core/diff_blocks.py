@@ -15,13 +15,14 @@ doubt is refused and the others are applied.
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import TypeAlias
 
 from rookery.core.line_places import Adapt, LinePlaces
 from rookery.core.near_misses import describe, nearest
 from rookery.core.text_lines import Line, joined, lines_of, rewritten, usual_end
+from rookery.core.values import record
 
 NEAR = 40
 """How many lines a start line may be off and still tell two places apart."""
@@ -36,7 +37,7 @@ _NUMBERED = re.compile(r" *+(\d*+) *+\|(?: (.*))?$")
 _DIGITS = 9
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DiffBlock:
     search: tuple[str, ...]
     replace: tuple[str, ...]
@@ -44,18 +45,18 @@ class DiffBlock:
     """Where the lines are believed to be, from 1; 0 if nothing was said."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Malformed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NotFound:
     number: int
     block: DiffBlock
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refused:
     number: int
     reason: str
@@ -64,7 +65,7 @@ class Refused:
 Miss: TypeAlias = NotFound | Refused
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Applied:
     """The text with `count` blocks applied, and what became of the others."""
 
@@ -178,7 +179,7 @@ def _line_number(digits: str) -> int:
 # ── applying ────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Place:
     number: int
     block: DiffBlock

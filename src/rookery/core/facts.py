@@ -7,21 +7,13 @@ superseded by a lasting one.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Literal, TypeAlias, TypeVar, dataclass_transform
+from typing import ClassVar, Literal, TypeAlias
 
 from rookery.core.asks import AskKind, Reply
 from rookery.core.blocks import Block, Image
 from rookery.core.failures import FailureKind
-
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-def value(cls: type[T]) -> type[T]:
-    """A frozen, slotted, keyword-only dataclass."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+from rookery.core.values import record, value
 
 
 class Lasting:
@@ -366,7 +358,7 @@ Fact: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Event:
     """A fact with its place in the log.
 

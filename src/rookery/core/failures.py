@@ -4,8 +4,9 @@ This is the whole retry policy: providers only say which kind a failure is, `nex
 looks it up here. A kind that is absent from `RETRIES` is never tried again unasked.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from rookery.core.values import record
 
 
 class FailureKind(StrEnum):
@@ -34,7 +35,7 @@ class FailureKind(StrEnum):
     """Any other answer that would be the same next time."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Retry:
     """How often a kind is tried again, and how many of those tries come without a wait."""
 

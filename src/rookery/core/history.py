@@ -27,9 +27,10 @@ from rookery.core.facts import (
     live,
 )
 from rookery.core.replies import CONTEXT_CUT, GO_ON, NEVER_RUN, NOTHING_RETURNED, user_message
+from rookery.core.values import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Turn:
     role: Literal["user", "assistant"]
     blocks: tuple[Block, ...]

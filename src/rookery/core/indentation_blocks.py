@@ -1,13 +1,14 @@
 """The block of code around a line, found by indentation alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from rookery.core.values import record
 
 TAB = 4
 COMMENTS = ("#", "//", "--", "/*", "*", '"""', "'''")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CodeBlock:
     """Line indices, the last one included. `cut` if the limit stopped its growth."""
 

@@ -1,12 +1,12 @@
 """Every number at which the product stops, waits or cuts. Sizes are bytes, times seconds."""
 
-from dataclasses import dataclass
+from rookery.core.values import value
 
 KIB = 1024
 MIB = 1024 * KIB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Limits:
     """The user may set these; a project may only make them smaller."""
 

@@ -1,16 +1,16 @@
 """A change as people read it: added and removed lines with a little context."""
 
-from dataclasses import dataclass
 from difflib import unified_diff
 
 from rookery.core.text_lines import alike, lines_of
+from rookery.core.values import record
 
 CONTEXT = 3
 COMPARED_LINES = 20_000
 """Above this, what changed is shown as one block: finding small changes could take minutes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LineDiff:
     text: str
     added: int

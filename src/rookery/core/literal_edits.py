@@ -6,21 +6,21 @@ only the part that really differs is touched.
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from rookery.core.near_misses import describe, nearest
 from rookery.core.text_lines import alike, lines_of, usual_end
+from rookery.core.values import record
 
 LISTED = 10
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Missing:
     """The text is nowhere in the file."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ambiguous:
     """It is there more than once; `lines` are where, as many as need be told."""
 

@@ -1,15 +1,15 @@
 """One row of what a client shows of a task: something said, or something asked."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from rookery.core.blocks import Image
 from rookery.core.growing import CallText, Pieces
+from rookery.core.values import value
 
 Content: TypeAlias = str | Pieces | CallText | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Message:
     """One row, named by its `ts`. Its `text` is put together when it is read.
 

@@ -8,8 +8,9 @@ the few places with most votes are compared.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from rookery.core.values import record
 
 PLACES = 5
 COMPARED_LINES = 200
@@ -36,7 +37,7 @@ _TYPOGRAPHY = str.maketrans(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Difference:
     """A line of the file (None: there is none) against the line that was looked for."""
 
@@ -45,7 +46,7 @@ class Difference:
     wanted: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NearMiss:
     first: int
     last: int

@@ -6,7 +6,7 @@ restarted or replayed goes on by the same rules as one that never stopped.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from rookery.core.asks import AskKind
@@ -27,9 +27,10 @@ from rookery.core.replies import (
     TOO_MANY_CALLS,
 )
 from rookery.core.task_state import TaskState, call_key, times_repeated
+from rookery.core.values import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallModel:
     """Send the next request after `delay` seconds, or after a random part of them unless the
     server named the time. `longer` asks for more room.
@@ -42,12 +43,12 @@ class CallModel:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunTool:
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Skip:
     """Answer a call without running it."""
 
@@ -56,41 +57,41 @@ class Skip:
     ending: Ending = Ending.SKIPPED
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reconcile:
     """Find out what became of a call that was started and that nobody saw end."""
 
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ask:
     ask: AskKind
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Remind:
     text: str
     mistake: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shorten:
     """Leave the oldest part of the conversation out of what is sent."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Repair:
     """Leave out of what is sent what a provider may have objected to."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Close:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stop:
     pass
 

@@ -1,8 +1,9 @@
 """What may be done about a tool call, and who wins when opinions differ."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
+
+from rookery.core.values import record
 
 
 class Decision(IntEnum):
@@ -14,7 +15,7 @@ class Decision(IntEnum):
     DENY = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ruling:
     decision: Decision = Decision.NONE
     reasons: tuple[str, ...] = ()

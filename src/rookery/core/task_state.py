@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
@@ -34,11 +34,12 @@ from rookery.core.facts import (
     UserSpoke,
     live,
 )
+from rookery.core.values import record
 
 REMEMBERED_CALLS = 18
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TaskState:
     mode: str = "code"
 

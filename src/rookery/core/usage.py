@@ -1,11 +1,12 @@
 """What a task has used, added up over its requests."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rookery.core.facts import Usage
+from rookery.core.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Totals:
     """Sums over all requests. What the provider never told about its cache stays None.
 

@@ -25,9 +25,10 @@ from rookery.core.message import Message
 from rookery.core.messages import Transcript
 from rookery.core.rows import Rows
 from rookery.core.usage import Totals
+from rookery.core.values import record, value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class _Surroundings:
     """What a task has beside its rows."""
 
@@ -36,7 +37,7 @@ class _Surroundings:
     closed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Past:
     """The surroundings as they were from event `seq` on."""
 
@@ -93,7 +94,7 @@ class View:
         return self._past.surroundings if self._past else _Surroundings()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ViewChange:
     """What must be drawn again: rows by their `ts`, and the names of other parts of the view."""
 

@@ -21,11 +21,12 @@ from rookery.core.facts import Answered, Change, Ending, Event, Fact, StopReason
 from rookery.core.history import Turn
 from rookery.core.limits import Limits
 from rookery.core.rulings import Ruling
+from rookery.core.values import record, value
 
 # ── models ──────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ModelInfo:
     """What is known of a model. Prices are dollars per million tokens; None means unknown."""
 
@@ -42,12 +43,12 @@ class ModelInfo:
     cache_write_price: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TextChunk:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ThinkingChunk:
     """A piece of reasoning. `signature` belongs to the block that this piece continues and
     comes once, at its end; a signature without any text is a block of its own.
@@ -58,7 +59,7 @@ class ThinkingChunk:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallChunk:
     """A piece of a tool call. `id` and `name` come with its first piece only."""
 
@@ -68,14 +69,14 @@ class CallChunk:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UsageChunk:
     """The usage so far; a later one replaces an earlier one."""
 
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StopChunk:
     """The answer ended properly. A stream without one was cut off."""
 
@@ -83,7 +84,7 @@ class StopChunk:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SilenceChunk:
     """Nothing has come for `seconds`; the stream is still open."""
 
@@ -93,7 +94,7 @@ class SilenceChunk:
 Chunk: TypeAlias = TextChunk | ThinkingChunk | CallChunk | UsageChunk | StopChunk | SilenceChunk
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolSpec:
     """A tool as the model is told of it."""
 
@@ -102,7 +103,7 @@ class ToolSpec:
     schema: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ModelRequest:
     """One request. `cache_key` is the same for all requests of a task."""
 
@@ -134,7 +135,7 @@ class ToolGroup(StrEnum):
     ALWAYS = "always"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Outcome:
     """What became of an action that was performed. The model reads `text`."""
 
@@ -185,7 +186,7 @@ class Action:
         return hashlib.sha256(msgspec.json.encode(scope)).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Permit:
     """Leave to make one action happen. Only the gate makes permits; files and processes
     refuse whoever comes without one, or with one for something else.
@@ -198,7 +199,7 @@ class Permit:
     cwd: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class FileText:
     """A text file as it is on disk.
 
@@ -218,7 +219,7 @@ class FileText:
         return self.bom + text.encode(self.encoding, errors)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class FileBytes:
     """A file that is not text."""
 
@@ -266,7 +267,7 @@ class Finder(Protocol):
     async def search(self, path: str, regex: str, glob: str | None, permit: Permit) -> str: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CommandEnd:
     """How a command ended: an exit code, or the signal that killed it, or our own time limit."""
 
@@ -319,7 +320,7 @@ class Artifacts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ToolContext:
     """All that a tool may use for one call."""
 

@@ -1,7 +1,6 @@
 """A task: a log, and a loop that keeps asking what to do next and does it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, assert_never
 
@@ -40,6 +39,7 @@ from rookery.core.next_step import (
     next_step,
 )
 from rookery.core.replies import HISTORY_REPAIRED, HISTORY_SHORTENED, failed
+from rookery.core.values import value
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
@@ -61,7 +61,7 @@ from rookery.engine.reconcile import reconcile
 from rookery.engine.tool_turn import tool_turn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Gear:
     """What a task works with, put together once by the composition root."""
 

@@ -58,8 +58,11 @@ class ChatReading:
         choices = rows(event.get("choices"))
         choice = table(choices[0]) if choices else {}
         usage = event.get("usage")
+        said: Iterable[Chunk]
         if text := _only_text(choice):
-            said: Iterable[Chunk] = [*self._seal_reasoning(), TextChunk(text)]
+            said = [*self._seal_reasoning(), TextChunk(text)]
+        elif more := self._more_arguments(choice):
+            said = [*self._seal_reasoning(), more]
         else:
             said = self._hear_choice(choice)
         return [*said, self._hear_usage(usage)] if isinstance(usage, dict) else said
@@ -93,6 +96,20 @@ class ChatReading:
             if reason == "error":
                 raise ReportedError({"message": "the provider broke off", "code": 502})
             self._stop = reason
+
+    def _more_arguments(self, choice: Any) -> CallChunk | None:
+        """The next piece of a call that was announced, if the choice holds nothing else."""
+        delta = table(choice.get("delta"))
+        pieces = rows(delta.get("tool_calls"))
+        if len(delta) != 1 or len(pieces) != 1 or choice.get("finish_reason"):
+            return None
+        piece = table(pieces[0])
+        function = table(piece.get("function"))
+        call = self._current.get(piece.get("index"))
+        if len(piece) != 2 or len(function) != 1 or call is None or not call.announced:
+            return None
+        arguments = words(function.get("arguments"))
+        return CallChunk(call.index, arguments) if arguments else None
 
     def _hear_reasoning(self, delta: Any) -> Iterator[Chunk]:
         details = [table(item) for item in rows(delta.get("reasoning_details"))]

@@ -1,18 +1,18 @@
 """Which model servers run on this machine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import anyio
 import httpx2
 import msgspec
 
+from rookery.core.values import record
 from rookery.providers import BASE_URLS, LOCAL
 
 LISTING_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LocalServer:
     provider: str
     base_url: str

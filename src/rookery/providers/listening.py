@@ -6,7 +6,7 @@ is found out by the second.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
 import anyio
@@ -14,8 +14,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
+from rookery.core.values import record, value
 from rookery.engine.ports import Chunk, SilenceChunk, StopChunk
 from rookery.errors import ProviderError
+from rookery.providers.joining import joined
 from rookery.providers.refusals import Addressee, plain, redacted, refusal, status_named_in
 from rookery.providers.sse import EventReader, OversizedEvent, decode_event
 
@@ -48,7 +50,7 @@ class ReportedError(Exception):
         self.error = error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Clocks:
     """How long to wait for what, in seconds."""
 
@@ -67,7 +69,7 @@ class Clocks:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """The head of an HTTP answer."""
 
@@ -91,6 +93,7 @@ class Listener:
     ) -> None:
         self.failed = False
         self._items = items
+        self._ahead: Item | None = None
         self._reading = reading
         self._to = to
         self._clocks = clocks
@@ -111,14 +114,14 @@ class Listener:
             self._progress_at = anyio.current_time()
             while piece is not None:
                 spoke = False
-                for chunk in self._understand(piece):
+                for chunk in joined(self._understand(piece)):
                     yield chunk
                     spoke = True
                     if isinstance(chunk, StopChunk):
                         await self._pass_over_the_rest()
                         return
                 piece = await self._next_piece(spoke)
-            for chunk in self._understand_the_end():
+            for chunk in joined(self._understand_the_end()):
                 yield chunk
                 if isinstance(chunk, StopChunk):
                     return
@@ -164,16 +167,27 @@ class Listener:
         return item
 
     async def _item(self, seconds: float) -> Answer | bytes:
+        item, self._ahead = self._ahead, None
         try:
-            item = self._items.receive_nowait()
+            item = item or self._items.receive_nowait()
         except anyio.WouldBlock:
             with anyio.fail_after(seconds):
                 item = await self._items.receive()
         if isinstance(item, ProviderError):
             raise item
         if isinstance(item, bytes):
+            item = self._with_what_followed(item)
             self._read += len(item)
         return item
+
+    def _with_what_followed(self, piece: bytes) -> bytes:
+        """The piece and all that has come since: pieces often come by the dozen."""
+        pieces = [piece]
+        with suppress(anyio.WouldBlock, anyio.EndOfStream):
+            while isinstance(item := self._items.receive_nowait(), bytes):
+                pieces.append(item)
+            self._ahead = item
+        return b"".join(pieces)
 
     def _understand(self, piece: bytes) -> Iterator[Chunk]:
         """The chunks of the events that a piece completes."""

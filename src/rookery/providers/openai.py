@@ -4,11 +4,11 @@ What the servers do differently is data: a row of `VENDORS`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.history import Turn
+from rookery.core.values import value
 from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers.chat_reading import SOURCE, ChatReading
 from rookery.providers.sse import encode_body
@@ -20,7 +20,7 @@ PATH = "/chat/completions"
 _CACHED = {"type": "ephemeral"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Vendor:
     """Where a server differs from the others."""
 

@@ -8,11 +8,12 @@ of them end in `refusal`, which looks at the structure first and at phrases last
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Any
 
 from rookery import NAME
+from rookery.core import values
 from rookery.core.failures import FailureKind
 from rookery.errors import ProviderError
 from rookery.providers.waits import wait_named_by
@@ -99,7 +100,7 @@ _STATUS_OF_CODE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@values.value
 class Addressee:
     """Who is asked for what: all that the text of a failure needs to name."""
 
@@ -111,7 +112,7 @@ class Addressee:
     known_models: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@values.value
 class _Said:
     """An error body, taken apart."""
 

@@ -141,12 +141,14 @@ def _fits(block: Block, source: str) -> bool:
 def _fit(block: Block, images: bool) -> Block:
     match block:
         case ToolCall(id=call_id, name=name):
-            name = _UNSAFE.sub("_", name)[:64] or "unnamed"
-            return replace(block, id=safe_id(call_id), name=name)
-        case ToolResult(call_id=call_id, text=text, images=shown):
-            if shown and not images:
-                text, shown = "\n".join([text, *(IMAGE_LEFT_OUT for _ in shown)]).strip(), ()
-            return replace(block, call_id=safe_id(call_id), text=text, images=shown)
+            sent = safe_id(call_id), _UNSAFE.sub("_", name)[:64] or "unnamed"
+            return block if sent == (call_id, name) else replace(block, id=sent[0], name=sent[1])
+        case ToolResult(images=shown) if shown and not images:
+            text = "\n".join([block.text, *(IMAGE_LEFT_OUT for _ in shown)]).strip()
+            return _fit(replace(block, text=text, images=()), images)
+        case ToolResult(call_id=call_id):
+            sent_id = safe_id(call_id)
+            return block if sent_id == call_id else replace(block, call_id=sent_id)
         case Image() if not images:
             return Text(text=IMAGE_LEFT_OUT)
         case _:

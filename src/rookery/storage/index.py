@@ -8,12 +8,13 @@ is unfit.
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 
+from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.storage.blobs import Blobs
 from rookery.storage.disk import reason
@@ -45,7 +46,7 @@ _ABSENT: Mark = (-1, 0)
 _UNKNOWN: Mark = (-2, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """A task that holds all the words that were looked for, and a place where it does."""
 
@@ -53,7 +54,7 @@ class Found:
     snippet: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Reading:
     """How far a journal has been read; `seal` is how the last line read ended."""
 

@@ -6,16 +6,17 @@ which keep settings, data, caches and state apart.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rookery import ENV_PREFIX, NAME
+from rookery.core.values import record
 from rookery.errors import SettingsError
 
 HOME_VARIABLE = f"{ENV_PREFIX}HOME"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Places:
     """Four folders, none of which need exist, and what lies in them."""
 

@@ -8,12 +8,12 @@ loses nothing and recovering twice is recovering once.
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
 from rookery.core.facts import Noted, TaskOpened
 from rookery.core.limits import MIB
+from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.storage.disk import put, reason
@@ -23,7 +23,7 @@ JOURNAL = "journal.jsonl"
 _ASIDE = re.compile(r"journal\.torn-(\d+)-[0-9a-f]{8}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class End:
     """Where the part of a journal that counts ends."""
 
@@ -31,7 +31,7 @@ class End:
     size: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Condition:
     """A journal as it was found: `report` says what was set aside and is not yet on record."""
 

@@ -9,11 +9,11 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rookery import PROJECT_FOLDER
+from rookery.core import values
 from rookery.core.limits import KIB
 from rookery.errors import SettingsError
 from rookery.settings import (
@@ -43,7 +43,7 @@ LONGEST_LINE = 1000
 DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@values.value
 class FoundSettings:
     """Settings, where each that was given came from, and what the project did not get."""
 
@@ -52,7 +52,7 @@ class FoundSettings:
     refused: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@values.record
 class Row:
     """One line of the table that explains the settings."""
 

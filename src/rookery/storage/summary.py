@@ -1,7 +1,7 @@
 """What a list shows of a task and what a search finds in it, folded event by event."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from rookery.core.blocks import Text
@@ -27,6 +27,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.limits import KIB
+from rookery.core.values import value
 
 TITLE_LENGTH = 200
 RESULT_LENGTH = 8 * KIB
@@ -40,7 +41,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TaskSummary:
     """One task in a list. `damage` says what is wrong with it on disk. Unknown cost is None."""
 

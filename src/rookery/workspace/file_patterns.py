@@ -8,8 +8,9 @@ right: the time grows with the length of the pattern times that of the path, and
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from rookery.core.values import record
 
 LONGEST = 4096
 """Longer patterns are refused; no system has longer paths."""
@@ -29,7 +30,7 @@ _TOKEN = re.compile(
 _ITEM = re.compile(r"(?:\\(.)|(.))(?:-(?:\\(.)|(.)))?", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FilePattern:
     steps: tuple[Step, ...]
     negated: bool = False
@@ -60,7 +61,7 @@ def file_pattern(line: str) -> FilePattern | None:
     return FilePattern(tuple(steps), negated=said != text, only_folders=way != said)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FileRules:
     """Patterns of which the first that fits decides."""
 
@@ -87,9 +88,7 @@ class FileRules:
         """Whether the file, or a folder it is in, is meant."""
         names = path.split("/")
         depths = range(1, len(names) + 1)
-        return any(
-            self.opinion(names[:depth], is_folder=depth < len(names)) for depth in depths
-        )
+        return any(self.opinion(names[:depth], is_folder=depth < len(names)) for depth in depths)
 
 
 def _fit(steps: Sequence[Step], names: Sequence[str]) -> bool:

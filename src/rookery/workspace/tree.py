@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TypeAlias
 
 from rookery.core.limits import KIB
+from rookery.core.values import record
 from rookery.workspace.file_patterns import FileRules
 
 NEVER_OPENED = {"node_modules", ".git", "__pycache__", "venv", "env"}
@@ -39,7 +40,7 @@ Rules: TypeAlias = tuple[tuple[str, FileRules], ...]
 """The ignore files above a folder, the nearest first, each with the folder it is in."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """`link` is where a symbolic link points."""
 

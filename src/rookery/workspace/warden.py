@@ -9,15 +9,16 @@ nobody has to look. It says `started PID`, `ended STATUS` or `failed ERRNO` on t
 It is in the way of every command, hence imports almost nothing.
 """
 
-# `signal` would bring `enum`, which takes longer to import than all the rest of this
+# what `os`, `signal` and `ctypes` add to these takes longer to import than all the rest
 import _signal  # type: ignore[import-not-found]
-import os
+import posix as os
 import select
 import sys
 import time
 
 KILL_SECONDS = 2.0
 """How long killed processes are waited for. Only the kernel can make it longer than nothing."""
+NOWHERE = "/dev/null"
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -104,7 +105,7 @@ def end(command: Command, news: int, grace: float) -> None:
 def _take_socket() -> int:
     """Move the product's socket from standard input to where the command cannot inherit it."""
     product = os.dup(0)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(os.open(NOWHERE, os.O_RDONLY), 0)
     return product
 
 
@@ -122,7 +123,7 @@ def _start(argv: list[str]) -> int:
     leader = os.fork()
     if leader == 0:
         _become(argv, warden)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    nowhere = os.open(NOWHERE, os.O_WRONLY)
     for standard in (1, 2):
         os.dup2(nowhere, standard)
     return leader
@@ -146,7 +147,7 @@ def _become(argv: list[str], warden: int) -> None:
 def _descendants() -> list[tuple[int, int]]:
     """Every process below this one, with its process group; none where there is no /proc."""
     children: dict[int, list[tuple[int, int]]] = {}
-    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+    for name in os.listdir("/proc") if sys.platform == "linux" else ():
         if not name.isdigit():
             continue
         try:
@@ -180,9 +181,10 @@ def _tell(product: int, line: str) -> None:
 
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
-        import ctypes
+        import _ctypes
 
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+        libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
+        _ctypes.call_function(_ctypes.dlsym(libc, "prctl"), (option, value, 0, 0, 0))
 
 
 if __name__ == "__main__":
