@@ -239,11 +239,10 @@ def test_arguments_that_are_not_exactly_an_object_are_a_named_problem(text: str,
 
 
 def test_a_key_that_is_there_twice_is_found_among_very_many():
-    keys = [f'"key{number}":0' for number in range(180_000)]
+    keys = [f'"{number}":0' for number in range(180_000)]
     with patience():
         assert (
-            'the key "key179999" twice'
-            in call_with("{" + ",".join([*keys, keys[-1]]) + "}").problem
+            'the key "179999" twice' in call_with("{" + ",".join([*keys, keys[-1]]) + "}").problem
         )
 
 

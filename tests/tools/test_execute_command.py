@@ -25,7 +25,7 @@ async def test_an_action_says_what_would_be_run_and_where(tmp_path: Path):
     (bench.root / "sub").mkdir()
     action = await bench.prepare(TOOL, command="make\nmake install", cwd="./sub")
     assert (action.title, action.command, action.cwd) == (
-        "Run make …",
+        "Run make … in sub",
         "make\nmake install",
         "sub",
     )

@@ -16,6 +16,8 @@ from rookery.core.facts import AssistantSpoke, Event, Fact, StopReason, Unrecogn
 from rookery.errors import CommandRejected
 
 PROTOCOL = 1
+LARGEST_NUMBER = 2**62
+"""Of an event's number, or time in milliseconds: more fits into no table."""
 
 
 def kind_of(cls: type) -> str:
@@ -50,9 +52,17 @@ def event_from_json(text: bytes | str) -> Event:
     try:
         fields = _decode(text)
         seq, sub, ts = fields.pop("seq"), fields.pop("sub"), fields.pop("ts")
-        return Event(int(seq), int(sub), int(ts), _fact_from(fields))
+        return Event(_number(seq), _number(sub), _number(ts), _fact_from(fields))
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"This is no event: {error}") from error
+    except RecursionError as error:
+        raise ValueError("This is no event: it is nested too deeply") from error
+
+
+def _number(value: object) -> int:
+    if type(value) is int and 0 <= value <= LARGEST_NUMBER:
+        return value
+    raise TypeError("a number of it is none, or out of range")
 
 
 def command_to_json(command: Command) -> bytes:
