@@ -23,7 +23,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 
 docs: $(VENV)/.dev
-	$(BIN)/python docs/write.py
+	$(BIN)/python -m rookery.settings > docs/settings.md
+	$(BIN)/python tests/facts_document.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

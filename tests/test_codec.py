@@ -102,7 +102,22 @@ def test_an_unknown_field_of_a_known_fact_is_ignored():
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"[]", b"3", b'{"seq":1}', b'{"seq":1,"sub":0,"ts":1,"kind":"asked"}']
+    "text",
+    [
+        b"",
+        b"[]",
+        b"3",
+        b'{"seq":1}',
+        b'{"seq":1,"sub":0,"ts":1,"kind":"asked"}',
+        b'{"seq":1,"sub":0,"ts":9223372036854775808,"kind":"task_reopened"}',
+        b'{"seq":1,"sub":-1,"ts":1,"kind":"task_reopened"}',
+        b'{"seq":1.5,"sub":0,"ts":1,"kind":"task_reopened"}',
+        b'{"seq":"1","sub":0,"ts":1,"kind":"task_reopened"}',
+        pytest.param(
+            b'{"seq":1,"sub":0,"ts":1,"kind":"x","y":' + b"[" * 5000 + b"]" * 5000 + b"}",
+            id="nested",
+        ),
+    ],
 )
 def test_what_is_no_event_is_refused(text: bytes):
     with pytest.raises(ValueError, match="no event"):

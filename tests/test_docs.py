@@ -1,14 +1,20 @@
 """The documents say what the code does."""
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from rookery.cli.main import run
 from rookery.core.failures import FailureKind
 from rookery.providers import BASE_URLS, KEY_VARIABLES, NAMES
 from rookery.providers.script_files import read_script
+from rookery.storage.artifacts import FOLDER
+from rookery.storage.places import find_places
 
 ROOT = Path(__file__).parents[1]
 PROVIDERS = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
@@ -40,3 +46,54 @@ def test_every_link_leads_somewhere(page: Path):
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert missing == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the pages name other places elsewhere")
+def test_the_places_that_the_pages_name_are_the_ones_that_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    usual = find_places({})
+    below = find_places({"ROOKERY_HOME": "/root"})
+    settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    journal = (ROOT / "docs" / "journal.md").read_text(encoding="utf-8")
+    assert f"`~/{usual.settings_file.relative_to(tmp_path)}`" in settings
+    assert f"`$ROOKERY_HOME/{below.settings_file.relative_to('/root')}`" in settings
+    assert f"`~/{usual.tasks.relative_to(tmp_path)}`" in journal
+    assert f"`$ROOKERY_HOME/{below.data.relative_to('/root')}`" in journal
+    assert f"    {FOLDER}/cmd-" in journal
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
+def test_make_docs_writes_the_pages_that_come_from_the_code(tmp_path: Path):
+    made = ("settings.md", "facts-and-commands.md")
+    for folder in ("docs", "tests"):
+        (tmp_path / folder).mkdir()
+    for name in ("Makefile", "pyproject.toml", "tests/facts_document.py"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    for name in made:
+        (tmp_path / "docs" / name).write_text("outdated")
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    for name in ("bin/python", ".dev"):  # make sees that everything is installed
+        (tmp_path / "venv" / name).touch()
+    subprocess.run(
+        ["make", "docs", "VENV=venv", f"BIN={Path(sys.executable).parent}"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    for name in made:
+        assert (tmp_path / "docs" / name).read_text() == (ROOT / "docs" / name).read_text()
+
+
+def test_every_flag_in_the_readme_is_one(capsys: pytest.CaptureFixture[str]):
+    run(["--help"])
+    run(["list", "--help"])
+    known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", capsys.readouterr().out))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^rookery .*|`(?:rookery |-)[^`\n]*`|\| rookery [^`\n]*`", text, re.M)
+    named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", "\n".join(commands)))
+    assert {"-p", "-c", "--session-id"} <= named
+    assert named - known == set()

@@ -122,7 +122,7 @@ def test_what_the_user_says_is_a_user_event(fact: Fact):
     ],
 )
 def test_an_answer_without_words_of_the_user_is_not_told(fact: Fact):
-    assert told(fact) == []
+    assert told(fact) == told(fact, stream=False) == []
 
 
 def test_words_come_as_deltas_and_end_whole_under_the_id_of_the_first():
@@ -525,10 +525,22 @@ def test_a_run_without_success_says_why_before_its_result(code: str):
         ("error", code, True)
     ]
     assert (result["success"], result["code"]) == (False, code)
+    assert result["error"] == told[0]["content"]
 
 
-def test_a_failure_that_was_told_is_not_told_again():
-    assert ended(TaskFailed(message="broke"), success=False, code="task_failed")[0] == []
+def test_a_failure_that_was_told_is_not_told_again_but_is_in_the_result():
+    told, result = ended(TaskFailed(message="broke"), success=False, code="task_failed")
+    assert (told, result["error"]) == ([], "broke")
+
+
+def test_a_failure_of_an_earlier_run_is_not_this_one_s():
+    facts = [TaskFailed(message="broke"), TaskReopened()]
+    told, result = ended(*facts, success=False, code="task_failed")
+    assert result["error"] == told[0]["content"] != "broke"
+
+
+def test_a_success_has_no_error_whatever_failed_before():
+    assert "error" not in ended(FAILED, CompletionOffered(result="Done."))[1]
 
 
 def test_what_is_open_when_the_run_ends_is_closed():

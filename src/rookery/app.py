@@ -36,6 +36,11 @@ class ModelChoice:
     base_url: str | None
     key: Key | None
 
+    @property
+    def name(self) -> str:
+        """How a person would call the model."""
+        return Path(self.model).name if self.provider == "scripted" else self.model
+
 
 class SystemClock:
     def now(self) -> int:

@@ -21,6 +21,7 @@ from rookery.core.facts import (
 )
 from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
+from terminal_session import Installed
 
 
 def keep(task_id: str, ts: int, *facts: Fact) -> None:
@@ -96,6 +97,48 @@ def test_a_search_finds_words_in_all_that_was_said_anywhere(printed: Callable[..
     [row] = json.loads(printed("--search", "elsewhere", "--format", "json"))["sessions"]
     assert (row["id"], row["workspace"]) == ("s3", "/other")
     assert printed("--search", "nobody ever said that") == "Nothing was found.\n"
+
+
+class TestAtATerminal:
+    @pytest.fixture
+    def rookery(self, tmp_path: Path) -> Installed:
+        (tmp_path / "installed").mkdir()
+        rookery = Installed(tmp_path / "installed")
+        script = rookery.script(
+            "- calls: [{tool: attempt_completion, arguments: {result: Invalidated.}}]"
+        )
+        assert rookery.run("-p", *script, "Fix the cache " * 20).returncode == 0
+        return rookery
+
+    def test_sessions_are_a_table_that_fits(self, rookery: Installed):
+        [session] = rookery.sessions()
+        with rookery.terminal("list", columns=60) as terminal:
+            assert terminal.exit_code() == 0
+        row, empty, hint = terminal.screen.splitlines()
+        assert row == f"{session['id'][:8]}  just now  completed  Fix the cache Fix the cache …"
+        assert len(row) == 60
+        assert (empty, hint) == ("", "Go on with: rookery --session-id ID")
+        assert "\x1b" not in terminal.raw
+
+    def test_those_of_all_folders_are_shown_with_their_folder(self, rookery: Installed):
+        for flags in (["--all"], ["--search", "invalidated"]):
+            with rookery.terminal(
+                "list", *flags, columns=120, HOME=str(rookery.workspace.parent)
+            ) as terminal:
+                assert terminal.exit_code() == 0
+            assert "  completed  ~/work  Fix the cache" in terminal.screen
+        assert "\n  Invalidated.\n" in terminal.screen
+
+    def test_colours_are_as_the_settings_say(self, rookery: Installed):
+        with rookery.terminal("list", ROOKERY_UI_COLOUR="always") as terminal:
+            assert terminal.exit_code() == 0
+        assert "\x1b[32mcompleted" in terminal.raw
+
+    def test_into_a_pipe_go_whole_ids_and_times(self, rookery: Installed):
+        [session] = rookery.sessions()
+        row = rookery.run("list", ROOKERY_UI_COLOUR="always").stdout.split("\t")
+        assert row[0] == session["id"]
+        assert row[1].endswith("+00:00")
 
 
 def test_without_sessions_it_says_so(printed: Callable[..., str]):

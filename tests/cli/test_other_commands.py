@@ -11,11 +11,12 @@ import pytest
 
 from rookery import VERSION
 from rookery.cli.main import run
-from rookery.cli.model_choice import choose_model
+from rookery.cli.model_choice import USUAL_MODELS, choose_model
 from rookery.errors import SettingsError
 from rookery.settings import Settings, all_settings
 
 Captured = pytest.CaptureFixture[str]
+NO_ID = "00000000-0000-4000-8000-000000000000"
 
 
 class TestModels:
@@ -28,14 +29,50 @@ class TestModels:
         assert "openai\tgpt-" in text
         assert "anthropic\t" not in text
         assert "Use one with: rookery --provider openai -m gpt-" in text
+        assert "models known for the providers you have a key for" in text
         assert "sk-secret" not in text
 
     def test_programs_get_them_by_provider(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
         assert run(["models", "--format", "json"]) == 0
-        offers = json.loads(capsys.readouterr().out)["models"]
-        assert offers["anthropic"]
-        assert "openai" not in offers
+        listed = json.loads(capsys.readouterr().out)
+        assert listed["models"]["anthropic"]
+        assert "openai" not in listed["models"]
+        assert listed["default"]["provider"] == "anthropic"
+        assert listed["default"]["model"] in listed["models"]["anthropic"]
+
+    def test_the_model_of_a_task_without_flags_is_marked(
+        self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+        run(["models"])
+        usual = USUAL_MODELS["anthropic"]
+        assert self.marked(capsys) == [f"anthropic\t{usual}\tdefault"]
+        monkeypatch.setenv("ROOKERY_PROVIDER", "openai")
+        monkeypatch.setenv("ROOKERY_MODEL", "gpt-of-tomorrow")
+        run(["models"])
+        assert self.marked(capsys) == ["openai\tgpt-of-tomorrow\tdefault"]
+
+    def marked(self, capsys: Captured) -> list[str]:
+        return [line for line in capsys.readouterr().out.splitlines() if "\tdefault" in line]
+
+    def test_what_keeps_a_task_from_any_model_is_said(
+        self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+        monkeypatch.setenv("ROOKERY_PROVIDER", "openai")
+        assert run(["models"]) == 0
+        text = capsys.readouterr().out
+        assert "anthropic\tclaude" in text
+        assert "\tdefault" not in text
+        assert "note: There is no key for openai. Set OPENAI_API_KEY, or run: rookery auth" in text
+
+    def test_a_server_on_this_machine_may_offer_none(self, capsys: Captured):
+        assert run(["models"]) == 0
+        text = capsys.readouterr().out
+        # a model server may run on the machine of whoever runs this test
+        assert "rookery auth anthropic" in text or "Use one with: " in text
 
 
 class TestSettings:
@@ -60,6 +97,12 @@ class TestSettings:
         Path(".rookery/settings.toml").write_text('approval = "auto"\n')
         assert run(["settings"]) == 0
         assert "note: " in capsys.readouterr().out
+
+    def test_a_misspelled_variable_is_told(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("ROOKERY_MODLE", "x")
+        assert run(["settings"]) == 0
+        note = "note: ROOKERY_MODLE sets nothing; did you mean ROOKERY_MODEL?\n"
+        assert note in capsys.readouterr().out
 
 
 class TestAuth:
@@ -121,7 +164,7 @@ class TestChoiceOfModel:
             self.choose(home, Settings(), {}, "key")
 
 
-@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize("flag", ["--help", "-h", "help"])
 def test_help_lists_every_command_and_exit_code(flag: str, capsys: Captured):
     assert run([flag]) == 0
     text = capsys.readouterr().out
@@ -131,8 +174,50 @@ def test_help_lists_every_command_and_exit_code(flag: str, capsys: Captured):
 
 @pytest.mark.parametrize("command", ["demo", "list", "models", "settings", "auth"])
 def test_every_command_has_help_of_its_own(command: str, capsys: Captured):
-    assert run([command, "--help"]) == 0
-    assert f"Usage: rookery {command}" in capsys.readouterr().out
+    for arguments in ([command, "--help"], [command, "-h"], ["help", command]):
+        assert run(arguments) == 0
+        assert f"Usage: rookery {command}" in capsys.readouterr().out
+
+
+class TestNearMisses:
+    @pytest.mark.parametrize(
+        ("word", "meant"),
+        [
+            ("lst", "list"),
+            ("lists", "list"),
+            ("List", "list"),
+            ("model", "models"),
+            ("setings", "settings"),
+            ("hlep", "help"),
+        ],
+    )
+    def test_a_word_that_is_nearly_a_command_is_not_a_task(
+        self, word: str, meant: str, capsys: Captured
+    ):
+        for arguments in ([word], ["-m", "x", word], ["-p", word]):
+            assert run(arguments) == 1
+            assert capsys.readouterr().err == (
+                f"Error: There is no command {word}; did you mean {meant}? "
+                f"To give it as a task: rookery -- {word}\n"
+            )
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["-p", "--", "lst"],
+            ["-p", "lst", "the", "files"],
+            ["-p", "lst the files"],
+            ["-p", "explain"],
+            ["help", "me"],
+            ["-c", "-p", "lst"],
+            ["--session-id", NO_ID, "-p", "lst"],
+            ["-p", "lst", "--prompt-file", "a.txt"],
+        ],
+        ids=" ".join,
+    )
+    def test_everything_else_is_taken_for_a_task(self, arguments: list[str], capsys: Captured):
+        run([*arguments, "--provider", "nobody"])
+        assert "There is no command" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])

@@ -36,9 +36,6 @@ PLAIN = Wishes(
     "wrong",
     [
         {"prompt_file": Path("nowhere")},
-        {"session_id": ""},
-        {"session_id": "7"},
-        {"session_id": f"{{{ID}}}"},
         {"create_with_session_id": "x"},
         {"create_with_session_id": ID, "resume_last": True},
         {"create_with_session_id": ID, "session_id": ID},
@@ -89,13 +86,9 @@ def test_bytes_that_the_locale_could_not_read_are_read_as_utf8(given: str, text:
     assert whole(given) == text
 
 
-def test_a_later_run_needs_the_flags_that_led_to_the_model_and_the_files(
+def test_a_later_run_names_the_workspace_only_if_it_is_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    here = replace(PLAIN, workspace=tmp_path, api_key="secret", yes=True)
-    assert here.to_repeat() == []
-    far = replace(PLAIN, provider="ollama", model="qwen", base_url="http://far/v1")
-    assert far.to_repeat() == [
-        *("--provider", "ollama", "-m", "qwen", "--base-url", "http://far/v1", "-w", "/work")
-    ]
+    assert replace(PLAIN, workspace=tmp_path).workspace_flag() == []
+    assert replace(PLAIN, workspace=Path("/far")).workspace_flag() == ["-w", "/far"]

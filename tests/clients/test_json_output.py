@@ -161,8 +161,8 @@ def test_json_writes_nothing_before_the_end_and_then_one_indented_object():
     output.end(True)
     summary = json.loads(out.getvalue())
     assert out.getvalue() == json.dumps(summary, ensure_ascii=False, indent=2) + "\n"
-    assert list(summary) == ["type", "success", "content", "cost", "events"]
-    assert (summary["type"], summary["success"]) == ("result", True)
+    assert list(summary) == ["type", "taskId", "success", "content", "cost", "events"]
+    assert (summary["type"], summary["taskId"], summary["success"]) == ("result", "3f2a", True)
     assert summary["content"] == "The tests pass."
     assert all("done" in e or e["type"] in ("system", "error") for e in summary["events"])
 
@@ -172,14 +172,34 @@ def test_json_is_written_even_if_the_run_ends_otherwise(code: str):
     said: list[Fact] = [TaskOpened(text="x"), TextStreamed(request_id="r", text="So far")]
     summary = json.loads(written(said, stream=False, code=code))
     assert (summary["success"], summary["code"], summary["content"]) == (False, code, "So far")
-    assert [(e["type"], e["code"]) for e in summary["events"] if "code" in e] == [("error", code)]
+    [error] = [event for event in summary["events"] if "code" in event]
+    assert (error["type"], error["code"], error["content"]) == ("error", code, summary["error"])
+    assert summary["taskId"] == "3f2a"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_was_answered_in_the_users_place_is_no_word_of_the_user(stream: bool):
+    said: list[Fact] = [
+        Asked(ask_id="q", ask=AskKind.FOLLOWUP, text=FOLLOWUP),
+        Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="8080", by="policy"),
+    ]
+    text = written(said, stream=stream)
+    assert '"user"' not in text
+    assert '"user"' in written([TaskOpened(text="x")], stream=stream)
 
 
 def test_stream_json_ends_with_the_reason_and_a_result_without_success():
     lines = written([], stream=True, code="timeout", reason="Five minutes are over.").splitlines()
     assert [json.loads(line) for line in lines[1:]] == [
         {"type": "error", "code": "timeout", "content": "Five minutes are over."},
-        {"type": "result", "taskId": "3f2a", "done": True, "success": False, "code": "timeout"},
+        {
+            "type": "result",
+            "taskId": "3f2a",
+            "done": True,
+            "success": False,
+            "code": "timeout",
+            "error": "Five minutes are over.",
+        },
     ]
 
 

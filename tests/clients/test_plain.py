@@ -97,9 +97,12 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
             [started("Run x"), finished("Directory: .\nTimed out.", Ending.FAILED, code=143)],
             ["● Run x", "  ✗ Timed out."],
         ),
-        ([finished(NO_ENTRY, Ending.DENIED)], ["  ✗ denied: use b.txt instead"]),
+        (
+            [finished(NO_ENTRY, Ending.DENIED)],
+            ["  ✗ not done; the model was told: use b.txt instead"],
+        ),
         ([finished(MISSING, Ending.FAILED)], ["  ✗ There is no file a.py."]),
-        ([finished("x" * 300, Ending.FAILED)], ["  ✗ " + "x" * 199 + "…"]),
+        ([finished("x" * 600, Ending.FAILED)], ["  ✗ " + "x" * 499 + "…"]),
         (
             [
                 TodosChanged(
@@ -130,7 +133,7 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
             [UserSpoke(message_id="m", text="hi")],
             ["  noted: the model hears it with its next step"],
         ),
-        ([text("Half a sen"), StepCancelled()], ["Half a sen", "Stopped."]),
+        ([text("Half a sen"), StepCancelled()], ["Half a sen", "Stopped. Ctrl-C again leaves."]),
         ([Noted(text="Mind\x1b this.")], ["note: Mind␛ this."]),
         ([TaskFailed(message="It broke.")], ["✗ The task failed: It broke."]),
     ],
@@ -204,4 +207,4 @@ def test_an_open_question_is_repeated_below_news_that_leave_it_open():
     screen.ask("Go on? ")
     display.show(Event(1, 0, 1, UserSpoke(message_id="m", text="hi")))
     display.show(Event(2, 0, 2, StepCancelled()))
-    assert out.getvalue() == f"Go on? \n{NOTED}\nGo on? \nStopped.\n"
+    assert out.getvalue() == f"Go on? \n{NOTED}\nGo on? \nStopped. Ctrl-C again leaves.\n"

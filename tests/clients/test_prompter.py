@@ -124,7 +124,7 @@ async def test_a_question_takes_a_number_or_words(typed: str, answer: Response):
         (AskKind.RESUME_TASK, "n\n", LEAVE),
         (AskKind.RESUME_TASK, CTRL_D, LEAVE),
         (AskKind.RESUME_TASK, "only the docs\n", Say("message", "only the docs")),
-        (AskKind.RESUME_COMPLETED_TASK, "", Say("yes")),
+        (AskKind.RESUME_COMPLETED_TASK, "", Say("yes", by="policy")),
         (AskKind.MISTAKE_LIMIT_REACHED, "\n", Say("yes")),
         (AskKind.MISTAKE_LIMIT_REACHED, "use sed\n", Say("message", "use sed")),
         (AskKind.API_REQ_FAILED, "\n", LEAVE),

@@ -172,8 +172,7 @@ def test_leaving_after_a_failure_says_how_to_go_on(rookery: Installed, tmp_path:
         terminal.type("")
         assert terminal.exit_code() == 1
         [session] = rookery.sessions()
-        flags = " ".join(at(server))
-        assert f"Go on with: rookery {flags} --session-id {session['id']}\n" in terminal.screen
+        assert f"Go on with: rookery --session-id {session['id']}\n" in terminal.screen
         assert terminal.screen.count("no credit left") == 1
 
 
@@ -264,3 +263,60 @@ def test_a_terminal_that_is_closed_ends_the_run_and_keeps_the_task(rookery: Inst
         assert terminal.hang_up() == 129
     assert [session["status"] for session in rookery.sessions()] != ["completed"]
     assert not (rookery.workspace / "made").exists()
+
+
+def test_a_session_goes_on_with_the_model_it_had(rookery: Installed):
+    with LlmServer([finish("One")], [finish("Two")]) as server:
+        first = rookery.run("-p", *at(server), "go")
+        assert first.returncode == 0
+        again = rookery.run("-p", "-c", "and again", ANTHROPIC_API_KEY="other")
+        assert (again.returncode, again.stdout) == (0, "Two\n"), again.stderr
+        other = rookery.run("-p", "-c", "once more", "-m", "bigger", ANTHROPIC_API_KEY="other")
+        assert other.returncode == 1
+    models = [request.body["model"] for request in server.requests]
+    assert models[0] == models[1] != models[2] == "bigger"
+
+
+def test_with_p_and_a_the_terminal_is_asked_beside_the_output(rookery: Installed):
+    script = """
+- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]
+- calls: [{tool: attempt_completion, arguments: {result: Done.}}]
+"""
+    with rookery.terminal("-p", "-a", *rookery.script(script), "go") as terminal:
+        terminal.wait_for("Allow this? ")
+        terminal.type("y")
+        terminal.wait_for("Done. [Enter accepts")
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert (rookery.workspace / "a.txt").read_text() == "hi"
+
+
+def test_a_dash_appends_what_comes_through_the_pipe(rookery: Installed):
+    with LlmServer([finish("Fine")]) as server:
+        done = rookery.run("-p", *at(server), "review", "this", "-", input="+ a new line\n")
+        assert done.returncode == 0
+    (message,) = [m for m in server.requests[0].body["messages"] if m["role"] == "user"]
+    assert "review this\n\n+ a new line\n" in str(message["content"]).replace("\\n", "\n")
+
+
+def test_a_person_sees_what_is_waited_for(rookery: Installed):
+    pause = gate()
+    with (
+        LlmServer([pause, say("At last."), finish()]) as server,
+        rookery.terminal(*at(server), "go") as terminal,
+    ):
+        terminal.wait_for("waiting for ")
+        terminal.wait_for("s (Ctrl-C stops)")
+        pause.open()
+        terminal.wait_for("At last.")
+        terminal.wait_for("Done. [Enter accepts")
+        terminal.type("")
+        assert terminal.exit_code() == 0
+
+
+def test_what_nobody_answered_is_on_record_as_answered_by_rule(rookery: Installed):
+    script = "- calls: [{tool: attempt_completion, arguments: {result: Done.}}]"
+    assert rookery.run("-p", *rookery.script(script), "go").returncode == 0
+    (journal,) = rookery.home.rglob("journal.jsonl")
+    (answered,) = [line for line in journal.read_text().splitlines() if '"kind":"answered"' in line]
+    assert '"by":"policy"' in answered

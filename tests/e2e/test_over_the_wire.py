@@ -79,7 +79,7 @@ def test_a_passing_fault_is_shown_and_survived(
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        pytest.param([status(401)], "did not accept the key from environment", id="401"),
+        pytest.param([status(401)], "did not accept the key from ANTHROPIC_API_KEY", id="401"),
         pytest.param([status(404)], "anthropic has no model some-model", id="404"),
         pytest.param([status(402)], "The account at anthropic has no credit left", id="402"),
         pytest.param(

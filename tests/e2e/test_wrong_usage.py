@@ -37,8 +37,9 @@ MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
         (["-p", "go", "--prompt-file", "none"], "There is no file none to read the prompt from."),
         (["-p", "go", "--prompt-file", "odd.yaml"], "Give the prompt in words or as --prompt-fil"),
         (["-p", "-c", "--session-id", NO_ID], "Give --session-id or --continue, not both."),
-        (["-p", "--session-id", "7"], "--session-id takes a UUID, not '7'."),
+        (["-p", "--session-id", "7"], "'7' is too short for a session id; give at least 4"),
         (["-p", "--session-id", NO_ID, *MODEL], f"There is no session {NO_ID}. See rookery list."),
+        (["-p", "--session-id", "38e5", *MODEL], "No session begins with 38e5. See rookery list"),
         (["-p", "-c", *MODEL], "There is no session to go on with in "),
         (["-p", "-c", "--ephemeral"], "--ephemeral keeps nothing, so there is nothing to go on"),
         (["-p", "-c", "--create-with-session-id", NO_ID], "--create-with-session-id starts a ses"),
@@ -49,6 +50,7 @@ MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
         (["settings", "-w", "nowhere"], "There is no folder nowhere. Name one with -w."),
         (["auth", "nobody"], "'nobody' takes no key. These do: anthropic, openai, "),
         (["auth", "openai"], "No key was given, so nothing was stored."),
+        (["lst"], "There is no command lst; did you mean list? To give it as a task: rookery -- "),
         (["auth"], "Missing argument 'PROVIDER'. See rookery --help."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -67,7 +69,10 @@ def test_without_any_model_the_ways_to_one_are_listed(rookery: Installed):
     done = rookery.run("-p", "go")
     assert (done.returncode, done.stdout) == (1, "")
     # a model server may run on the machine of whoever runs this test
-    assert "There is no model yet" in done.stderr or "No model was chosen" in done.stderr
+    if "No model was chosen" not in done.stderr:
+        assert "There is no model yet" in done.stderr
+        assert "\n  rookery auth anthropic " in done.stderr
+        assert "\n  rookery demo " in done.stderr
 
 
 def _misspelled(home: Path) -> None:
@@ -176,6 +181,14 @@ def test_a_project_may_not_loosen_settings_and_is_told_so(rookery: Installed):
     assert (done.returncode, done.stdout) == (0, "One.\n")
     assert done.stderr.startswith("note: ")
     assert "provider" in done.stderr.splitlines()[0]
+
+
+def test_a_misspelled_variable_is_told_and_does_no_harm(rookery: Installed):
+    script = rookery.script("- calls: [{tool: attempt_completion, arguments: {result: One.}}]")
+    done = rookery.run("-p", *script, "go", ROOKERY_MODLE="x")
+    assert (done.returncode, done.stdout) == (0, "One.\n")
+    note, _ = done.stderr.split("\n", 1)
+    assert note == "note: ROOKERY_MODLE sets nothing; did you mean ROOKERY_MODEL?"
 
 
 def test_an_error_cannot_write_to_the_terminal_what_it_likes(rookery: Installed):

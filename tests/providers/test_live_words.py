@@ -2,8 +2,8 @@
 
 import anyio
 import pytest
-from llm_server import LlmServer, gate, say
 
+from llm_server import LlmServer, gate, say
 from rookery.core.blocks import Text
 from rookery.core.history import Turn
 from rookery.engine.ports import ModelRequest, TextChunk

@@ -10,7 +10,7 @@ from llm_server import LlmServer, nobody_home
 from rookery.core.facts import Usage
 from rookery.engine.ports import ModelInfo
 from rookery.errors import SettingsError
-from rookery.providers import BASE_URLS, NAMES, find_model, known_models, open_provider
+from rookery.providers import BASE_URLS, NAMES, find_model, is_loopback, known_models, open_provider
 from rookery.providers.discovery import LocalServer, local_servers
 from rookery.providers.models import cost
 
@@ -161,3 +161,20 @@ async def test_a_server_that_does_not_answer_in_time_is_not_waited_for():
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"http://127.0.0.1:{mute.getsockname()[1]}/v1"
         assert await local_servers(0.1, {"ollama": address}) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://localhost:1234/v1", True),
+        ("http://127.0.0.1:1234", True),
+        ("http://127.8.9.10", True),
+        ("http://[::1]:1234", True),
+        ("http://127.evil.example", False),
+        ("http://127.0.0.1.evil.example", False),
+        ("http://localhost.evil.example", False),
+        ("https://api.openai.com/v1", False),
+    ],
+)
+def test_only_an_address_of_this_machine_is_local(url: str, local: bool):
+    assert is_loopback(url) is local

@@ -226,6 +226,24 @@ async def test_5_1_a_refused_connection_means_offline(wire: str):
 async def test_5_1_a_name_that_does_not_resolve_means_offline():
     error = await _failure("openai", "http://models.invalid")
     assert error.kind is FailureKind.OFFLINE
+    assert "Are you offline? (" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("provider", "question"),
+    [
+        ("ollama", "Is ollama running?"),
+        ("lmstudio", "Is lmstudio running?"),
+        ("openai", "Is the server running?"),
+    ],
+)
+async def test_5_1_a_server_on_this_machine_that_is_down_is_asked_after(
+    provider: str, question: str
+):
+    with nobody_home() as url:
+        error = await _failure(provider, url)
+    place = url.removeprefix("http://")
+    assert str(error) == f"Nobody could be reached at {place}. {question}"
 
 
 @contextmanager

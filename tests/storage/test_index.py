@@ -175,6 +175,24 @@ def test_an_unfit_index_is_made_anew(damage: str, path: Path, folders: dict[str,
     assert aside.exists() == (damage not in {"deleted", "emptied"})
 
 
+def test_words_that_nobody_can_have_written_are_found_nowhere(path: Path, folders: dict[str, Path]):
+    listed(path, folders)
+    made = path.stat().st_ino
+    assert found(path, folders, "shed \ud800") == []
+    assert (path.stat().st_ino, path.with_name(path.name + ".damaged").exists()) == (made, False)
+
+
+def test_a_question_that_fails_is_no_damage(path: Path, folders: dict[str, Path]):
+    listed(path, folders)
+
+    def fail(index: Index) -> None:
+        raise ValueError("the question is at fault")
+
+    with pytest.raises(ValueError, match="at fault"):
+        ask_index(path, folders, fail)
+    assert not path.with_name(path.name + ".damaged").exists()
+
+
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

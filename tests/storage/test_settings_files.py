@@ -331,6 +331,32 @@ def test_a_variable_sets(user_file: Path, variable: str, text: str, value: Setti
 
 
 @pytest.mark.parametrize(
+    ("environ", "notes"),
+    [
+        (["ROOKERY_MODLE"], ["ROOKERY_MODLE sets nothing; did you mean ROOKERY_MODEL?"]),
+        (["ROOKERY_Model"], ["ROOKERY_Model sets nothing; unset it."]),
+        (["ROOKERY_HOEM"], ["ROOKERY_HOEM sets nothing; did you mean ROOKERY_HOME?"]),
+        (
+            ["ROOKERY_ZEBRA", "ROOKERY_COLOUR"],
+            [
+                "ROOKERY_COLOUR sets nothing; did you mean ROOKERY_UI_COLOUR?",
+                "ROOKERY_ZEBRA sets nothing; unset it.",
+            ],
+        ),
+        (["ROOKERY_HOME", "ROOKERY_KILLPOINT", "ROOKERY_KILLPOINT_LOG"], []),
+        (["ROOKERY_TORTURE", "ROOKERY_NOTHING_LEFT_OUT", "ROOKERY_MODEL"], []),
+        (["MODLE", "ROOKERY", "XROOKERY_MODLE", "ROOKERY_\x1b[2J", "ROOKERY_MODLÉ"], []),
+    ],
+)
+def test_a_variable_that_sets_nothing_is_told_with_what_may_have_been_meant(
+    user_file: Path, environ: list[str], notes: list[str]
+):
+    found = find_settings(user_file, None, dict.fromkeys(environ, "x"), {})
+    assert list(found.refused) == notes
+    assert find_settings(user_file, None, dict.fromkeys(environ, ""), {}).refused == ()
+
+
+@pytest.mark.parametrize(
     ("variable", "text", "complaint"),
     [
         ("ROOKERY_MODE", "x", '"debug" or "orchestrator", not "x".'),

@@ -5,10 +5,12 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from journal_writer import numbered, sample_facts, store, write_all
+from patience import patience
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
 from rookery.core.facts import (
@@ -62,6 +64,56 @@ def test_a_task_is_created_read_and_opened_again(tasks: TaskStore):
     journal = tasks.open("t1")
     assert journal.read() == events
     journal.close()
+
+
+@pytest.mark.parametrize(
+    ("lines", "damage"),
+    [
+        pytest.param(
+            [b'{"seq":1,"sub":0,"ts":9223372036854775808,"kind":"task_opened","text":"Go"}'],
+            "out of range",
+            id="time",
+        ),
+        pytest.param(
+            [b'{"seq":1,"sub":0,"ts":1,"kind":"x","y":' + b"[" * 5000 + b"]" * 5000 + b"}"],
+            "nested too deeply",
+            id="nesting",
+        ),
+        pytest.param(
+            [
+                b'{"seq":%d,"sub":0,"ts":%d,"kind":"assistant_spoke","request_id":"r","blocks":[],'
+                b'"usage":{"tokens_in":18446744073709551615}}' % (number, number)
+                for number in (1, 2)
+            ],
+            "",
+            id="tokens",
+        ),
+        pytest.param(None, "not a regular file", id="pipe"),
+    ],
+)
+def test_an_odd_journal_keeps_no_other_task_from_being_listed(
+    tasks: TaskStore, lines: list[bytes] | None, damage: str
+):
+    keep(tasks, "good", [OPENED])
+    folder = tasks.folder("odd")
+    folder.mkdir(mode=0o700)
+    if lines is None:
+        os.mkfifo(folder / JOURNAL)
+    else:
+        sealed = (b"%b\t%08x\n" % (line, crc32(line)) for line in lines)
+        (folder / JOURNAL).write_bytes(b"".join(sealed))
+    with patience():
+        listed = {task.id: task.damage for task in tasks.list()}
+        assert listed["good"] == ""
+        assert damage in listed["odd"]
+        assert [found.task.id for found in tasks.search("Go")][-1:] == ["good"]
+        if lines is None:
+            with pytest.raises(StorageError, match="not a regular file"):
+                list(tasks.read("odd"))
+            with pytest.raises(StorageError, match="not a regular file"):
+                tasks.open("odd")
+            with pytest.raises(StorageError, match="not a regular file"):
+                tasks.create("odd")
 
 
 def test_what_exists_and_what_does_not(tasks: TaskStore):

@@ -4,6 +4,7 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.engine.ports import FileBytes, FileText, Permit
 from rookery.errors import Denied, ToolError
-from rookery.workspace.descriptors import content, opened_folder
+from rookery.workspace.descriptors import content, name_anew, opened_folder
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.text_files import decoded
 from workbench import Workbench, permit_to_read
@@ -241,6 +242,35 @@ async def test_5_5_a_file_that_is_not_as_expected_is_left_alone(
     assert sorted(os.listdir(bench.root)) == (["a.txt"] if there else [])
     if there:
         assert bench.bytes_of("a.txt") == there
+
+
+def test_5_5_a_name_that_somebody_took_meanwhile_is_not_taken_away(tmp_path: Path):
+    (tmp_path / "finished.tmp").write_text("ours")
+    (tmp_path / "a.txt").write_text("theirs")
+    with opened_folder(tmp_path, []) as folder:
+        assert folder is not None
+        with pytest.raises(FileExistsError):
+            name_anew(folder, "finished.tmp", "a.txt")
+        name_anew(folder, "finished.tmp", "b.txt")
+    assert (tmp_path / "a.txt").read_text() == "theirs"
+    assert (tmp_path / "b.txt").read_text() == "ours"
+
+
+async def test_5_5_writers_of_one_new_file_do_not_overwrite_each_other(bench: Workbench):
+    said: list[str] = []
+
+    async def create(data: bytes) -> None:
+        try:
+            await write(bench, "a.txt", None, data)
+        except ToolError as error:
+            said.append(str(error))
+
+    async with anyio.create_task_group() as group:
+        for number in range(20):
+            group.start_soon(create, b"%d" % number)
+    assert len(said) == 19
+    assert all("created by somebody else meanwhile" in words for words in said)
+    assert os.listdir(bench.root) == ["a.txt"]
 
 
 async def test_5_5_what_became_a_link_is_not_written(bench: Workbench, tmp_path: Path):

@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports import CommandEnd, Permit, RunningCommand
 from rookery.errors import Denied, StorageError, ToolError
+from rookery.workspace.command_environment import command_environment
 from rookery.workspace.terminal import GATHERING, Terminal
 
 pytestmark = pytest.mark.anyio
@@ -107,6 +108,14 @@ async def vanished(mark: str) -> None:
 
 
 @pytest.fixture
+def bystander() -> Iterator[subprocess.Popen[bytes]]:
+    """A child of ours that is no command's."""
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
+        yield child
+        child.kill()
+
+
+@pytest.fixture
 def mark() -> str:
     """A number of seconds to sleep that no other process on the machine sleeps."""
     return f"9{uuid.uuid4().int % 10**12:012d}"
@@ -181,6 +190,42 @@ async def test_the_environment_has_no_secrets_and_no_back_doors(
     wanted = {"HARMLESS": "passed on", "PAGER": "cat", "GIT_PAGER": "cat", "CI": "1"}
     wanted |= {"GIT_TERMINAL_PROMPT": "0", "TERM": "dumb"}
     assert wanted.items() <= environment.items()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "passed_on"),
+    [
+        ("STRIPE_KEY", "x", False),
+        ("AWS_ACCESS_KEY_ID", "x", False),
+        ("OPENAI_APIKEY", "x", False),
+        ("apikey_live", "x", False),
+        ("GITHUB_PAT", "x", False),
+        ("SENTRY_DSN", "x", False),
+        ("DB_PASS", "x", False),
+        ("DB_PASSPHRASE", "x", False),
+        ("PGPASSWORD", "x", False),
+        ("MYSQL_PWD", "x", False),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "x", False),
+        ("CREDENTIAL_FILE", "x", False),
+        ("DATABASE_URL", "postgres://me:secret@host/db", False),
+        ("REDIS_URL", "redis://:secret@host", False),
+        ("MIRRORS", "https://a.example, https://me:secret@b.example", False),
+        ("PATH", "/bin", True),
+        ("HOME", "/home/me", True),
+        ("LANG", "C", True),
+        ("PWD", "/home/me", True),
+        ("SSH_AUTH_SOCK", "/run/agent", True),
+        ("KEYBOARD", "de", True),
+        ("MONKEY", "see", True),
+        ("COMPASS", "north", True),
+        ("XDG_CURRENT_DESKTOP", "x", True),
+        ("DATABASE_URL", "postgres://host:5432/db", True),
+        ("http_proxy", "http://proxy:3128", True),
+        ("REMOTE", "ssh://git@host:22/a", True),
+    ],
+)
+def test_a_variable_is_withheld_if_it_holds_a_secret(name: str, value: str, passed_on: bool):
+    assert (name in command_environment({name: value})) is passed_on
 
 
 async def test_nothing_runs_without_a_permit(tmp_path: Path):
@@ -308,6 +353,27 @@ async def test_a_shell_whose_warden_is_killed_dies_too_and_its_end_is_unknown(
             await anyio.wait_readable(shell)
         os.close(shell)
     await vanished(mark)
+
+
+@pytest.mark.parametrize(
+    "escape",
+    [
+        "setsid sleep {mark} & sleep 0.2; kill -9 $PPID; sleep {mark}",
+        "(env -i setsid sh -c 'setsid sleep {mark} & sleep {mark}' &); sleep 0.2; kill -9 $PPID",
+        "W=$PPID; (setsid sh -c \"trap '' TERM; sleep 0.3; kill -9 $W; sleep {mark}\" >&- 2>&- &)",
+    ],
+)
+async def test_nobody_outlives_a_command_that_kills_its_warden(
+    tmp_path: Path, mark: str, escape: str, bystander: subprocess.Popen[bytes]
+):
+    other = Limits(command_grace=1)
+    async with running(tmp_path, "echo up; exec sleep 60") as neighbour:
+        assert await anext(neighbour.output()) == "up\n"
+        with anyio.fail_after(30):
+            await outcome(tmp_path, escape.format(mark=mark), limits=other)
+        assert marked(mark) == []
+        os.kill(neighbour.pid, 0)
+    assert bystander.poll() is None
 
 
 def parent_of(pid: int) -> int:

@@ -1,7 +1,9 @@
 """`rookery demo`: the whole product on a small repository, with a script in the model's place."""
 
 import os
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +15,8 @@ import click
 from rookery import NAME
 from rookery.app import ModelChoice
 from rookery.cli.reports import TextReport
-from rookery.cli.session import Run, carry_out
+from rookery.cli.runs import Run
+from rookery.cli.session import carry_out
 from rookery.core.commands import OpenTask
 from rookery.settings import Settings
 from rookery.storage.places import find_places, temporary_places
@@ -21,11 +24,8 @@ from rookery.storage.tasks import TaskStore
 
 _HERE = Path(__file__).parent
 TASK = "The tests of this repository fail. Find out why, fix the code, and show that they pass."
-REAL_MODEL = f"""\
-To work with a real model, in your own repository:
-  export ANTHROPIC_API_KEY=…    (or OPENAI_API_KEY, OPENROUTER_API_KEY)
-  {NAME} "say what to do"         ({NAME} models shows local models, which need no key)
-"""
+STOPPED = 128
+"""Exit codes above it tell which signal ended a run."""
 
 
 @click.command()
@@ -33,15 +33,23 @@ To work with a real model, in your own repository:
 def command(keep: bool) -> int:
     """Watch a scripted model repair a small repository with the real engine and tools."""
     folder = Path(tempfile.mkdtemp(prefix=f"{NAME}-demo-"))
+    workspace = folder.resolve() / "shop"
     try:
-        return _play(folder, keep)
+        code, outcome = _play(workspace)
+    except KeyboardInterrupt:
+        code, outcome = STOPPED + signal.SIGINT, "Stopped."
     finally:
         if not keep:
             shutil.rmtree(folder)
+    where = f"The repository is kept in {workspace}." if keep else "The repository is removed."
+    print(f"\n{outcome} {where}")
+    if code < STOPPED:
+        print(f"\n{_real_model(_command_as_run())}", end="")
+    return code
 
 
-def _play(folder: Path, keep: bool) -> int:
-    workspace = folder.resolve() / "shop"
+def _play(workspace: Path) -> tuple[int, str]:
+    """The exit code, and how it went in a sentence."""
     shutil.copytree(
         _HERE / "demo_repository", workspace, ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -60,10 +68,37 @@ def _play(folder: Path, keep: bool) -> int:
         )
         report = TextReport(run, out=sys.stdout, shows_result=True, resumable=False)
         code = carry_out(run, report)
+    if code > STOPPED:
+        return code, "Stopped."
     tests = subprocess.run(
         [sys.executable, "-m", "unittest", "-q"], cwd=workspace, capture_output=True, check=False
     )
-    print(f"\nThe tests {'pass' if tests.returncode == 0 else 'still fail'}.", end=" ")
-    print(f"The repository is kept in {workspace}." if keep else "The repository is removed.")
-    print(f"\n{REAL_MODEL}", end="")
-    return code or tests.returncode
+    outcome = "The tests pass." if tests.returncode == 0 else "The tests still fail."
+    return code or tests.returncode, outcome
+
+
+def _real_model(command: str) -> str:
+    return f"""\
+To work with a real model:
+  {command} auth anthropic     asks for your key and keeps it (or openai, openrouter)
+  {command} models             shows local models too, which need no key
+  {command} -w your/folder "say what to do"
+"""
+
+
+def _command_as_run() -> str:
+    """What to type to run this program again from here."""
+    if shutil.which(NAME):
+        return NAME
+    program = Path(sys.argv[0])
+    if program.name == "__main__.py":
+        return shlex.join([_from_here(Path(sys.executable)), "-m", NAME])
+    return shlex.quote(_from_here(program))
+
+
+def _from_here(program: Path) -> str:
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        return str(program)
+    return str(program.relative_to(here) if program.is_relative_to(here) else program)

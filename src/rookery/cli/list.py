@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,10 +11,12 @@ from pathlib import Path
 import click
 
 from rookery.cli.main import resolve_folder
+from rookery.cli.session_table import Look, one_line, table
 from rookery.cli.wishes import whole
-from rookery.clients.terminal_text import harmless
+from rookery.clients.terminal_text import Paint, harmless
 from rookery.errors import SettingsError
-from rookery.storage.places import find_places
+from rookery.storage.places import Places, find_places
+from rookery.storage.settings_files import find_settings
 from rookery.storage.summary import TaskSummary
 from rookery.storage.tasks import TaskStore
 
@@ -30,18 +34,23 @@ TITLE_WIDTH = 120
     help="Whose.",
 )
 @click.option("--all", "everywhere", is_flag=True, help="Those of all workspaces.")
-@click.option("--search", metavar="WORDS", help="Only those that hold all these words, anywhere.")
+@click.option("--search", metavar="WORDS", help="Only those in which all these words occur.")
 @click.option("--format", "form", default=None, metavar="json|text", help="How to print them.")
 def command(
     what: str, workspace: Path, everywhere: bool, search: str | None, form: str | None
 ) -> int:
-    """Print the sessions of a workspace, newest first. --search looks in every workspace."""
+    """Print the sessions of a workspace, newest first. --search looks in every workspace.
+
+    At a terminal they are a table with short ids, which --session-id takes; into a pipe goes a
+    line for each, with tabs between id, time (UTC), status and task.
+    """
     if what != "sessions":
         raise SettingsError(f"There is nothing called {what!r} to list; there are sessions.")
     form = (form if form is not None else "text").lower()
     if form not in ("json", "text"):
         raise SettingsError(f"--format is json or text, not {form!r}.")
-    store = TaskStore(find_places(os.environ))
+    places = find_places(os.environ)
+    store = TaskStore(places)
     here = None if everywhere or search is not None else str(workspace)
     if search is None:
         sessions, snippets = list(store.list(here)), {}
@@ -51,11 +60,25 @@ def command(
         snippets = {hit.task.id: hit.snippet for hit in found}
     if form == "json":
         print(_json(here, sessions, snippets))
-    elif sessions:
-        print("\n".join(_line(session, snippets.get(session.id, "")) for session in sessions))
-    else:
+    elif not sessions:
         print("There are no sessions here." if search is None else "Nothing was found.")
+    elif sys.stdout.isatty():
+        known_ids = [session.id for session in store.list()]
+        print(table(sessions, snippets, known_ids, _look(places, folders=here is None)))
+    else:
+        print("\n".join(_line(session, snippets.get(session.id, "")) for session in sessions))
     return 0
+
+
+def _look(places: Places, *, folders: bool) -> Look:
+    settings = find_settings(places.settings_file, None, os.environ, {}).settings
+    return Look(
+        width=shutil.get_terminal_size().columns,
+        paint=Paint(settings.colours(sys.stdout, os.environ)),
+        now=datetime.now().astimezone(),
+        home=os.path.expanduser("~"),
+        folders=folders,
+    )
 
 
 def _json(here: str | None, sessions: Sequence[TaskSummary], snippets: dict[str, str]) -> str:
@@ -87,7 +110,7 @@ def _line(session: TaskSummary, snippet: str) -> str:
 
 def title(text: str) -> str:
     """A task's text on one line of at most 120 characters."""
-    line = " ".join(harmless(text).split()) or "(untitled)"
+    line = one_line(text)
     return line if len(line) <= TITLE_WIDTH else line[: TITLE_WIDTH - 3] + "..."
 
 

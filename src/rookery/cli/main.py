@@ -5,7 +5,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rookery.errors import RookeryError, SettingsError
 
 FORMATS = ("text", "json", "stream-json")
 HUNG_UP = 129
+NEAR_MISS = 0.75
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -24,14 +25,19 @@ def run(arguments: Sequence[str]) -> int:
     _ready_streams()
     # without a debug log, what the product notes for its makers goes nowhere
     logging.getLogger(NAME).addHandler(logging.NullHandler())
+    arguments = _asking_for_help(arguments)
     name = arguments[0] if arguments else ""
     command, rest = (
         (_subcommand(name), arguments[1:]) if name in _SUBCOMMANDS else (task, arguments)
     )
     try:
         with command.make_context(
-            f"{NAME} {name}" if command is not task else NAME, list(rest)
+            f"{NAME} {name}" if command is not task else NAME,
+            list(rest),
+            help_option_names=["-h", "--help"],
         ) as ctx:
+            if command is task and "--" not in arguments:
+                _insist_on_a_task(ctx.params)
             code = command.invoke(ctx)
         sys.stdout.flush()
         return int(code or 0)
@@ -97,6 +103,34 @@ def _broke_down(error: Exception) -> int:
     )
 
 
+def _asking_for_help(arguments: Sequence[str]) -> Sequence[str]:
+    """`help` and `help list` as the flag says them; `help me with this` is a task."""
+    match arguments:
+        case ["help"]:
+            return ["--help"]
+        case ["help", name] if name in _SUBCOMMANDS:
+            return [name, "--help"]
+        case _:
+            return arguments
+
+
+def _insist_on_a_task(given: Mapping[str, Any]) -> None:
+    """A single word that is nearly a command was hardly meant for a model."""
+    resumes = given["resume_last"] or given["session_id"]
+    if len(given["words"]) != 1 or given["prompt_file"] or resumes:
+        return
+    from difflib import get_close_matches
+
+    (word,) = given["words"]
+    commands = [*_SUBCOMMANDS, "help"]
+    near = get_close_matches(word.lower(), commands, n=1, cutoff=NEAR_MISS)
+    if near and word not in commands:
+        raise SettingsError(
+            f"There is no command {word}; did you mean {near[0]}? "
+            f"To give it as a task: {NAME} -- {word}"
+        )
+
+
 def _subcommand(name: str) -> click.Command:
     from importlib import import_module
 
@@ -117,7 +151,7 @@ _EPILOG = """\b
 Other commands:
   rookery demo       watch a scripted model fix a small repository
   rookery list       the sessions of this workspace; --search finds words in all of them
-  rookery models     the models that can be used here
+  rookery models     the models known for your keys, and those of servers on this machine
   rookery settings   every setting, its value and where it comes from
   rookery auth       keep an API key in a file only you can read
 
@@ -136,7 +170,7 @@ def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> 
         raise SettingsError("The current folder was removed. Name one with -w.") from error
 
 
-@click.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(epilog=_EPILOG)
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
 @click.option(
@@ -156,7 +190,7 @@ def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> 
 @click.option("-k", "--api-key", help="The key to use instead of the environment's.")
 @click.option("-M", "--mode", help="The mode to start in.")
 @click.option("-c", "--continue", "resume_last", is_flag=True, help="Go on with the last session.")
-@click.option("--session-id", help="Go on with this session.")
+@click.option("--session-id", help="Go on with this session; the beginning of its id will do.")
 @click.option("--create-with-session-id", help="Start a session with this id.")
 @click.option("--ephemeral", is_flag=True, help="Keep nothing on disk after the run.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="End after seconds.")

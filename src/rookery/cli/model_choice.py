@@ -29,6 +29,18 @@ def choose_model(
         return _asked_for(settings, settings.provider, environ, keys_file, given_key)
     if given_key:
         raise SettingsError("Say with --provider whose key --api-key is.")
+    choice = choice_without_flags(settings, environ, keys_file)
+    if choice is None:
+        raise SettingsError(anyio.run(_what_to_do))
+    return choice
+
+
+def choice_without_flags(
+    settings: Settings, environ: Mapping[str, str], keys_file: Path
+) -> ModelChoice | None:
+    """What the settings ask for, else what the first key at hand suggests; None without a key."""
+    if settings.provider:
+        return _asked_for(settings, settings.provider, environ, keys_file, None)
     for provider in BY_KEY:
         key = find_key(
             provider,
@@ -39,7 +51,7 @@ def choose_model(
         )
         if key:
             return _choice(settings, provider, key)
-    raise SettingsError(anyio.run(_what_to_do))
+    return None
 
 
 def _asked_for(
@@ -84,8 +96,16 @@ async def _what_to_do() -> str:
                 f'  {NAME} --provider {server.provider} -m {server.models[0]} "your task"'
             )
     return (
-        "There is no model yet: no key is set and no local server answers. Do one of these:\n"
-        f"  export ANTHROPIC_API_KEY=…   (or {', '.join(KEY_VARIABLES[p] for p in BY_KEY[1:])})\n"
+        "There is no model yet: no key is set and no local server answers. "
+        f"Do one of these:\n{ways_to_a_model()}"
+    )
+
+
+def ways_to_a_model() -> str:
+    others = ", ".join(KEY_VARIABLES[provider] for provider in BY_KEY[1:])
+    return (
+        f"  {NAME} auth anthropic   (asks for the key and keeps it; or {', '.join(BY_KEY[1:])})\n"
+        f"  export ANTHROPIC_API_KEY=…   (or {others})\n"
         f"  start {', '.join(LOCAL)} on its usual port, then: {NAME} models\n"
-        f"  {NAME} demo"
+        f"  {NAME} demo   (needs no model)"
     )

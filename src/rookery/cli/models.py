@@ -1,44 +1,76 @@
-"""`rookery models`: what can be called from here."""
+"""`rookery models`: which models are known here, and which one a task goes to."""
 
 import json
 import os
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
 
 import anyio
 import click
 
 from rookery import NAME
+from rookery.app import ModelChoice
+from rookery.cli.model_choice import choice_without_flags, ways_to_a_model
+from rookery.clients.terminal_text import harmless
+from rookery.errors import SettingsError
 from rookery.providers import KEY_VARIABLES, known_models
 from rookery.storage.keys import find_key
 from rookery.storage.places import find_places
+from rookery.storage.settings_files import find_settings
 
 
 @click.command()
 @click.option("--format", "form", type=click.Choice(["json", "text"]), default="text")
 def command(form: str) -> int:
-    """Print the models of the providers you have a key for, and of servers on this machine."""
+    """Print the models known for the providers you have a key for, and those of servers on this
+    machine. The one that a task goes to without -m is marked."""
     from rookery.providers.discovery import local_servers
 
-    keys_file = find_places(os.environ).keys_file
-    offers: dict[str, list[str]] = {}
-    for provider, variable in KEY_VARIABLES.items():
-        if find_key(
-            provider, flag=None, variable=variable, environ=os.environ, keys_file=keys_file
-        ):
-            offers[provider] = list(known_models(provider))
+    places = find_places(os.environ)
+    settings = find_settings(places.settings_file, None, os.environ, {}).settings
+    offers = _by_key(places.keys_file)
     local = anyio.run(local_servers)
     offers |= {server.provider: list(server.models) for server in local}
-    print(json.dumps({"models": offers}) if form == "json" else _text(offers))
+    default, trouble = None, ""
+    try:
+        default = choice_without_flags(settings, os.environ, places.keys_file)
+    except SettingsError as error:
+        trouble = str(error)
+    if form == "json":
+        print(json.dumps({"models": offers, "default": _named(default)}))
+    else:
+        print(harmless(_text(offers, default, trouble)))
     return 0
 
 
-def _text(offers: dict[str, list[str]]) -> str:
-    if not offers:
-        variables = ", ".join(dict.fromkeys(KEY_VARIABLES.values()))
-        return (
-            "No model is at hand: no key is set and no local server answers.\n"
-            f"Set one of {variables}, or start Ollama, LM Studio or vLLM on its usual port.\n"
-            f"{NAME} demo works without a model."
-        )
-    lines = [f"{provider}\t{model}" for provider, models in offers.items() for model in models]
-    provider, model = next((p, m) for p, models in offers.items() for m in models or ["MODEL"])
-    return "\n".join([*lines, "", f'Use one with: {NAME} --provider {provider} -m {model} "task"'])
+def _by_key(keys_file: Path) -> dict[str, list[str]]:
+    return {
+        provider: list(known_models(provider))
+        for provider, variable in KEY_VARIABLES.items()
+        if find_key(provider, flag=None, variable=variable, environ=os.environ, keys_file=keys_file)
+    }
+
+
+def _named(choice: ModelChoice | None) -> dict[str, str] | None:
+    return {"provider": choice.provider, "model": choice.model} if choice else None
+
+
+def _text(offers: Mapping[str, list[str]], default: ModelChoice | None, trouble: str) -> str:
+    offered = [(provider, model) for provider, models in offers.items() for model in models]
+    usual = [(default.provider, default.model)] if default else []
+    rows = dict.fromkeys(chain((row for row in usual if row not in offered), offered))
+    if not rows:
+        return trouble or f"No model is at hand.\n{ways_to_a_model()}"
+    lines = ["\t".join([*row, *(["default"] if row in usual else [])]) for row in rows]
+    provider, model = next(iter(usual or rows))
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "These are the models known for the providers you have a key for, and those of "
+            "servers on this machine; -m takes others too.",
+            *([f"note: {trouble}"] if trouble else []),
+            f'Use one with: {NAME} --provider {provider} -m {model} "your task"',
+        ]
+    )

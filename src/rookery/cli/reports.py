@@ -5,22 +5,23 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import Protocol, TextIO
+
+import anyio
 
 from rookery import NAME, VERSION
 from rookery.cli.list import title
+from rookery.cli.runs import Run
 from rookery.cli.wishes import Wishes
 from rookery.clients.attendant import Display, Fate, RunEnd
 from rookery.clients.displays import Displays
 from rookery.clients.plain import PlainDisplay
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import harmless
-from rookery.core.facts import CompletionOffered, Event, TaskOpened
+from rookery.core.blocks import Text
+from rookery.core.facts import AssistantSpoke, CompletionOffered, Event, TaskOpened
+from rookery.core.task_state import fold
 from rookery.storage.places import Places
-
-if TYPE_CHECKING:
-    from rookery.cli.session import Run
 
 
 class Report(Protocol):
@@ -30,17 +31,21 @@ class Report(Protocol):
         """The engine is ready."""
         ...
 
+    async def beat(self) -> None:
+        """Let whoever looks on see that time passes, for as long as the run lasts."""
+        ...
+
     def end(self, end: RunEnd) -> None:
         """Say how the run ended."""
         ...
 
 
 @contextmanager
-def open_report(run: "Run", wishes: Wishes, places: Places) -> Iterator[Report]:
+def open_report(run: Run, wishes: Wishes, places: Places) -> Iterator[Report]:
     report: Report
     if wishes.output_format != "text":
         report = JsonReport(run, stream=wishes.output_format == "stream-json")
-    elif run.person:
+    elif run.person and not wishes.once:
         report = TextReport(run, out=sys.stdout, shows_result=True, resumable=not wishes.ephemeral)
     else:
         report = PipeReport(run, out=sys.stderr, shows_result=False, resumable=not wishes.ephemeral)
@@ -55,7 +60,7 @@ def open_report(run: "Run", wishes: Wishes, places: Places) -> Iterator[Report]:
 
 
 class JsonReport:
-    def __init__(self, run: "Run", *, stream: bool) -> None:
+    def __init__(self, run: Run, *, stream: bool) -> None:
         from rookery.clients.json_output import JsonOutput
 
         self._output = JsonOutput(
@@ -72,6 +77,9 @@ class JsonReport:
     def begin(self) -> None:
         self._output.begin()
 
+    async def beat(self) -> None:
+        pass
+
     def end(self, end: RunEnd) -> None:
         self._output.end(end.fate is Fate.COMPLETED, end.code or None, end.reason)
         if end.fate is not Fate.COMPLETED and end.reason:
@@ -81,10 +89,10 @@ class JsonReport:
 class TextReport:
     """For a person who looks on."""
 
-    def __init__(self, run: "Run", *, out: TextIO, shows_result: bool, resumable: bool) -> None:
+    def __init__(self, run: Run, *, out: TextIO, shows_result: bool, resumable: bool) -> None:
         colour = run.settings.colours(out, os.environ)
-        live = out.isatty() and os.environ.get("TERM") != "dumb"
-        self.screen = Screen(out, colour=colour, live=live)
+        self._live = out.isatty() and os.environ.get("TERM") != "dumb"
+        self.screen = Screen(out, colour=colour, live=self._live)
         self.plain = PlainDisplay(self.screen, shows_result=shows_result)
         self.plain.result = _offered_before(run.stored)
         self.display: Display = self.plain
@@ -92,17 +100,21 @@ class TextReport:
         self._resumable = resumable
 
     def begin(self) -> None:
-        run, model = self._run, self._run.choice.model
+        run = self._run
         manner = "asks before it acts"
         if run.automatic:
             manner = "acts without asking and without a sandbox"
         elif not run.person:
-            manner = "nobody is there to ask, so it changes nothing (-p lets it)"
-        named = model if run.choice.provider != "scripted" else Path(model).name
-        self._dim(f"{NAME} {VERSION} · {run.choice.provider} {harmless(named)} · {manner}")
-        for event in run.stored[:1]:
-            if isinstance(event.fact, TaskOpened):
-                self._dim(f"Going on with: {title(event.fact.text)}")
+            manner = "nobody is there to ask, so it changes nothing (-y lets it)"
+        choice = run.choice
+        self._dim(f"{NAME} {VERSION} · {choice.provider} {harmless(choice.name)} · {manner}")
+        for line in _where_we_were(run.stored):
+            self._dim(line)
+
+    async def beat(self) -> None:
+        while self._live:
+            await anyio.sleep(1)
+            self.plain.tick(anyio.current_time())
 
     def end(self, end: RunEnd) -> None:
         usage = self.plain.usage
@@ -116,11 +128,29 @@ class TextReport:
         if end.reason and end.reason != self.plain.failure:
             self.screen.line(self.screen.paint.yellow(harmless(end.reason)))
         if self._resumable:
-            command = [NAME, *self._run.to_repeat, "--session-id", self._run.first.task_id]
+            command = [NAME, *self._run.workspace_flag, "--session-id", self._run.first.task_id]
             self.screen.line(f"Go on with: {harmless(shlex.join(command))}")
 
     def _dim(self, text: str) -> None:
         self.screen.line(self.screen.paint.dim(text))
+
+
+def _where_we_were(stored: Sequence[Event]) -> list[str]:
+    """What a resumed task is about, what was said last, and what was cut short."""
+    opened = [event.fact.text for event in stored if isinstance(event.fact, TaskOpened)]
+    words = [
+        block.text
+        for event in stored
+        if isinstance(event.fact, AssistantSpoke)
+        for block in event.fact.blocks
+        if isinstance(block, Text)
+    ]
+    running = fold(stored).running
+    return [
+        *(f"Going on with: {title(text)}" for text in opened[:1]),
+        *(f"It said last: {title(text)}" for text in words[-1:]),
+        *([f"It was interrupted during: {title(running.title)}"] if running else []),
+    ]
 
 
 def _offered_before(stored: Sequence[Event]) -> str:

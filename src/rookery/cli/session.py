@@ -4,30 +4,24 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from pathlib import Path
 
 import anyio
 
-from rookery import NAME
-from rookery.app import ModelChoice, open_host
-from rookery.cli.model_choice import choose_model
+from rookery.app import open_host
 from rookery.cli.reports import Report, TextReport, open_report
-from rookery.cli.wishes import Wishes, whole
+from rookery.cli.runs import Run, prepare
+from rookery.cli.wishes import Wishes
 from rookery.clients.attendant import Fate, Responder, RunEnd, attend
 from rookery.clients.displays import Displays
 from rookery.clients.interrupts import Interrupts
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.prompter import Prompter
 from rookery.clients.unattended import Unattended
-from rookery.core.commands import Cancel, OpenTask, ReopenTask, Speak
-from rookery.core.facts import Event, TaskOpened
-from rookery.core.values import value
-from rookery.errors import CommandRejected, SettingsError, StorageError
-from rookery.settings import Settings
+from rookery.core.commands import Cancel, Speak
+from rookery.errors import CommandRejected, StorageError
 from rookery.storage.places import Places, find_places, temporary_places
-from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 from rookery.wire.host import Host
 
@@ -36,39 +30,13 @@ KILLED_BY = 128
 IN_VAIN = 3
 
 
-@value
-class Run:
-    """Everything one run needs, found out before anything is started."""
-
-    settings: Settings
-    choice: ModelChoice
-    store: TaskStore
-    workspace: Path
-    first: OpenTask | ReopenTask
-    stored: Sequence[Event] = ()
-    """What a resumed task already has on record; old news."""
-    opening: str = ""
-    """What a resumed task is told first."""
-    person: bool = False
-    """Somebody sits at the terminal."""
-    timeout: float | None = None
-    automatic: bool = False
-    """Actions are allowed without a question."""
-    to_repeat: Sequence[str] = ()
-    """The flags that a later run needs again."""
-
-    @property
-    def after(self) -> int:
-        return self.stored[-1].seq if self.stored else 0
-
-
 def run_session(wishes: Wishes) -> int:
     wishes.check()
     usual = find_places(os.environ)
     with _places(wishes, usual) as places:
         store = TaskStore(places)
         store.sweep()
-        run = _prepare(wishes, usual, store)
+        run = prepare(wishes, usual, store)
         with open_report(run, wishes, places) as report:
             return carry_out(run, report)
 
@@ -93,76 +61,6 @@ def _places(wishes: Wishes, usual: Places) -> AbstractContextManager[Places]:
     return temporary_places(usual) if wishes.ephemeral else nullcontext(usual)
 
 
-def _prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
-    settings = _settings(wishes, usual)
-    choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
-    first, opening = _first_command(wishes, settings, store)
-    stored = store.read(first.task_id) if isinstance(first, ReopenTask) else ()
-    return Run(
-        settings=settings,
-        choice=choice,
-        store=store,
-        workspace=wishes.workspace,
-        first=first,
-        stored=list(stored),
-        opening=opening,
-        person=wishes.interactive,
-        timeout=wishes.timeout,
-        automatic=settings.acts_unasked(person=not wishes.once),
-        to_repeat=wishes.to_repeat(),
-    )
-
-
-def _settings(wishes: Wishes, places: Places) -> Settings:
-    flags = {
-        "provider": wishes.provider,
-        "model": wishes.model,
-        "base_url": wishes.base_url,
-        "mode": wishes.mode,
-        "approval": wishes.approval,
-    }
-    found = find_settings(places.settings_file, wishes.workspace, os.environ, flags)
-    for sentence in found.refused:
-        print(f"note: {sentence}", file=sys.stderr)
-    return found.settings
-
-
-def _first_command(
-    wishes: Wishes, settings: Settings, store: TaskStore
-) -> tuple[OpenTask | ReopenTask, str]:
-    """How the run begins: with a new task, or with a stored one and perhaps words for it."""
-    prompt = wishes.prompt()
-    if wishes.resumes:
-        task_id = wishes.session_id.lower() if wishes.session_id else _latest(wishes, store)
-        if not store.exists(task_id):
-            raise SettingsError(f"There is no session {task_id}. See {NAME} list.")
-        _insist_on_workspace(store, task_id, wishes.workspace)
-        return ReopenTask(task_id=task_id), prompt
-    if not prompt.strip() and wishes.interactive:
-        prompt = whole(input("What should be done? "))
-    if not prompt.strip():
-        raise SettingsError("Say what to work on, as an argument or on standard input.")
-    task_id = (wishes.create_with_session_id or str(uuid.uuid4())).lower()
-    if store.exists(task_id):
-        raise SettingsError(f"Session {task_id} exists already. Go on with --session-id {task_id}.")
-    return OpenTask(task_id=task_id, text=prompt, mode=settings.mode), ""
-
-
-def _insist_on_workspace(store: TaskStore, task_id: str, workspace: Path) -> None:
-    """A task must not go on in other files than it began in, unless those have moved away."""
-    opened = next((event.fact for event in store.read(task_id)), None)
-    home = opened.workspace if isinstance(opened, TaskOpened) else ""
-    if home and home != str(workspace) and Path(home).is_dir():
-        raise SettingsError(f"Session {task_id} is about {home}. Go on there, or with -w {home}.")
-
-
-def _latest(wishes: Wishes, store: TaskStore) -> str:
-    sessions = store.list(str(wishes.workspace))
-    if not sessions:
-        raise SettingsError(f"There is no session to go on with in {wishes.workspace}.")
-    return sessions[0].id
-
-
 async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
     """Run the task until it ends, a signal comes or the time is up; the end and an exit code."""
     leaving = _Leaving(run)
@@ -181,6 +79,7 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
             try:
                 async with anyio.create_task_group() as group:
                     group.start_soon(leaving.watch, signals, host, group.cancel_scope)
+                    group.start_soon(report.beat)
                     end = await attend(
                         host,
                         run.first.task_id,

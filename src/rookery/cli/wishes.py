@@ -9,6 +9,9 @@ from rookery.core import values
 from rookery.core.system_prompt import MODES
 from rookery.errors import SettingsError
 
+STANDARD_INPUT = "-"
+"""A word that stands for what comes through a pipe."""
+
 
 @values.value
 class Wishes:
@@ -35,11 +38,9 @@ class Wishes:
     def resumes(self) -> bool:
         return self.resume_last or self.session_id is not None
 
-    def to_repeat(self) -> list[str]:
-        """The flags that a later run needs again to go on in the same way."""
-        given = [("--provider", self.provider), ("-m", self.model), ("--base-url", self.base_url)]
-        flags = [word for flag, value in given if value for word in (flag, value)]
-        return flags if self.workspace == _here() else [*flags, "-w", str(self.workspace)]
+    def workspace_flag(self) -> list[str]:
+        """What names the workspace in a later run that is started from the same folder."""
+        return [] if self.workspace == _here() else ["-w", str(self.workspace)]
 
     def check(self) -> None:
         """Raises `SettingsError` with one sentence for the first thing that is wrong."""
@@ -47,9 +48,9 @@ class Wishes:
             raise SettingsError(f"There is no file {self.prompt_file} to read the prompt from.")
         if self.prompt_file and self.words:
             raise SettingsError("Give the prompt in words or as --prompt-file, not both.")
-        for flag, value in self._ids():
-            if not _is_uuid(value):
-                raise SettingsError(f"{flag} takes a UUID, not {value!r}.")
+        wanted = self.create_with_session_id
+        if wanted is not None and not _is_uuid(wanted):
+            raise SettingsError(f"--create-with-session-id takes a UUID, not {wanted!r}.")
         if self.create_with_session_id and self.resumes:
             raise SettingsError("--create-with-session-id starts a session; leave out -c.")
         if self.session_id and self.resume_last:
@@ -69,17 +70,22 @@ class Wishes:
 
     def prompt(self) -> str:
         """The words to start with: from the command line, a file, or a pipe."""
-        if self.words:
-            return whole(" ".join(self.words))
+        said = whole(" ".join(word for word in self.words if word != STANDARD_INPUT))
         if self.prompt_file:
-            return self.prompt_file.read_bytes().decode("utf-8", "replace")
-        if not self.resumes and not sys.stdin.isatty():
-            return sys.stdin.buffer.read().decode("utf-8", "replace")
-        return ""
+            said = self.prompt_file.read_bytes().decode("utf-8", "replace")
+        nothing_said = not (said or self.resumes or sys.stdin.isatty())
+        if nothing_said or STANDARD_INPUT in self.words:
+            piped = sys.stdin.buffer.read().decode("utf-8", "replace")
+            said = f"{said}\n\n{piped}" if said else piped
+        return said
 
     @property
     def interactive(self) -> bool:
-        return not self.once and sys.stdin.isatty() and sys.stdout.isatty()
+        """Somebody can be asked. With `-p` only if `-a` wants it, and beside the output."""
+        if self.output_format != "text" or (self.once and not self.require_approval):
+            return False
+        screen = sys.stderr if self.once else sys.stdout
+        return sys.stdin.isatty() and screen.isatty()
 
     @property
     def approval(self) -> str | None:
@@ -89,13 +95,6 @@ class Wishes:
         if self.require_approval:
             return "ask"
         return None
-
-    def _ids(self) -> list[tuple[str, str]]:
-        given = [
-            ("--session-id", self.session_id),
-            ("--create-with-session-id", self.create_with_session_id),
-        ]
-        return [(flag, value) for flag, value in given if value is not None]
 
 
 def _here() -> Path | None:

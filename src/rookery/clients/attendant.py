@@ -7,7 +7,7 @@ Both are small, so that a terminal, a pipe and a program differ only in what the
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import anyio
 
@@ -31,10 +31,11 @@ from rookery.wire.host import Host
 
 @record
 class Say:
-    """An answer to a question."""
+    """An answer to a question; `by` a rule if nobody was asked."""
 
     reply: Reply
     text: str = ""
+    by: Literal["user", "policy"] = "user"
 
 
 @record
@@ -130,6 +131,7 @@ class _Watch:
             ask_id=asked.ask_id,
             reply=said.reply,
             text=said.text,
+            by=said.by,
             digest=asked.digest,
         )
 

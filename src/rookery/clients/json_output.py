@@ -48,7 +48,7 @@ class JsonOutput:
         """Write the result. `code` and `reason` say why there is no success."""
         code = None if success else code or "task_failed"
         self._tell(self._told.settle(code, reason))
-        result = self._told.result(success, code)
+        result = self._told.result(success, code, reason)
         if self._stream:
             self._tell([result])
             return
@@ -77,7 +77,7 @@ class JsonOutput:
         os.close(nowhere)
 
 
-_SUMMARY = ("type", "success", "code", "content", "cost")
+_SUMMARY = ("type", "taskId", "success", "code", "error", "content", "cost")
 
 
 def _readable(text: str) -> str:

@@ -8,6 +8,7 @@ from rookery.clients.attendant import BESIDE_A_QUESTION
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.facts import (
+    Asked,
     AssistantSpoke,
     CallStreamed,
     CompletionOffered,
@@ -30,6 +31,7 @@ from rookery.core.facts import (
     UserSpoke,
     Waiting,
 )
+from rookery.core.replies import STOPPED_BY_USER
 
 OUTPUT_LINES = 18
 """Lines of one command's output that are shown as they come; then only the last ones are."""
@@ -55,15 +57,41 @@ class PlainDisplay:
         self._output = _Output()
         self._announced = False
         """The next try was already spoken of."""
+        self._title = ""
+        """What the last question was about."""
+        self._busy = ""
+        self._busy_since: float | None = None
         self.result = ""
         self.failure = ""
         """The failure that was shown last."""
         self.usage = Usage()
 
     def show(self, event: Event) -> None:
+        self._note_business(event.fact)
         self._write(event.fact)
         if isinstance(event.fact, BESIDE_A_QUESTION):
             self._screen.repeat_question()
+
+    def tick(self, now: float) -> None:
+        """Another moment has passed: say what is being waited for, and for how long."""
+        if not self._busy or self._screen.busy:
+            self._busy_since = None
+            return
+        self._busy_since = self._busy_since or now
+        if seconds := int(now - self._busy_since):
+            self._screen.status(f"  {self._busy} … {seconds} s (Ctrl-C stops)")
+
+    def _note_business(self, fact: Fact) -> None:
+        match fact:
+            case RequestStarted(model=model):
+                self._busy = f"waiting for {harmless_line(model)}"
+            case ToolStarted(command=command) if command:
+                self._busy = "running"
+            case Waiting() | OutputStreamed():
+                return
+            case _:
+                self._busy = ""
+        self._busy_since = None
 
     def _write(self, fact: Fact) -> None:
         screen, paint = self._screen, self._screen.paint
@@ -83,6 +111,8 @@ class PlainDisplay:
                 self._begin_call(fact)
             case OutputStreamed(text=text):
                 self._show_output(text)
+            case Asked(title=title):
+                self._title = title
             case ToolFinished():
                 self._end_call(fact)
             case TodosChanged(todos=todos):
@@ -109,7 +139,7 @@ class PlainDisplay:
             case UserSpoke():
                 screen.line(paint.cyan("  noted: the model hears it with its next step"))
             case StepCancelled():
-                screen.line(paint.yellow("Stopped."))
+                screen.line(paint.yellow("Stopped. Ctrl-C again leaves."))
             case Noted(text=text):
                 screen.line(paint.yellow(f"note: {harmless(text)}"))
             case TaskFailed(message=message):
@@ -142,7 +172,9 @@ class PlainDisplay:
         for line in self._output.rest():
             screen.line(paint.dim(f"  {line}"))
         self._output = _Output()
-        if end.ending is not Ending.DONE:
+        if end.ending is Ending.DENIED and self._title:
+            screen.line(paint.red(f"✗ {harmless_line(self._title)}: {harmless(_reason(end))}"))
+        elif end.ending is not Ending.DONE:
             screen.line(paint.red(f"  ✗ {harmless(_reason(end))}"))
         elif end.exit_code:
             screen.line(paint.yellow(f"  exit {end.exit_code}"))
@@ -205,12 +237,16 @@ def _stats(text: str) -> str:
 
 def _reason(end: ToolFinished) -> str:
     """The sentence in a refusal or failure, on one line."""
+    if end.text == STOPPED_BY_USER:
+        return "stopped"
     try:
         said = json.loads(end.text.split("\n", 1)[0])
-        feedback = f"denied: {said['feedback']}" if said.get("feedback") else ""
-        reason = feedback or said.get("message") or end.ending
+        reason = said.get("message") or end.ending
+        if end.ending is Ending.DENIED:
+            told = said.get("feedback")
+            reason = f"not done; the model was told: {told}" if told else "not done"
     except (ValueError, AttributeError):
         # the first line about a command says where it ran, which is of no interest here
         reason = end.text if end.exit_code is None else end.text.partition("\n")[2]
     line = " ".join(str(reason).split())
-    return line if len(line) <= 200 else line[:199] + "…"
+    return line if len(line) <= LINE_LENGTH else line[: LINE_LENGTH - 1] + "…"

@@ -10,6 +10,8 @@ from rookery.core.facts import Asked
 
 _YES = {"y", "yes"}
 _NO = {"n", "no"}
+LONG_DIFF = 15
+"""Lines of a diff after which one no longer sees what it is about."""
 LEFT_AT_PROMPT = "The task is kept."
 
 
@@ -33,7 +35,7 @@ class Prompter:
             case AskKind.RESUME_TASK:
                 return await self._go_on("Go on? [Y/n, or say what to do instead] ")
             case AskKind.RESUME_COMPLETED_TASK:
-                return Say("yes")  # which leads to the question after its completion
+                return Say("yes", by="policy")  # which leads to the question after its completion
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
                 return await self._approve(asked)
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
@@ -50,8 +52,11 @@ class Prompter:
             self._screen.line(self._screen.paint.bold(f"Run this command{where}:"))
             self._screen.line("  " + harmless(asked.text).replace("\n", "\n  "))
         else:
-            self._screen.line(self._screen.paint.bold(harmless_line(asked.title or asked.text)))
+            subject = self._screen.paint.bold(harmless_line(asked.title or asked.text))
+            self._screen.line(subject)
             self._screen.line(self._screen.paint.diff(asked.diff))
+            if asked.diff.count("\n") > LONG_DIFF:
+                self._screen.line(subject)
         while (line := await self._line("Allow this? [y/n, or say why not] ")) is not None:
             match line.strip().lower():
                 case word if word in _YES:

@@ -44,6 +44,11 @@ class Screen:
             self._write(self.paint.dim(text))
             self._status = text
 
+    @property
+    def busy(self) -> bool:
+        """Something is being written or asked that a status would interrupt."""
+        return bool(self._unfinished or self._question)
+
     def ask(self, question: str) -> None:
         """Leave the cursor behind a question until `close_question`."""
         self.end_line()

@@ -24,19 +24,19 @@ class Unattended:
         self._given[asked.ask] += 1
         match asked.ask:
             case AskKind.COMPLETION_RESULT:
-                return Say("yes")
+                return Say("yes", by="policy")
             case AskKind.FOLLOWUP:
                 choices = suggestions(asked.text)
-                return Say("message", choices[0] if choices else DECIDE_YOURSELF)
+                return Say("message", choices[0] if choices else DECIDE_YOURSELF, by="policy")
             case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
-                return Say("no", NOBODY_TO_ASK)
+                return Say("no", NOBODY_TO_ASK, by="policy")
             case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK if self._opening:
                 opening, self._opening = self._opening, ""
                 return Say("message", opening)
             case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
-                return Say("yes")
+                return Say("yes", by="policy")
             case AskKind.MISTAKE_LIMIT_REACHED if self._given[asked.ask] <= PATIENCE:
-                return Say("yes")
+                return Say("yes", by="policy")
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
                 return Leave(
                     "The limit set for requests or cost is reached. "

@@ -4,7 +4,7 @@ A command is either refused at once or leads to facts in the task's log. Nothing
 returned: a client learns what became of its command the way everybody else does.
 """
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from rookery.core.asks import Reply
 from rookery.core.blocks import Image
@@ -36,6 +36,7 @@ class Answer:
     text: str = ""
     images: tuple[Image, ...] = ()
     digest: str = ""
+    by: Literal["user", "policy"] = "user"
 
 
 @value

@@ -172,8 +172,12 @@ class OfferWithdrawn(Lasting):
 
 @value
 class RequestStarted(Lasting):
+    """A request is about to be sent, and to whom; `base_url` only if it is not the usual one."""
+
     request_id: str
     model: str
+    provider: str = ""
+    base_url: str = ""
     attempt: int = 1
 
 

@@ -22,6 +22,7 @@ from rookery.core.facts import (
     Rewound,
     TaskFailed,
     TaskOpened,
+    TaskReopened,
     TextStreamed,
     ThinkingStreamed,
     ToolFinished,
@@ -59,7 +60,7 @@ class StructuredOutput:
         self._calls = CallRows(self._ids, stream=stream)
         self._usage = Usage()
         self._completion: tuple[int, str] | None = None
-        self._has_failed = False
+        self._failure = ""
         self._ts = 0
 
     def begin(self) -> Output:
@@ -87,12 +88,11 @@ class StructuredOutput:
         success, if anything does.
         """
         told = list(self._close_all(self._ts))
-        if code and not (code == "task_failed" and self._has_failed):
-            content = reason or REASONS.get(code, f"The run ended with {code}.")
-            told.append(output(type="error", code=code, content=content))
+        if code and not (code == "task_failed" and self._failure):
+            told.append(output(type="error", code=code, content=self._why(code, reason)))
         return told
 
-    def result(self, success: bool, code: str | None = None) -> Output:
+    def result(self, success: bool, code: str | None = None, reason: str = "") -> Output:
         """The last event of a run. A later run's result does not repeat what this one shows."""
         ts, completion = self._completion or (None, "")
         content = completion or self._speech.latest
@@ -105,8 +105,14 @@ class StructuredOutput:
             done=True,
             success=success,
             code=code,
+            error=self._why(code, reason) if code else None,
             cost=_cost(self._usage),
         )
+
+    def _why(self, code: str, reason: str) -> str:
+        """What stands against success, in a sentence."""
+        failure = self._failure if code == "task_failed" else ""
+        return reason or failure or REASONS.get(code, f"The run ended with {code}.")
 
     def _tell(self, event: Event) -> Iterator[Output]:
         ts = event.ts
@@ -142,8 +148,10 @@ class StructuredOutput:
                 yield from self._calls.finish(ts, end)
             case CompletionOffered(result=result):
                 self._completion = (ts, result)
+            case TaskReopened():
+                self._failure = ""
             case TaskFailed(message=message):
-                self._has_failed = True
+                self._failure = message or REASONS["task_failed"]
                 yield self._error(ts, "task_failed", message)
             case Noted(text=text):
                 yield self._row(ts, "assistant", text, "note")

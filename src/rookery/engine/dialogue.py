@@ -73,6 +73,7 @@ class Dialogue:
             reply=answer.reply,
             text=answer.text,
             images=answer.images,
+            by=answer.by,
         )
         self._log.append(self._answer)
         self._open = None

@@ -46,7 +46,15 @@ async def model_turn(
     request_id = new_id()
     assembler = Assembler(new_id=new_id, used_ids=_ids_in(request), largest=largest_arguments)
     hearing = _Hearing(log, request_id, assembler)
-    log.append(RequestStarted(request_id=request_id, model=provider.model.id, attempt=attempt))
+    log.append(
+        RequestStarted(
+            request_id=request_id,
+            model=provider.model.id,
+            provider=provider.model.provider,
+            base_url=provider.model.base_url,
+            attempt=attempt,
+        )
+    )
     try:
         async with provider.stream(request) as chunks:
             async for chunk in chunks:

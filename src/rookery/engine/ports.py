@@ -32,6 +32,8 @@ class ModelInfo:
 
     id: str
     provider: str
+    base_url: str = ""
+    """Where it is reached, if not at the provider's usual address."""
     window: int = 128_000
     max_output: int = 8_192
     images: bool = False

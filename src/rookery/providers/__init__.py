@@ -6,6 +6,7 @@ Importing this package loads no provider: each is imported when it is opened.
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -79,7 +80,7 @@ def open_provider(
         raise SettingsError(f"There is no provider {name!r}. Choose one of {', '.join(NAMES)}.")
     if not model:
         raise SettingsError(f"Say which model of {name} to use, with --model.")
-    info = find_model(name, model, described or {})
+    info = replace(find_model(name, model, described or {}), base_url=base_url or "")
     if name == "scripted":
         from rookery.providers.script_files import FileProvider, read_script
 
@@ -151,5 +152,10 @@ def _key(name: str, url: str, given: str | None, source: str) -> tuple[str, str]
 
 
 def is_loopback(url: str) -> bool:
+    from ipaddress import ip_address
+
     host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -14,7 +14,7 @@ from rookery.errors import SettingsError
 _MILLION = 1_000_000
 _FAMILIES = {"responses": "openai", "lmstudio": "local", "vllm": "local", "ollama": "local"}
 _VERSION = re.compile(r"[-@]\d{8}|-\d{4}-\d\d-\d\d|-latest|:.+")
-_FIELDS = {field.name for field in fields(ModelInfo)} - {"id", "provider"}
+_FIELDS = {field.name for field in fields(ModelInfo)} - {"id", "provider", "base_url"}
 
 
 def find_model(provider: str, model_id: str, described: Mapping[str, Any]) -> ModelInfo:

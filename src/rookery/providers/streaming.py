@@ -22,7 +22,7 @@ from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
 from rookery.engine.ports import Chunk
 from rookery.errors import ProviderError
-from rookery.providers import is_loopback
+from rookery.providers import LOCAL, is_loopback
 from rookery.providers.listening import Answer, Clocks, Item, Listener, Reading
 from rookery.providers.refusals import Addressee, plain, redacted
 from rookery.providers.sse import encode_body
@@ -193,7 +193,7 @@ def _network_failure(error: Exception, to: Addressee) -> ProviderError:
             )
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             return ProviderError(
-                f"Nobody could be reached at {to.host}. Are you offline? ({reason})",
+                f"Nobody could be reached at {to.host}. {_likely_cause(to, reason)}",
                 kind=FailureKind.OFFLINE,
             )
         case httpx2.ProxyError():
@@ -218,6 +218,14 @@ def _network_failure(error: Exception, to: Addressee) -> ProviderError:
                 f"The request to {to.host} could not be sent: {reason}.",
                 kind=FailureKind.REJECTED,
             )
+
+
+def _likely_cause(to: Addressee, reason: str) -> str:
+    if to.provider in LOCAL:
+        return f"Is {to.provider} running?"
+    if is_loopback(f"//{to.host}"):
+        return "Is the server running?"
+    return f"Are you offline? ({reason})"
 
 
 def _tls_error(error: BaseException | None) -> ssl.SSLError | None:

@@ -19,7 +19,7 @@ from rookery.errors import StorageError
 from rookery.storage.blobs import Blobs
 from rookery.storage.disk import reason
 from rookery.storage.lines import SEAL, counting_lines
-from rookery.storage.recovery import JOURNAL, never_begun
+from rookery.storage.recovery import JOURNAL, never_begun, opened_journal
 from rookery.storage.summary import TaskSummary, see, snippet, words_of
 
 VERSION = 1
@@ -99,13 +99,16 @@ class Index:
             "ORDER BY updated DESC, id DESC",
             (workspace,),
         )
-        summaries = [msgspec.json.decode(encoded, type=TaskSummary) for (encoded,) in rows]
+        summaries = [
+            msgspec.json.decode(msgspec.convert(encoded, bytes), type=TaskSummary)
+            for (encoded,) in rows
+        ]
         return [summary for summary in summaries if summary.updated or summary.damage]
 
     def search(self, words: str, workspace: str | None = None) -> list[Found]:
         """The tasks that hold all of the words, newest first."""
         terms = words.split()
-        if not terms:
+        if not terms or not _encodable(words):
             return []
         passages = self._by_words(terms) or self._by_letters(terms)
         found = [task for task in self.summaries(workspace) if task.id in passages]
@@ -153,6 +156,8 @@ class Index:
         if row is None:
             return _Reading(TaskSummary(id=task_id))
         encoded, seq, end, seal = msgspec.convert(row, tuple[bytes, int, int, bytes])
+        if seq and end < SEAL:
+            raise UnfitIndex
         return _Reading(msgspec.json.decode(encoded, type=TaskSummary), seq, end, seal)
 
     def _read(self, folder: Path, reading: _Reading, mark: Mark) -> _Reading:
@@ -165,7 +170,7 @@ class Index:
         if mark == _ABSENT:
             return reading
         try:
-            with journal.open("rb") as file:
+            with opened_journal(journal) as file:
                 for line in counting_lines(file, blobs, start=reading.end, after=reading.seq):
                     summary = see(reading.summary, line.event)
                     reading = _Reading(summary, line.event.seq, line.end, line.seal)
@@ -245,13 +250,22 @@ def _is_still_there(journal: Path, reading: _Reading) -> bool:
     """Whether the line that was read last is where it was."""
     if reading.seq == 0:
         return False
-    with journal.open("rb") as file:
+    with opened_journal(journal) as file:
         file.seek(reading.end - SEAL)
         return file.read(SEAL) == reading.seal
 
 
 def _quoted(term: str) -> str:
     return term.replace('"', '""')
+
+
+def _encodable(words: str) -> bool:
+    """Half a character is in no text that was ever written."""
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _escaped(term: str) -> str:

@@ -43,7 +43,7 @@ def ask_index(path: Path, folders: Mapping[str, Path], question: Callable[[Index
             found = _find_or_make(path)
             with closing(sqlite3.connect(path, BUSY_SECONDS, isolation_level=None)) as connection:
                 return _ask(connection, folders, question)
-        except (UnfitIndex, msgspec.MsgspecError, TypeError, ValueError):
+        except (UnfitIndex, msgspec.MsgspecError, UnicodeDecodeError):
             # values that were never written: SQLite passes on what a damaged page seems to hold
             _set_aside(path, found)
         except sqlite3.Error as error:

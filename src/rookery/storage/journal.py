@@ -38,7 +38,7 @@ from rookery.storage.disk import (
 )
 from rookery.storage.lines import FORMAT, LONGEST, counting_lines, line_from
 from rookery.storage.lock import TaskLock
-from rookery.storage.recovery import JOURNAL, End, never_begun, recover, set_aside
+from rookery.storage.recovery import JOURNAL, End, never_begun, opened_journal, recover, set_aside
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -206,7 +206,7 @@ class Journal:
 def read_events(folder: Path) -> Iterator[Event]:
     """The events of a stored task one by one, as far as they count. Needs no lock."""
     try:
-        with (folder / JOURNAL).open("rb") as file:
+        with opened_journal(folder / JOURNAL) as file:
             for line in counting_lines(file, Blobs(folder / "blobs")):
                 yield line.event
     except OSError as error:

@@ -119,4 +119,4 @@ def _text_of(reference: BlobReference, blobs: Blobs) -> str:
             f"[This output of {reference.bytes:,} bytes is lost: the file blobs/{reference.sha256} "
             "beside the journal is missing or damaged.]"
         )
-    return data.decode()
+    return data.decode("utf-8", "replace")

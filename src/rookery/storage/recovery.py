@@ -5,10 +5,14 @@ count is copied beside the journal first and cut off only then, so that a crash 
 loses nothing and recovering twice is recovering once.
 """
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 from zlib import crc32
 
 from rookery.core.facts import Noted, TaskOpened
@@ -54,10 +58,19 @@ def recover(folder: Path) -> Condition:
     return Condition(end, version, _report(folder, on_record))
 
 
+@contextmanager
+def opened_journal(journal: Path) -> Iterator[BinaryIO]:
+    """The journal, to be read. Raises `OSError` for what could keep a reader waiting."""
+    with open(os.open(journal, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        yield file
+
+
 def never_begun(journal: Path) -> bool:
     """Nothing was ever acknowledged: the process that made it died before its first line."""
     try:
-        with journal.open("rb") as file:
+        with opened_journal(journal) as file:
             return not any(b"\n" in piece for piece in _pieces_of(file.fileno(), 0))
     except FileNotFoundError:
         return True
@@ -87,7 +100,7 @@ def set_aside(journal: Path, start: int) -> None:
 def _examine(journal: Path) -> tuple[End, int, set[str]]:
     """Where it ends, its format, and the files set aside that its notes speak of."""
     end, version, on_record = End(), FORMAT, set[str]()
-    with journal.open("rb") as file:
+    with opened_journal(journal) as file:
         for line in counting_lines(file):
             end = End(line.event.seq, line.end)
             match line.event.fact:

@@ -2,7 +2,7 @@
 
 Flag, environment, project, user, default: the first that has a setting decides it. A project
 was written by strangers, so its file is heard only where it tightens (`PROJECT_MAY`); what
-else it wants is refused and said.
+else it wants is refused and said. So is a variable of ours that is none: it may be a slip.
 """
 
 import re
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rookery import PROJECT_FOLDER
+from rookery import ENV_PREFIX, PROJECT_FOLDER
 from rookery.core import values
 from rookery.core.limits import KIB
 from rookery.errors import SettingsError
@@ -26,6 +26,7 @@ from rookery.settings import (
     shown,
     variable_of,
 )
+from rookery.storage.places import HOME_VARIABLE
 from rookery.storage.settings_values import (
     checked,
     checked_text,
@@ -41,11 +42,16 @@ LARGEST_FILE = 64 * KIB
 LONGEST_LINE = 1000
 
 DEFAULT = "default"
+OTHER_VARIABLES = frozenset(
+    ENV_PREFIX + name
+    for name in ("HOME", "KILLPOINT", "KILLPOINT_LOG", "TORTURE", "NOTHING_LEFT_OUT")
+)
+"""Variables of ours that are no settings: where everything is kept, and what tests set."""
 
 
 @values.value
 class FoundSettings:
-    """Settings, where each that was given came from, and what the project did not get."""
+    """Settings, where each that was given came from, and what was asked for and not heard."""
 
     settings: Settings
     origins: Mapping[Key, str]
@@ -132,6 +138,7 @@ class _Layers:
             if ANY not in key and (text := environ.get(variable)):
                 with self._noting():
                     self._take(key, checked_text(key, text, name=variable), variable)
+        self.refused += _unknown_variables(environ)
 
     def take_flags(self, flags: Mapping[str, Any]) -> None:
         for name, value in flags.items():
@@ -184,6 +191,22 @@ class _Layers:
         """The file as its user calls it."""
         inside = bool(self._home) and file.is_relative_to(self._home)
         return str("~" / file.relative_to(self._home)) if inside else str(file)
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each variable of ours that means nothing. What no shell can have set was
+    not meant."""
+    from difflib import get_close_matches
+
+    known = [variable_of(key) for key in all_settings() if ANY not in key]
+    for name in sorted(environ):
+        mine = name.startswith(ENV_PREFIX) and name.isascii() and name.isidentifier()
+        if not mine or not environ[name] or name in OTHER_VARIABLES or name in known:
+            continue
+        near = get_close_matches(name, [*known, HOME_VARIABLE], cutoff=0.75)
+        near.sort(key=lambda other: sorted(other) != sorted(name))
+        hint = f"did you mean {near[0]}?" if near else "unset it."
+        yield f"{name} sets nothing; {hint}"
 
 
 def _value_at(settings: Settings, key: Key) -> Any:

@@ -6,22 +6,24 @@ from fnmatch import translate
 from functools import cache
 
 SECRETS = (
-    "*_API_KEY",
-    "*_ACCESS_KEY",
-    "*_ACCESS_KEY_ID",
-    "*_SECRET_KEY",
-    "*_PRIVATE_KEY",
+    "*_KEY",
+    "*_KEY_ID",
+    "*APIKEY*",
     "*_TOKEN",
+    "*_PAT",
     "*_SECRET",
-    "*PASSWORD",
-    "*PASSWD",
-    "*_PASSPHRASE",
-    "*_CREDENTIALS",
-    "API_KEY",
+    "*_DSN",
+    "*_PASS*",
+    "*_PWD",
+    "*PASSWORD*",
+    "*PASSWD*",
+    "*CREDENTIAL*",
     "TOKEN",
     "SECRET",
 )
 """Names that hold keys. A command that needs one is given it by its own configuration."""
+
+_ADDRESS_WITH_PASSWORD = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
 
 BACK_DOORS = (
     "LD_*",
@@ -58,7 +60,11 @@ UNATTENDED = {
 
 def command_environment(own: Mapping[str, str]) -> dict[str, str]:
     withheld = _withheld().match
-    passed_on = {name: value for name, value in own.items() if not withheld(name.upper())}
+    passed_on = {
+        name: value
+        for name, value in own.items()
+        if not withheld(name.upper()) and not _ADDRESS_WITH_PASSWORD.search(value)
+    }
     return passed_on | UNATTENDED
 
 

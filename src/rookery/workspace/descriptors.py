@@ -14,6 +14,7 @@ from pathlib import Path
 from rookery.errors import ToolError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -61,6 +62,21 @@ def regular_file(folder: int, name: str, path: str) -> os.stat_result | None:
     if not stat.S_ISREG(there.st_mode):
         raise ToolError(f"{path} is a device, pipe or socket, not a file.")
     return there
+
+
+def name_anew(folder: int, file: str, name: str) -> None:
+    """Give the file a name that nobody has there. Raises `FileExistsError` if somebody has.
+
+    It may keep its old name too: a link, other than a renaming, never takes a name away.
+    """
+    try:
+        os.link(file, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if name in os.listdir(folder):
+            raise FileExistsError(errno.EEXIST, "it is there already") from error
+        os.rename(file, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def content(folder: int, name: str, path: str, most: int) -> tuple[bytes, int]:

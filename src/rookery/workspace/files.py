@@ -21,7 +21,7 @@ from rookery.core.facts import Change
 from rookery.core.limits import MIB, Limits
 from rookery.engine.ports import FileBytes, FileText, Permit
 from rookery.errors import Denied, ToolError
-from rookery.workspace.descriptors import content, opened_folder, present, regular_file
+from rookery.workspace.descriptors import content, name_anew, opened_folder, present, regular_file
 from rookery.workspace.paths import locate
 from rookery.workspace.text_files import decoded, sha
 
@@ -184,10 +184,7 @@ def _demand_unchanged(folder: int, name: str, change: Change) -> None:
             raise ToolError(f"{change.path} is no longer there; nothing was written.")
         return
     if not change.before:
-        raise ToolError(
-            f"{change.path} was created by somebody else meanwhile; nothing was written. "
-            "Read it first."
-        )
+        raise _created_meanwhile(change)
     if not there.st_mode & 0o222 or not os.access(name, os.W_OK, dir_fd=folder):
         raise ToolError(f"{change.path} is read-only; nothing was written.")
     if sha(content(folder, name, change.path, there.st_size + 1)[0]) != change.before:
@@ -195,6 +192,12 @@ def _demand_unchanged(folder: int, name: str, change: Change) -> None:
             f"{change.path} changed on disk after this edit was prepared; nothing was written. "
             "Read it again and repeat the edit."
         )
+
+
+def _created_meanwhile(change: Change) -> ToolError:
+    return ToolError(
+        f"{change.path} was created by somebody else meanwhile; nothing was written. Read it first."
+    )
 
 
 def _make_folders(root: Path, folders: Sequence[str]) -> list[Path]:
@@ -219,12 +222,16 @@ def _replace(folder: int, name: str, data: bytes, change: Change) -> None:
         faults.kp("files.temp_written")
         _demand_unchanged(folder, name, change)
         faults.kp("files.before_rename")
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(OSError):
+        if change.before:
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        else:
+            name_anew(folder, temporary, name)
+        faults.kp("files.renamed")
+    except FileExistsError as error:
+        raise _created_meanwhile(change) from error
+    finally:
+        with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
-        raise
-    faults.kp("files.renamed")
     os.fsync(folder)
     faults.kp("files.synced")
     if sha(content(folder, name, change.path, len(data) + 1)[0]) != change.after:

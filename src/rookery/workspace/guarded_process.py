@@ -11,9 +11,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import ClassVar
 
 from rookery.core.limits import KIB
 from rookery.errors import ToolError
+from rookery.workspace.orphans import birth, end_orphans, take_orphans_in
 
 WARDEN = Path(__file__).with_name("warden.py")
 READ_SIZE = 64 * KIB
@@ -26,6 +28,8 @@ class GuardedProcess:
     the warden has ended, and before it everything that descends from the command.
     """
 
+    _wardens: ClassVar[set[int]] = set()
+
     def __init__(
         self, argv: Sequence[str], *, grace: float, folder: Path, environment: Mapping[str, str]
     ) -> None:
@@ -35,6 +39,7 @@ class GuardedProcess:
         self.output_open = True
         self.gone = False
         self._heard = b""
+        take_orphans_in()
         with ExitStack() as undo:
             self._link, theirs = socket.socketpair()
             undo.callback(self._link.close)
@@ -52,6 +57,7 @@ class GuardedProcess:
                 start_new_session=True,
             )
             undo.pop_all()
+        self._wardens.add(self._warden.pid)
         theirs.close()
         os.close(pipe_in)
         self._link.setblocking(False)
@@ -106,10 +112,14 @@ class GuardedProcess:
 
     def close(self) -> None:
         """Give back everything, and the warden to the system. Only for a process that is `gone`."""
-        self._warden.wait()
-        if self.pid and self.status is None:
+        since = birth(self._warden.pid)
+        killed = self._warden.wait() != 0
+        self._wardens.discard(self._warden.pid)
+        if killed and self.pid and self.status is None:
             with suppress(ProcessLookupError, PermissionError):  # a killed warden ended nobody
                 os.killpg(self.pid, signal.SIGKILL)
+        if killed and since:
+            end_orphans(since, self._wardens)
         self._link.close()
         os.close(self._pipe)
 

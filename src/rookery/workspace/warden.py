@@ -28,7 +28,7 @@ _IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
 def main(grace: float, argv: list[str]) -> None:
     product = _take_socket()
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     for number in _IGNORED_HERE:
         _signal.signal(number, _signal.SIG_IGN)
     news = _news_of_children()
@@ -132,7 +132,7 @@ def _start(argv: list[str]) -> int:
 def _become(argv: list[str], warden: int) -> None:
     try:
         os.setsid()
-        _prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
         if os.getppid() != warden:
             return  # it died before it could be told to take us along
         for number in (*_IGNORED_HERE, *_IGNORED_BY_PYTHON):
@@ -179,7 +179,7 @@ def _tell(product: int, line: str) -> None:
         pass  # the product died; what is left to do needs no listener
 
 
-def _prctl(option: int, value: int) -> None:
+def prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         import _ctypes
 

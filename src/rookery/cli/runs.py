@@ -1,0 +1,153 @@
+"""What one run needs, found out from flags, settings and stored sessions before it starts."""
+
+import os
+import sys
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from rookery import NAME, VERSION
+from rookery.app import ModelChoice
+from rookery.cli.model_choice import choose_model
+from rookery.cli.session_ids import full_id
+from rookery.cli.wishes import Wishes, whole
+from rookery.clients.terminal_text import harmless
+from rookery.core.commands import OpenTask, ReopenTask
+from rookery.core.facts import Event, RequestStarted, TaskOpened
+from rookery.core.values import value
+from rookery.errors import SettingsError
+from rookery.settings import Settings
+from rookery.storage.places import Places
+from rookery.storage.settings_files import find_settings
+from rookery.storage.tasks import TaskStore
+
+
+@value
+class Run:
+    settings: Settings
+    choice: ModelChoice
+    store: TaskStore
+    workspace: Path
+    first: OpenTask | ReopenTask
+    stored: Sequence[Event] = ()
+    """What a resumed task already has on record; old news."""
+    opening: str = ""
+    """What a resumed task is told first."""
+    person: bool = False
+    """Somebody sits at the terminal."""
+    timeout: float | None = None
+    automatic: bool = False
+    """Actions are allowed without a question."""
+    workspace_flag: Sequence[str] = ()
+    """How a later run in the same folder as this one names the workspace, if it must."""
+
+    @property
+    def after(self) -> int:
+        return self.stored[-1].seq if self.stored else 0
+
+
+def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
+    """Raises `SettingsError` with one sentence for whatever cannot work."""
+    stored = _stored(wishes, store)
+    settings = _settings(wishes, usual, _last_request(stored))
+    choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
+    prompt = wishes.prompt()
+    if wishes.resumes:
+        first: OpenTask | ReopenTask = ReopenTask(task_id=_resumed(wishes, store))
+    else:
+        first = _new_task(wishes, settings, choice, store, prompt)
+    return Run(
+        settings=settings,
+        choice=choice,
+        store=store,
+        workspace=wishes.workspace,
+        first=first,
+        stored=stored,
+        opening=prompt if wishes.resumes else "",
+        person=wishes.interactive,
+        timeout=wishes.timeout,
+        automatic=settings.acts_unasked(person=not wishes.once),
+        workspace_flag=wishes.workspace_flag(),
+    )
+
+
+def _stored(wishes: Wishes, store: TaskStore) -> Sequence[Event]:
+    """The events of the session to go on with. It must not go on in other files than it began
+    in, unless those have moved away."""
+    if not wishes.resumes:
+        return ()
+    task_id = _resumed(wishes, store)
+    events = list(store.read(task_id))
+    opened = events[0].fact if events else None
+    home = opened.workspace if isinstance(opened, TaskOpened) else ""
+    if home and home != str(wishes.workspace) and Path(home).is_dir():
+        raise SettingsError(f"Session {task_id} is about {home}. Go on there, or with -w {home}.")
+    return events
+
+
+def _resumed(wishes: Wishes, store: TaskStore) -> str:
+    if wishes.session_id is not None:
+        task_id = full_id(store, wishes.session_id)
+        if not store.exists(task_id):
+            raise SettingsError(f"There is no session {task_id}. See {NAME} list.")
+        return task_id
+    sessions = store.list(str(wishes.workspace))
+    if not sessions:
+        raise SettingsError(f"There is no session to go on with in {wishes.workspace}.")
+    return sessions[0].id
+
+
+def _last_request(stored: Iterable[Event]) -> RequestStarted | None:
+    requests = [event.fact for event in stored if isinstance(event.fact, RequestStarted)]
+    return requests[-1] if requests and requests[-1].provider else None
+
+
+def _settings(wishes: Wishes, places: Places, before: RequestStarted | None) -> Settings:
+    """What the flags and files say; a session goes on with the model it had, unless a flag
+    names another."""
+    flags = {
+        "provider": wishes.provider,
+        "model": wishes.model,
+        "base_url": wishes.base_url,
+        "mode": wishes.mode,
+        "approval": wishes.approval,
+    }
+    if before and not wishes.provider:
+        flags["provider"] = before.provider
+        flags["model"] = wishes.model or before.model
+        flags["base_url"] = wishes.base_url or before.base_url or None
+    found = find_settings(places.settings_file, wishes.workspace, os.environ, flags)
+    for sentence in found.refused:
+        print(f"note: {harmless(sentence)}", file=sys.stderr)
+    return found.settings
+
+
+def _new_task(
+    wishes: Wishes, settings: Settings, choice: ModelChoice, store: TaskStore, prompt: str
+) -> OpenTask:
+    if not prompt.strip() and wishes.interactive:
+        prompt = _asked_for(choice, wishes.workspace)
+    if not prompt.strip():
+        raise SettingsError("Say what to work on, as an argument or on standard input.")
+    task_id = (wishes.create_with_session_id or str(uuid.uuid4())).lower()
+    if store.exists(task_id):
+        raise SettingsError(f"Session {task_id} exists already. Go on with --session-id {task_id}.")
+    return OpenTask(task_id=task_id, text=prompt, mode=settings.mode)
+
+
+def _asked_for(choice: ModelChoice, workspace: Path) -> str:
+    """The task, as somebody types it who gave none."""
+    print(f"{NAME} {VERSION} · {choice.provider} {choice.name} · {harmless(str(workspace))}")
+    prompt = ""
+    try:
+        while not prompt.strip():
+            prompt = whole(input("What should be done? (Ctrl-D leaves) "))
+    except EOFError:
+        print()
+        raise click.exceptions.Exit(0) from None
+    except KeyboardInterrupt:
+        print()
+        raise
+    return prompt

@@ -1,0 +1,152 @@
+"""Sessions as a table for a person at a terminal, as wide as the terminal is."""
+
+import os
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from rookery import NAME
+from rookery.cli.session_ids import short_ids
+from rookery.clients.terminal_text import Paint, harmless, harmless_line
+from rookery.core.values import value
+from rookery.storage.summary import Status, TaskSummary
+
+GAP = "  "
+NARROWEST_TASK = 12
+
+
+@value
+class Look:
+    """How a table is drawn."""
+
+    width: int
+    paint: Paint
+    now: datetime
+    home: str = ""
+    """What is written as `~`."""
+    folders: bool = False
+    """Whether each session's folder is shown."""
+
+
+@value
+class _Row:
+    id: str
+    age: str
+    status: Status
+    folder: str
+    task: str
+    below: Sequence[str]
+
+
+def table(
+    sessions: Sequence[TaskSummary],
+    snippets: Mapping[str, str],
+    known_ids: Sequence[str],
+    look: Look,
+) -> str:
+    """The sessions in the order given; their ids are short, and still fit none of the
+    `known_ids` but their own."""
+    short = short_ids(known_ids)
+    rows = [
+        _Row(
+            id=short[session.id],
+            age=age(session.updated, look.now),
+            status=session.status,
+            folder=cut_front(folder_name(session.workspace, look.home), look.width // 3),
+            task=one_line(session.title),
+            below=[note for note in (session.damage, snippets.get(session.id)) if note],
+        )
+        for session in sessions
+    ]
+    lines = [line for row in rows for line in _lines(row, rows, look)]
+    return "\n".join([*lines, "", f"Go on with: {NAME} --session-id ID"])
+
+
+def _lines(row: _Row, rows: Sequence[_Row], look: Look) -> list[str]:
+    cells = [
+        _padded(row.id, max(len(other.id) for other in rows)),
+        _padded(row.age, max(len(other.age) for other in rows)),
+        _padded(row.status, max(len(other.status) for other in rows)),
+    ]
+    if look.folders:
+        cells.append(_padded(row.folder, max(cells_of(other.folder) for other in rows)))
+    taken = sum(cells_of(cell) + len(GAP) for cell in cells)
+    task = cut(row.task, max(NARROWEST_TASK, look.width - taken))
+    cells[1] = look.paint.dim(cells[1])
+    cells[2] = _coloured(row.status, cells[2], look.paint)
+    indented = [cut(f"{GAP}{one_line(note)}", look.width) for note in row.below]
+    return [GAP.join([*cells, task]), *map(look.paint.dim, indented)]
+
+
+def _coloured(status: Status, text: str, paint: Paint) -> str:
+    match status:
+        case Status.COMPLETED:
+            return paint.green(text)
+        case Status.FAILED:
+            return paint.red(text)
+        case Status.OPEN:
+            return paint.yellow(text)
+        case Status.CLOSED:
+            return paint.dim(text)
+
+
+def age(ts: int, now: datetime) -> str:
+    """How long ago something was, as one says it; `now` knows its timezone."""
+    try:
+        then = datetime.fromtimestamp(ts / 1000, now.tzinfo)
+    except (ValueError, OverflowError, OSError):
+        return "unknown time"
+    minutes = int((now - then).total_seconds()) // 60
+    hours = minutes // 60
+    days = (now.date() - then.date()).days
+    if minutes in (-1, 0):
+        return "just now"
+    if 0 < minutes < 60:
+        return f"{minutes} min ago"
+    if 0 < hours < (24 if days == 0 else 12):
+        return f"{hours} h ago"
+    return "yesterday" if days == 1 else then.date().isoformat()
+
+
+def folder_name(folder: str, home: str) -> str:
+    """A folder as its owner calls it, on one harmless line."""
+    if home and (folder == home or folder.startswith(home + os.sep)):
+        folder = "~" + folder.removeprefix(home)
+    return harmless_line(folder)
+
+
+def one_line(text: str) -> str:
+    return " ".join(harmless(text).split()) or "(untitled)"
+
+
+def cut(text: str, width: int) -> str:
+    """As much of the beginning as fits, with a mark if something is missing."""
+    if cells_of(text) <= width:
+        return text
+    taken, room = "", width - 1
+    for char in text:
+        room -= _cells(char)
+        if room < 0:
+            break
+        taken += char
+    return taken + "…"
+
+
+def cut_front(text: str, width: int) -> str:
+    """As much of the end as fits: of a path that is what tells."""
+    return cut(text[::-1], width)[::-1]
+
+
+def cells_of(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _cells(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - cells_of(text))

@@ -1,0 +1,164 @@
+"""The table of sessions that a person sees."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from rookery.cli.session_table import Look, age, cells_of, cut, cut_front, folder_name, table
+from rookery.clients.terminal_text import Paint
+from rookery.storage.summary import Status, TaskSummary
+
+NOW = datetime(2026, 3, 14, 15, 0, tzinfo=timezone(timedelta(hours=2)))
+LOOK = Look(width=60, paint=Paint(False), now=NOW, home="/home/ada")
+ONE = "38e51f0c-6c5e-4d2a-9d0b-0c7a1d6f2b11"
+TWIN = "38e51f0c-7777-4d2a-9d0b-0c7a1d6f2b22"
+OTHER = "a1b2c3d4-6c5e-4d2a-9d0b-0c7a1d6f2b33"
+
+
+def session(task_id: str, title: str, *, minutes: float = 3, **fields: object) -> TaskSummary:
+    then = NOW - timedelta(minutes=minutes)
+    summary = TaskSummary(
+        id=task_id, title=title, workspace="/home/ada/shop", updated=int(then.timestamp() * 1000)
+    )
+    return replace(summary, **fields)  # type: ignore[arg-type]
+
+
+def drawn(*sessions: TaskSummary, look: Look = LOOK, **snippets: str) -> list[str]:
+    found = {OTHER: snippets["snippet"]} if snippets else {}
+    return table(sessions, found, [one.id for one in sessions], look).splitlines()
+
+
+def test_columns_stand_below_each_other_and_the_last_line_says_how_to_go_on():
+    assert drawn(
+        session(OTHER, "Fix the\nparser"),
+        session(ONE, "Cache", minutes=1440, status=Status.COMPLETED),
+        look=replace(LOOK, width=80),
+    ) == [
+        "a1b2c3d4  3 min ago  open       Fix the parser",
+        "38e51f0c  yesterday  completed  Cache",
+        "",
+        "Go on with: rookery --session-id ID",
+    ]
+
+
+def test_ids_are_as_long_as_needed_to_tell_them_apart():
+    shown = [line.split()[0] for line in drawn(session(ONE, "a"), session(TWIN, "b"))[:2]]
+    assert shown == ["38e51f0c-6", "38e51f0c-7"]
+
+
+def test_ids_of_sessions_that_are_not_shown_count_too():
+    [line, *_] = table([session(ONE, "a")], {}, [ONE, TWIN], LOOK).splitlines()
+    assert line.startswith("38e51f0c-6  ")
+
+
+def test_folders_are_shown_where_sessions_of_several_are():
+    lines = drawn(
+        session(OTHER, "a"),
+        session(ONE, "b", workspace="/srv/very/long/way/to/the/backend"),
+        look=replace(LOOK, folders=True),
+    )
+    assert lines[:2] == [
+        "a1b2c3d4  3 min ago  open  ~/shop                a",
+        "38e51f0c  3 min ago  open  …/way/to/the/backend  b",
+    ]
+
+
+@pytest.mark.parametrize("title", ["x" * 200, "漢" * 200, "e\u0301" * 200, "no spaces " * 30])
+@pytest.mark.parametrize("width", [60, 61, 79, 200])
+@pytest.mark.parametrize("folders", [False, True])
+def test_no_line_is_wider_than_the_terminal(title: str, width: int, folders: bool):
+    look = replace(LOOK, width=width, folders=folders)
+    lines = drawn(session(OTHER, title, damage="torn " * 99), look=look, snippet=title)
+    assert max(map(cells_of, lines)) <= width
+    assert width - 2 < cells_of(lines[0])
+    assert len(lines) == 5
+
+
+def test_a_task_is_readable_however_narrow_the_terminal():
+    [line, *_] = drawn(session(OTHER, "Fix the parser at once"), look=replace(LOOK, width=5))
+    assert line.endswith("  Fix the par…")
+
+
+def test_what_was_found_and_what_is_damaged_stand_below():
+    lines = drawn(session(OTHER, "Cache", damage="It cannot be read."), snippet="the\tcache")
+    assert lines[1:3] == ["  It cannot be read.", "  the cache"]
+
+
+@pytest.mark.parametrize(
+    ("status", "painted"),
+    [
+        (Status.COMPLETED, "\x1b[32mcompleted\x1b[0m"),
+        (Status.FAILED, "\x1b[31mfailed\x1b[0m"),
+        (Status.OPEN, "\x1b[33mopen\x1b[0m"),
+        (Status.CLOSED, "\x1b[2mclosed\x1b[0m"),
+    ],
+)
+def test_a_status_has_its_colour(status: Status, painted: str):
+    [line, *_] = drawn(session(OTHER, "a", status=status), look=replace(LOOK, paint=Paint(True)))
+    assert painted in line
+
+
+def test_nothing_in_a_session_moves_the_cursor():
+    evil = "\x1b[2J\r\nx"
+    lines = drawn(
+        session(OTHER, evil, workspace=evil, damage=evil),
+        look=replace(LOOK, folders=True),
+        snippet=evil,
+    )
+    assert all(line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (timedelta(seconds=0), "just now"),
+        (timedelta(seconds=59), "just now"),
+        (timedelta(seconds=-40), "just now"),
+        (timedelta(seconds=60), "1 min ago"),
+        (timedelta(minutes=59, seconds=59), "59 min ago"),
+        (timedelta(hours=1), "1 h ago"),
+        (timedelta(hours=14, minutes=59), "14 h ago"),
+        (timedelta(hours=15, minutes=1), "yesterday"),
+        (timedelta(hours=38, minutes=59), "yesterday"),
+        (timedelta(hours=39, minutes=1), "2026-03-12"),
+        (timedelta(days=-2), "2026-03-16"),
+        (timedelta(days=-1), "2026-03-15"),
+    ],
+)
+def test_how_long_ago_something_was_is_said_as_one_says_it(before: timedelta, said: str):
+    assert age(int((NOW - before).timestamp() * 1000), NOW) == said
+
+
+def test_shortly_after_midnight_two_hours_ago_is_not_yesterday():
+    midnight = NOW.replace(hour=0, minute=10)
+    ts = int((midnight - timedelta(hours=2)).timestamp() * 1000)
+    assert age(ts, midnight) == "2 h ago"
+
+
+def test_a_time_that_no_calendar_has_is_unknown():
+    assert age(10**18, NOW) == "unknown time"
+
+
+@pytest.mark.parametrize(
+    ("folder", "called"),
+    [
+        ("/home/ada", "~"),
+        ("/home/ada/shop", "~/shop"),
+        ("/home/adam", "/home/adam"),
+        ("/srv\n/x", "/srv␊/x"),
+    ],
+)
+def test_a_folder_is_called_as_its_owner_calls_it(folder: str, called: str):
+    assert folder_name(folder, "/home/ada") == called
+
+
+def test_without_a_home_folders_stay_as_they_are():
+    assert folder_name("/home/ada", "") == "/home/ada"
+
+
+def test_a_text_is_cut_by_columns_not_by_characters():
+    assert cut("漢字漢字", 8) == "漢字漢字"
+    assert cut("漢字漢字", 7) == "漢字漢…"
+    assert cut("漢字漢字", 6) == "漢字…"
+    assert cut_front("a/漢字", 5) == "…漢字"
