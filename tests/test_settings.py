@@ -80,7 +80,7 @@ def test_the_modes_are_those_the_prompt_knows():
 
 def test_a_model_is_described_in_the_words_of_model_info():
     known = {field.name for field in fields(ModelInfo)}
-    assert set(ModelDescription.__annotations__) == known - {"id", "provider"}
+    assert set(ModelDescription.__annotations__) == known - {"id", "provider", "base_url"}
 
 
 def test_variables_are_distinct_and_not_taken():

@@ -215,8 +215,11 @@ class TestNearMisses:
         ],
         ids=" ".join,
     )
-    def test_everything_else_is_taken_for_a_task(self, arguments: list[str], capsys: Captured):
-        run([*arguments, "--provider", "nobody"])
+    def test_everything_else_is_taken_for_a_task(
+        self, arguments: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("ROOKERY_PROVIDER", "nobody")
+        assert run(arguments) == 1
         assert "There is no command" not in capsys.readouterr().err
 
 

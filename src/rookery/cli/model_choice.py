@@ -106,6 +106,6 @@ def ways_to_a_model() -> str:
     return (
         f"  {NAME} auth anthropic   (asks for the key and keeps it; or {', '.join(BY_KEY[1:])})\n"
         f"  export ANTHROPIC_API_KEY=…   (or {others})\n"
-        f"  start {', '.join(LOCAL)} on its usual port, then: {NAME} models\n"
+        f"  start {' or '.join(LOCAL)} on its usual port, then: {NAME} models\n"
         f"  {NAME} demo   (needs no model)"
     )
