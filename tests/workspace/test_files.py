@@ -107,7 +107,7 @@ def test_an_absolute_path_in_the_workspace_is_made_relative(bench: Workbench, tm
         ("a.txt:stream", "colon"),
         ("src/NUL", "device"),
         ("PROGRA~1/x", "abbreviated"),
-        pytest.param("a/" * 100_000, "longer than 4096 bytes", id="long"),
+        pytest.param("a/" * 3000, "longer than 4096 bytes", id="long"),
         pytest.param("ä" * 2049, "longer than 4096 bytes", id="long in bytes"),
     ],
 )
