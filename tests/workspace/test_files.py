@@ -4,7 +4,6 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -254,23 +253,6 @@ def test_5_5_a_name_that_somebody_took_meanwhile_is_not_taken_away(tmp_path: Pat
         name_anew(folder, "finished.tmp", "b.txt")
     assert (tmp_path / "a.txt").read_text() == "theirs"
     assert (tmp_path / "b.txt").read_text() == "ours"
-
-
-async def test_5_5_writers_of_one_new_file_do_not_overwrite_each_other(bench: Workbench):
-    said: list[str] = []
-
-    async def create(data: bytes) -> None:
-        try:
-            await write(bench, "a.txt", None, data)
-        except ToolError as error:
-            said.append(str(error))
-
-    async with anyio.create_task_group() as group:
-        for number in range(20):
-            group.start_soon(create, b"%d" % number)
-    assert len(said) == 19
-    assert all("created by somebody else meanwhile" in words for words in said)
-    assert os.listdir(bench.root) == ["a.txt"]
 
 
 async def test_5_5_what_became_a_link_is_not_written(bench: Workbench, tmp_path: Path):

@@ -360,7 +360,8 @@ async def test_a_shell_whose_warden_is_killed_dies_too_and_its_end_is_unknown(
     [
         "setsid sleep {mark} & sleep 0.2; kill -9 $PPID; sleep {mark}",
         "(env -i setsid sh -c 'setsid sleep {mark} & sleep {mark}' &); sleep 0.2; kill -9 $PPID",
-        "W=$PPID; (setsid sh -c \"trap '' TERM; sleep 0.3; kill -9 $W; sleep {mark}\" >&- 2>&- &)",
+        "W=$PPID; (setsid sh -c \"trap '' TERM; sleep 0.3; kill -9 $W; sleep {mark}\" >&- 2>&- &)"
+        "; sleep 0.1",
     ],
 )
 async def test_nobody_outlives_a_command_that_kills_its_warden(

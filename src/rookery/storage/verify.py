@@ -30,7 +30,7 @@ from rookery.errors import StorageError
 from rookery.storage.blobs import Blobs
 from rookery.storage.disk import reason
 from rookery.storage.lines import LONGEST, counting_lines, flaw
-from rookery.storage.recovery import JOURNAL
+from rookery.storage.recovery import JOURNAL, opened_journal
 
 _EXECUTED = {Ending.DONE, Ending.UNKNOWN}
 
@@ -57,7 +57,7 @@ def _read(folder: Path) -> tuple[list[Event], list[str]]:
     events: list[Event] = []
     problems: list[str] = []
     blobs, end = Blobs(folder / "blobs"), 0
-    with (folder / JOURNAL).open("rb") as file:
+    with opened_journal(folder / JOURNAL) as file:
         for line in counting_lines(file):
             events.append(line.event)
             end = line.end

@@ -18,6 +18,7 @@ LONGEST = 4096
 Step: TypeAlias = Callable[[str], object] | None
 """Whether one name of a path fits; None stands for any number of names, also for none."""
 
+_ANY_DEPTH = re.compile(r"\*{2,}")
 _SPECIAL = re.compile(r"[\\*?\[]")
 _TOKEN = re.compile(
     r"\\(?P<escaped>.)"
@@ -53,10 +54,10 @@ def file_pattern(line: str) -> FilePattern | None:
     said = text.removeprefix("!")
     way = said.removesuffix("/")
     names = way.removeprefix("/").split("/")
-    steps = [None if name == "**" else _step(name) for name in names]
+    steps = [None if _ANY_DEPTH.fullmatch(name) else _step(name) for name in names]
     if "/" not in way:
         steps.insert(0, None)
-    if names[-1] == "**":
+    if steps[-1] is None:
         steps.append(_step("*"))  # what is below a folder is not the folder itself
     return FilePattern(tuple(steps), negated=said != text, only_folders=way != said)
 
