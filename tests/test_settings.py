@@ -121,16 +121,16 @@ def test_ax5_what_loosens(key: tuple[str, ...], wanted: object, present: object,
 
 
 @pytest.mark.parametrize(
-    ("approval", "person", "unasked"),
+    ("approval", "once", "unasked"),
     [
-        (None, True, False),
-        (None, False, True),
-        ("ask", False, False),
-        ("auto", True, True),
+        (None, False, False),
+        (None, True, True),
+        ("ask", True, False),
+        ("auto", False, True),
     ],
 )
-def test_who_is_asked(approval: module.Approval | None, person: bool, unasked: bool):
-    assert Settings(approval=approval).acts_unasked(person) is unasked
+def test_who_is_asked(approval: module.Approval | None, once: bool, unasked: bool):
+    assert Settings(approval=approval).acts_unasked(once=once) is unasked
 
 
 @pytest.mark.parametrize(

@@ -179,8 +179,8 @@ class Settings(_Section, frozen=True):
     approval: Annotated[
         Approval | None,
         Meta(
-            description="Whether actions are asked about or run unasked; without it they are "
-            "asked about if somebody sits at the terminal."
+            description="Whether actions are asked about or run unasked; without it only "
+            "`--print` runs them unasked."
         ),
     ] = None
     max_requests: Annotated[
@@ -208,9 +208,9 @@ class Settings(_Section, frozen=True):
             **msgspec.structs.asdict(self.limits),
         )
 
-    def acts_unasked(self, person: bool) -> bool:
-        """Whether actions run without a question; `person` tells if there is anyone to ask."""
-        return self.approval == "auto" if self.approval else not person
+    def acts_unasked(self, *, once: bool) -> bool:
+        """Whether actions run without a question; `once` tells that `--print` was given."""
+        return self.approval == "auto" if self.approval else once
 
     def colours(self, out: TextIO, environ: Mapping[str, str]) -> bool:
         """Whether what is written to `out` is coloured. "auto" heeds `NO_COLOR` and `TERM`."""

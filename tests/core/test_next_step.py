@@ -128,7 +128,7 @@ OTHER = call_key(EDIT)
         (TaskState(owes_reminder=True, toolless=1), Remind(NO_TOOL_USED)),
         (TaskState(owes_reminder=True, toolless=2), Remind(NO_TOOL_USED, mistake=True)),
         (TaskState(owes_reminder=True, toolless=1, stop=StopReason.LENGTH), Remind(CUT_OFF)),
-        (TaskState(stop=StopReason.LENGTH), CallModel(longer=True)),
+        (TaskState(stop=StopReason.LENGTH), CallModel()),
         (TaskState(owes_reminder=True, stop=StopReason.PAUSED, paused=10), CallModel()),
         (
             TaskState(owes_reminder=True, stop=StopReason.PAUSED, paused=11),

@@ -83,7 +83,8 @@ def ask() -> Ask:
         *,
         model: str = "scripted-model",
         suffix: str = "",
-        api_key: str | None = "sk-secret-0123456789",
+        api_key: str = "sk-secret-0123456789",
+        key_source: str = "",
         limits: Limits | None = None,
         described: dict[str, Any] | None = None,
     ) -> Heard:
@@ -94,6 +95,7 @@ def ask() -> Ask:
                 model=model,
                 base_url=at(server.url, wire) + suffix,
                 api_key=api_key,
+                key_source=key_source,
                 limits=limits,
                 described=described,
             )

@@ -143,21 +143,10 @@ async def test_5_1_a_404_that_is_about_no_model_points_at_the_base_url(ask):
 async def test_5_1_a_rejected_key_is_described_and_never_shown(ask, wire: str):
     key = "no-known-family-of-keys"
     answer = status(401, {"error": {"message": f"Incorrect API key provided: {key}."}})
-    heard = await ask(wire, answer, api_key=key)
+    heard = await ask(wire, answer, api_key=key, key_source="from SOME_API_KEY")
     assert heard.error.kind is FailureKind.BAD_KEY
     assert key not in str(heard.error)
-    assert f"the key you gave for {wire}" in str(heard.error)
-
-
-@on_each_wire
-async def test_5_1_a_key_from_the_environment_is_named_by_its_variable(
-    ask, wire: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    heard = await ask(wire, status(401), api_key=None)
-    variable = "ANTHROPIC_API_KEY" if wire == "anthropic" else "OPENAI_API_KEY"
-    assert f"the key from {variable}" in str(heard.error)
+    assert "the key from SOME_API_KEY" in str(heard.error)
 
 
 async def test_5_1_another_key_in_an_error_is_not_shown_either(ask):

@@ -160,7 +160,7 @@ def _offered_before(stored: Sequence[Event]) -> str:
 
 
 class PipeReport(TextReport):
-    """For a run without a person: progress goes to standard error, the result to output."""
+    """For `-p`: progress and questions go to standard error, only the result to output."""
 
     def end(self, end: RunEnd) -> None:
         super().end(end)

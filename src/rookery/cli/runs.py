@@ -50,12 +50,13 @@ class Run:
 
 def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     """Raises `SettingsError` with one sentence for whatever cannot work."""
-    stored = _stored(wishes, store)
+    task_id = _resumed(wishes, store) if wishes.resumes else ""
+    stored = _stored(wishes, store, task_id)
     settings = _settings(wishes, usual, _last_request(stored))
     choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
     prompt = wishes.prompt()
     if wishes.resumes:
-        first: OpenTask | ReopenTask = ReopenTask(task_id=_resumed(wishes, store))
+        first: OpenTask | ReopenTask = ReopenTask(task_id=task_id)
     else:
         first = _new_task(wishes, settings, choice, store, prompt)
     return Run(
@@ -68,17 +69,16 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         opening=prompt if wishes.resumes else "",
         person=wishes.interactive,
         timeout=wishes.timeout,
-        automatic=settings.acts_unasked(person=not wishes.once),
+        automatic=settings.acts_unasked(once=wishes.once),
         workspace_flag=wishes.workspace_flag(),
     )
 
 
-def _stored(wishes: Wishes, store: TaskStore) -> Sequence[Event]:
+def _stored(wishes: Wishes, store: TaskStore, task_id: str) -> Sequence[Event]:
     """The events of the session to go on with. It must not go on in other files than it began
     in, unless those have moved away."""
-    if not wishes.resumes:
+    if not task_id:
         return ()
-    task_id = _resumed(wishes, store)
     events = list(store.read(task_id))
     opened = events[0].fact if events else None
     home = opened.workspace if isinstance(opened, TaskOpened) else ""

@@ -58,18 +58,18 @@ def table(
         )
         for session in sessions
     ]
-    lines = [line for row in rows for line in _lines(row, rows, look)]
+    columns = zip(*(_columns(row, look) for row in rows), strict=True)
+    widths = [max(map(cells_of, column)) for column in columns]
+    lines = [line for row in rows for line in _lines(row, widths, look)]
     return "\n".join([*lines, "", f"Go on with: {NAME} --session-id ID"])
 
 
-def _lines(row: _Row, rows: Sequence[_Row], look: Look) -> list[str]:
-    cells = [
-        _padded(row.id, max(len(other.id) for other in rows)),
-        _padded(row.age, max(len(other.age) for other in rows)),
-        _padded(row.status, max(len(other.status) for other in rows)),
-    ]
-    if look.folders:
-        cells.append(_padded(row.folder, max(cells_of(other.folder) for other in rows)))
+def _columns(row: _Row, look: Look) -> list[str]:
+    return [row.id, row.age, row.status, *([row.folder] if look.folders else [])]
+
+
+def _lines(row: _Row, widths: Sequence[int], look: Look) -> list[str]:
+    cells = [_padded(*cell) for cell in zip(_columns(row, look), widths, strict=True)]
     taken = sum(cells_of(cell) + len(GAP) for cell in cells)
     task = cut(row.task, max(NARROWEST_TASK, look.width - taken))
     cells[1] = look.paint.dim(cells[1])

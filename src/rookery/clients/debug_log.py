@@ -35,7 +35,7 @@ class DebugLog:
             "messages": len(self._view.messages),
             "last": f"{last.type}:{last.ask or last.say}" if last else None,
             "partial": last.partial if last else None,
-            "preview": (last.text or "")[:PREVIEW] if last else None,
+            "preview": (last.text or "")[:PREVIEW] if last and not last.partial else None,
         }
         self._log.debug("[Facts] %s: %s", type(event.fact).__name__, json.dumps(noted))
         if agent.state is not self._state:

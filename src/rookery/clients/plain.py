@@ -104,7 +104,6 @@ class PlainDisplay:
                 self._arguments += len(arguments)
                 screen.status(f"  preparing {harmless_line(name)}{_size(self._arguments)}")
             case AssistantSpoke(usage=usage):
-                self._arguments = 0
                 self._count(usage)
                 screen.end_line()
             case ToolStarted(tool=tool) if tool not in _TALK:
@@ -131,6 +130,7 @@ class PlainDisplay:
                 screen.line(paint.yellow(f"  trying again {when}"))
                 self._announced = True
             case RequestStarted(attempt=attempt):
+                self._arguments = 0
                 if attempt > 1 and not self._announced:
                     screen.line(paint.yellow("  trying again at once"))
                 self._announced = False

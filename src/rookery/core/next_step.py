@@ -33,13 +33,12 @@ from rookery.core.values import record
 @record
 class CallModel:
     """Send the next request after `delay` seconds, or after a random part of them unless the
-    server named the time. `longer` asks for more room.
+    server named the time.
     """
 
     attempt: int = 1
     delay: float = 0.0
     named_by_server: bool = False
-    longer: bool = False
     reason: str = ""
 
 
@@ -181,7 +180,7 @@ def _request(state: TaskState, limits: Limits) -> CallModel | Ask:
         return _ceiling(limits.requests, "requests")
     if limits.cost and state.cost >= limits.cost:
         return _ceiling(limits.cost, "cost")
-    return CallModel(attempt=state.failures + 1, longer=state.stop is StopReason.LENGTH)
+    return CallModel(attempt=state.failures + 1)
 
 
 def _ceiling(count: float, kind: str) -> Ask:

@@ -121,7 +121,8 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case ModeSwitched(mode=mode):
             return replace(state, mode=mode)
         case Truncated():
-            return replace(state, failure=None, cut=True, answers=state.answers // 2)
+            kept = state.answers - state.answers // 2
+            return replace(state, failure=None, cut=True, answers=kept)
         case HistoryRepaired():
             return replace(state, failure=None, repaired=True)
         case Answered():

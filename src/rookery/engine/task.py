@@ -155,12 +155,11 @@ class Task:
         if step.delay:
             wait = step.delay if step.named_by_server else gear.spread(step.delay)
             await self._pause(wait, step.reason)
-        most = gear.provider.model.max_output
         request = ModelRequest(
             system=gear.system(self.log.state.mode),
             turns=history(self.log.events),
             tools=gear.specs,
-            max_output=most * 2 if step.longer else most,
+            max_output=gear.provider.model.max_output,
             cache_key=self.id,
         )
         await model_turn(

@@ -3,7 +3,6 @@
 Importing this package loads no provider: each is imported when it is opened.
 """
 
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -66,15 +65,15 @@ def open_provider(
     *,
     model: str,
     base_url: str | None = None,
-    api_key: str | None = None,
+    api_key: str = "",
     limits: Limits | None = None,
     described: Mapping[str, Any] | None = None,
     key_source: str = "",
 ) -> OpenProvider:
     """The provider of that name, ready to be asked. Nothing is sent yet.
 
-    Without `api_key` the provider's variable is looked at; `key_source` says in error texts
-    where a given key comes from. Raises `SettingsError` for whatever cannot work.
+    `key_source` says in error texts where the key comes from. Raises `SettingsError` for
+    whatever cannot work.
     """
     if name not in NAMES:
         raise SettingsError(f"There is no provider {name!r}. Choose one of {', '.join(NAMES)}.")
@@ -88,8 +87,8 @@ def open_provider(
     url = _checked(base_url or BASE_URLS[name]).rstrip("/")
     if name == "anthropic":
         url = url.removesuffix("/v1")
-    key, source = _key(name, url, api_key, key_source)
-    return _connected(name, info, url, key, source, limits or Limits())
+    key = _usable(name, api_key.strip())
+    return _connected(name, info, url, key, key_source, limits or Limits())
 
 
 def _connected(
@@ -138,17 +137,10 @@ def _checked(url: str) -> str:
     return url
 
 
-def _key(name: str, url: str, given: str | None, source: str) -> tuple[str, str]:
-    """The key to send, and where it comes from."""
-    variable = KEY_VARIABLES.get(name, "")
-    key = (given if given is not None else os.environ.get(variable, "")).strip()
-    if key and not (key.isascii() and key.isprintable()):
+def _usable(name: str, key: str) -> str:
+    if not (key.isascii() and key.isprintable()):
         raise SettingsError(f"The key for {name} holds characters that no key has. Copy it again.")
-    if not key and variable and not is_loopback(url):
-        raise SettingsError(f"There is no key for {name}. Set {variable}, or pass --api-key.")
-    if given is None:
-        return key, f"from {variable}" if variable else ""
-    return key, source or f"you gave for {name} (or {variable or 'the settings'})"
+    return key
 
 
 def is_loopback(url: str) -> bool:

@@ -2,7 +2,8 @@
 
 `artifacts` runs this file as a script, with the expression on standard input, so that it can
 be ended. It takes a file of any size, also one that is a single line: a line is looked at
-up to `LONGEST_LINE` bytes, and the file is read in pieces.
+up to `LONGEST_LINE` bytes, and the file is read in pieces. The match that goes beyond the limit
+is the last one, so that whoever reads them knows that there may be more.
 """
 
 import re
@@ -21,10 +22,10 @@ def main(path: str, limit: int) -> None:
             text = line.decode("utf-8", "replace")
             if pattern.search(text):
                 found = f"{number}:{text}\n".encode()
+                sys.stdout.buffer.write(found)
                 limit -= len(found)
                 if limit < 0:
                     break
-                sys.stdout.buffer.write(found)
     sys.stdout.buffer.flush()
 
 

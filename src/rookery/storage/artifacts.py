@@ -44,6 +44,7 @@ class TaskArtifacts:
             raise _missing(artifact_id) from error
 
     def lines(self, artifact_id: str, pattern: str, limit: int) -> list[tuple[int, str]]:
+        """Numbered lines that match, up to the first that goes beyond `limit` bytes."""
         path = self._locate(artifact_id)
         if not path.exists():
             raise _missing(artifact_id)

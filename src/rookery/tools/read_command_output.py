@@ -1,6 +1,8 @@
 """Read or search an output that was too long to show."""
 
 import re
+import warnings
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -82,10 +84,41 @@ def _newlines_before(artifacts: Artifacts, artifact_id: str, offset: int) -> int
 
 def _search(artifacts: Artifacts, artifact_id: str, pattern: str, limit: int) -> str:
     found = artifacts.lines(artifact_id, pattern, limit)
+    sought = f"{pattern}{_fault(pattern)}"
     if not found:
-        return f"No line of {artifact_id} matches {pattern}."
-    header = f"{artifact_id}: {len(found)} lines that match {pattern}, at most {limit} bytes."
-    return "\n".join([header, *(f"{number} | {readable(line)}" for number, line in found)])
+        return f"No line of {artifact_id} matches {sought}."
+    fitting = list(_fitting(found, limit))
+    matches = _counted(len(fitting), cut=fitting != found)
+    header = f"{artifact_id}: {matches} {sought}, at most {limit} bytes."
+    return "\n".join([header, *(f"{number} | {readable(line)}" for number, line in fitting)])
+
+
+def _fault(pattern: str) -> str:
+    """Why a search takes the expression literally, if it does."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(pattern, re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f" (taken literally, because as an expression it is faulty: {error})"
+    return ""
+
+
+def _fitting(found: list[tuple[int, str]], limit: int) -> Iterator[tuple[int, str]]:
+    """As many lines as fit, and of the first one at least what does."""
+    used = 0
+    for number, line in found:
+        data = line.encode()
+        used += len(data)
+        if used <= limit:
+            yield number, line
+        elif used == len(data):
+            yield number, data[:limit].decode("utf-8", "ignore")
+
+
+def _counted(lines: int, *, cut: bool) -> str:
+    if lines == 1:
+        return "the first line that matches" if cut else "1 line that matches"
+    return f"{'the first ' if cut else ''}{lines} lines that match"
 
 
 TOOL = ReadCommandOutput()
