@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rookery.cli.wishes import Wishes, whole
+from rookery.cli.wishes import Wishes
+from rookery.core.characters import as_utf8
 from rookery.errors import SettingsError
 
 ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
@@ -83,7 +84,7 @@ def test_a_prompt_file_is_used_as_it_is(tmp_path: Path):
     [("grüße", "grüße"), ("gr\udcc3\udcbc\udcc3\udc9fe", "grüße"), ("caf\udce9", "caf\ufffd")],
 )
 def test_bytes_that_the_locale_could_not_read_are_read_as_utf8(given: str, text: str):
-    assert whole(given) == text
+    assert as_utf8(given) == text
 
 
 def test_a_later_run_names_the_workspace_only_if_it_is_elsewhere(

@@ -7,6 +7,7 @@ import pytest
 
 from rookery.clients.plain import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, PlainDisplay
 from rookery.clients.screen import Screen
+from rookery.core import replies
 from rookery.core.facts import (
     AssistantSpoke,
     CallStreamed,
@@ -101,7 +102,9 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
             [finished(NO_ENTRY, Ending.DENIED)],
             ["  ✗ not done; the model was told: use b.txt instead"],
         ),
+        ([finished(replies.denied(), Ending.DENIED)], ["  ✗ not done"]),
         ([finished(MISSING, Ending.FAILED)], ["  ✗ There is no file a.py."]),
+        ([finished(replies.failed(""), Ending.FAILED)], ["  ✗ failed"]),
         ([finished("x" * 600, Ending.FAILED)], ["  ✗ " + "x" * 499 + "…"]),
         (
             [

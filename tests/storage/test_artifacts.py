@@ -73,10 +73,11 @@ def test_lines_are_found_by_expression_or_else_literally(
     assert [number for number, _ in artifacts.lines(name, pattern, 1000)] == numbers
 
 
-def test_a_search_returns_at_most_as_much_as_was_asked_for(tmp_path: Path):
+def test_a_search_ends_with_the_line_that_goes_beyond_what_was_asked_for(tmp_path: Path):
     artifacts = TaskArtifacts(tmp_path)
     name = kept(artifacts, b"".join(b"line %d\n" % number for number in range(100_000)))
-    assert artifacts.lines(name, "line", 24) == [(1, "line 0"), (2, "line 1")]
+    assert artifacts.lines(name, "line", 24) == [(1, "line 0"), (2, "line 1"), (3, "line 2")]
+    assert artifacts.lines(name, "line", 1) == [(1, "line 0")]
     assert artifacts.lines(name, "99999", 1000) == [(100_000, "line 99999")]
 
 

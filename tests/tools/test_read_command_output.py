@@ -54,6 +54,40 @@ async def test_a_search_without_a_match_says_so(tmp_path: Path):
     assert outcome.text == "No line of cmd-1.txt matches error."
 
 
+@pytest.mark.parametrize(
+    ("limit", "says", "lines"),
+    [
+        (27, "3 lines that match é", ["1 | éé 1", "2 | éé 2", "3 | éé 3"]),
+        (20, "the first 2 lines that match é", ["1 | éé 1", "2 | éé 2"]),
+        (10, "the first line that matches é", ["1 | éé 1"]),
+        (3, "the first line that matches é", ["1 | é"]),
+    ],
+)
+async def test_a_search_that_is_cut_short_says_so_and_gives_at_least_one_line(
+    tmp_path: Path, limit: int, says: str, lines: list[str]
+):
+    bench = bench_with(tmp_path, "éé 1\néé 2\néé 3\n".encode())
+    outcome = await bench.call(TOOL, artifact_id="cmd-1.txt", search="é", limit=limit)
+    assert outcome.text.splitlines() == [f"cmd-1.txt: {says}, at most {limit} bytes.", *lines]
+
+
+@pytest.mark.parametrize("pattern", ["[open", "x{99999999999}"])
+async def test_a_search_says_when_it_takes_a_faulty_expression_literally(
+    tmp_path: Path, pattern: str
+):
+    bench = bench_with(tmp_path, b"an [open one\nan x{99999999999}\n")
+    outcome = await bench.call(TOOL, artifact_id="cmd-1.txt", search=pattern)
+    header, found = outcome.text.splitlines()
+    assert f"{pattern} (taken literally, because" in header
+    assert pattern in found
+
+
+async def test_an_expression_that_is_only_doubtful_is_not_taken_literally(tmp_path: Path):
+    bench = bench_with(tmp_path, b"open\n")
+    outcome = await bench.call(TOOL, artifact_id="cmd-1.txt", search="[[o]pen")
+    assert outcome.text.startswith("cmd-1.txt: 1 line that matches [[o]pen, at most")
+
+
 @pytest.mark.parametrize("artifact_id", ["", "cmd-x.txt", "../journal", "cmd-1.txt\n"])
 async def test_an_id_that_is_none_is_a_mistake(tmp_path: Path, artifact_id: str):
     with pytest.raises(BadArguments):

@@ -12,8 +12,8 @@ import click
 
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_table import Look, one_line, table
-from rookery.cli.wishes import whole
 from rookery.clients.terminal_text import Paint, harmless
+from rookery.core.characters import as_utf8
 from rookery.errors import SettingsError
 from rookery.storage.places import Places, find_places
 from rookery.storage.settings_files import find_settings
@@ -55,7 +55,7 @@ def command(
     if search is None:
         sessions, snippets = list(store.list(here)), {}
     else:
-        found = store.search(whole(search))
+        found = store.search(as_utf8(search))
         sessions = [hit.task for hit in found]
         snippets = {hit.task.id: hit.snippet for hit in found}
     if form == "json":

@@ -12,8 +12,9 @@ from rookery import NAME, VERSION
 from rookery.app import ModelChoice
 from rookery.cli.model_choice import choose_model
 from rookery.cli.session_ids import full_id
-from rookery.cli.wishes import Wishes, whole
+from rookery.cli.wishes import Wishes
 from rookery.clients.terminal_text import harmless
+from rookery.core.characters import as_utf8
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Event, RequestStarted, TaskOpened
 from rookery.core.values import value
@@ -143,7 +144,7 @@ def _asked_for(choice: ModelChoice, workspace: Path) -> str:
     prompt = ""
     try:
         while not prompt.strip():
-            prompt = whole(input("What should be done? (Ctrl-D leaves) "))
+            prompt = as_utf8(input("What should be done? (Ctrl-D leaves) "))
     except EOFError:
         print()
         raise click.exceptions.Exit(0) from None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rookery.cli.main import FORMATS
 from rookery.core import values
+from rookery.core.characters import as_utf8
 from rookery.core.system_prompt import MODES
 from rookery.errors import SettingsError
 
@@ -70,7 +71,7 @@ class Wishes:
 
     def prompt(self) -> str:
         """The words to start with: from the command line, a file, or a pipe."""
-        said = whole(" ".join(word for word in self.words if word != STANDARD_INPUT))
+        said = as_utf8(" ".join(word for word in self.words if word != STANDARD_INPUT))
         if self.prompt_file:
             said = self.prompt_file.read_bytes().decode("utf-8", "replace")
         nothing_said = not (said or self.resumes or sys.stdin.isatty())
@@ -103,11 +104,6 @@ def _here() -> Path | None:
         return Path.cwd()
     except FileNotFoundError:
         return None
-
-
-def whole(text: str) -> str:
-    """A text that came from outside, with the bytes that its locale could not read as UTF-8."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _is_uuid(text: str) -> bool:

@@ -3,13 +3,12 @@
 import io
 import json
 import os
-import re
 from typing import Any, TextIO
 
+from rookery.core.characters import whole
 from rookery.core.facts import Event
 from rookery.dialects.structured_output import StructuredOutput
 
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
@@ -82,4 +81,4 @@ _SUMMARY = ("type", "taskId", "success", "code", "error", "content", "cost")
 
 def _readable(text: str) -> str:
     """JSON text on what every reader takes for one line, in characters that can be encoded."""
-    return _HALF_CHARACTER.sub("\ufffd", text).translate(_LINE_ENDS)
+    return whole(text).translate(_LINE_ENDS)

@@ -31,7 +31,8 @@ from rookery.core.facts import (
     UserSpoke,
     Waiting,
 )
-from rookery.core.replies import STOPPED_BY_USER
+from rookery.core.replies import STOPPED_BY_USER, denied, sentence_in
+from rookery.core.usage import added
 
 OUTPUT_LINES = 18
 """Lines of one command's output that are shown as they come; then only the last ones are."""
@@ -104,7 +105,7 @@ class PlainDisplay:
                 self._arguments += len(arguments)
                 screen.status(f"  preparing {harmless_line(name)}{_size(self._arguments)}")
             case AssistantSpoke(usage=usage):
-                self._count(usage)
+                self.usage = added(self.usage, usage)
                 screen.end_line()
             case ToolStarted(tool=tool) if tool not in _TALK:
                 self._begin_call(fact)
@@ -122,7 +123,7 @@ class PlainDisplay:
                 if self._shows_result:
                     screen.line(f"{paint.green('✔')} {harmless(result)}")
             case RequestFailed(message=message, usage=usage):
-                self._count(usage)
+                self.usage = added(self.usage, usage)
                 self.failure = message
                 screen.line(paint.red(f"✗ {harmless(message)}"))
             case Pausing(seconds=seconds):
@@ -180,15 +181,6 @@ class PlainDisplay:
             screen.line(paint.yellow(f"  exit {end.exit_code}"))
         screen.end_line()
 
-    def _count(self, usage: Usage) -> None:
-        before = self.usage
-        known = [cost for cost in (before.cost, usage.cost) if cost is not None]
-        self.usage = Usage(
-            tokens_in=before.tokens_in + usage.tokens_in,
-            tokens_out=before.tokens_out + usage.tokens_out,
-            cost=sum(known) if known else None,
-        )
-
 
 class _Output:
     """One command's output: how much was shown, and the end of what was not."""
@@ -239,14 +231,12 @@ def _reason(end: ToolFinished) -> str:
     """The sentence in a refusal or failure, on one line."""
     if end.text == STOPPED_BY_USER:
         return "stopped"
-    try:
-        said = json.loads(end.text.split("\n", 1)[0])
-        reason = said.get("message") or end.ending
-        if end.ending is Ending.DENIED:
-            told = said.get("feedback")
-            reason = f"not done; the model was told: {told}" if told else "not done"
-    except (ValueError, AttributeError):
+    reason = sentence_in(end.text)
+    if end.ending is Ending.DENIED and reason != end.text:
+        told = "" if end.text == denied() else f"; the model was told: {reason}"
+        reason = f"not done{told}"
+    if end.exit_code is not None:
         # the first line about a command says where it ran, which is of no interest here
-        reason = end.text if end.exit_code is None else end.text.partition("\n")[2]
-    line = " ".join(str(reason).split())
+        reason = reason.partition("\n")[2]
+    line = " ".join(reason.split()) or str(end.ending)
     return line if len(line) <= LINE_LENGTH else line[: LINE_LENGTH - 1] + "…"

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from rookery.core.blocks import Block, Text, Thinking, ToolCall
+from rookery.core.characters import whole
 from rookery.core.limits import Limits
 
 DEEPEST = 64
@@ -133,10 +134,10 @@ class Assembler:
     def _finish(self, part: _Part) -> tuple[Block, ...]:
         match part:
             case _Words():
-                text = _sound("".join(part.pieces))
+                text = whole("".join(part.pieces))
                 return (Text(text=text),) if text.strip() else ()  # providers refuse blank text
             case _Thought():
-                text = _sound("".join(part.pieces))
+                text = whole("".join(part.pieces))
                 said = bool(text.strip() or part.signature)
                 thought = Thinking(text=text, signature=part.signature, source=part.source)
                 return (thought,) if said else ()
@@ -261,15 +262,6 @@ def _refuse_halves(value: dict[str, Any]) -> None:
         raise ValueError(
             f"The arguments hold {half}, half a character, near character {error.start}."
         ) from error
-
-
-def _sound(text: str) -> str:
-    """Text that can be encoded: halves of a character that came apart are joined again."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _bytes(text: str) -> int:

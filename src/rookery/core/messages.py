@@ -9,7 +9,6 @@ A row's `ts` is that of the event that made it (a little later where one event m
 several rows) and never changes.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -56,6 +55,7 @@ from rookery.core.facts import (
 )
 from rookery.core.growing import SPOKEN_FIELD, Pieces, call_text
 from rookery.core.message import Message
+from rookery.core.replies import sentence_in
 from rookery.core.rows import Rows
 from rookery.core.sheet import Sheet
 from rookery.core.usage import Totals, plus
@@ -296,7 +296,7 @@ class Transcript:
         elif started and started.command and fact.text:
             sheet.say("command_output", fact.text, call_id=fact.call_id)
         elif _is_trouble(fact, asked):
-            sheet.say("error", _sentence(fact.text), call_id=fact.call_id)
+            sheet.say("error", sentence_in(fact.text) or fact.text, call_id=fact.call_id)
         self._running = _without(self._running, fact.call_id)
         self._outputs = _without(self._outputs, fact.call_id)
 
@@ -384,15 +384,6 @@ def _is_trouble(fact: ToolFinished, asked: Message | None) -> bool:
             return bool(fact.text) and not (asked and asked.ask_id)
         case _:
             return False
-
-
-def _sentence(text: str) -> str:
-    """What a result meant for the model says, in words."""
-    try:
-        said = json.loads(text)
-        return str(said.get("message") or said.get("feedback") or text)
-    except (ValueError, AttributeError, RecursionError):
-        return text
 
 
 def _without(mapping: Mapping[str, T], key: str) -> Mapping[str, T]:

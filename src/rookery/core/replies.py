@@ -67,5 +67,27 @@ def approved_with(feedback: str, result: str) -> str:
     return _json({"status": "approved", "feedback": feedback}) + "\n\n" + result
 
 
+def sentence_in(result: str) -> str:
+    """The words that `denied` or `failed` were given, also behind an approval; or the result."""
+    head, _, rest = result.partition("\n\n")
+    match _parsed(head):
+        case {"status": "approved"}:
+            result = rest
+    match _parsed(result):
+        case {"status": "denied", "feedback": str(words)}:
+            return words
+        case {"status": "denied" | "error", "message": str(words)}:
+            return words
+        case _:
+            return result
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _json(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -6,6 +6,18 @@ from rookery.core.facts import Usage
 from rookery.core.values import value
 
 
+def added(one: Usage, other: Usage) -> Usage:
+    """Both together. The cost is unknown only if neither's is known."""
+    costs = [usage.cost for usage in (one, other) if usage.cost is not None]
+    return Usage(
+        tokens_in=one.tokens_in + other.tokens_in,
+        tokens_out=one.tokens_out + other.tokens_out,
+        cache_reads=one.cache_reads + other.cache_reads,
+        cache_writes=one.cache_writes + other.cache_writes,
+        cost=sum(costs) if costs else None,
+    )
+
+
 @value
 class Totals:
     """Sums over all requests. What the provider never told about its cache stays None.

@@ -30,6 +30,7 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
+from rookery.core.usage import added
 from rookery.dialects.call_rows import CallRows
 from rookery.dialects.output_rows import Ids, Output, Speech, output
 
@@ -134,7 +135,7 @@ class StructuredOutput:
             case AssistantSpoke() as answer:
                 yield from self._take_answer(ts, answer)
             case RequestFailed(error=error, message=message, usage=usage):
-                self._usage = _sum(self._usage, usage)
+                self._usage = added(self._usage, usage)
                 yield from self._speech.close(ts)
                 yield from self._calls.break_off(ts)
                 yield self._error(ts, error, message)
@@ -167,7 +168,7 @@ class StructuredOutput:
         yield from self._calls.drop_all(ts)
 
     def _take_answer(self, ts: int, answer: AssistantSpoke) -> Iterator[Output]:
-        self._usage = _sum(self._usage, answer.usage)
+        self._usage = added(self._usage, answer.usage)
         yield from self._speech.close(ts, answer.blocks)
         calls = [block for block in answer.blocks if isinstance(block, ToolCall)]
         yield from self._calls.take(ts, () if answer.interrupted else calls)
@@ -203,17 +204,6 @@ class StructuredOutput:
 
 def _is_complete(told: Output) -> bool:
     return "done" in told or told["type"] == "error"
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    costs = [usage.cost for usage in (one, other) if usage.cost is not None]
-    return Usage(
-        tokens_in=one.tokens_in + other.tokens_in,
-        tokens_out=one.tokens_out + other.tokens_out,
-        cache_reads=one.cache_reads + other.cache_reads,
-        cache_writes=one.cache_writes + other.cache_writes,
-        cost=sum(costs) if costs else None,
-    )
 
 
 def _cost(usage: Usage) -> Output | None:

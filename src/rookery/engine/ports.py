@@ -318,7 +318,7 @@ class Artifacts(Protocol):
         ...
 
     def lines(self, artifact_id: str, pattern: str, limit: int) -> list[tuple[int, str]]:
-        """Numbered lines that match, at most `limit` bytes of them."""
+        """Numbered lines that match, up to the first that goes beyond `limit` bytes."""
         ...
 
 

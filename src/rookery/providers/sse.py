@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from rookery.core.characters import whole_values
+
 _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
 
@@ -89,7 +91,7 @@ def decode_event(data: bytes) -> Any:
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     except ValueError:
-        return without_surrogates(_decode_leniently(data))
+        return whole_values(_decode_leniently(data))
 
 
 def _decode_leniently(data: bytes) -> Any:
@@ -99,22 +101,9 @@ def _decode_leniently(data: bytes) -> Any:
         raise ValueError("nested too deeply") from error
 
 
-def without_surrogates(value: Any) -> Any:
-    """The same JSON value with U+FFFD for every half of a character."""
-    match value:
-        case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case Mapping():
-            return {without_surrogates(key): without_surrogates(v) for key, v in value.items()}
-        case list() | tuple():
-            return [without_surrogates(item) for item in value]
-        case _:
-            return value
-
-
 def encode_body(body: Mapping[str, Any]) -> bytes:
     """An object as JSON; halves of characters, which no provider accepts, are replaced."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
-        return msgspec.json.encode(without_surrogates(body))
+        return msgspec.json.encode(whole_values(body))

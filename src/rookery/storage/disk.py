@@ -6,6 +6,7 @@ the operating system's own; callers say in a sentence what they mean for the use
 
 import contextlib
 import os
+import secrets
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,20 +38,18 @@ def private_folder(path: Path) -> Path:
 
 def put(path: Path, pieces: Iterable[bytes]) -> None:
     """Make `path` hold exactly this: at any instant the old file is there or the new one."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}{UNFINISHED}")
-    fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}{UNFINISHED}")
+    fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
-        with open(fd, "wb", closefd=False) as file:
+        with open(fd, "wb") as file:
             file.writelines(pieces)
-        sync(fd)
-    except OSError:
-        with contextlib.suppress(FileNotFoundError):
-            unfinished.unlink()
+            file.flush()
+            sync(fd)
+        kp("disk.before_rename")
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
         raise
-    finally:
-        os.close(fd)
-    kp("disk.before_rename")
-    unfinished.replace(path)
     sync_folder(path.parent)
 
 

@@ -4,11 +4,9 @@ A key comes from a flag, from the provider's environment variable, or from a fil
 its owner can read; never from a project. No text this module makes has a key in it.
 """
 
-import contextlib
 import json
 import os
 import re
-import secrets
 import shlex
 import stat
 from collections.abc import Mapping
@@ -17,7 +15,7 @@ from typing import Any, NoReturn
 
 from rookery.core.limits import KIB
 from rookery.errors import SettingsError
-from rookery.storage.disk import PRIVATE_FILE, private_folder, reason, sync, sync_folder
+from rookery.storage.disk import private_folder, put, reason
 
 LARGEST_FILE = 64 * KIB
 LONGEST_LINE = 1000
@@ -72,7 +70,7 @@ def save_key(keys_file: Path, provider: str, key: str) -> None:
     text = "".join(f"{_spelled(name)} = {json.dumps(kept)}\n" for name, kept in keys.items())
     private_folder(keys_file.parent)
     try:
-        _put(keys_file, text.encode())
+        put(keys_file, [text.encode()])
     except OSError as error:
         raise SettingsError(f"{keys_file} could not be written: {reason(error)}.") from error
 
@@ -144,19 +142,3 @@ def _text(file: Path, name: str, value: Any) -> str:
 
 def _spelled(name: str) -> str:
     return name if _NAME.fullmatch(name) else json.dumps(name)
-
-
-def _put(file: Path, data: bytes) -> None:
-    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        with open(fd, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            sync(fd)
-        unfinished.replace(file)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            unfinished.unlink()
-        raise
-    sync_folder(file.parent)

@@ -27,6 +27,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.limits import KIB
+from rookery.core.usage import added
 from rookery.core.values import value
 
 TITLE_LENGTH = 200
@@ -113,13 +114,9 @@ def _after(summary: TaskSummary, event: Event) -> TaskSummary:
 
 
 def _charge(summary: TaskSummary, usage: Usage) -> TaskSummary:
-    cost = summary.cost if usage.cost is None else (summary.cost or 0.0) + usage.cost
-    return replace(
-        summary,
-        tokens_in=summary.tokens_in + usage.tokens_in,
-        tokens_out=summary.tokens_out + usage.tokens_out,
-        cost=cost,
-    )
+    before = Usage(tokens_in=summary.tokens_in, tokens_out=summary.tokens_out, cost=summary.cost)
+    used = added(before, usage)
+    return replace(summary, tokens_in=used.tokens_in, tokens_out=used.tokens_out, cost=used.cost)
 
 
 def snippet(text: str, terms: Sequence[str], width: int = 160) -> str:

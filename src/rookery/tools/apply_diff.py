@@ -5,10 +5,11 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from rookery.core.characters import as_utf8
 from rookery.core.diff_blocks import Applied, Malformed, apply, explain, parse
 from rookery.engine.ports import Action, ToolContext, ToolGroup
 from rookery.errors import BadArguments
-from rookery.tools.file_changes import change_file, existing, explain_miss, printable
+from rookery.tools.file_changes import change_file, existing, explain_miss
 from rookery.tools.threads import beside
 
 _HINT = "Several blocks may be sent in one call."
@@ -43,7 +44,7 @@ class ApplyDiff:
         applied = await beside(partial(apply, file.text, blocks))
         if not applied.count:
             return explain_miss(ctx, file, partial(explain, misses=applied.misses))
-        said = printable(file.text) if applied.misses else ""
+        said = as_utf8(file.text) if applied.misses else ""
         return await change_file(
             ctx,
             file,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+from rookery.core.characters import as_utf8
 from rookery.core.facts import Change
 from rookery.core.line_diff import line_diff
 from rookery.core.omissions import omission
@@ -16,11 +17,6 @@ from rookery.tools.threads import beside
 ChangeTool: TypeAlias = Literal["newFileCreated", "editedExistingFile", "appliedDiff"]
 
 _NOTICE = "The file is as you specified it; there is no need to read it again."
-
-
-def printable(text: str) -> str:
-    """Text that can be shown: bytes that are no text become replacement characters."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 async def existing(path: str, ctx: ToolContext) -> FileText:
@@ -49,7 +45,7 @@ async def change_file(
     data, change = await beside(partial(_change, file, new))
     if change.before == change.after:
         return unchanged(file.path)
-    diff = await beside(lambda: line_diff(printable(file.text), printable(new)))
+    diff = await beside(lambda: line_diff(as_utf8(file.text), as_utf8(new)))
     shown = diff.text or "(Only line ends change.)"
     operation = "modified" if file.sha else "created"
 
@@ -94,7 +90,7 @@ def explain_miss(ctx: ToolContext, file: FileText, explanation: Callable[[str], 
     async def perform(permit: Permit) -> Outcome:
         match await ctx.files.read(file.path, permit):
             case FileText(text=text):
-                said = await beside(lambda: explanation(printable(text)))
+                said = await beside(lambda: explanation(as_utf8(text)))
                 raise BadArguments(f"{file.path} was not changed. {said}")
             case _:
                 raise ToolError(f"{file.path} is no longer a text file.")

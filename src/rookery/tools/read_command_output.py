@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -87,32 +86,24 @@ def _search(artifacts: Artifacts, artifact_id: str, pattern: str, limit: int) ->
     sought = f"{pattern}{_fault(pattern)}"
     if not found:
         return f"No line of {artifact_id} matches {sought}."
-    fitting = list(_fitting(found, limit))
-    matches = _counted(len(fitting), cut=fitting != found)
-    header = f"{artifact_id}: {matches} {sought}, at most {limit} bytes."
-    return "\n".join([header, *(f"{number} | {readable(line)}" for number, line in fitting)])
+    cut = sum(len(f"{number}:{line}\n".encode()) for number, line in found) > limit
+    shown = (found[:-1] or [_clipped(*found[0], limit)]) if cut else found
+    header = f"{artifact_id}: {_counted(len(shown), cut=cut)} {sought}, at most {limit} bytes."
+    return "\n".join([header, *(f"{number} | {readable(line)}" for number, line in shown)])
 
 
 def _fault(pattern: str) -> str:
     """Why a search takes the expression literally, if it does."""
     try:
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings(action="ignore"):  # they would be written on the screen
             re.compile(pattern, re.IGNORECASE)
     except (re.error, OverflowError, RecursionError) as error:
         return f" (taken literally, because as an expression it is faulty: {error})"
     return ""
 
 
-def _fitting(found: list[tuple[int, str]], limit: int) -> Iterator[tuple[int, str]]:
-    """As many lines as fit, and of the first one at least what does."""
-    used = 0
-    for number, line in found:
-        data = line.encode()
-        used += len(data)
-        if used <= limit:
-            yield number, line
-        elif used == len(data):
-            yield number, data[:limit].decode("utf-8", "ignore")
+def _clipped(number: int, line: str, limit: int) -> tuple[int, str]:
+    return number, line.encode()[:limit].decode("utf-8", "ignore")
 
 
 def _counted(lines: int, *, cut: bool) -> str:

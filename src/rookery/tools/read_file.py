@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from rookery.core.blocks import Image
+from rookery.core.characters import as_utf8
 from rookery.core.indentation_blocks import block_around
 from rookery.core.limits import MIB, Limits
 from rookery.core.text_lines import rows_of
@@ -21,7 +22,6 @@ from rookery.engine.ports import (
     ToolGroup,
 )
 from rookery.errors import ToolError
-from rookery.tools.file_changes import printable
 from rookery.tools.threads import beside
 
 _PICTURES = (
@@ -104,7 +104,7 @@ def _first_line(args: ReadFileArgs) -> int:
 
 
 def _shown(file: FileText, args: ReadFileArgs, limits: Limits) -> str:
-    rows = rows_of(printable(file.text))
+    rows = rows_of(as_utf8(file.text))
     if not rows:
         return f"File: {file.path}\n(The file is empty.)"
     start = _first_line(args) - 1

@@ -11,6 +11,7 @@ from typing import Any, cast, get_args
 import msgspec
 
 from rookery.core.blocks import Block
+from rookery.core.characters import whole_values
 from rookery.core.commands import Command
 from rookery.core.facts import AssistantSpoke, Event, Fact, StopReason, Unrecognised, Usage
 from rookery.errors import CommandRejected
@@ -39,7 +40,7 @@ def _encode(value: object) -> bytes:
         return _encode_strictly(value)
     except UnicodeEncodeError:
         # half of a surrogate pair has no UTF-8; models and file names bring them all the same
-        return _encode_strictly(_whole_characters(msgspec.to_builtins(value)))
+        return _encode_strictly(whole_values(msgspec.to_builtins(value)))
 
 
 def event_to_json(event: Event) -> bytes:
@@ -90,18 +91,6 @@ def _fact_to_json(fact: Fact) -> bytes:
         fields = {"kind": "assistant_spoke", **rest, "blocks": blocks}
         return _encode({**fields, "interrupted": fact.interrupted})
     return _tagged(fact)
-
-
-def _whole_characters(value: Any) -> Any:
-    match value:
-        case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case dict():
-            return {_whole_characters(key): _whole_characters(each) for key, each in value.items()}
-        case list() | tuple():
-            return [_whole_characters(each) for each in value]
-        case _:
-            return value
 
 
 def _tagged(value: object) -> bytes:

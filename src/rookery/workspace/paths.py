@@ -27,11 +27,12 @@ def locate(root: Path, said: str, *, also: Path | None = None) -> PurePosixPath:
     _refuse_improper(said)
     path = PurePosixPath(said)
     if path.is_absolute():
-        homes = [home for home in (root, also) if home and path.is_relative_to(home)]
-        if not homes:
+        below = _below(path, root, also)
+        if below is None:
             raise _outside(said)
-        path = path.relative_to(homes[0])
-    located = PurePosixPath(*_followed(root, path.parts, said))
+        path = below
+    located = PurePosixPath(*_followed(root, path.parts, said, also))
+    _refuse_odd(root, located, said)
     if str(root) == "/" and located.parts[:1] and located.parts[0] in _KERNEL:
         raise ToolError(f"{said} belongs to the operating system and is not a file to work on.")
     return located
@@ -61,15 +62,16 @@ def _refuse_improper(said: str) -> None:
     parts = PurePosixPath(said).parts
     if said.startswith("~") or _VARIABLE.match("".join(parts[:1])):
         raise ToolError(f"{said} would have to be expanded; write the path out.")
-    for part in parts:
-        if reason := _odd(part):
-            raise ToolError(f"{said} is not usable as a path: '{part}' {reason}.")
+
+
+def _refuse_odd(root: Path, located: PurePosixPath, said: str) -> None:
+    for depth, part in enumerate(located.parts):
+        if (reason := _odd(part)) and not _listed(root.joinpath(*located.parts[:depth]), part):
+            raise ToolError(f"{said} is not usable as a new path: '{part}' {reason}.")
 
 
 def _odd(part: str) -> str:
-    """Why a name is refused that other systems, or other readers, take for something else."""
-    if part in ("/", "//", ".", ".."):
-        return ""
+    """Why a new name is refused: other systems, or other readers, take it for something else."""
     if part != part.rstrip(" ."):
         return "ends with a dot or a space"
     if ":" in part:
@@ -81,7 +83,15 @@ def _odd(part: str) -> str:
     return ""
 
 
-def _followed(root: Path, parts: Sequence[str], said: str) -> list[str]:
+def _listed(folder: Path, name: str) -> bool:
+    """Whether the folder itself calls a file so. A second name of a file can be opened, too."""
+    try:
+        return name in os.listdir(folder)
+    except OSError:
+        return False
+
+
+def _followed(root: Path, parts: Sequence[str], said: str, also: Path | None) -> list[str]:
     waiting, done, links = list(reversed(parts)), list[str](), 0
     while waiting:
         part = waiting.pop()
@@ -95,10 +105,18 @@ def _followed(root: Path, parts: Sequence[str], said: str) -> list[str]:
             done.append(part)
             continue
         links += 1
-        if links > _MOST_LINKS or target.is_absolute():
+        if target.is_absolute():
+            done, target = [], _below(target, root, also)
+        if links > _MOST_LINKS or target is None:
             raise ToolError(f"{said} is a symbolic link that leads out of the workspace.")
         waiting.extend(reversed(target.parts))
     return done
+
+
+def _below(path: PurePosixPath, *homes: Path | None) -> PurePosixPath | None:
+    """An absolute path as seen from the first of the folders that it lies in."""
+    found = (path.relative_to(home) for home in homes if home and path.is_relative_to(home))
+    return next(found, None)
 
 
 def _link_target(path: Path) -> PurePosixPath | None:

@@ -1,0 +1,37 @@
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rookery.storage.disk import put
+
+
+def test_what_was_put_is_whole_private_and_alone(tmp_path: Path):
+    file = tmp_path / "file"
+    for words in (b"old", b"new"):
+        put(file, [words, b"!"])
+    assert file.read_bytes() == b"new!"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_folder_in_the_way_is_told_and_nothing_unfinished_is_left(tmp_path: Path):
+    folder = tmp_path / "file"
+    folder.mkdir()
+    with pytest.raises(IsADirectoryError):
+        put(folder, [b"new"])
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_whatever_ends_the_writing_leaves_the_old_file_and_nothing_else(tmp_path: Path):
+    def pieces() -> Iterator[bytes]:
+        yield b"half"
+        raise KeyboardInterrupt
+
+    file = tmp_path / "file"
+    put(file, [b"old"])
+    with pytest.raises(KeyboardInterrupt):
+        put(file, pieces())
+    assert file.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [file]
