@@ -33,7 +33,7 @@ from rookery.storage.journal import Journal
 LARGE = "a long line of output, ünïcode and all\n" * 3000
 
 
-def sample_facts(workspace: str = "/work/space") -> list[Fact]:
+def sample_facts(workspace: str = "/home/me/space") -> list[Fact]:
     """Two turns with everything in them that a task must not lose."""
     read = ToolCall(id="c1", name="execute_command", arguments={"command": "make test"})
     done = ToolCall(id="c2", name="attempt_completion", arguments={"result": "It is fixed."})
