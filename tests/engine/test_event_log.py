@@ -1,0 +1,86 @@
+"""A fact counts for nobody before it is on disk."""
+
+import anyio
+import pytest
+
+from rookery.core.facts import Event, Noted, TaskClosed, TaskOpened, TextStreamed
+from rookery.engine.event_log import EventLog
+from rookery.errors import StorageError
+
+pytestmark = pytest.mark.anyio
+
+
+class Shelf:
+    """A store that can be full."""
+
+    recovered = ""
+
+    def __init__(self) -> None:
+        self.kept: list[Event] = []
+        self.full = False
+
+    def write(self, event: Event) -> None:
+        if self.full:
+            raise StorageError("The shelf is full.")
+        self.kept.append(event)
+
+    def read(self) -> list[Event]:
+        return list(self.kept)
+
+    def close(self) -> None:
+        pass
+
+
+def opened() -> tuple[EventLog, Shelf]:
+    shelf = Shelf()
+    log = EventLog(shelf, now=lambda: 1)
+    log.append(TaskOpened(text="Do it"))
+    return log, shelf
+
+
+async def test_s1_what_could_not_be_written_is_in_no_state_and_reaches_nobody():
+    log, shelf = opened()
+    shelf.full = True
+    with pytest.raises(StorageError):
+        log.append(TaskClosed())
+    assert [event.fact for event in log.events] == [TaskOpened(text="Do it")]
+    assert not log.state.closed
+    shelf.full = False
+    assert log.append(Noted(text="There is room again.")).seq == 2
+    log.close()
+    assert [event.seq async for event in log.follow()] == [1, 2]
+
+
+async def test_news_is_numbered_between_facts_and_never_written():
+    log, shelf = opened()
+    log.append(TextStreamed(request_id="r", text="a"))
+    log.append(TextStreamed(request_id="r", text="b"))
+    log.append(Noted(text="n"))
+    assert [(event.seq, event.sub) for event in shelf.kept] == [(1, 0), (2, 0)]
+
+
+async def test_a_follower_gets_every_fact_once_and_the_news_since_it_came():
+    log, _ = opened()
+    log.append(TextStreamed(request_id="r", text="missed"))
+    heard: list[tuple[int, int]] = []
+
+    async def follow() -> None:
+        async for event in log.follow():
+            heard.append((event.seq, event.sub))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(follow)
+        await anyio.wait_all_tasks_blocked()
+        log.append(TextStreamed(request_id="r", text="heard"))
+        log.append(Noted(text="n"))
+        log.close()
+    assert heard == [(1, 0), (1, 2), (2, 0)]
+
+
+async def test_a_failed_log_tells_its_followers_after_all_that_it_has():
+    log, _ = opened()
+    log.close(StorageError("The shelf is full."))
+    following = log.follow()
+    assert (await anext(following)).seq == 1
+    with pytest.raises(StorageError):
+        await anext(following)
