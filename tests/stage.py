@@ -125,8 +125,8 @@ class Stage:
         )
 
     async def _act(self, engine: Engine, asked: Asked, entry: str) -> None:
-        said, _, rest = entry.rpartition("; ")
-        if said:
+        *spoken, rest = entry.split("; ")
+        for said in spoken:
             words = said.removeprefix("say ")
             await engine.send(Speak(task_id=TASK, message_id=words, text=words))
         word, _, text = rest.partition(" ")

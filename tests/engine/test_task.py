@@ -26,6 +26,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
     Truncated,
+    UserSpoke,
 )
 from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
@@ -361,6 +362,52 @@ async def test_rewinding_forgets_what_came_after_and_asks_before_going_on(tmp_pa
             await anyio.lowlevel.checkpoint()
         process.cancel_scope.cancel()
     assert stage.model.requests[2].turns == stage.model.requests[0].turns
+
+
+async def test_rewinding_into_the_middle_of_a_call_goes_back_to_before_it_began(tmp_path: Path):
+    stage = Stage(tmp_path, [run("true")], [finish()], [finish()])
+    async with anyio.create_task_group() as process:
+        engine = stage.engine(process)
+        await engine.send(OpenTask(task_id=TASK, text="Do it"))
+        asked = await question(engine, AskKind.COMMAND)
+        yes = Answer(task_id=TASK, ask_id=asked.ask_id, reply="yes", digest=asked.digest)
+        await engine.send(yes)
+        await question(engine, AskKind.COMPLETION_RESULT)
+        begun = next(e.seq for e in stage.store.read(TASK) if isinstance(e.fact, ToolStarted))
+        await engine.send(Rewind(task_id=TASK, to=begun))
+        asked = await question(engine, AskKind.RESUME_TASK)
+        await engine.send(Answer(task_id=TASK, ask_id=asked.ask_id, reply="yes"))
+        asks = []
+        async for event in engine.follow(TASK):
+            asks += [event.fact.ask] if isinstance(event.fact, Asked) else []
+            if len(asks) == 4:
+                break
+        process.cancel_scope.cancel()
+    assert asks == ["command", "completion_result", "resume_task", "command"]
+
+
+async def test_the_same_words_sent_twice_are_on_record_once(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [finish()])
+    await stage.play("say twice; say twice; yes", "yes")
+    assert [fact.text for fact in stage.facts if isinstance(fact, UserSpoke)] == ["twice"]
+
+
+async def test_a_context_that_is_too_long_again_later_is_cut_further(tmp_path: Path):
+    def steps(first: int) -> list[list[ToolCall]]:
+        return [
+            [call("list_files", path=".", recursive=bool(n % 2))] for n in range(first, first + 4)
+        ]
+
+    too_long = [broken(FailureKind.OVERFLOW)]
+    stage = Stage(
+        tmp_path, *steps(0), too_long, *steps(0), too_long, [finish()], limits=Limits(repeats=0)
+    )
+    await stage.play("yes")
+    first, second = [fact.upto for fact in stage.facts if isinstance(fact, Truncated)]
+    assert 0 < first < second
+    sent = [len(request.turns) // 2 for request in stage.model.requests]
+    assert (sent[4], sent[5]) == (4, 2)
+    assert (sent[9], sent[10]) == (6, 3)
 
 
 async def test_a_queued_message_can_be_changed_and_taken_back_until_it_is_heard(tmp_path: Path):
