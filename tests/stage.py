@@ -15,17 +15,21 @@ from rookery.core.facts import Asked, Event, Fact
 from rookery.core.limits import Limits
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Hook
+from rookery.engine.ports import Checkpoints, Hook, UnlistedCommands, not_judged
 from rookery.engine.task import Gear, Task
 from rookery.governance.approval_gate import ApprovalGate
+from rookery.governance.shielded import shielded
 from rookery.providers.scripted import Line, ScriptedProvider
 from rookery.storage.artifacts import TaskArtifacts
+from rookery.storage.permissions import Permissions
 from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools, spec_of
+from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
+from rookery.workspace.without_checkpoints import WithoutCheckpoints
 
 TASK = "t1"
 
@@ -55,6 +59,7 @@ class Stage:
         automatic: bool = False,
         limits: Limits | None = None,
         hooks: Sequence[Hook] = (),
+        checkpoints: bool = False,
         spread: Callable[[float], float] = lambda most: most,
     ) -> None:
         self.root = folder / "work"
@@ -66,8 +71,14 @@ class Stage:
         self._ids = count(1)
         self._spread = spread
         self._limits = limits or Limits()
-        self._hooks = [ApprovalGate(automatic=automatic), *hooks]
-        self._files = WorkspaceFiles(self.root, self._limits)
+        self._files = WorkspaceFiles(self.root, self._limits, home=folder)
+        self._rules = Permissions(
+            folder / "allowed.json", self.root, place=self._files.place, now=self.clock.now
+        )
+        self._hooks = [ApprovalGate(self._rules, automatic=automatic), *hooks]
+        self.checkpoints: Checkpoints = WithoutCheckpoints()
+        if checkpoints:
+            self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
 
     def make_task(self, task_id: str, log: EventLog) -> Task:
         tools = all_tools()
@@ -77,6 +88,11 @@ class Stage:
             specs=[spec_of(tool) for tool in tools.values()],
             system=lambda mode: f"You are in {mode} mode.",
             hooks=self._hooks,
+            rules=self._rules,
+            checkpoints=self.checkpoints,
+            shielded=shielded,
+            judge=not_judged,
+            command_list=UnlistedCommands(),
             files=self._files,
             finder=WorkspaceFinder(self.root, self._files, self._limits),
             shell=Terminal(self.root, self._limits),
@@ -92,7 +108,8 @@ class Stage:
         """Run the task, answering its questions in order.
 
         An answer is `yes`, `no why`, `message words`, `cancel`, `close`, or `crash`, which ends
-        the process as far as the task can tell. `say words; yes` speaks first.
+        the process as far as the task can tell. `say words; yes` speaks first. `offer yes` is
+        for the next question that stops nothing; without such an entry nobody heeds those.
         """
         book = list(answers)
         with anyio.fail_after(within):
@@ -105,6 +122,8 @@ class Stage:
                 after = len(list(self.store.read(TASK))) - 1 if reopen else 0
                 async for event in engine.follow(TASK, after):
                     self.events.append(event)
+                    if _is_offer(event.fact) and not (book and book[0].startswith("offer ")):
+                        continue
                     if isinstance(event.fact, Asked) and book:
                         if book[0] == "crash":
                             book.pop(0)
@@ -125,7 +144,7 @@ class Stage:
         )
 
     async def _act(self, engine: Engine, asked: Asked, entry: str) -> None:
-        *spoken, rest = entry.split("; ")
+        *spoken, rest = entry.removeprefix("offer ").split("; ")
         for said in spoken:
             words = said.removeprefix("say ")
             await engine.send(Speak(task_id=TASK, message_id=words, text=words))
@@ -154,14 +173,14 @@ class Stage:
 
     @property
     def asks(self) -> list[str]:
-        return [
-            fact.ask
-            for fact in self.facts
-            if isinstance(fact, Asked) and CATEGORY[fact.ask] is not AskCategory.NON_BLOCKING
-        ]
+        return [fact.ask for fact in self.facts if isinstance(fact, Asked) and not _is_offer(fact)]
 
     def kinds(self) -> list[str]:
         return [type(fact).__name__ for fact in self.facts if fact.lasting]
+
+
+def _is_offer(fact: Fact) -> bool:
+    return isinstance(fact, Asked) and CATEGORY[fact.ask] is AskCategory.NON_BLOCKING
 
 
 _calls = count(1)

@@ -25,6 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from rookery.storage.trust import TrustStore
+
 COMMAND = str(Path(sys.executable).parent / "rookery")
 PATIENCE = 20.0
 CTRL_C = b"\x03"
@@ -154,7 +156,7 @@ def _take_terminal() -> None:
 class Installed:
     """The installed command in a world of its own: a home, a workspace and no keys."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, trusted: bool = True) -> None:
         self.home = folder / "home"
         self.workspace = folder / "work"
         self.workspace.mkdir()
@@ -166,6 +168,8 @@ class Installed:
             "TERM": "xterm-256color",
             "NO_COLOR": "1",
         }
+        if trusted:
+            TrustStore(self.home / "config" / "trust.json").trust(self.workspace)
 
     def run(
         self, *arguments: str, input: str | bytes = "", **environ: str

@@ -2,20 +2,27 @@
 answers from a list.
 """
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
 
 from rookery.core.asks import AskKind
-from rookery.core.facts import Answered, Event, Fact, next_event
+from rookery.core.facts import Answered, Asked, Event, Fact, OfferWithdrawn, next_event
 from rookery.core.limits import Limits
+from rookery.engine.background import BackgroundCommands
+from rookery.engine.dialogue import OpenOffer
 from rookery.engine.ports import Action, Outcome, Permit, Tool, ToolContext
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
+
+F = TypeVar("F", bound=Fact)
 
 
 class Bench:
@@ -25,7 +32,10 @@ class Bench:
         self.facts: list[Fact] = []
         self.appended = anyio.Event()
         self.asked: list[tuple[AskKind, str]] = []
+        self.offers: list[OpenOffer] = []
         self._answers = iter(answers or [])
+        self._to_offer = ""
+        self._looked_at = 0
         files = WorkspaceFiles(self.root, limits)
         self.context = ToolContext(
             call_id="c1",
@@ -46,6 +56,43 @@ class Bench:
         return await action.perform(
             Permit(digest=action.digest, command=action.command, cwd=action.cwd)
         )
+
+    @asynccontextmanager
+    async def task(self, to_offer: str = "") -> AsyncIterator[BackgroundCommands]:
+        """A task behind the calls: it holds what runs on, and its user says `to_offer` to every
+        offer; nothing means that they do not answer."""
+        self._to_offer = to_offer
+        async with anyio.create_task_group() as group:
+            background = BackgroundCommands(group.start_soon)
+            self.context = replace(self.context, background=background, offer=self._offer)
+            yield background
+            group.cancel_scope.cancel()
+
+    async def next(self, kind: type[F]) -> F:
+        """The next fact of a kind, as soon as there is one."""
+        with anyio.fail_after(20):
+            while True:
+                while self._looked_at < len(self.facts):
+                    fact = self.facts[self._looked_at]
+                    self._looked_at += 1
+                    if isinstance(fact, kind):
+                        return fact
+                self.appended = anyio.Event()
+                await self.appended.wait()
+
+    def _offer(self, kind: AskKind, text: str, hear: Callable[[], None]) -> OpenOffer:
+        self._append(Asked(ask_id="o1", ask=kind, text=text))
+        offer = OpenOffer(withdraw=lambda: self._withdraw(offer))
+        self.offers.append(offer)
+        if self._to_offer:
+            reply, _, words = self._to_offer.partition(" ")
+            offer.answer = Answered(ask_id="o1", ask=kind, reply=reply, text=words)  # type: ignore[arg-type]
+            hear()
+        return offer
+
+    def _withdraw(self, offer: OpenOffer) -> None:
+        if offer.answer is None:
+            self._append(OfferWithdrawn(ask_id="o1"))
 
     def _append(self, fact: Fact) -> Event:
         self.facts.append(fact)

@@ -1,30 +1,50 @@
 """The composition root: settings in, a host out. It names every part and decides nothing."""
 
+import os
 import platform
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
 
+from rookery.core.facts import Event, Fact, Noted, Reminded
+from rookery.core.findings import Finding, Health
 from rookery.core.system_prompt import system_prompt
-from rookery.core.values import record
-from rookery.engine.engine import Engine
+from rookery.core.values import record, value
+from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
+from rookery.engine.ports import Checkpoints, Restored
 from rookery.engine.task import Gear, Task
+from rookery.engine.undo import Undo
 from rookery.governance.approval_gate import ApprovalGate
+from rookery.governance.command_judge import CommandJudge
+from rookery.governance.command_rules import CommandRules
+from rookery.governance.restrictions import Restrictions
+from rookery.governance.shielded import nothing_shielded, shielded
+from rookery.governance.stale_guard import StaleGuard
+from rookery.governance.trust_gate import TrustGate
 from rookery.providers import open_provider
 from rookery.settings import Settings
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.keys import Key
+from rookery.storage.permissions import Permissions
+from rookery.storage.places import Places
+from rookery.storage.running_commands import RunningCommands
 from rookery.storage.tasks import TaskStore
-from rookery.tools import all_tools, spec_of
+from rookery.tools import all_tools, offered
+from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.git_watch import GitWatch
+from rookery.workspace.guarantees import Holds, guarantees
+from rookery.workspace.launching import Launching
+from rookery.workspace.sandbox import Sandbox, SandboxWishes
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
+from rookery.workspace.without_checkpoints import WithoutCheckpoints
 
 
 @record
@@ -42,6 +62,23 @@ class ModelChoice:
         return Path(self.model).name if self.provider == "scripted" else self.model
 
 
+@value
+class Consent:
+    """What whoever started a run agreed to, by flags, settings or an answer."""
+
+    automatic: bool = False
+    """Actions are allowed without a question."""
+    trusted: bool = False
+    acts_anyway: bool = False
+    """The folder may be worked in, for this run, although it is not trusted."""
+    outside: bool = False
+    protected: bool = False
+
+    @property
+    def may_act(self) -> bool:
+        return self.trusted or self.acts_anyway
+
+
 class SystemClock:
     def now(self) -> int:
         return time.time_ns() // 1_000_000
@@ -53,16 +90,28 @@ class SystemClock:
 
 @asynccontextmanager
 async def open_host(
-    settings: Settings, choice: ModelChoice, store: TaskStore, workspace: Path, *, automatic: bool
+    settings: Settings,
+    choice: ModelChoice,
+    store: TaskStore,
+    workspace: Path,
+    places: Places,
+    consent: Consent,
 ) -> AsyncIterator[Engine]:
     """An engine for one workspace. Leaving the context ends every task and process."""
     limits = settings.as_limits()
     clock = SystemClock()
     tools = all_tools()
-    files = WorkspaceFiles(workspace, limits)
+    home = Path.home()
+    files = WorkspaceFiles(workspace, limits, own_folders=_own_folders(places), home=home)
     finder = WorkspaceFinder(workspace, files, limits)
-    shell = Terminal(workspace, limits)
-    surroundings = f"{platform.system()}, shell {shell.name}"
+    judge = CommandJudge(
+        files,
+        workspace,
+        home=home,
+        hiding=files.boundaries.hiding,
+        leave=settings.sandbox.leave,
+    )
+    running = RunningCommands(places.running)
     provider = open_provider(
         choice.provider,
         model=choice.model,
@@ -72,30 +121,160 @@ async def open_host(
         limits=limits,
         described=settings.models.get(choice.model, {}),
     )
+    with _sandbox(settings, workspace, places) as sandbox:
+        launching = Launching(files.boundaries, sandbox)
+        shell = Terminal(workspace, limits, launching)
+        checkpoints = _checkpoints(settings, workspace, places)
+        surroundings = f"{platform.system()}, shell {shell.name}"
 
-    def make_task(task_id: str, log: EventLog) -> Task:
-        gear = Gear(
-            provider=provider,
-            tools=tools,
-            specs=[spec_of(tool) for tool in tools.values()],
-            system=lambda mode: system_prompt(
-                mode=mode, workspace=str(workspace), tools=list(tools), surroundings=surroundings
-            ),
-            hooks=[ApprovalGate(automatic=automatic)],
-            files=files,
-            finder=finder,
-            shell=shell,
-            artifacts=TaskArtifacts(store.folder(task_id)),
-            clock=clock,
-            new_id=lambda: uuid.uuid4().hex,
-            spread=lambda most: random.uniform(0, most),
-            limits=limits,
-        )
-        return Task(task_id, log, gear)
+        def make_task(task_id: str, log: EventLog) -> Task:
+            def tell(text: str) -> None:
+                log.append(Noted(text=text))
+                log.append(Reminded(text=f"[automatic] {text}"))
 
+            rules = Permissions(places.rules_file, workspace, place=files.place, now=clock.now)
+            gear = Gear(
+                provider=provider,
+                tools=tools,
+                specs=offered(tools),
+                system=lambda mode: system_prompt(
+                    mode=mode,
+                    workspace=str(workspace),
+                    tools=[spec.name for spec in offered(tools)],
+                    surroundings=surroundings,
+                ),
+                hooks=[
+                    TrustGate(trusted=consent.trusted, acts_anyway=consent.acts_anyway),
+                    Restrictions(
+                        files,
+                        allow_outside=consent.outside,
+                        allow_protected=consent.protected,
+                        automatic=consent.automatic,
+                    ),
+                    StaleGuard(lambda: log.events),
+                    GitWatch(workspace.resolve(), places.data / "set-aside", tell),
+                    CommandRules(
+                        allow=settings.commands.allow,
+                        deny=settings.commands.deny,
+                        trusted=consent.trusted,
+                    ),
+                    ApprovalGate(rules, automatic=consent.automatic, edits=settings.approve_edits),
+                ],
+                rules=rules,
+                checkpoints=checkpoints,
+                shielded=nothing_shielded if consent.protected else shielded,
+                judge=judge,
+                files=files,
+                finder=finder,
+                shell=shell,
+                artifacts=TaskArtifacts(store.folder(task_id)),
+                command_list=running.of(task_id, workspace),
+                clock=clock,
+                new_id=lambda: uuid.uuid4().hex,
+                spread=lambda most: random.uniform(0, most),
+                limits=limits,
+            )
+            return Task(task_id, log, gear)
+
+        try:
+            async with anyio.create_task_group() as group:
+                yield Engine(group, store, make_task, now=clock.now, workspace=str(workspace))
+                group.cancel_scope.cancel()
+        finally:
+            await provider.aclose()
+
+
+@record
+class Past:
+    """A session that nobody is running, and what it would take to go back in it."""
+
+    task_id: str
+    _log: EventLog
+    _undo: Undo
+
+    @property
+    def events(self) -> Sequence[Event]:
+        return self._log.events
+
+    def settled_before(self, to: int) -> int:
+        return settled_before(self._log.events, to)
+
+    def append(self, fact: Fact) -> None:
+        self._log.append(fact)
+
+    async def rehearse(self, to: int, *, overwrite: bool) -> Restored:
+        return await self._undo.rehearse(to, overwrite=overwrite)
+
+    async def restore(self, to: int, *, overwrite: bool) -> None:
+        await self._undo.restore(to, overwrite=overwrite)
+
+
+@asynccontextmanager
+async def open_past(
+    settings: Settings, places: Places, store: TaskStore, task_id: str, workspace: Path
+) -> AsyncIterator[Past]:
+    """The past of a session. Raises `StorageError` while another process runs it."""
+    log = EventLog(store.open(task_id), SystemClock().now)
     try:
         async with anyio.create_task_group() as group:
-            yield Engine(group, store, make_task, now=clock.now, workspace=str(workspace))
-            group.cancel_scope.cancel()
+            checkpoints = _checkpoints(settings, workspace, places)
+            undo = Undo(log, checkpoints, shielded=shielded, start_soon=group.start_soon)
+            await undo.recover()
+            yield Past(task_id, log, undo)
     finally:
-        await provider.aclose()
+        log.close()
+
+
+def examine(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:
+    """What protects the user here, and what does not."""
+    with _sandbox(settings, workspace, places) as sandbox:
+        yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)
+        for guarantee in guarantees(sandbox):
+            holds = guarantee.holds is Holds.YES
+            yield Finding(guarantee.name, _health(holds), guarantee.why)
+    yield anyio.run(_examine_checkpoints, settings, workspace, places)
+
+
+async def _examine_checkpoints(settings: Settings, workspace: Path, places: Places) -> Finding:
+    if not settings.checkpoints.use:
+        return Finding("checkpoints", Health.WARN, "They are switched off in the settings.")
+    checkpoints = ShadowCheckpoints(workspace, places.checkpoints, settings.as_limits())
+    used = await checkpoints.usage()
+    problem = await checkpoints.health()
+    size = f"They take {used / 2**20:.1f} of {settings.checkpoints.megabytes} MiB."
+    return Finding("checkpoints", _health(not problem), problem or size)
+
+
+def _health(good: bool) -> Health:
+    return Health.OK if good else Health.WARN
+
+
+def _own_folders(places: Places) -> tuple[Path, ...]:
+    return (places.config, places.data, places.cache, places.state)
+
+
+@contextmanager
+def _sandbox(settings: Settings, workspace: Path, places: Places) -> Iterator[Sandbox]:
+    sandbox = Sandbox(
+        SandboxWishes(
+            root=workspace,
+            home=Path.home(),
+            mode=settings.sandbox.use,
+            network=settings.sandbox.network == "on",
+            writable=tuple(map(os.path.expanduser, settings.sandbox.writable)),
+            hidden=tuple(map(os.path.expanduser, settings.sandbox.hidden)),
+            own=tuple(map(str, _own_folders(places))),
+        )
+    )
+    try:
+        yield sandbox
+    finally:
+        sandbox.close()
+
+
+def _checkpoints(settings: Settings, workspace: Path, places: Places) -> Checkpoints:
+    if not settings.checkpoints.use:
+        return WithoutCheckpoints()
+    return ShadowCheckpoints(
+        workspace, places.checkpoints, settings.as_limits(), private=_own_folders(places)
+    )

@@ -34,6 +34,8 @@ Key: TypeAlias = tuple[str, ...]
 
 Mode: TypeAlias = Literal["code", "ask", "architect", "debug", "orchestrator"]
 Approval: TypeAlias = Literal["ask", "auto"]
+Containment: TypeAlias = Literal["on", "required", "off"]
+Network: TypeAlias = Literal["on", "off"]
 Colour: TypeAlias = Literal["auto", "always", "never"]
 
 _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -52,6 +54,7 @@ _Address: TypeAlias = Annotated[
 _Count: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 _Bytes: TypeAlias = Annotated[int, Meta(ge=1, le=1024 * MIB)]
 _Seconds: TypeAlias = Annotated[float, Meta(ge=0.1, le=86_400.0)]
+_Texts: TypeAlias = tuple[_Name, ...]
 _Ceiling: TypeAlias = Annotated[int, Meta(ge=0)]
 _USUAL = Limits()
 
@@ -86,6 +89,59 @@ class CommandSettings(_Section, frozen=True):
     timeout: Annotated[
         _Seconds, Meta(description="Seconds after which a running command is ended.")
     ] = _USUAL.command_seconds
+    soft_timeout: Annotated[
+        _Seconds,
+        Meta(description="Seconds after which the model goes on while a command runs."),
+    ] = _USUAL.command_soft_seconds
+    allow: Annotated[
+        _Texts,
+        Meta(
+            description="Commands that run unasked, such as `npm test`: a known program with "
+            'options known to be harmless, or exactly these words; `"*"` stands for all.'
+        ),
+    ] = ()
+    deny: Annotated[
+        _Texts,
+        Meta(
+            description="Commands that are refused, by their first words. It is a convenience; "
+            "what protects you is the sandbox."
+        ),
+    ] = ()
+
+
+class SandboxSettings(_Section, frozen=True):
+    use: Annotated[
+        Containment,
+        Meta(
+            description="Whether commands run in a sandbox where the machine has one; "
+            '"required" runs none where it has none.'
+        ),
+    ] = "on"
+    network: Annotated[
+        Network, Meta(description="Whether commands in the sandbox reach the network.")
+    ] = "on"
+    writable: Annotated[
+        _Texts, Meta(description="Folders outside the workspace that commands may write to.")
+    ] = ()
+    hidden: Annotated[
+        _Texts, Meta(description="Files and folders that commands do not see, besides keys.")
+    ] = ()
+    leave: Annotated[
+        _Texts,
+        Meta(
+            description="Commands that need your keys, by their first words: they run outside "
+            "the sandbox, but only if you allow them yourself."
+        ),
+    ] = ("git push", "git fetch", "git pull", "gh", "ssh", "scp", "docker", "podman")
+
+
+class CheckpointSettings(_Section, frozen=True):
+    use: Annotated[
+        bool, Meta(description="Whether files are kept before they change, so that you can undo.")
+    ] = True
+    megabytes: Annotated[
+        _Count, Meta(description="Size at which the oldest checkpoints of a folder are removed.")
+    ] = _USUAL.checkpoint_bytes // MIB
 
 
 class UiSettings(_Section, frozen=True):
@@ -194,7 +250,13 @@ class Settings(_Section, frozen=True):
         _Ceiling,
         Meta(description="Mistakes in a row after which you are asked; 0 means never."),
     ] = _USUAL.mistakes
+    approve_edits: Annotated[
+        bool,
+        Meta(description="Whether edits of ordinary files in the workspace are made unasked."),
+    ] = False
     commands: CommandSettings = CommandSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
     ui: UiSettings = UiSettings()
     limits: LimitSettings = LimitSettings()
     models: dict[str, ModelDescription] = {}
@@ -205,6 +267,8 @@ class Settings(_Section, frozen=True):
             cost=self.max_cost,
             mistakes=self.mistake_limit,
             command_seconds=self.commands.timeout,
+            command_soft_seconds=self.commands.soft_timeout,
+            checkpoint_bytes=self.checkpoints.megabytes * MIB,
             **msgspec.structs.asdict(self.limits),
         )
 
@@ -224,7 +288,11 @@ class ProjectMay(StrEnum):
 
     LOWER = "lower it"
     LOWER_CEILING = "lower it (0 is no limit)"
+    ADD = "add to it"
     MAKE_IT_ASK = 'set it to "ask"'
+    REQUIRE = 'set it to "required"'
+    CLOSE = 'set it to "off"'
+    REFUSE = "set it to false"
 
 
 PROJECT_MAY: dict[Key, ProjectMay] = {
@@ -232,20 +300,42 @@ PROJECT_MAY: dict[Key, ProjectMay] = {
     ("max_requests",): ProjectMay.LOWER_CEILING,
     ("max_cost",): ProjectMay.LOWER_CEILING,
     ("mistake_limit",): ProjectMay.LOWER_CEILING,
+    ("approve_edits",): ProjectMay.REFUSE,
     ("commands", "timeout"): ProjectMay.LOWER,
+    ("commands", "deny"): ProjectMay.ADD,
+    ("sandbox", "use"): ProjectMay.REQUIRE,
+    ("sandbox", "network"): ProjectMay.CLOSE,
+    ("sandbox", "hidden"): ProjectMay.ADD,
     **{("limits", name): ProjectMay.LOWER for name in LimitSettings.__struct_fields__},
+}
+
+
+_STRICTEST: dict[ProjectMay, Any] = {
+    ProjectMay.MAKE_IT_ASK: "ask",
+    ProjectMay.REQUIRE: "required",
+    ProjectMay.CLOSE: "off",
+    ProjectMay.REFUSE: False,
 }
 
 
 def loosens(key: Key, wanted: Any, present: Any) -> bool:
     """Whether a project that wants this value instead of the present one would loosen it."""
     match PROJECT_MAY[key]:
-        case ProjectMay.MAKE_IT_ASK:
-            return bool(wanted != "ask")
+        case ProjectMay.ADD:
+            return False
         case ProjectMay.LOWER:
             return bool(wanted > present)
         case ProjectMay.LOWER_CEILING:
             return bool((wanted or math.inf) > (present or math.inf))
+        case way:
+            return bool(wanted != _STRICTEST[way])
+
+
+def tightened(key: Key, wanted: Any, present: Any) -> Any:
+    """What holds once a project that does not loosen a setting was heard."""
+    if PROJECT_MAY[key] is ProjectMay.ADD:
+        return (*present, *(text for text in wanted if text not in present))
+    return wanted
 
 
 ANY = "<id>"
@@ -302,6 +392,8 @@ def _expected(base: Any, metas: list[Meta]) -> str:
         return f"{', '.join(others)} or {last}"
     if base is bool:
         return "true or false"
+    if get_origin(base) is tuple:
+        return "a list of texts that are not empty"
     rule = metas[0]
     if base is str:
         return str((rule.extra or {}).get("expected", "a text that is not empty"))
@@ -325,6 +417,9 @@ def shown(value: Any) -> str:
         case str():
             text = value if len(value) <= 60 else value[:59] + "…"
             return '"' + "".join(map(_harmless, text)) + '"'
+        case tuple():
+            texts = [shown(text) for text in value]
+            return f"[{', '.join(texts)}]" if len(texts) <= 10 else f"a list of {len(texts)}"
         case list():
             return "a list"
         case Mapping():

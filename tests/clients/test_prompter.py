@@ -5,6 +5,7 @@ import json
 import os
 import pty
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.anyio
 LEAVE = Leave(LEFT_AT_PROMPT, code="task_aborted")
 CTRL_D = "\x04"
 ALLOW = "Allow this? [y/n, or say why not] "
+OR_ALWAYS = "Allow this? [y/n/a, or say why not] "
+RULE = "exactly this command in /work, for 30 days: make"
+SURE = f"Always allow {RULE}? [y/n] "
 
 
 class PatientKeyboard(Keyboard):
@@ -39,7 +43,9 @@ class PatientKeyboard(Keyboard):
         self.waits.close()
 
 
-async def put(question: Asked, typed: str, *, opening: str = "") -> tuple[Response, str]:
+async def put(
+    question: Asked, typed: str, *, opening: str = "", colour: bool = False
+) -> tuple[Response, str]:
     """What comes of typing at a question, and what the person saw."""
     fingers, terminal = pty.openpty()
     out = io.StringIO()
@@ -48,7 +54,7 @@ async def put(question: Asked, typed: str, *, opening: str = "") -> tuple[Respon
         raise AssertionError(f"{line!r} was to be an answer.")
 
     keyboard = PatientKeyboard(terminal, unasked)
-    prompter = Prompter(keyboard, Screen(out, colour=False, live=False), opening=opening)
+    prompter = Prompter(keyboard, Screen(out, colour=colour, live=False), opening=opening)
     answers: list[Response] = []
 
     async def ask() -> None:
@@ -70,8 +76,8 @@ async def put(question: Asked, typed: str, *, opening: str = "") -> tuple[Respon
     return answers[0], out.getvalue()
 
 
-def asked(kind: AskKind, text: str = "", title: str = "", diff: str = "") -> Asked:
-    return Asked(ask_id="q", ask=kind, text=text, title=title, diff=diff)
+def asked(kind: AskKind, text: str = "", title: str = "", diff: str = "", **more: Any) -> Asked:
+    return Asked(ask_id="q", ask=kind, text=text, title=title, diff=diff, **more)
 
 
 @pytest.mark.parametrize("kind", [AskKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER])
@@ -180,3 +186,94 @@ async def test_words_of_the_command_line_are_told_to_a_resumed_task_without_aski
         Say("message", "and the docs"),
         "",
     )
+
+
+ALWAYS = Say("yes", always=True)
+
+
+@pytest.mark.parametrize("kind", [AskKind.TOOL, AskKind.COMMAND, AskKind.USE_MCP_SERVER])
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y\n", Say("yes")),
+        ("n\n", Say("no")),
+        ("a\ny\n", ALWAYS),
+        (" Always \nYES\n", ALWAYS),
+        ("a\n\nperhaps\na\ny\n", ALWAYS),
+        ("a\nn\ny\n", Say("yes")),
+        ("a\nn\nn\n", Say("no")),
+        ("a\nno\na\ny\n", ALWAYS),
+        ("a lot of harm\n", Say("no", "a lot of harm")),
+        ("a\n" + CTRL_D, LEAVE),
+    ],
+)
+async def test_GATE_7_always_is_said_twice(kind: AskKind, typed: str, answer: Response):
+    assert (await put(asked(kind, "make", rule=RULE), typed))[0] == answer
+
+
+async def test_GATE_7_the_rule_is_shown_in_full_before_it_is_agreed_to():
+    _, seen = await put(asked(AskKind.COMMAND, "make", rule=RULE), "a\ny\n")
+    assert seen == f"Run this command:\n  make\n{OR_ALWAYS}{SURE}"
+
+
+async def test_GATE_7_without_a_rule_there_is_no_always():
+    assert await put(asked(AskKind.COMMAND, "make"), "a\n") == (
+        Say("no", "a"),
+        f"Run this command:\n  make\n{ALLOW}",
+    )
+
+
+async def test_GATE_7_a_rule_hides_nothing_either():
+    question = asked(AskKind.COMMAND, "x", rule="make\u202e" + " " * 40 + "x")
+    _, seen = await put(question, "a\ny\n")
+    assert seen.endswith("Always allow make<U+202E>␣×40x? [y/n] ")
+
+
+NOTES = ("deletes 214 files below build/", "outside the workspace: /etc/x\ny")
+
+
+@pytest.mark.parametrize(
+    ("question", "above"),
+    [
+        (asked(AskKind.COMMAND, "make", notes=NOTES), "Run this command:\n  make\n"),
+        (asked(AskKind.TOOL, "{}", "Edit a.py", "+x", notes=NOTES), "Edit a.py\n+x\n"),
+    ],
+)
+async def test_GATE_5_what_one_must_know_stands_next_to_the_question(question: Asked, above: str):
+    _, seen = await put(question, "y\n")
+    assert seen == (
+        f"{above}  ! deletes 214 files below build/\n  ! outside the workspace: /etc/x␊y\n{ALLOW}"
+    )
+
+
+async def test_GATE_5_notes_stand_out_by_colour():
+    question = asked(AskKind.COMMAND, "make", notes=NOTES[:1])
+    _, seen = await put(question, "y\n", colour=True)
+    assert "\x1b[33m\x1b[1m  ! deletes 214 files below build/\x1b[0m" in seen
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [
+        (asked(AskKind.COMMAND, "ls" + " " * 300 + "; rm x"), "  ls␣×300; rm x\n"),
+        (asked(AskKind.COMMAND, "if x:\n    y"), "  if x:\n  ␣␣␣␣y\n"),
+        (asked(AskKind.COMMAND, "ls\u2066\U000e0041\u200b"), "  ls<U+2066><U+E0041><U+200B>\n"),
+        (asked(AskKind.COMMAND, "a\rb\r\nc"), "  a␍b␍\n  c\n"),
+        (asked(AskKind.COMMAND, "ls", cwd="a\n     b\u202e"), " in a␊␣␣␣␣␣b<U+202E>:\n"),
+        (asked(AskKind.TOOL, "{}", "Edit a.py" + " " * 90 + "x"), "Edit a.py␣×90x\n"),
+        (asked(AskKind.COMMAND, "x", notes=("goes to \u202e/etc",)), "  ! goes to <U+202E>/etc\n"),
+    ],
+)
+async def test_GATE_5_OUT_4_nothing_in_a_command_or_a_path_can_hide(question: Asked, shown: str):
+    assert shown in (await put(question, "y\n"))[1]
+
+
+async def test_GATE_4_a_long_command_is_shown_whole():
+    lines = [f"echo {number}" for number in range(3000)]
+    _, seen = await put(asked(AskKind.COMMAND, "\n".join(lines)), "y\n")
+    assert seen == "Run this command:\n  " + "\n  ".join(lines) + f"\n{ALLOW}"
+
+
+async def test_a_diff_keeps_its_indentation():
+    _, seen = await put(asked(AskKind.TOOL, "{}", "Edit a.py", "+        x"), "y\n")
+    assert "+        x\n" in seen

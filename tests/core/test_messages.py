@@ -587,10 +587,11 @@ def test_a_rewind_into_an_answer_leaves_nothing_open():
     assert request_info(*facts)["cancelReason"] == "user_cancelled"
 
 
-def test_a_rewind_past_a_rewind_goes_on_from_what_still_counted():
+def test_a_rewind_can_be_rewound_and_so_can_what_came_after_it():
     facts = (OPENED, Noted(text="a"), Noted(text="b"), Rewound(to=2), Noted(text="c"))
     assert rows(*facts) == ["text do it", "note a", "note c"]
-    assert rows(*facts, Rewound(to=3)) == ["text do it", "note a"]
+    assert rows(*facts, Rewound(to=3)) == ["text do it", "note a", "note b"]
+    assert rows(*facts, Rewound(to=3), Rewound(to=5)) == ["text do it", "note a", "note c"]
     assert rows(*facts, Rewound(to=0)) == []
 
 

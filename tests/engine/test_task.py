@@ -186,7 +186,9 @@ async def test_three_bad_calls_in_a_row_reach_the_mistake_limit(tmp_path: Path):
 
 
 async def test_a_malformed_call_is_answered_briefly_however_long_it_was(tmp_path: Path):
-    wrong = ToolCall(id="x", name="read_file", arguments={"a" * 300 + str(n): n for n in range(99)})
+    wrong = ToolCall(
+        id="x", name="list_files", arguments={"a" * 300 + str(n): n for n in range(99)}
+    )
     odd = ToolCall(id="y", name="b" * 9000, arguments={})
     stage = Stage(tmp_path, [wrong], [odd], [finish()])
     await stage.play("yes")

@@ -414,8 +414,8 @@ def test_trust4_a_project_may_tighten(
             "remove it.",
         ),
         (
-            "[commands]\ntimeout = 301",
-            "a project can only lower it, so commands.timeout = 301 was not taken; remove it.",
+            "[commands]\ntimeout = 1801",
+            "a project can only lower it, so commands.timeout = 1801 was not taken; remove it.",
         ),
         (
             "[limits]\nread_lines = 2001",

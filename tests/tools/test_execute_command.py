@@ -1,13 +1,23 @@
+import os
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
 from rookery.core.asks import AskKind
-from rookery.core.facts import Ending, OutputStreamed
+from rookery.core.facts import (
+    Asked,
+    CommandDetached,
+    CommandEnded,
+    CommandQuiet,
+    Ending,
+    OutputStreamed,
+)
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports import Outcome, Permit
-from rookery.errors import BadArguments, Denied, ToolError
+from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
 from rookery.tools.execute_command import TOOL
 from tool_bench import Bench
 
@@ -18,6 +28,10 @@ QUICK = Limits(command_grace=0.2)
 
 def shown(bench: Bench) -> str:
     return "".join(fact.text for fact in bench.facts if isinstance(fact, OutputStreamed))
+
+
+def lasting(bench: Bench) -> list[str]:
+    return [type(fact).__name__ for fact in bench.facts if fact.lasting]
 
 
 async def test_an_action_says_what_would_be_run_and_where(tmp_path: Path):
@@ -63,16 +77,14 @@ async def test_a_command_that_ran_is_done_whatever_its_exit_code(
     assert (outcome.ending, outcome.exit_code) == (Ending.DONE, code)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "allowed", "told"), [(0.3, 60, "0.3 s"), (60, 0.4, "0.4 s"), (None, 0.5, "0.5 s")]
-)
-async def test_the_smaller_time_limit_ends_a_command_and_its_output_so_far_is_told(
-    tmp_path: Path, wanted: float | None, allowed: float, told: str
+@pytest.mark.parametrize("wanted", [None, 60])
+async def test_the_hard_limit_ends_a_command_and_its_output_so_far_is_told(
+    tmp_path: Path, wanted: float | None
 ):
-    bench = Bench(tmp_path, Limits(command_grace=0.2, command_seconds=allowed))
+    bench = Bench(tmp_path, Limits(command_grace=0.2, command_seconds=0.4))
     outcome = await bench.call(TOOL, command="echo begun; sleep 60", timeout=wanted)
     assert outcome.ending is Ending.FAILED
-    assert f"time limit of {told}" in outcome.text
+    assert "time limit of 0.4 s" in outcome.text
     assert outcome.text.endswith("Output:\nbegun\n")
 
 
@@ -136,10 +148,12 @@ async def test_a_command_of_exactly_the_longest_length_is_run(tmp_path: Path):
     assert "ok" in (await bench.call(TOOL, command="echo ok")).text
 
 
-@pytest.mark.parametrize("cwd", ["..", "/etc"])
-async def test_a_folder_outside_the_workspace_is_refused(tmp_path: Path, cwd: str):
+@pytest.mark.parametrize("cwd", ["..", "/etc", "way-out"])
+async def test_CMD_11_a_folder_outside_the_workspace_is_refused(tmp_path: Path, cwd: str):
+    bench = Bench(tmp_path, QUICK)
+    (bench.root / "way-out").symlink_to("/")
     with pytest.raises(ToolError):
-        await Bench(tmp_path, QUICK).prepare(TOOL, command="ls", cwd=cwd)
+        await bench.prepare(TOOL, command="ls", cwd=cwd)
 
 
 async def test_a_folder_that_is_gone_is_named(tmp_path: Path):
@@ -168,3 +182,250 @@ async def test_a_cancelled_command_leaves_what_it_wrote_on_disk(tmp_path: Path):
             await bench.call(TOOL, command="echo up; sleep 60")
     assert scope.cancelled_caught
     assert bench.context.artifacts.read("cmd-1.txt", 0, 10) == (b"up\n", 3)
+
+
+# ── running on in the background ────────────────────────────────────────────────────────
+
+UNTIL_TOLD = "echo early; read line < go; echo late; exit 3"
+"""A command that goes on until somebody writes to `go`."""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    bench = Bench(tmp_path, QUICK)
+    os.mkfifo(bench.root / "go")
+    return bench
+
+
+def let_it_go_on(bench: Bench) -> None:
+    (bench.root / "go").write_text("go\n")
+
+
+async def test_the_models_timeout_brings_the_call_back_and_the_command_goes_on_c9(bench: Bench):
+    async with bench.task():
+        outcome = await bench.call(TOOL, command=UNTIL_TOLD, timeout=0.3)
+        assert (outcome.ending, outcome.exit_code) == (Ending.DONE, None)
+        assert "Still running after 1 s." in outcome.text
+        assert "goes to cmd-1.txt" in outcome.text
+        assert outcome.text.endswith("Output so far:\nearly\n")
+        let_it_go_on(bench)
+        ended = await bench.next(CommandEnded)
+    [detached] = [fact for fact in bench.facts if isinstance(fact, CommandDetached)]
+    assert detached == CommandDetached(
+        call_id="c1", command=UNTIL_TOLD, artifact="cmd-1.txt", pid=detached.pid
+    )
+    assert detached.pid > 1
+    assert ended == CommandEnded(
+        call_id="c1",
+        text=(
+            f"[automatic] The command that ran in the background has ended: {UNTIL_TOLD}\n"
+            "Exit code: 3. Look at the output for the reason before going on.\n"
+            "Output:\nlate\n"
+        ),
+        exit_code=3,
+    )
+    assert bench.context.artifacts.read("cmd-1.txt", 0, 100) == (b"early\nlate\n", 11)
+
+
+async def test_the_soft_limit_does_the_same_without_being_asked(tmp_path: Path):
+    bench = Bench(tmp_path, Limits(command_grace=0.2, command_soft_seconds=0.2))
+    async with bench.task():
+        outcome = await bench.call(TOOL, command="sleep 60")
+        assert "It has written nothing yet." in outcome.text
+        assert bench.context.artifacts.read("cmd-1.txt", 0, 10) == (b"", 0)
+        assert lasting(bench) == ["CommandDetached"]
+
+
+async def test_the_hard_limit_also_ends_a_command_in_the_background(tmp_path: Path):
+    bench = Bench(tmp_path, Limits(command_grace=0.2, command_seconds=0.5))
+    async with bench.task():
+        await bench.call(TOOL, command="sleep 60", timeout=0.1)
+        ended = await bench.next(CommandEnded)
+    assert "Ended by the time limit of 0.5 s" in ended.text
+    assert ended.text.endswith("It wrote nothing more.")
+
+
+async def test_a_long_output_in_the_background_is_previewed_and_kept_whole(bench: Bench):
+    async with bench.task():
+        await bench.call(TOOL, command="echo 0; read line < go; seq 100000", timeout=0.2)
+        let_it_go_on(bench)
+        ended = await bench.next(CommandEnded)
+    assert "Output: 588897 bytes, kept as cmd-1.txt." in ended.text
+    assert len(ended.text.encode()) < QUICK.output_for_model + 1 * KIB
+    wanted = b"".join(b"%d\n" % number for number in range(100_001))
+    assert bench.context.artifacts.read("cmd-1.txt", 0, MIB) == (wanted, len(wanted))
+
+
+async def test_a_line_that_is_not_finished_is_told_and_not_told_again(bench: Bench):
+    async with bench.task():
+        outcome = await bench.call(
+            TOOL, command="printf 'Half a '; read line < go; echo line", timeout=0.2
+        )
+        assert outcome.text.endswith("Output so far:\nHalf a ")
+        let_it_go_on(bench)
+        ended = await bench.next(CommandEnded)
+    assert ended.text.endswith("Output:\nline\n")
+
+
+async def test_a_command_in_the_background_ends_with_the_task(bench: Bench):
+    async with bench.task():
+        await bench.call(TOOL, command="trap '' TERM; (setsid sleep 61 &); sleep 60", timeout=0.2)
+        detached = await bench.next(CommandDetached)
+    with pytest.raises(ProcessLookupError):
+        os.kill(detached.pid, 0)
+    assert lasting(bench) == ["CommandDetached"]
+
+
+async def test_a_command_in_the_background_can_be_stopped(bench: Bench):
+    async with bench.task() as background:
+        await bench.call(TOOL, command="echo up; sleep 60", timeout=0.2)
+        background.stop("c1")
+        ended = await bench.next(CommandEnded)
+        assert "Ended by the user before it was done." in ended.text
+        assert ended.exit_code == 143
+        await anyio.wait_all_tasks_blocked()
+        for call_id in ("c1", "c2"):
+            with pytest.raises(CommandRejected, match=f"No command of call {call_id} runs"):
+                background.stop(call_id)
+
+
+async def test_a_full_disk_is_told_when_the_command_in_the_background_ends(bench: Bench):
+    class FullDisk:
+        def create(self) -> FullArtifact:
+            return FullArtifact()
+
+    bench.context = replace(bench.context, artifacts=FullDisk())  # type: ignore[arg-type]
+    async with bench.task():
+        await bench.call(TOOL, command="echo up; read line < go", timeout=0.2)
+        let_it_go_on(bench)
+        ended = await bench.next(CommandEnded)
+    assert "The disk is full." in ended.text
+
+
+class FullArtifact:
+    id = "cmd-1.txt"
+    size = 0
+
+    def write(self, data: bytes) -> None:
+        raise StorageError("The disk is full.")
+
+    def close(self) -> None:
+        pass
+
+
+# ── continue or abort ───────────────────────────────────────────────────────────────────
+
+
+async def test_a_command_that_ends_soon_offers_nothing(bench: Bench):
+    async with bench.task():
+        await bench.call(TOOL, command="echo up; sleep 0.1; echo down")
+    assert lasting(bench) == []
+
+
+async def test_the_offer_is_made_once_and_withdrawn_at_the_end(bench: Bench):
+    async with bench.task():
+        await bench.call(TOOL, command="for i in 1 2 3 4 5; do echo $i; sleep 0.2; done")
+    assert lasting(bench) == ["Asked", "OfferWithdrawn"]
+    [asked] = [fact for fact in bench.facts if isinstance(fact, Asked)]
+    assert (asked.ask, asked.text) == (AskKind.COMMAND_OUTPUT, "")
+
+
+async def test_a_silent_command_is_offered_too_though_later(bench: Bench):
+    async with bench.task(to_offer="no"):
+        outcome = await bench.call(TOOL, command="sleep 60")
+    assert "It wrote nothing." in outcome.text
+
+
+async def test_yes_sends_the_command_to_the_background(bench: Bench):
+    async with bench.task(to_offer="yes"):
+        outcome = await bench.call(TOOL, command=UNTIL_TOLD)
+        assert outcome.ending is Ending.DONE
+        assert "Still running" in outcome.text
+        assert "user_message" not in outcome.text
+        let_it_go_on(bench)
+        await bench.next(CommandEnded)
+    assert lasting(bench) == ["Asked", "CommandDetached", "CommandEnded"]
+
+
+async def test_no_ends_the_command_and_is_no_success_c10(bench: Bench):
+    async with bench.task(to_offer="no"):
+        outcome = await bench.call(TOOL, command="echo early; (setsid sleep 60 &); sleep 60")
+    assert (outcome.ending, outcome.exit_code) == (Ending.FAILED, 143)
+    assert outcome.text == (
+        "Directory: .\nEnded by the user before it was done. Do not run it again unless they ask."
+        "\nOutput:\nearly\n"
+    )
+    assert lasting(bench) == ["Asked"]
+
+
+async def test_words_are_delivered_and_the_command_goes_on(bench: Bench):
+    async with bench.task(to_offer="message use the other port"):
+        outcome = await bench.call(TOOL, command=UNTIL_TOLD)
+        assert outcome.text.endswith("<user_message>\nuse the other port\n</user_message>")
+        assert "Still running" in outcome.text
+        let_it_go_on(bench)
+        await bench.next(CommandEnded)
+
+
+async def test_a_cancelled_call_withdraws_its_offer_and_ends_its_command(bench: Bench):
+    async with bench.task(), anyio.create_task_group() as group:
+
+        async def cancel_once_offered() -> None:
+            await bench.next(Asked)
+            group.cancel_scope.cancel()
+
+        group.start_soon(cancel_once_offered)
+        await bench.call(TOOL, command="echo $$; sleep 60")
+    assert lasting(bench) == ["Asked", "OfferWithdrawn"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(shown(bench)), 0)
+
+
+# ── silence, terminals and what waits for input ─────────────────────────────────────────
+
+
+async def test_silence_is_told_and_told_again_after_more_of_it(tmp_path: Path):
+    bench = Bench(tmp_path, Limits(command_grace=0.2, quiet_seconds=0.1))
+    for name in ("go", "end"):
+        os.mkfifo(bench.root / name)
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(bench.call, TOOL, command="read x < go; echo up; read x < end"))
+        with anyio.fail_after(20):
+            before = [await bench.next(CommandQuiet), await bench.next(CommandQuiet)]
+            let_it_go_on(bench)
+            await bench.next(OutputStreamed)
+            after = await bench.next(CommandQuiet)
+            (bench.root / "end").write_text("go\n")
+    assert 0.1 <= before[0].seconds < before[1].seconds
+    assert 0.1 <= after.seconds < before[1].seconds
+
+
+async def test_a_command_gets_a_terminal_only_if_it_is_asked_for(bench: Bench):
+    for terminal, told in ((None, "not a tty\n"), (True, "40 120\nxterm-256color\n")):
+        outcome = await bench.call(
+            TOOL, command="tty > /dev/null && stty size && echo $TERM || tty", terminal=terminal
+        )
+        assert outcome.text.endswith(f"Output:\n{told}")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "read -p 'Name: ' x",
+        "python3 -c 'input(\"Name: \")'",
+        "(printf 'Name: '; head -n 1 /dev/tty)",
+    ],
+)
+async def test_a_command_on_a_terminal_that_waits_for_input_is_said_to(bench: Bench, prompt: str):
+    async with bench.task():
+        outcome = await bench.call(TOOL, command=prompt, terminal=True, timeout=1)
+        assert "It waits for input, which nobody can give it here" in outcome.text
+        assert outcome.text.endswith("Output so far:\nName: ")
+
+
+@pytest.mark.parametrize(("command", "terminal"), [("sleep 60", True), ("cat go", False)])
+async def test_a_command_that_merely_takes_long_is_not(bench: Bench, command: str, terminal: bool):
+    async with bench.task():
+        outcome = await bench.call(TOOL, command=command, terminal=terminal, timeout=0.3)
+        assert "Still running" in outcome.text
+        assert "waits for input" not in outcome.text

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rookery.engine.ports import Permit
-from rookery.errors import Denied, ToolError
+from rookery.errors import Denied
 from workbench import Workbench
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,9 @@ async def test_s10_files_are_searched_only_with_a_permit(bench: Workbench):
 
 
 @pytest.mark.parametrize("tool", ["list_files", "search_files"])
-async def test_s5_nothing_outside_is_looked_into(bench: Workbench, tool: str):
+async def test_s5_a_folder_outside_is_named_by_where_it_is(bench: Workbench, tool: str):
     more = {"regex": "x"} if tool == "search_files" else {}
-    with pytest.raises(ToolError, match="outside the workspace"):
-        await bench.prepare(tool, path="..", **more)
+    action = await bench.prepare(tool, path="..", **more)
+    assert action.reads == [str(bench.root.resolve().parent)]
+    with pytest.raises(Denied):
+        await action.perform(Permit(action.digest, reads=frozenset([".."])))

@@ -1,17 +1,34 @@
 import base64
+import json
+import os
+import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+import sample_documents as samples
 from rookery.core.blocks import Image
+from rookery.core.facts import Ending, Seen
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
-from rookery.errors import Denied, ToolError
+from rookery.engine.ports import Outcome, Permit
+from rookery.errors import BadArguments, Denied, ToolError
+from rookery.workspace.text_files import sha
 from workbench import Workbench
 
 pytestmark = pytest.mark.anyio
 
-PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+
+
+def png(width: int, height: int, size: int = 0) -> bytes:
+    header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height)
+    return header.ljust(size, b"\n")
+
+
+PICTURE = png(8, 6)
 CODE = """\
 import os
 
@@ -144,16 +161,134 @@ async def test_images_are_shown_to_models_that_see(tmp_path: Path):
     bench.put("a.txt", PICTURE)
     outcome = await bench.run("read_file", path="a.txt")
     data = base64.b64encode(PICTURE).decode()
-    assert outcome.images == (Image(media_type="image/png", data=data),)
+    assert outcome == Outcome(
+        text="File: a.txt\n(Image, PNG, 8x6, 1 KB.)",
+        images=(Image(media_type="image/png", data=data),),
+    )
     bench.put("a.txt", PICTURE + b"x" * 1024)
     assert "too large to be shown" in await read(bench)
 
 
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        pytest.param(png(8_000, 5_000), "", id="40 megapixels"),
+        pytest.param(png(8_001, 5_000), "the limit is 40 megapixels", id="7 one row more"),
+        pytest.param(png(800_000, 5_000), "the limit is 40 megapixels", id="7 100 times"),
+        pytest.param(png(1, 1, 5 * 2**20), "", id="5 MiB"),
+        pytest.param(png(1, 1, 5 * 2**20 + 1), "the limit is 5 MiB", id="7 a byte more"),
+        pytest.param(png(1, 1, 11 * 2**20), "more than 10.0 MB; too large", id="7 far more"),
+        pytest.param(PICTURE[:16] + b"\0", "header is damaged", id="no size"),
+        pytest.param(
+            b"BM" + bytes(12) + struct.pack("<Iii", 40, 800, 600) + bytes(1_468_006),
+            "(Image, BMP, 800x600, 1.4 MB; models cannot be shown this type.)",
+            id="a kind that no model is sent",
+        ),
+    ],
+)
+async def test_4_3_which_images_are_shown(tmp_path: Path, data: bytes, words: str):
+    bench = Workbench(tmp_path, sees_images=True)
+    bench.put("a.txt", data)
+    outcome = await bench.run("read_file", path="a.txt")
+    assert bool(outcome.images) is (words == "")
+    assert words in outcome.text
+    assert outcome.seen == ()
+
+
+async def test_4_3_an_svg_is_text(tmp_path: Path):
+    bench = Workbench(tmp_path, sees_images=True)
+    bench.put("a.svg", "<svg/>")
+    outcome = await bench.run("read_file", path="a.svg")
+    assert (outcome.text, outcome.images) == ("File: a.svg\n1 | <svg/>", ())
+
+
+async def test_4_3_one_call_shows_20_mib_of_images(tmp_path: Path):
+    bench = Workbench(tmp_path, sees_images=True)
+    for number in range(5):
+        bench.put(f"{number}.png", png(1, 1, 5 * 2**20))
+    outcome = await bench.run("read_file", files=[{"path": f"{n}.png"} for n in range(5)])
+    assert len(outcome.images) == 4
+    assert outcome.text.count("one call shows 20 MiB of images") == 1
+
+
 async def test_what_cannot_be_shown_is_described(bench: Workbench):
     bench.put("a.txt", PICTURE)
-    assert await read(bench) == "File: a.txt\n(Image, 0 KB; this model cannot see images.)"
+    assert (
+        await read(bench) == "File: a.txt\n(Image, PNG, 8x6, 1 KB; this model cannot see images.)"
+    )
     bench.put("a.txt", b"PK\3\4\0\0")
     assert await read(bench) == "File: a.txt\n(Not a text file: .txt, 6 bytes. Not shown.)"
+
+
+NOTEBOOK = json.dumps({"cells": [{"cell_type": "code", "source": "a\nb"}]})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "shown"),
+    [
+        pytest.param("a.docx", samples.word_document(), "4 | bird | price", id="docx"),
+        pytest.param("a.xlsx", samples.workbook(), "1 | --- sheet Birds ---", id="xlsx"),
+        pytest.param("a.pdf", samples.pdf("Hello"), "2 | Hello", id="pdf"),
+        pytest.param("a.ipynb", NOTEBOOK, "3 | b", id="C12 notebook"),
+        pytest.param("a.ipynb", '{"cells": 1}', '1 | {"cells": 1}', id="no notebook"),
+        pytest.param("a.docx", "just words", "1 | just words", id="docx that is text"),
+        pytest.param("a.xlsx", samples.word_document(), "7 | The end.", id="docx by another name"),
+    ],
+)
+async def test_4_3_documents_are_read_by_lines(
+    bench: Workbench, name: str, content: bytes | str, shown: str
+):
+    bench.put(name, content)
+    outcome = await bench.run("read_file", path=name)
+    assert shown in outcome.text.split("\n")
+    assert bool(outcome.seen) is ("| {" in shown or "just" in shown)
+
+
+async def test_4_3_a_slice_of_a_document(bench: Workbench):
+    bench.put("a.docx", samples.word_document())
+    outcome = await bench.run("read_file", path="a.docx", offset=2, limit=1)
+    assert outcome.text == "File: a.docx\n(Lines 2-2 of 7. To go on: offset=3.)\n2 | ## Of birds"
+    with pytest.raises(ToolError, match=r"Line 8 is past the end of a\.docx, which has 7 lines"):
+        await bench.run("read_file", path="a.docx", offset=8)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.docx", samples.archive({"a": "b"}), "Not a text file: .docx, 103 bytes. It is a zip"),
+        ("a.pdf", samples.pdf(""), "There is no text in it"),
+        ("a.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0", "protected by a password"),
+        ("a.pdf", samples.pdf("x").ljust(50 * 2**20 + 1, b"\n"), "It is larger than 50 MiB."),
+    ],
+)
+async def test_a_document_that_is_not_read_says_why(
+    bench: Workbench, name: str, content: bytes, words: str
+):
+    bench.put(name, content)
+    assert words in (await bench.run("read_file", path=name)).text
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.docx", "a.xlsx", "a.ipynb", "a.png", "a"])
+@settings(
+    max_examples=500 if TORTURE else 8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    mark=st.sampled_from([b"", b"%PDF-", b"PK\3\4", b'{"cells":', b"\x89PNG\r\n\x1a\n", b"\0"]),
+    rest=st.binary(max_size=300),
+)
+def test_K21_no_file_is_too_strange_to_be_read(tmp_path: Path, name: str, mark: bytes, rest: bytes):
+    import anyio
+
+    bench = Workbench(tmp_path, sees_images=True)
+    bench.put(name, mark + rest)
+
+    async def read_it() -> Outcome:
+        with anyio.fail_after(30):
+            return await bench.run("read_file", path=name)
+
+    assert anyio.run(read_it).text.startswith(f"File: {name}\n")
 
 
 async def test_a_folder_and_a_missing_file_are_errors(bench: Workbench):
@@ -178,3 +313,193 @@ async def test_s10_nothing_is_read_without_a_permit(bench: Workbench):
     }
     with pytest.raises(Denied):
         await action.perform(Permit(action.digest))
+
+
+TEN = "".join(f"{n}\n" for n in range(1, 11))
+
+
+async def together(bench: Workbench, *files: dict[str, Any]) -> Outcome:
+    return await bench.run("read_file", files=list(files))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "shown"),
+    [
+        pytest.param(["2-3"], "(Lines 2-3 of 10. To go on: offset=4.)\n2 | 2\n3 | 3", id="string"),
+        pytest.param([[9, 10]], " 9 | 9\n10 | 10", id="pair"),
+        pytest.param([{"start": 9, "end": 99}], " 9 | 9\n10 | 10", id="object"),
+        pytest.param([{"start": "9"}], " 9 | 9\n10 | 10", id="no end"),
+        pytest.param(
+            ["5-5", "1-2"], "(Lines 1-2, 5-5 of 10.)\n1 | 1\n2 | 2\n...\n5 | 5", id="several"
+        ),
+        pytest.param(["1-2", [2, 4]], "(Lines 1-4 of 10. To go on", id="overlapping"),
+        pytest.param(["1-1", "20-30"], "(Line 20 is past the end.)\n(Lines 1-1 of", id="past"),
+        pytest.param(["20-30"], "Line 20 is past the end of a, which has 10 lines.", id="all past"),
+        pytest.param(["0-3"], "Lines 0-3 are no lines: lines count from 1.", id="from 0"),
+        pytest.param(["3-1"], "Lines 3-1 are no lines", id="backwards"),
+    ],
+)
+async def test_4_3_line_ranges_come_in_many_shapes(bench: Workbench, ranges: list[Any], shown: str):
+    bench.put("a", TEN)
+    bench.put("b", "b")
+    outcome = await together(bench, {"path": "a", "line_ranges": ranges}, {"path": "b"})
+    first, second = outcome.text.split("\n---\n")
+    assert first.startswith(f"File: a\n{shown}")
+    assert second == "File: b\n1 | b"
+
+
+@pytest.mark.parametrize("said", ["a-b", "", "x", 3, [1], [1, 2, 3], {"end": 3}, [True, 2], "-5"])
+async def test_4_3_a_range_that_is_none_is_a_mistake(bench: Workbench, said: Any):
+    with pytest.raises(BadArguments, match="a range is like"):
+        await bench.prepare("read_file", files=[{"path": "a", "line_ranges": [said]}])
+
+
+async def test_4_3_one_bad_file_does_not_spoil_the_others(bench: Workbench):
+    bench.put("a", "1")
+    bench.put("b", b"\0")
+    files = [{"path": path} for path in ("gone", "a", "b", "", "bad\0path")]
+    outcome = await together(bench, *files)
+    sections = outcome.text.split("\n---\n")
+    assert sections[0] == "File: gone\nThere is no file gone. list_files shows what there is."
+    assert sections[1:3] == [
+        "File: a\n1 | 1",
+        "File: b\n(Not a text file: no extension, 1 bytes. Not shown.)",
+    ]
+    assert len(sections) == 5
+    assert (outcome.ending, outcome.seen) == (Ending.DONE, (Seen("a", sha(b"1")),))
+
+
+async def test_4_3_if_every_file_is_bad_the_call_has_failed(bench: Workbench):
+    assert (await together(bench, {"path": "a"}, {"path": "b"})).ending is Ending.FAILED
+    with pytest.raises(ToolError, match="File: bad"):
+        await together(bench, {"path": "bad\0path"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "either path or files"),
+        ({"path": "", "files": []}, "either path or files"),
+        ({"path": "a", "files": [{"path": "b"}]}, "either path or files"),
+        ({"files": [{"path": "b"}], "offset": 3}, "go with path"),
+        ({"files": [{"path": "b"}] * 21}, "one call reads up to 20"),
+        ({"files": [{"path": "b"}] * 2000}, "one call reads up to 20"),
+    ],
+)
+async def test_a_call_that_is_no_call_is_a_mistake(
+    bench: Workbench, arguments: dict[str, Any], words: str
+):
+    with pytest.raises(BadArguments, match=words):
+        await bench.prepare("read_file", **arguments)
+
+
+async def test_S4_the_gate_judges_every_file_of_a_batch(bench: Workbench):
+    outside = bench.root.parent / "outside.txt"
+    outside.write_text("far\n")
+    bench.put("a", "1\n2\n")
+    action = await bench.prepare(
+        "read_file",
+        files=[{"path": "./a", "line_ranges": ["1-1"]}, {"path": str(outside)}, {"path": "b"}],
+    )
+    assert action.title == f"Read a, {outside}, b"
+    assert action.reads == ["a", str(outside), "b"]
+    assert action.payload == {
+        "tool": "readFile",
+        "isOutsideWorkspace": True,
+        "batchFiles": [
+            {
+                "path": "a",
+                "lineSnippet": "lines 1-1",
+                "isOutsideWorkspace": False,
+                "key": "a (1-1)",
+                "content": "a",
+            },
+            {
+                "path": str(outside),
+                "lineSnippet": "",
+                "isOutsideWorkspace": True,
+                "key": str(outside),
+                "content": str(outside),
+            },
+            {
+                "path": "b",
+                "lineSnippet": "",
+                "isOutsideWorkspace": False,
+                "key": "b",
+                "content": "b",
+            },
+        ],
+    }
+    with pytest.raises(Denied):
+        await action.perform(Permit(action.digest, reads=frozenset(["a"])))
+
+
+async def test_S4_a_file_outside_is_said_to_be_outside(bench: Workbench):
+    outside = bench.root.parent / "outside.txt"
+    outside.write_text("far\n")
+    action = await bench.prepare("read_file", path="../outside.txt")
+    assert action.payload["isOutsideWorkspace"] is True
+    assert action.reads == [str(outside)]
+
+
+async def test_7_a_batch_shows_as_much_as_one_file_may(tmp_path: Path):
+    bench = Workbench(tmp_path, Limits(read_bytes=100))
+    for name in "abc":
+        bench.put(name, "0123456789\n" * 6)
+    first, second, third = (await together(bench, *({"path": name} for name in "abc"))).text.split(
+        "\n---\n"
+    )
+    assert first.count("0123") == 6
+    assert second.startswith("File: b\n(Lines 1-1 of 6. To go on: offset=2.)")
+    assert third == "File: c\n(Not shown: this call shows enough already. Read it by itself.)"
+
+
+async def test_a_file_that_is_named_twice_is_shown_once(bench: Workbench):
+    bench.put("a", TEN)
+    ranges = [["1-5"], ["6-10"]]
+    outcome = await together(bench, *({"path": "a", "line_ranges": each} for each in ranges))
+    assert outcome.text.count("File: a") == 1
+    assert outcome.seen == (Seen("a", sha(TEN.encode())),)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "whole"),
+    [
+        pytest.param({}, True, id="all"),
+        pytest.param({"limit": 10}, True, id="just all"),
+        pytest.param({"limit": 9}, False, id="not the end"),
+        pytest.param({"offset": 2}, False, id="not the beginning"),
+        pytest.param({"mode": "indentation", "offset": 3}, False, id="a block"),
+        pytest.param(
+            {"mode": "indentation", "indentation": {"include_siblings": True}},
+            True,
+            id="a block that is all",
+        ),
+    ],
+)
+async def test_it_is_known_whether_a_file_was_seen_whole(
+    bench: Workbench, arguments: dict[str, Any], whole: bool
+):
+    bench.put("a.txt", TEN)
+    outcome = await bench.run("read_file", path="a.txt", **arguments)
+    assert outcome.seen == (Seen("a.txt", sha(TEN.encode()), whole),)
+
+
+@pytest.mark.parametrize(
+    ("content", "limits", "seen"),
+    [
+        pytest.param("", Limits(), [True], id="empty"),
+        pytest.param("x" * 2001, Limits(), [False], id="a line is cut"),
+        pytest.param("x\n" * 2001, Limits(), [False], id="too many lines"),
+        pytest.param("x\n" * 9, Limits(read_bytes=20), [False], id="too long"),
+        pytest.param("x\n" * 9, Limits(edit_bytes=10), [], id="not read to its end"),
+        pytest.param(b"\0", Limits(), [], id="not text"),
+    ],
+)
+async def test_what_is_cut_is_not_seen_whole(
+    tmp_path: Path, content: str | bytes, limits: Limits, seen: list[bool]
+):
+    bench = Workbench(tmp_path, limits)
+    bench.put("a.txt", content)
+    outcome = await bench.run("read_file", path="a.txt")
+    assert [each.whole for each in outcome.seen] == seen

@@ -156,9 +156,17 @@ async def test_5_5_a_binary_file_is_not_overwritten(bench: Workbench):
         await bench.prepare("write_to_file", path="a.bin", content="x")
 
 
-async def test_s5_nothing_is_written_outside(bench: Workbench):
-    with pytest.raises(ToolError, match="outside"):
-        await bench.prepare("write_to_file", path="../x.txt", content="x")
+async def test_s5_a_file_outside_is_named_by_where_it_is(bench: Workbench):
+    action = await bench.prepare("write_to_file", path="../x.txt", content="x")
+    assert [change.path for change in action.changes] == [f"{bench.root.resolve().parent}/x.txt"]
+
+
+async def test_5_5_a_file_that_is_replaced_whole_is_named_as_such(bench: Workbench):
+    bench.put("a.txt", "a\n")
+    replaced = await bench.prepare("write_to_file", path="a.txt", content="b\n")
+    created = await bench.prepare("write_to_file", path="b.txt", content="b\n")
+    edited = await bench.prepare("edit", file_path="a.txt", old_string="a", new_string="b")
+    assert [list(action.whole) for action in (replaced, created, edited)] == [["a.txt"], [], []]
 
 
 async def test_a_change_of_line_ends_alone_is_shown_as_such(bench: Workbench):

@@ -81,8 +81,7 @@ def test_an_absolute_link_to_a_file_of_the_workspace_is_followed(bench: Workbenc
     (bench.root / "other").symlink_to(tmp_path / "alias/deep/link/b.txt")
     assert bench.files.locate("deep/link/b.txt") == "src/b.txt"
     assert WorkspaceFiles(tmp_path / "alias", Limits()).locate("other") == "src/b.txt"
-    with pytest.raises(ToolError, match="leads out of the workspace"):
-        bench.files.locate("other")
+    assert bench.files.locate("other") == "src/b.txt"
 
 
 @pytest.mark.parametrize("name", ["notes: today.md", "aux", "a~1.txt", "name.", "folder /x"])
@@ -101,18 +100,17 @@ def test_path_4_an_odd_name_is_refused_in_a_folder_that_has_one(bench: Workbench
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ("../secret.txt", "outside the workspace"),
-        ("a/../../secret.txt", "outside the workspace"),
-        ("/etc/passwd", "outside the workspace"),
-        ("{root}-evil/a", "outside the workspace"),
-        ("{root}/../secret.txt", "outside the workspace"),
-        ("leaving", "outside the workspace"),
-        ("leaving-twice", "outside the workspace"),
-        ("absolute", "leads out of the workspace"),
-        ("absolute-leaving", "outside the workspace"),
         ("dangling", "which is not there"),
         ("loop", "which is not there"),
-        ("out/secret.txt", "outside the workspace"),
+        ("below-loop/a", "which is not there"),
+        ("/proc/self/environ", "belongs to the operating system"),
+        ("/sys/kernel/x", "belongs to the operating system"),
+        ("/dev/null", "belongs to the operating system"),
+        ("/DEV/null", "belongs to the operating system"),
+        ("magic/etc/passwd", "belongs to the operating system"),
+        ("../../../../../../../../../../../proc/version", "belongs to the operating system"),
+        ("//server/share", "address"),
+        ("odd-target", "odd characters"),
         ("", "empty"),
         ("  ", "empty"),
         ("a\0b", "control characters"),
@@ -135,18 +133,15 @@ def test_path_4_an_odd_name_is_refused_in_a_folder_that_has_one(bench: Workbench
         pytest.param("ä" * 2049, "longer than 4096 bytes", id="long in bytes"),
     ],
 )
-def test_path_2_4_7_what_is_no_file_of_the_workspace_is_refused(
-    bench: Workbench, said: str, words: str
-):
+def test_path_4_6_7_what_is_no_file_to_work_on_is_refused(bench: Workbench, said: str, words: str):
     bench.put("inside.txt", "x")
+    bench.put("odd\u202e.txt", "x")
     for name, target in {
-        "leaving": "../secret.txt",
-        "leaving-twice": "leaving",
-        "absolute": "/etc/passwd",
-        "absolute-leaving": f"{bench.root}/../secret.txt",
         "dangling": "nowhere",
         "loop": "loop",
-        "out": "..",
+        "below-loop": "loop",
+        "magic": "/proc/self/root",
+        "odd-target": "odd\u202e.txt",
     }.items():
         (bench.root / name).symlink_to(target)
     with pytest.raises(ToolError, match=words):
@@ -282,7 +277,7 @@ def test_5_5_a_name_that_somebody_took_meanwhile_is_not_taken_away(tmp_path: Pat
 
 async def test_5_5_what_became_a_link_is_not_written(bench: Workbench, tmp_path: Path):
     (bench.root / "a.txt").symlink_to("../secret.txt")
-    with pytest.raises(ToolError, match="outside"):
+    with pytest.raises(Denied, match="no permit"):
         await write(bench, "a.txt", b"secret", b"new")
     assert (tmp_path / "secret.txt").read_text() == "secret"
 

@@ -8,6 +8,7 @@ import pytest
 
 from rookery.core.limits import Limits
 from rookery.errors import BadArguments, Denied, ToolError
+from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import (
     SearchCommand,
     WorkspaceFinder,
@@ -205,6 +206,73 @@ async def test_looking_needs_a_permit(bench: Workbench):
         await finder.list("src", recursive=False, permit=permit_to_read("."))
     with pytest.raises(Denied):
         await finder.search("src", "x", None, permit_to_read("."))
+
+
+@pytest.fixture
+def inner(tmp_path: Path) -> Workbench:
+    """A workspace with things around it."""
+    around = Workbench(tmp_path)
+    around.put("near/.gitignore", "*.log\n")
+    around.put("near/a.txt", "foo near\n")
+    around.put("near/a.log", "foo log\n")
+    around.put("near/deep/b.txt", "foo deep\n")
+    around.put("home/.config/gh/hosts.yml", "foo token\n")
+    around.put("home/.config/app/x.txt", "foo app\n")
+    around.put("work/w.txt", "foo work\n")
+    bench = Workbench(tmp_path / "work")
+    bench.files = WorkspaceFiles(bench.root, bench.limits, home=tmp_path / "home")
+    return bench
+
+
+def around(bench: Workbench, name: str) -> str:
+    return str(bench.files.boundaries.root.parent / name)
+
+
+@both_engines
+async def test_PATH_8_a_folder_outside_is_searched_with_a_permit_for_it(
+    inner: Workbench, engine: SearchCommand
+):
+    near = around(inner, "near")
+    assert await search(inner, engine, "foo", "../near") == (
+        f"Found 2 matches.\n\n# {near}/a.txt\n  1 | foo near\n\n# {near}/deep/b.txt\n  1 | foo deep"
+    )
+    assert await search(inner, engine, "foo", f"{near}/a.log") == (
+        f"Found 1 match.\n\n# {near}/a.log\n  1 | foo log"
+    )
+    finder = WorkspaceFinder(inner.root, inner.files, inner.limits)
+    for permitted in (".", "..", "../near", around(inner, "")[:-1], f"{near}/deep"):
+        with pytest.raises(Denied):
+            await finder.search("../near", "foo", None, permit_to_read(permitted))
+    with pytest.raises(ToolError, match="whole disk"):
+        await search(inner, engine, "foo", "/")
+
+
+async def test_PATH_8_a_folder_outside_is_listed_by_absolute_paths(inner: Workbench):
+    near = around(inner, "near")
+    names = [".gitignore", "a.txt", "deep/", "deep/b.txt"]
+    assert await listing(inner, "../near") == [f"{near}/{name}" for name in names]
+
+
+@both_engines
+async def test_K19_no_search_looks_where_credentials_are_kept(
+    inner: Workbench, engine: SearchCommand
+):
+    config = around(inner, "home/.config")
+    assert await search(inner, engine, "foo", config) == (
+        f"Found 1 match.\n\n# {config}/app/x.txt\n  1 | foo app\n"
+        "(1 hidden: places where credentials are kept.)"
+    )
+    assert (await listing(inner, config))[0] == f"{config}/app/"
+
+
+@both_engines
+async def test_a_search_leaves_no_file_open(bench: Workbench, engine: SearchCommand):
+    for number in range(50):
+        bench.put(f"{number}.txt", "foo\n")
+    before = len(os.listdir("/dev/fd"))
+    for regex in ("foo", "nothing"):
+        await search(bench, engine, regex)
+    assert len(os.listdir("/dev/fd")) <= before + 2
 
 
 async def test_only_folders_are_listed_and_only_what_is_there_is_searched(bench: Workbench):

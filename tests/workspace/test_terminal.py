@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports import CommandEnd, Permit, RunningCommand
 from rookery.errors import Denied, StorageError, ToolError
 from rookery.workspace.command_environment import command_environment
-from rookery.workspace.terminal import GATHERING, Terminal
+from rookery.workspace.terminal import GATHERING, AsItIs, Launch, Terminal
 
 pytestmark = pytest.mark.anyio
 
@@ -207,6 +207,15 @@ async def test_the_environment_has_no_secrets_and_no_back_doors(
         ("MYSQL_PWD", "x", False),
         ("GOOGLE_APPLICATION_CREDENTIALS", "x", False),
         ("CREDENTIAL_FILE", "x", False),
+        ("VAULT_SECRET_PATH", "x", False),
+        ("SSH_PASSPHRASE", "x", False),
+        ("REGISTRY_AUTH", "x", False),
+        ("ROOKERY_HOME", "x", False),
+        ("HARMLESS", "ghp_0123456789abcdefghij", False),
+        ("HARMLESS", "sk-ant-api03-x", False),
+        ("HARMLESS", "AKIA0123456789ABCDEF", False),
+        ("HARMLESS", "eyJhbGciOiJIUzI1.eyJzdWIiOiIx", False),
+        ("HARMLESS", "-----BEGIN OPENSSH PRIVATE KEY-----", False),
         ("DATABASE_URL", "postgres://me:secret@host/db", False),
         ("REDIS_URL", "redis://:secret@host", False),
         ("MIRRORS", "https://a.example, https://me:secret@b.example", False),
@@ -214,8 +223,15 @@ async def test_the_environment_has_no_secrets_and_no_back_doors(
         ("HOME", "/home/me", True),
         ("LANG", "C", True),
         ("PWD", "/home/me", True),
+        ("OLDPWD", "/home/me", True),
         ("SSH_AUTH_SOCK", "/run/agent", True),
+        ("DISPLAY", ":0", True),
         ("KEYBOARD", "de", True),
+        ("JAVA_HOME", "/opt/java", True),
+        ("GOFLAGS", "-mod=vendor", True),
+        ("CFLAGS", "-O2", True),
+        ("NPM_CONFIG_REGISTRY", "https://registry.example", True),
+        ("TASK", "task-1", True),
         ("MONKEY", "see", True),
         ("COMPASS", "north", True),
         ("XDG_CURRENT_DESKTOP", "x", True),
@@ -225,7 +241,34 @@ async def test_the_environment_has_no_secrets_and_no_back_doors(
     ],
 )
 def test_a_variable_is_withheld_if_it_holds_a_secret(name: str, value: str, passed_on: bool):
-    assert (name in command_environment({name: value})) is passed_on
+    assert (name in command_environment({name: value}, confined=False)) is passed_on
+
+
+NEVER_PASSED = """
+LD_PRELOAD LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES GIT_DIR GIT_SSH_COMMAND GIT_CONFIG_COUNT BASH_ENV
+ENV PS4 PROMPT_COMMAND IFS EDITOR VISUAL LESSOPEN PYTHONPATH PYTHONSTARTUP NODE_OPTIONS PERL5OPT
+PERL5LIB RUBYOPT JAVA_TOOL_OPTIONS RIPGREP_CONFIG_PATH SSH_ASKPASS OPENAI_API_KEY
+ANTHROPIC_API_KEY OPENROUTER_API_KEY
+"""
+
+
+@pytest.mark.parametrize("name", NEVER_PASSED.split())
+@pytest.mark.parametrize("confined", [True, False])
+def test_CMD_7_what_is_never_passed_on(name: str, confined: bool):
+    assert name not in command_environment({name: "x"}, confined=confined)
+
+
+@pytest.mark.parametrize("name", ["PAGER", "GIT_PAGER", "GIT_TERMINAL_PROMPT", "TERM"])
+def test_CMD_7_what_is_never_passed_on_but_set(name: str):
+    assert command_environment({name: "x"}, confined=False)[name] != "x"
+
+
+@pytest.mark.parametrize(
+    "name", ["SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "XDG_RUNTIME_DIR", "TMUX"]
+)
+def test_SEC_2_a_confined_command_cannot_reach_those_who_act_for_the_user(name: str):
+    assert name not in command_environment({name: "x"}, confined=True)
+    assert name in command_environment({name: "x"}, confined=False)
 
 
 async def test_nothing_runs_without_a_permit(tmp_path: Path):
@@ -464,6 +507,194 @@ def children() -> str:
     return "".join(each.read_text(encoding="ascii") for each in lists)
 
 
+@pytest.mark.parametrize("size", [1, 3])
+async def test_a_wait_for_output_that_is_cancelled_loses_nothing(tmp_path: Path, size: int):
+    """Every few bytes somebody stops waiting and begins again, in the middle of characters."""
+    command = (
+        f"python3 -uc 'import sys; [sys.stdout.buffer.write(b) or sys.stdout.flush() "
+        f'for b in [("añ€😀" * 40).encode()[i:i+{size}] for i in range(0, 400, {size})]]\''
+    )
+    pieces: list[str] = []
+    async with running(tmp_path, command) as started:
+        ended = False
+        while not ended:
+            with anyio.move_on_after(0.0005):
+                async for piece in started.output():
+                    pieces.append(piece)
+                ended = True
+    assert "".join(pieces) == "añ€😀" * 40
+
+
+# ── terminals ───────────────────────────────────────────────────────────────────────────
+
+
+async def on_terminal(folder: Path, command: str, limits: Limits = QUICK) -> tuple[str, CommandEnd]:
+    shell = Terminal(folder, limits)
+    permit = Permit(digest="", command=command)
+    async with shell.run(permit, seconds=30, keep=Kept(), terminal=True) as started:
+        text = "".join([piece async for piece in started.output()])
+        return text, await started.end()
+
+
+async def test_a_command_on_a_terminal_has_it_for_everything(tmp_path: Path):
+    text, end = await on_terminal(
+        tmp_path, "for i in 0 1 2; do test -t $i && echo $i; done; echo tty > /dev/tty; stty size"
+    )
+    assert (text, end.exit_code) == ("0\r\n1\r\n2\r\ntty\r\n40 120\r\n", 0)
+
+
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [
+        ("exit 3", CommandEnd(exit_code=3)),
+        ("kill -SEGV $$", CommandEnd(exit_code=139, signal="SIGSEGV")),
+        ("exec > /dev/null 2>&1 < /dev/null; sleep 0.1; exit 4", CommandEnd(exit_code=4)),
+    ],
+)
+async def test_an_end_on_a_terminal_is_told_as_what_it_was(
+    tmp_path: Path, command: str, end: CommandEnd
+):
+    assert (await on_terminal(tmp_path, command))[1] == end
+
+
+async def test_nothing_of_a_large_output_on_a_terminal_is_lost(tmp_path: Path):
+    text, _ = await on_terminal(tmp_path, "stty -onlcr; seq 50000")
+    assert text == "".join(f"{number}\n" for number in range(1, 50_001))
+
+
+async def test_no_child_escapes_from_a_terminal(tmp_path: Path, mark: str):
+    command = f"sleep {mark} & (trap '' HUP TERM; setsid sleep {mark} &) ; sleep 0.1; echo done"
+    text, _ = await on_terminal(tmp_path, command)
+    assert text == "done\r\n"
+    assert marked(mark) == []
+
+
+# ── kept on purpose, and ended from elsewhere ───────────────────────────────────────────
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("how", ["by us", "by a signal"])
+async def test_a_kept_command_outlives_its_context_until_its_warden_is_told_to_end(
+    tmp_path: Path, mark: str, how: str, terminal: bool
+):
+    for name in ("go", "back"):
+        os.mkfifo(tmp_path / name)
+    more_than_a_pipe_holds = "yes | head -c 999999"
+    command = f"read x < go; {more_than_a_pipe_holds}; echo alive > back; sleep {mark}"
+    shell = Terminal(tmp_path, QUICK)
+    permit = Permit(digest="", command=command)
+    async with shell.run(permit, seconds=30, keep=Kept(), terminal=terminal) as started:
+        if how == "by us":
+            started.keep()
+        else:
+            os.kill(started.warden, signal.SIGUSR1)
+            os.kill(started.warden, signal.SIGUSR2)
+            await until_kept(started)
+    (tmp_path / "go").write_text("go\n")
+    with anyio.fail_after(10):
+        back = anyio.Path(tmp_path / "back")
+        assert await back.read_text() == "alive\n"
+    await told_to_end(started.warden)
+    assert marked(mark) == []
+
+
+async def until_kept(started: RunningCommand) -> None:
+    with anyio.fail_after(10):
+        while not started.kept:
+            with anyio.move_on_after(0.01):
+                await started.end()
+
+
+async def told_to_end(warden: int) -> None:
+    watched = os.pidfd_open(warden)
+    os.kill(warden, signal.SIGTERM)
+    with anyio.fail_after(10):
+        await anyio.wait_readable(watched)
+    os.close(watched)
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "kill -USR1 $PPID; kill -USR2 $PPID",
+        'W=$PPID; (setsid sh -c "kill -USR1 $W" &) ; sleep 0.1; kill -USR2 $PPID',
+        "for i in {1..200}; do kill -USR1 $PPID; kill -USR2 $PPID; done",
+    ],
+)
+async def test_a_command_cannot_keep_itself(tmp_path: Path, mark: str, attempt: str):
+    command = f"{attempt}; sleep 0.1; echo up; (setsid sleep {mark} &); sleep {mark}"
+    async with running(tmp_path, command) as started:
+        assert await anext(started.output()) == "up\n"
+        assert not started.kept
+    assert marked(mark) == []
+
+
+async def test_a_kept_command_can_still_be_stopped(tmp_path: Path, mark: str):
+    async with running(tmp_path, f"sleep {mark}; true") as started:
+        started.keep()
+        started.stop()
+        assert (await started.end()).stopped
+    assert marked(mark) == []
+
+
+async def test_a_kept_command_that_has_ended_is_no_longer_kept(tmp_path: Path):
+    async with running(tmp_path, "true") as started:
+        started.keep()
+        assert (await started.end()).exit_code == 0
+        assert not started.kept
+
+
+async def test_a_warden_that_is_told_to_ends_everything(tmp_path: Path, mark: str):
+    command = f"trap '' TERM; (env -i setsid sleep {mark} &); echo up; sleep {mark}; sleep {mark}"
+    async with running(tmp_path, command) as started:
+        assert await anext(started.output()) == "up\n"
+        os.kill(started.warden, signal.SIGTERM)
+        end = await started.end()
+    assert end == CommandEnd(exit_code=137, signal="SIGKILL")
+    assert marked(mark) == []
+
+
+# ── launching ───────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_is_started_is_up_to_the_launcher(tmp_path: Path):
+    def launcher(shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
+        wrapped = ["/usr/bin/env", f"WHERE={folder}", *shell_argv]
+        return AsItIs(wrapped, {"CONFINED": str(permit.confined)})
+
+    terminal = Terminal(tmp_path, QUICK, launcher)
+    permit = Permit(digest="", command="echo $WHERE $CONFINED", confined=False)
+    async with terminal.run(permit, seconds=30, keep=Kept()) as started:
+        assert [piece async for piece in started.output()] == [f"{tmp_path} False\n"]
+
+
+async def test_a_launcher_that_refuses_starts_nothing(tmp_path: Path, mark: str):
+    def launcher(shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
+        raise ToolError("There is no sandbox here.")
+
+    terminal = Terminal(tmp_path, QUICK, launcher)
+    with pytest.raises(ToolError, match="no sandbox"):
+        async with terminal.run(Permit(digest="", command=f"sleep {mark}"), seconds=9, keep=Kept()):
+            pass
+    assert marked(mark) == []
+
+
+async def test_a_program_that_is_not_there_is_told_by_name(tmp_path: Path):
+    def launcher(shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
+        return AsItIs(["/no/such/program"], {})
+
+    terminal = Terminal(tmp_path, QUICK, launcher)
+    permit = Permit(digest="", command="x")
+    async with terminal.run(permit, seconds=30, keep=Kept()) as started:
+        text = "".join([piece async for piece in started.output()])
+        assert (text, (await started.end()).exit_code) == (
+            "/no/such/program: No such file or directory\n",
+            127,
+        )
+
+
+# ── when the product dies ───────────────────────────────────────────────────────────────
+
 PARENT = """
 import sys
 from pathlib import Path
@@ -479,17 +710,25 @@ async def main():
     terminal = Terminal(here, Limits(command_grace=0.2))
     permit = Permit("", command={command!r})
     keep = TaskArtifacts(here).create()
-    async with terminal.run(permit, seconds=60, keep=keep) as running:
+    async with terminal.run(permit, seconds=60, keep=keep, terminal={terminal}) as running:
         async for piece in running.output():
+            {then}
             print(piece, flush=True)
 
 anyio.run(main)
 """
 
 
-async def test_children_die_with_a_product_that_is_killed(tmp_path: Path, mark: str):
+def parent(command: str, *, terminal: bool = False, then: str = "pass") -> str:
+    return PARENT.format(path=sys.path, command=command, terminal=terminal, then=then)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+async def test_children_die_with_a_product_that_is_killed(
+    tmp_path: Path, mark: str, terminal: bool
+):
     escapes = f"sleep {mark} & (setsid sleep {mark} &) ; (env -i setsid sleep {mark} >/dev/null &)"
-    code = PARENT.format(path=sys.path, command=f"{escapes} ; sleep 0.1; echo up; sleep {mark}")
+    code = parent(f"{escapes} ; sleep 0.1; echo up; sleep {mark}", terminal=terminal)
     async with await anyio.open_process(
         [sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.DEVNULL
     ) as product:
@@ -503,7 +742,7 @@ async def test_children_die_with_a_product_that_is_killed(tmp_path: Path, mark: 
 
 @pytest.mark.parametrize("point", ["command.before_start", "command.started"])
 async def test_a_kill_around_the_start_leaves_no_child(tmp_path: Path, mark: str, point: str):
-    code = PARENT.format(path=sys.path, command=f"sleep {mark}")
+    code = parent(f"sleep {mark}")
     product = await anyio.run_process(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -512,3 +751,23 @@ async def test_a_kill_around_the_start_leaves_no_child(tmp_path: Path, mark: str
     )
     assert product.returncode == -signal.SIGKILL
     await vanished(mark)
+
+
+async def test_a_kept_command_survives_a_product_that_is_killed(tmp_path: Path, mark: str):
+    for name in ("go", "back"):
+        os.mkfifo(tmp_path / name)
+    command = f"echo up $PPID; read x < go; echo alive > back; sleep {mark}"
+    code = parent(command, then="running.keep()")
+    async with await anyio.open_process(
+        [sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.DEVNULL
+    ) as product:
+        assert product.stdout is not None
+        warden = int((await product.stdout.receive()).split()[1])
+        os.kill(product.pid, signal.SIGKILL)
+        await product.wait()
+    (tmp_path / "go").write_text("go\n")
+    with anyio.fail_after(10):
+        back = anyio.Path(tmp_path / "back")
+        assert await back.read_text() == "alive\n"
+    await told_to_end(warden)
+    assert marked(mark) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from rookery import NAME
-from rookery.app import ModelChoice
+from rookery.app import Consent, ModelChoice
 from rookery.cli.reports import TextReport
 from rookery.cli.runs import Run
 from rookery.cli.session import carry_out
@@ -64,7 +64,8 @@ def _play(workspace: Path) -> tuple[int, str]:
             store=TaskStore(places),
             workspace=workspace,
             first=OpenTask(task_id=str(uuid.uuid4()), text=TASK),
-            automatic=True,
+            consent=Consent(automatic=True, trusted=True),
+            places=places,
         )
         report = TextReport(run, out=sys.stdout, shows_result=True, resumable=False)
         code = carry_out(run, report)

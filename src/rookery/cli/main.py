@@ -141,7 +141,11 @@ def _subcommand(name: str) -> click.Command:
 
 _SUBCOMMANDS = {
     "list": "list",
+    "rewind": "rewind",
+    "ps": "ps",
     "demo": "demo",
+    "trust": "trust",
+    "doctor": "doctor",
     "models": "models",
     "settings": "settings",
     "auth": "auth",
@@ -151,6 +155,10 @@ _EPILOG = """\b
 Other commands:
   rookery demo       watch a scripted model fix a small repository
   rookery list       the sessions of this workspace; --search finds words in all of them
+  rookery rewind     go back to an earlier point: files, conversation, or both
+  rookery ps         the commands that are running; --stop ends one
+  rookery trust      trust this folder, or no longer; --list shows what you allowed
+  rookery doctor     whether everything is in place, and which protection holds here
   rookery models     the models known for your keys, and those of servers on this machine
   rookery settings   every setting, its value and where it comes from
   rookery auth       keep an API key in a file only you can read
@@ -184,6 +192,12 @@ def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> 
 @click.option("-p", "--print", "once", is_flag=True, help="Run once without questions, then exit.")
 @click.option("-y", "--yes", is_flag=True, help="Allow every action without asking.")
 @click.option("-a", "--require-approval", is_flag=True, help="Ask before every change.")
+@click.option("--trust", is_flag=True, help="Trust the folder, for this run.")
+@click.option(
+    "--sandbox", type=click.Choice(["on", "required", "off"]), help="How commands are confined."
+)
+@click.option("--allow-outside", is_flag=True, help="Do not ask about files outside the folder.")
+@click.option("--allow-protected", is_flag=True, help="Do not ask about protected files.")
 @click.option("--provider", help="Who serves the model.")
 @click.option("-m", "--model", help="The model to call; a script file for --provider scripted.")
 @click.option("--base-url", help="Where the provider's API is, as the vendor's own kit takes it.")

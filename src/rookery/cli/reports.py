@@ -67,7 +67,7 @@ class JsonReport:
             sys.stdout,
             stream=stream,
             session_id=run.first.task_id,
-            automatic=run.automatic,
+            automatic=run.consent.automatic,
             after=run.after,
         )
         for event in run.stored:
@@ -102,8 +102,10 @@ class TextReport:
     def begin(self) -> None:
         run = self._run
         manner = "asks before it acts"
-        if run.automatic:
-            manner = "acts without asking and without a sandbox"
+        if not run.consent.may_act:
+            manner = "the folder is not trusted, so it is only read"
+        elif run.consent.automatic:
+            manner = "acts without asking"
         elif not run.person:
             manner = "nobody is there to ask, so it changes nothing (-y lets it)"
         choice = run.choice

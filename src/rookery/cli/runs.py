@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from rookery import NAME, VERSION
-from rookery.app import ModelChoice
+from rookery.app import Consent, ModelChoice
 from rookery.cli.model_choice import choose_model
-from rookery.cli.session_ids import full_id
+from rookery.cli.session_ids import chosen_session
+from rookery.cli.trust import ask_trust
 from rookery.cli.wishes import Wishes
 from rookery.clients.terminal_text import harmless
 from rookery.core.characters import as_utf8
@@ -23,6 +24,7 @@ from rookery.settings import Settings
 from rookery.storage.places import Places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
+from rookery.storage.trust import TrustStore
 
 
 @value
@@ -39,8 +41,8 @@ class Run:
     person: bool = False
     """Somebody sits at the terminal."""
     timeout: float | None = None
-    automatic: bool = False
-    """Actions are allowed without a question."""
+    consent: Consent = Consent()
+    places: Places
     workspace_flag: Sequence[str] = ()
     """How a later run in the same folder as this one names the workspace, if it must."""
 
@@ -51,9 +53,10 @@ class Run:
 
 def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     """Raises `SettingsError` with one sentence for whatever cannot work."""
-    task_id = _resumed(wishes, store) if wishes.resumes else ""
+    trusted = _trusted(wishes, usual)
+    task_id = chosen_session(store, wishes.session_id, wishes.workspace) if wishes.resumes else ""
     stored = _stored(wishes, store, task_id)
-    settings = _settings(wishes, usual, _last_request(stored))
+    settings = _settings(wishes, usual, _last_request(stored), trusted=trusted)
     choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
     prompt = wishes.prompt()
     if wishes.resumes:
@@ -70,7 +73,14 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         opening=prompt if wishes.resumes else "",
         person=wishes.interactive,
         timeout=wishes.timeout,
-        automatic=settings.acts_unasked(once=wishes.once),
+        consent=Consent(
+            automatic=settings.acts_unasked(once=wishes.once),
+            trusted=trusted,
+            acts_anyway=wishes.once or wishes.yes,
+            outside=wishes.allow_outside,
+            protected=wishes.allow_protected,
+        ),
+        places=usual,
         workspace_flag=wishes.workspace_flag(),
     )
 
@@ -88,38 +98,43 @@ def _stored(wishes: Wishes, store: TaskStore, task_id: str) -> Sequence[Event]:
     return events
 
 
-def _resumed(wishes: Wishes, store: TaskStore) -> str:
-    if wishes.session_id is not None:
-        task_id = full_id(store, wishes.session_id)
-        if not store.exists(task_id):
-            raise SettingsError(f"There is no session {task_id}. See {NAME} list.")
-        return task_id
-    sessions = store.list(str(wishes.workspace))
-    if not sessions:
-        raise SettingsError(f"There is no session to go on with in {wishes.workspace}.")
-    return sessions[0].id
-
-
 def _last_request(stored: Iterable[Event]) -> RequestStarted | None:
     requests = [event.fact for event in stored if isinstance(event.fact, RequestStarted)]
     return requests[-1] if requests and requests[-1].provider else None
 
 
-def _settings(wishes: Wishes, places: Places, before: RequestStarted | None) -> Settings:
+def _trusted(wishes: Wishes, places: Places) -> bool:
+    """Whether the folder is trusted. Whoever sits at the terminal is asked before anything of
+    the folder counts."""
+    trust = TrustStore(places.trust_file)
+    if wishes.trust or trust.trusts(wishes.workspace):
+        return True
+    if wishes.interactive:
+        return ask_trust(trust, wishes.workspace, sys.stderr if wishes.once else sys.stdout)
+    if trust.problem:
+        print(f"note: {harmless(trust.problem)}", file=sys.stderr)
+    return False
+
+
+def _settings(
+    wishes: Wishes, places: Places, before: RequestStarted | None, *, trusted: bool
+) -> Settings:
     """What the flags and files say; a session goes on with the model it had, unless a flag
-    names another."""
+    names another. A folder that is not trusted is not heard."""
     flags = {
         "provider": wishes.provider,
         "model": wishes.model,
         "base_url": wishes.base_url,
         "mode": wishes.mode,
         "approval": wishes.approval,
+        "sandbox.use": wishes.sandbox,
     }
     if before and not wishes.provider:
         flags["provider"] = before.provider
         flags["model"] = wishes.model or before.model
         flags["base_url"] = wishes.base_url or before.base_url or None
-    found = find_settings(places.settings_file, wishes.workspace, os.environ, flags)
+    heard = wishes.workspace if trusted else None
+    found = find_settings(places.settings_file, heard, os.environ, flags)
     for sentence in found.refused:
         print(f"note: {harmless(sentence)}", file=sys.stderr)
     return found.settings

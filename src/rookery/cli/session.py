@@ -18,6 +18,8 @@ from rookery.clients.displays import Displays
 from rookery.clients.interrupts import Interrupts
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.prompter import Prompter
+from rookery.clients.slash_lines import SlashLines
+from rookery.clients.terminal_text import harmless
 from rookery.clients.unattended import Unattended
 from rookery.core.commands import Cancel, Speak
 from rookery.errors import CommandRejected, StorageError
@@ -64,6 +66,7 @@ def _places(wishes: Wishes, usual: Places) -> AbstractContextManager[Places]:
 async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
     """Run the task until it ends, a signal comes or the time is up; the end and an exit code."""
     leaving = _Leaving(run)
+    slash = SlashLines(run.first.task_id, run.stored)
     heeded = _signals_heeded()
     end = RunEnd(Fate.LEFT, code="task_aborted")
     with (
@@ -72,7 +75,7 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
     ):
         leaving.insist(heeded)
         async with open_host(
-            run.settings, run.choice, run.store, run.workspace, automatic=run.automatic
+            run.settings, run.choice, run.store, run.workspace, run.places, run.consent
         ) as host:
             await host.send(run.first)
             report.begin()
@@ -83,8 +86,8 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
                     end = await attend(
                         host,
                         run.first.task_id,
-                        display=Displays(report.display, leaving.interrupts),
-                        respond=_responder(run, report, host, group),
+                        display=Displays(report.display, leaving.interrupts, slash),
+                        respond=_responder(run, report, slash, host, group),
                         after=run.after,
                     )
                     group.cancel_scope.cancel()
@@ -95,13 +98,29 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
     return end, leaving.code or int(end.fate is not Fate.COMPLETED)
 
 
-def _responder(run: Run, report: Report, host: Host, group: anyio.abc.TaskGroup) -> Responder:
+def _responder(
+    run: Run, report: Report, slash: SlashLines, host: Host, group: anyio.abc.TaskGroup
+) -> Responder:
     if not run.person:
         return Unattended(run.opening)
     assert isinstance(report, TextReport)
 
+    async def for_the_client(line: str) -> bool:
+        if (heard := slash.hear(line)) is None:
+            return False
+        if heard.words:
+            report.screen.line(harmless(heard.words))
+        try:
+            for command in heard.commands:
+                await host.send(command)
+        except CommandRejected as refusal:
+            report.screen.line(harmless(str(refusal)))
+        return True
+
     async def said_unasked(line: str) -> None:
         report.screen.enter()
+        if await for_the_client(line):
+            return
         # refused means that the task has just ended, which the person is about to see
         with suppress(CommandRejected):
             await host.send(
@@ -110,7 +129,7 @@ def _responder(run: Run, report: Report, host: Host, group: anyio.abc.TaskGroup)
 
     keyboard = Keyboard(sys.stdin.fileno(), said_unasked)
     group.start_soon(keyboard.run)
-    return Prompter(keyboard, report.screen, opening=run.opening)
+    return Prompter(keyboard, report.screen, opening=run.opening, heard=for_the_client)
 
 
 def _signals_heeded() -> list[signal.Signals]:

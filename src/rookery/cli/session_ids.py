@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rookery import NAME
 from rookery.errors import SettingsError
@@ -33,6 +34,19 @@ def full_id(store: TaskStore, given: str) -> str:
             named = [short for one, short in short_ids(known).items() if one in fitting]
             shown = ", ".join(named[:MOST_NAMED]) + (", …" if len(named) > MOST_NAMED else "")
             raise SettingsError(f"{given} fits several sessions: {shown}. Give more characters.")
+
+
+def chosen_session(store: TaskStore, given: str | None, workspace: Path) -> str:
+    """The session that is meant: the one given, or else the last one of the workspace."""
+    if given is not None:
+        task_id = full_id(store, given)
+        if not store.exists(task_id):
+            raise SettingsError(f"There is no session {task_id}. See {NAME} list.")
+        return task_id
+    sessions = store.list(str(workspace))
+    if not sessions:
+        raise SettingsError(f"There is no session to go on with in {workspace}.")
+    return sessions[0].id
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:

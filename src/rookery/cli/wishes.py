@@ -22,6 +22,10 @@ class Wishes:
     once: bool
     yes: bool
     require_approval: bool
+    trust: bool
+    allow_outside: bool
+    allow_protected: bool
+    sandbox: str | None
     provider: str | None
     model: str | None
     base_url: str | None

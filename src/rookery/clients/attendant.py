@@ -16,10 +16,14 @@ from rookery.core.commands import Answer
 from rookery.core.facts import (
     Answered,
     Asked,
+    CommandEnded,
     Event,
+    FilesChanged,
     ModeSwitched,
     Noted,
+    OfferWithdrawn,
     QueueEdited,
+    Reminded,
     TaskClosed,
     TaskFailed,
     UserSpoke,
@@ -36,6 +40,8 @@ class Say:
     reply: Reply
     text: str = ""
     by: Literal["user", "policy"] = "user"
+    always: bool = False
+    """What the question's rule says is allowed from now on."""
 
 
 @record
@@ -54,7 +60,16 @@ class Display(Protocol):
     def show(self, event: Event) -> None: ...
 
 
-BESIDE_A_QUESTION = (UserSpoke, QueueEdited, ModeSwitched, Noted)
+BESIDE_A_QUESTION = (
+    UserSpoke,
+    QueueEdited,
+    ModeSwitched,
+    Noted,
+    Reminded,
+    FilesChanged,
+    CommandEnded,
+    OfferWithdrawn,
+)
 """What can happen while a question is open and leaves it open; anything else follows its end."""
 
 
@@ -133,6 +148,7 @@ class _Watch:
             text=said.text,
             by=said.by,
             digest=asked.digest,
+            always=said.always,
         )
 
 

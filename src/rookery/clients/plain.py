@@ -11,15 +11,21 @@ from rookery.core.facts import (
     Asked,
     AssistantSpoke,
     CallStreamed,
+    CommandDetached,
+    CommandEnded,
+    CommandQuiet,
     CompletionOffered,
     Ending,
     Event,
     Fact,
+    FilesChanged,
+    FilesRestored,
     Noted,
     OutputStreamed,
     Pausing,
     RequestFailed,
     RequestStarted,
+    Rewound,
     StepCancelled,
     TaskFailed,
     TextStreamed,
@@ -31,7 +37,7 @@ from rookery.core.facts import (
     UserSpoke,
     Waiting,
 )
-from rookery.core.replies import STOPPED_BY_USER, denied, sentence_in
+from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, sentence_in
 from rookery.core.usage import added
 
 OUTPUT_LINES = 18
@@ -88,7 +94,7 @@ class PlainDisplay:
                 self._busy = f"waiting for {harmless_line(model)}"
             case ToolStarted(command=command) if command:
                 self._busy = "running"
-            case Waiting() | OutputStreamed():
+            case Waiting() | OutputStreamed() | CommandQuiet() | FilesChanged() | Noted():
                 return
             case _:
                 self._busy = ""
@@ -143,6 +149,16 @@ class PlainDisplay:
                 screen.line(paint.yellow("Stopped. Ctrl-C again leaves."))
             case Noted(text=text):
                 screen.line(paint.yellow(f"note: {harmless(text)}"))
+            case CommandQuiet(seconds=seconds):
+                screen.status(f"  no output for {seconds:.0f} s; it may be waiting for input")
+            case CommandDetached(command=command):
+                screen.line(paint.yellow(f"  it runs on: {harmless_line(command)} (/stop ends it)"))
+            case CommandEnded(text=text):
+                screen.line(paint.yellow(f"note: {harmless_line(text.partition(chr(10))[0])}"))
+            case FilesRestored():
+                screen.line(paint.yellow(harmless(restored_files(fact))))
+            case Rewound(to=to):
+                screen.line(paint.yellow(f"The conversation is back at {to}."))
             case TaskFailed(message=message):
                 self.failure = message
                 screen.line(paint.red(f"✗ The task failed: {harmless(message)}"))

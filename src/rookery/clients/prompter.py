@@ -1,15 +1,23 @@
 """Yes/no and free-text questions on a terminal."""
 
+from collections.abc import Awaitable, Callable
+
 from rookery.clients.attendant import Leave, Response, Say
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.questions import ceiling, chosen, followup
 from rookery.clients.screen import Screen
-from rookery.clients.terminal_text import harmless, harmless_line
+from rookery.clients.terminal_text import (
+    harmless,
+    harmless_line,
+    plainly_visible,
+    visible_line,
+)
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 
 _YES = {"y", "yes"}
 _NO = {"n", "no"}
+_ALWAYS = {"a", "always"}
 LONG_DIFF = 15
 """Lines of a diff after which one no longer sees what it is about."""
 LEFT_AT_PROMPT = "The task is kept."
@@ -18,10 +26,19 @@ LEFT_AT_PROMPT = "The task is kept."
 class Prompter:
     """Puts questions to the person at a terminal. End of input leaves the run."""
 
-    def __init__(self, keyboard: Keyboard, screen: Screen, *, opening: str = "") -> None:
+    def __init__(
+        self,
+        keyboard: Keyboard,
+        screen: Screen,
+        *,
+        opening: str = "",
+        heard: Callable[[str], Awaitable[bool]] | None = None,
+    ) -> None:
+        """`heard` takes a line that is no answer but for the client itself."""
         self._keyboard = keyboard
         self._screen = screen
         self._opening = opening
+        self._heard = heard
 
     async def __call__(self, asked: Asked) -> Response:
         match asked.ask:
@@ -47,27 +64,50 @@ class Prompter:
                 return await self._go_on("Try again? [y/N] ", False)
 
     async def _approve(self, asked: Asked) -> Response:
-        if asked.ask is AskKind.COMMAND:
-            where = f" in {harmless_line(asked.cwd)}" if asked.cwd else ""
-            self._screen.line(self._screen.paint.bold(f"Run this command{where}:"))
-            self._screen.line("  " + harmless(asked.text).replace("\n", "\n  "))
-        else:
-            subject = self._screen.paint.bold(harmless_line(asked.title or asked.text))
-            self._screen.line(subject)
-            self._screen.line(self._screen.paint.diff(asked.diff))
-            if asked.diff.count("\n") > LONG_DIFF:
-                self._screen.line(subject)
-        while (line := await self._line("Allow this? [y/n, or say why not] ")) is not None:
+        self._show_action(asked)
+        choices = "y/n/a" if asked.rule else "y/n"
+        while (line := await self._line(f"Allow this? [{choices}, or say why not] ")) is not None:
             match line.strip().lower():
                 case word if word in _YES:
                     return Say("yes")
                 case word if word in _NO:
                     return Say("no")
+                case word if word in _ALWAYS and asked.rule:
+                    sure = await self._always(asked.rule)
+                    if sure is None:
+                        break
+                    if sure:
+                        return Say("yes", always=True)
                 case "":
                     continue
                 case _:
                     return Say("no", line.strip())
         return Leave(LEFT_AT_PROMPT, code="task_aborted")
+
+    def _show_action(self, asked: Asked) -> None:
+        """All there is to know of an action, what matters most at the end, next to the prompt."""
+        screen, paint = self._screen, self._screen.paint
+        if asked.ask is AskKind.COMMAND:
+            where = f" in {visible_line(asked.cwd)}" if asked.cwd else ""
+            screen.line(paint.bold(f"Run this command{where}:"))
+            screen.line("  " + plainly_visible(asked.text).replace("\n", "\n  "))
+        else:
+            subject = paint.bold(visible_line(asked.title or asked.text))
+            screen.line(subject)
+            screen.line(paint.diff(asked.diff))
+            if asked.diff.count("\n") > LONG_DIFF:
+                screen.line(subject)
+        for note in asked.notes:
+            screen.line(paint.yellow(paint.bold(f"  ! {visible_line(note)}")))
+
+    async def _always(self, rule: str) -> bool | None:
+        """Whether the rule, seen in full, is what was meant; None at the end of input."""
+        question = f"Always allow {plainly_visible(rule)}? [y/n] "
+        while (line := await self._line(question)) is not None:
+            word = line.strip().lower()
+            if word in _YES | _NO:
+                return word in _YES
+        return None
 
     async def _ask_question(self, asked: Asked) -> Response:
         question, offered = followup(asked.text)
@@ -101,7 +141,13 @@ class Prompter:
                 return Say("message", line.strip())
 
     async def _line(self, question: str) -> str | None:
-        """A line, or None at the end of input."""
+        """A line that is an answer, or None at the end of input."""
+        line = await self._typed(question)
+        while line is not None and self._heard and await self._heard(line):
+            line = await self._typed(question)
+        return line
+
+    async def _typed(self, question: str) -> str | None:
         await self._keyboard.hear_out()
         self._screen.ask(question)
         try:

@@ -1,5 +1,8 @@
 """Text made safe and pretty for a terminal."""
 
+import re
+import unicodedata
+
 from rookery.core.values import record
 
 _KEPT = {"\n", "\t"}
@@ -50,7 +53,54 @@ def harmless_line(text: str) -> str:
     return text.translate(_LINE_TABLE)
 
 
-_STAND_INS = {"●": "*", "✔": "+", "✗": "x", "…": "...", "·": "-", "−": "-", "→": "->"}
+_UNSEEN_CATEGORIES = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"}
+_EMOJI_LOOK = "\ufe0f"
+_RUN = re.compile(r"[ \t]{4,}")
+_DRAWN = {" ": "␣", "\t": "␉"}
+LONGEST_DRAWN = 16
+"""Blanks in a row that are drawn one by one; of more the number is told."""
+
+
+def plainly_visible(text: str) -> str:
+    """A command or a path with nothing in it that one would not see: what is invisible is spelled
+    out, and so are the blanks that push words out of sight. Its lines stay lines."""
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(map(_spelled_out, text))
+    return _RUN.sub(lambda run: _drawn(run[0]), text)
+
+
+def visible_line(text: str) -> str:
+    """The same on one line: a title, a path, a note."""
+    return plainly_visible(harmless_line(text))
+
+
+def _spelled_out(char: str) -> str:
+    if char in " \n\t":
+        return char
+    if shown := _TABLE.get(ord(char)):
+        return shown
+    unseen = char == _EMOJI_LOOK or unicodedata.category(char) in _UNSEEN_CATEGORIES
+    return f"<U+{ord(char):04X}>" if unseen else char
+
+
+def _drawn(blanks: str) -> str:
+    if len(blanks) <= LONGEST_DRAWN:
+        return "".join(_DRAWN[blank] for blank in blanks)
+    return "".join(f"{_DRAWN[kind[0]]}×{len(kind)}" for kind in re.findall(r" +|\t+", blanks))
+
+
+_STAND_INS = {
+    "●": "*",
+    "✔": "+",
+    "✗": "x",
+    "…": "...",
+    "·": "-",
+    "−": "-",
+    "→": "->",
+    "␣": "_",
+    "␉": "<tab>",
+    "×": "x",
+}
 
 
 def spell_plainly(error: UnicodeError) -> tuple[str, int]:

@@ -37,6 +37,8 @@ class Answer:
     images: tuple[Image, ...] = ()
     digest: str = ""
     by: Literal["user", "policy"] = "user"
+    always: bool = False
+    """Allow from now on what the question's rule says."""
 
 
 @value
@@ -79,10 +81,29 @@ class CloseTask:
 
 @value
 class Rewind:
-    """Go back to event `to`."""
+    """Take the conversation back to event `to`."""
 
     task_id: str
     to: int
+
+
+@value
+class RestoreFiles:
+    """Put back the files as they were at event `to`; those that somebody else has changed
+    since only with `overwrite`.
+    """
+
+    task_id: str
+    to: int
+    overwrite: bool = False
+
+
+@value
+class StopCommand:
+    """End a command that runs on behind its call."""
+
+    task_id: str
+    call_id: str
 
 
 @value
@@ -106,6 +127,8 @@ Command: TypeAlias = (
     | RetryNow
     | CloseTask
     | Rewind
+    | RestoreFiles
+    | StopCommand
     | SwitchMode
     | DeleteTask
 )

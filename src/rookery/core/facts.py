@@ -74,6 +74,32 @@ class Change:
     after: str = ""
 
 
+@record
+class Version:
+    """A file as it was at one moment: what git calls its content, and its type and rights."""
+
+    blob: str
+    mode: int
+
+
+@record
+class Effect:
+    """What was done to one file; None means that there was no such file."""
+
+    path: str
+    before: Version | None
+    after: Version | None
+
+
+@record
+class Seen:
+    """A file the model was shown, by its hash; `whole` if nothing of it was left out."""
+
+    path: str
+    sha: str
+    whole: bool = True
+
+
 @value
 class Todo:
     id: str
@@ -117,7 +143,9 @@ class StepCancelled(Lasting):
 
 @value
 class Rewound(Lasting):
-    """What came after event `to` no longer counts. It stays in the log."""
+    """The conversation is what it was right after event `to`, which may itself have been
+    rewound before. What came after it stays in the log.
+    """
 
     to: int
 
@@ -141,7 +169,11 @@ class QueueEdited(Lasting):
 
 @value
 class Asked(Lasting):
-    """A question that stops the loop; `digest` is of the action that a yes would allow."""
+    """A question that stops the loop; `digest` is of the action that a yes would allow.
+
+    `notes` are what else one must know to answer: reach, real targets, sandbox. `rule` is what
+    answering with `always` would allow from then on; without it there is no such answer.
+    """
 
     ask_id: str
     ask: AskKind
@@ -151,6 +183,8 @@ class Asked(Lasting):
     cwd: str = ""
     call_id: str = ""
     digest: str = ""
+    notes: tuple[str, ...] = ()
+    rule: str = ""
 
 
 @value
@@ -161,6 +195,8 @@ class Answered(Lasting):
     text: str = ""
     images: tuple[Image, ...] = ()
     by: Literal["user", "policy"] = "user"
+    always: bool = False
+    """The rule that came with the question holds from now on."""
 
 
 @value
@@ -272,6 +308,72 @@ class ToolFinished(Lasting):
     ending: Ending = Ending.DONE
     images: tuple[Image, ...] = ()
     exit_code: int | None = None
+    seen: tuple[Seen, ...] = ()
+
+
+@value
+class CommandQuiet(Passing):
+    """A command has written nothing for so long; it may be waiting for input."""
+
+    call_id: str
+    seconds: float
+
+
+@value
+class CommandDetached(Lasting):
+    """A call came back while its command runs on; its output goes to `artifact`."""
+
+    call_id: str
+    command: str
+    artifact: str
+    pid: int = 0
+
+
+@value
+class CommandEnded(Lasting):
+    """A command that ran on has ended; the model hears it with its next request."""
+
+    call_id: str
+    text: str
+    exit_code: int | None = None
+
+
+@value
+class CheckpointSaved(Lasting):
+    """How the files were before a call, as the shadow repository calls it. `skipped` names
+    what is not in it and could not be brought back.
+    """
+
+    id: str
+    call_id: str = ""
+    skipped: tuple[str, ...] = ()
+
+
+@value
+class FilesChanged(Lasting):
+    """A call changed files: all that differs between two checkpoints. `since` is the event at
+    which the first of them was saved.
+    """
+
+    call_id: str
+    before: str
+    after: str
+    since: int
+
+
+@value
+class FilesRestored(Lasting):
+    """Files were put back to what they were at event `to`: `count` of them, the first of which
+    are named. `kept` are those that somebody else had changed meanwhile, and that were left
+    alone.
+    """
+
+    to: int
+    before: str
+    after: str
+    paths: tuple[str, ...] = ()
+    count: int = 0
+    kept: tuple[str, ...] = ()
 
 
 @value
@@ -351,6 +453,12 @@ Fact: TypeAlias = (
     | ToolStarted
     | OutputStreamed
     | ToolFinished
+    | CommandQuiet
+    | CommandDetached
+    | CommandEnded
+    | CheckpointSaved
+    | FilesChanged
+    | FilesRestored
     | TodosChanged
     | CompletionOffered
     | ModeSwitched
@@ -383,11 +491,20 @@ def next_event(last: Event | None, fact: Fact, now: int) -> Event:
 
 
 def live(events: Iterable[Event]) -> list[Event]:
-    """The events that still count: without what was rewound."""
+    """The events that still count: without what was rewound.
+
+    Every event counts on top of the one before it; a rewind counts on top of the event it
+    went back to, on whichever branch that is.
+    """
+    known = list(events)
+    place = {event.seq: index for index, event in enumerate(known)}
+    follows = [
+        place.get(event.fact.to, -1) if isinstance(event.fact, Rewound) else index - 1
+        for index, event in enumerate(known)
+    ]
     kept: list[Event] = []
-    for event in events:
-        if isinstance(event.fact, Rewound):
-            while kept and kept[-1].seq > event.fact.to:
-                kept.pop()
-        kept.append(event)
-    return kept
+    at = len(known) - 1
+    while at >= 0:
+        kept.append(known[at])
+        at = follows[at]
+    return kept[::-1]

@@ -9,13 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rookery.core.asks import is_interactive_ask
+from rookery.core.asks import is_interactive_ask, is_non_blocking_ask
 from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import (
     Answered,
     AssistantSpoke,
+    CommandEnded,
     Ending,
     Event,
+    FilesRestored,
     HistoryRepaired,
     QueueEdited,
     Reminded,
@@ -26,7 +28,14 @@ from rookery.core.facts import (
     UserSpoke,
     live,
 )
-from rookery.core.replies import CONTEXT_CUT, GO_ON, NEVER_RUN, NOTHING_RETURNED, user_message
+from rookery.core.replies import (
+    CONTEXT_CUT,
+    GO_ON,
+    NEVER_RUN,
+    NOTHING_RETURNED,
+    UNDONE,
+    user_message,
+)
 from rookery.core.values import record
 
 
@@ -65,8 +74,10 @@ def history(events: Iterable[Event]) -> list[Turn]:
                 for spoken in queue.values():
                     book.say(Text(text=user_message(spoken.text)), *spoken.images)
                 queue.clear()
-            case Reminded(text=text):
+            case Reminded(text=text) | CommandEnded(text=text):
                 book.say(Text(text=text))
+            case FilesRestored(paths=paths) as restored if paths:
+                book.say(Text(text=UNDONE.format(paths=_named(restored))))
             case _:
                 pass
     for spoken in queue.values():
@@ -137,6 +148,11 @@ class _Debt:
     result: ToolResult | None = None
 
 
+def _named(restored: FilesRestored) -> str:
+    more = restored.count - len(restored.paths)
+    return ", ".join([*restored.paths, *([f"and {more} more"] if more > 0 else [])])
+
+
 def _never_run(call_id: str) -> ToolResult:
     return ToolResult(call_id=call_id, text=NEVER_RUN, is_error=True)
 
@@ -144,7 +160,8 @@ def _never_run(call_id: str) -> ToolResult:
 def _speaks_to_the_model(answer: Answered) -> bool:
     """Words given to a call's own question come back as that call's result instead."""
     spoken = answer.reply == "message" and bool(answer.text or answer.images)
-    return spoken and not is_interactive_ask(answer.ask)
+    of_a_call = is_interactive_ask(answer.ask) or is_non_blocking_ask(answer.ask)
+    return spoken and not of_a_call
 
 
 def _without_thinking(blocks: tuple[Block, ...]) -> tuple[Block, ...]:

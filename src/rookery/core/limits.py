@@ -22,7 +22,12 @@ class Limits:
     continuations: int = 10
     """How often a provider may pause one answer."""
 
-    command_seconds: float = 300.0
+    command_seconds: float = 1800.0
+    """After which a command is ended."""
+    command_soft_seconds: float = 120.0
+    """After which a call comes back while its command runs on."""
+    quiet_seconds: float = 10.0
+    """Without output after which a command may be waiting for input."""
     command_grace: float = 2.0
     """Between asking a process group to end and killing it; also how long pipes may outlive it."""
     command_text: int = 64 * KIB
@@ -43,6 +48,12 @@ class Limits:
     search_line_length: int = 500
     search_seconds: float = 20.0
     search_files: int = 200_000
+
+    checkpoint_file_bytes: int = 20 * MIB
+    checkpoint_files: int = 100_000
+    checkpoint_seconds: float = 60.0
+    checkpoint_bytes: int = 1024 * MIB
+    """What the shadow repository of a workspace may hold before the oldest of it goes."""
 
     connect_seconds: float = 15.0
     first_byte_seconds: float = 120.0

@@ -31,6 +31,8 @@ class Message:
     digest: str = ""
     title: str = ""
     diff: str = ""
+    notes: tuple[str, ...] = ()
+    rule: str = ""
 
     @property
     def text(self) -> str | None:

@@ -28,10 +28,13 @@ from rookery.core.facts import (
     Asked,
     AssistantSpoke,
     CallStreamed,
+    CheckpointSaved,
+    CommandEnded,
     CompletionOffered,
     Ending,
     Event,
     Fact,
+    FilesRestored,
     Noted,
     OfferWithdrawn,
     OutputStreamed,
@@ -55,7 +58,7 @@ from rookery.core.facts import (
 )
 from rookery.core.growing import SPOKEN_FIELD, Pieces, call_text
 from rookery.core.message import Message
-from rookery.core.replies import sentence_in
+from rookery.core.replies import restored_files, sentence_in
 from rookery.core.rows import Rows
 from rookery.core.sheet import Sheet
 from rookery.core.usage import Totals, plus
@@ -175,8 +178,12 @@ class Transcript:
                 sheet.count_down(reason, seconds)
             case Truncated():
                 sheet.say("sliding_window_truncation", None)
-            case Noted(text=text):
+            case Noted(text=text) | CommandEnded(text=text):
                 sheet.say("note", text)
+            case CheckpointSaved(id=id):
+                sheet.say("checkpoint_saved", id)
+            case FilesRestored():
+                sheet.say("note", restored_files(fact))
             case StepCancelled() | TaskClosed():
                 self._stop("user_cancelled")
             case TaskReopened():
@@ -226,6 +233,8 @@ class Transcript:
             digest=fact.digest,
             title=fact.title,
             diff=fact.diff,
+            notes=fact.notes,
+            rule=fact.rule,
         )
         begun = self._begun_question(fact)
         if begun and begun is sheet.last:
@@ -323,13 +332,15 @@ class Transcript:
         self._shown, self._outputs, self._running = {}, {}, {}
 
     def _rewind(self, to: int) -> None:
-        past = self._past
+        """Back to what was shown after event `to`. What is left behind stays in the past, so
+        that one can go back there too."""
+        everything = past = self._past
         while past and past[0] > to:
             past = past[1]._past
         before = past[1] if past else Transcript()
         sheet = self._sheet.as_it_was(before._sheet)
         self._become(before)
-        self._sheet, self._past = sheet, past
+        self._sheet, self._past = sheet, everything
         self._stop("user_cancelled")
 
     def _become(self, other: "Transcript") -> None:

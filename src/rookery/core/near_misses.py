@@ -7,9 +7,11 @@ the few places with most votes are compared.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
+from heapq import nsmallest
 
+from rookery.core.typography import plain_punctuation
 from rookery.core.values import record
 
 PLACES = 5
@@ -23,18 +25,6 @@ SHOWN = 6
 SHOWN_LENGTH = 300
 
 _WORD = re.compile(r"\w+")
-_TYPOGRAPHY = str.maketrans(
-    {
-        "\u2018": "'",
-        "\u2019": "'",
-        "\u201c": '"',
-        "\u201d": '"',
-        "\u2013": "-",
-        "\u2014": "-",
-        "\u2026": "...",
-        "\u00a0": " ",
-    }
-)
 
 
 @record
@@ -78,23 +68,39 @@ def describe(near: NearMiss | None) -> str:
 
 def _places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
     seekers = _seekers(wanted)
+    known: dict[str, list[tuple[int, float]]] = {}
     votes: defaultdict[int, float] = defaultdict(float)
     for number, line in enumerate(lines):
-        for key in _keys(line):
-            for offset, weight in seekers.get(key, ()):
-                votes[max(0, number - offset)] += weight
-    return sorted(votes, key=lambda place: (-votes[place], place))[:PLACES]
+        if (own := known.get(line)) is None:
+            own = known[line] = _votes(line, seekers)
+        for offset, weight in own:
+            votes[max(0, number - offset)] += weight
+    return nsmallest(PLACES, votes, key=lambda place: (-votes[place], place))
+
+
+def _votes(
+    line: str, seekers: Mapping[str, Sequence[tuple[int, float]]]
+) -> list[tuple[int, float]]:
+    """How much a line says for standing so many lines below the place."""
+    weights: defaultdict[int, float] = defaultdict(float)
+    for key in seekers.keys() & _keys(line):
+        for offset, weight in seekers[key]:
+            weights[offset] += weight
+    return list(weights.items())
 
 
 def _seekers(wanted: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
-    """Which wanted lines hold a key, and how much it says: a rare one says more."""
+    """Which wanted lines hold a key, and how much it says: a rare one says more, and one that
+    many hold says nothing unless there are no others.
+    """
     offsets: defaultdict[str, list[int]] = defaultdict(list)
     for offset, line in enumerate(wanted):
         for key in _keys(line):
             offsets[key].append(offset)
+    rare = {key: holders for key, holders in offsets.items() if len(holders) <= VOTES_PER_WORD}
     return {
         key: [(offset, len(key) ** 0.5 / len(holders)) for offset in holders[:VOTES_PER_WORD]]
-        for key, holders in offsets.items()
+        for key, holders in (rare or offsets).items()
     }
 
 
@@ -135,7 +141,7 @@ _REASONS: tuple[tuple[Callable[[str], str], str], ...] = (
     (lambda line: line.strip(), "only indentation differs"),
     (lambda line: "".join(line.split()), "only spacing differs"),
     (
-        lambda line: "".join(line.translate(_TYPOGRAPHY).split()),
+        lambda line: "".join(plain_punctuation(line).split()),
         "only typographic characters differ (quotes, dashes, special spaces)",
     ),
     (lambda line: line.casefold(), "only upper and lower case differ"),

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from rookery.core.facts import FilesRestored
+
 NO_TOOL_USED = (
     "[automatic] Your last answer called no tool, so nothing happened. Take the next step with a "
     "tool; call ask_followup_question if you lack information, or attempt_completion if the task "
@@ -47,7 +49,23 @@ HISTORY_SHORTENED = (
 HISTORY_REPAIRED = (
     "The provider did not accept the conversation; earlier reasoning is left out of what is sent."
 )
+PUT_BACK = (
+    "[automatic] Your last command changed files that only the user may have changed; they were "
+    "put back: {paths}. If the task needs it, propose the change with a file tool, which asks."
+)
+UNDONE = (
+    "[automatic] The user has put files back as they were earlier: {paths}. Read them again "
+    "before you rely on them."
+)
 STUCK = "The model made {count} mistakes in a row. A hint may help it on; yes lets it try again."
+
+
+def restored_files(restored: FilesRestored) -> str:
+    """What a restore did, for the user."""
+    files = f"{restored.count} {'file' if restored.count == 1 else 'files'}"
+    kept = ", ".join(restored.kept)
+    others = f" Left alone, because somebody else has changed them: {kept}." if kept else ""
+    return f"Put back {files} as of event {restored.to}.{others}"
 
 
 def user_message(text: str) -> str:

@@ -1,6 +1,7 @@
 """What may be done about a tool call, and who wins when opinions differ."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import IntEnum
 
 from rookery.core.values import record
@@ -17,8 +18,11 @@ class Decision(IntEnum):
 
 @record
 class Ruling:
+    """`notes` are for whoever is asked, whoever's opinion leads to that."""
+
     decision: Decision = Decision.NONE
     reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def allow() -> Ruling:
@@ -33,14 +37,21 @@ def deny(reason: str) -> Ruling:
     return Ruling(Decision.DENY, (reason,))
 
 
-def strictest(rulings: Iterable[Ruling]) -> Ruling:
-    """All opinions as one: the gravest decision, and the reasons of those who share it.
-
-    Nobody having an opinion means asking: what no rule allows is not allowed.
-    """
+def joined(rulings: Iterable[Ruling]) -> Ruling:
+    """Several opinions as one: the gravest decision, the reasons of those who share it, and
+    everybody's notes."""
     opinions = list(rulings)
     gravest = max((ruling.decision for ruling in opinions), default=Decision.NONE)
     reasons = tuple(
         reason for ruling in opinions if ruling.decision is gravest for reason in ruling.reasons
     )
-    return Ruling(gravest, reasons) if gravest else Ruling(Decision.ASK)
+    return Ruling(gravest, reasons, tuple(note for ruling in opinions for note in ruling.notes))
+
+
+def strictest(rulings: Iterable[Ruling]) -> Ruling:
+    """What holds after all opinions were heard.
+
+    Nobody having an opinion means asking: what no rule allows is not allowed.
+    """
+    ruling = joined(rulings)
+    return ruling if ruling.decision else replace(ruling, decision=Decision.ASK)

@@ -190,7 +190,9 @@ def _after_call(state: TaskState, end: ToolFinished) -> TaskState:
 
 
 def _after_reply(state: TaskState, answer: Answered) -> TaskState:
-    if CATEGORY[answer.ask] in (AskCategory.INTERACTIVE, AskCategory.NON_BLOCKING):
+    if CATEGORY[answer.ask] is AskCategory.NON_BLOCKING:
+        return _redirected(state) if answer.reply == "message" else state
+    if CATEGORY[answer.ask] is AskCategory.INTERACTIVE:
         return state
     if answer.reply == "no" or (answer.ask, answer.reply) == (AskKind.COMPLETION_RESULT, "yes"):
         return replace(state, over=True)

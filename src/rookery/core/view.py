@@ -137,12 +137,13 @@ def changes(before: View, after: View) -> ViewChange:
 
 
 def _remember(past: _Past | None, event: Event) -> _Past | None:
+    at = past
     if isinstance(event.fact, Rewound):
-        while past and past.seq > event.fact.to:
-            past = past.before
-    old = past.surroundings if past else _Surroundings()
+        while at and at.seq > event.fact.to:
+            at = at.before
+    old = at.surroundings if at else _Surroundings()
     new = _changed_by(old, event.fact)
-    return past if new == old else _Past(event.seq, new, past)
+    return past if at is past and new == old else _Past(event.seq, new, past)
 
 
 def _changed_by(old: _Surroundings, fact: Fact) -> _Surroundings:

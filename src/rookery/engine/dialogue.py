@@ -1,27 +1,33 @@
 """Asking the user, and waiting for the answer to exactly that question."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import anyio
 
-from rookery.core.asks import AskKind, takes
+from rookery.core.asks import CATEGORY, AskCategory, AskKind, takes
 from rookery.core.commands import Answer
-from rookery.core.facts import Answered, Asked
+from rookery.core.facts import Answered, Asked, Noted, OfferWithdrawn
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 
 
+class _Open(NamedTuple):
+    question: Asked
+    hear: Callable[[Answered], None]
+
+
 class Dialogue:
-    """At most one question is open. It is answered once, by its id and by the digest of what
-    a yes would allow; any other answer is refused and changes nothing.
+    """At most one question that stops the task is open; beside it there may be offers, which
+    stop nothing. Each is answered once, by its id and by the digest of what a yes would allow;
+    any other answer is refused and changes nothing.
     """
 
     def __init__(self, log: EventLog, new_id: Callable[[], str]) -> None:
         self._log = log
         self._new_id = new_id
-        self._open: Asked | None = None
-        self._answer: Answered | None = None
-        self._answered = anyio.Event()
+        self._open: dict[str, _Open] = {}
+        self._withdrawn: set[str] = set()
 
     async def ask(
         self,
@@ -33,6 +39,8 @@ class Dialogue:
         cwd: str = "",
         call_id: str = "",
         digest: str = "",
+        notes: tuple[str, ...] = (),
+        rule: str = "",
     ) -> Answered:
         """Put a question in the log and wait until a client answers it."""
         question = Asked(
@@ -44,37 +52,86 @@ class Dialogue:
             cwd=cwd,
             call_id=call_id,
             digest=digest,
+            notes=notes,
+            rule=rule,
         )
-        self._open, self._answered = question, anyio.Event()
+        answers: list[Answered] = []
+        answered = anyio.Event()
+
+        def hear(answer: Answered) -> None:
+            answers.append(answer)
+            answered.set()
+
+        self._open[question.ask_id] = _Open(question, hear)
         try:
             self._log.append(question)
-            await self._answered.wait()
+            await answered.wait()
         finally:
-            self._open = None
-        assert self._answer
-        return self._answer
+            self._open.pop(question.ask_id, None)
+        return answers[0]
+
+    def offer(
+        self, ask: AskKind, text: str, *, call_id: str, hear: Callable[[], None]
+    ) -> "OpenOffer":
+        """Put a question in the log that nobody waits for; `hear` is called once it is answered."""
+        question = Asked(ask_id=self._new_id(), ask=ask, text=text, call_id=call_id)
+        offer = OpenOffer(withdraw=lambda: self._withdraw(question.ask_id))
+
+        def take(answer: Answered) -> None:
+            offer.answer = answer
+            hear()
+
+        self._open[question.ask_id] = _Open(question, take)
+        self._log.append(question)
+        return offer
+
+    def note(self, text: str) -> None:
+        """Tell the user something that needs no answer."""
+        self._log.append(Noted(text=text))
 
     def answer(self, answer: Answer) -> None:
-        """Take a client's answer to the question that is open."""
-        question = self._open
-        if question is None:
-            raise CommandRejected("Nothing is being asked right now.")
-        if answer.ask_id != question.ask_id:
-            raise CommandRejected(
-                f"Question {answer.ask_id} is closed; {question.ask_id} is open now."
-            )
+        """Take a client's answer to a question that is open."""
+        question, hear = self._find(answer.ask_id)
         if answer.digest != question.digest:
             raise CommandRejected("The answer is to another version of the question. Look again.")
         if answer.reply not in takes(question.ask):
             raise CommandRejected(f"A question of kind {question.ask} takes words, not yes or no.")
-        self._answer = Answered(
+        if answer.always and not question.rule:
+            raise CommandRejected("This can only be allowed once, not always.")
+        answered = Answered(
             ask_id=question.ask_id,
             ask=question.ask,
             reply=answer.reply,
             text=answer.text,
             images=answer.images,
             by=answer.by,
+            always=answer.always,
         )
-        self._log.append(self._answer)
-        self._open = None
-        self._answered.set()
+        self._log.append(answered)
+        del self._open[question.ask_id]
+        hear(answered)
+
+    def _find(self, ask_id: str) -> _Open:
+        if found := self._open.get(ask_id):
+            return found
+        if ask_id in self._withdrawn:
+            raise CommandRejected(f"Question {ask_id} was withdrawn: what it was about is over.")
+        for question, _ in self._open.values():
+            if CATEGORY[question.ask] is not AskCategory.NON_BLOCKING:
+                raise CommandRejected(
+                    f"Question {ask_id} is closed; {question.ask_id} is open now."
+                )
+        raise CommandRejected("Nothing is being asked right now.")
+
+    def _withdraw(self, ask_id: str) -> None:
+        if self._open.pop(ask_id, None):
+            self._withdrawn.add(ask_id)
+            self._log.append(OfferWithdrawn(ask_id=ask_id))
+
+
+class OpenOffer:
+    """A question that stops nothing: open until it has an `answer` or is withdrawn."""
+
+    def __init__(self, *, withdraw: Callable[[], None]) -> None:
+        self.answer: Answered | None = None
+        self.withdraw = withdraw

@@ -1,7 +1,7 @@
 """All the tasks of one process: opened, answered, cancelled and followed here."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import assert_never
 
 from anyio.abc import TaskGroup
@@ -15,9 +15,11 @@ from rookery.core.commands import (
     EditQueue,
     OpenTask,
     ReopenTask,
+    RestoreFiles,
     RetryNow,
     Rewind,
     Speak,
+    StopCommand,
     SwitchMode,
 )
 from rookery.core.facts import (
@@ -78,7 +80,13 @@ class Engine:
             case CloseTask(task_id=task_id):
                 self._find(task_id).close()
             case Rewind(task_id=task_id, to=to):
-                self._rewind(self._find(task_id), to)
+                task = self._find(task_id)
+                task.rewind(settled_before(task.log.events, to))
+            case RestoreFiles(task_id=task_id, to=to, overwrite=overwrite):
+                task = self._find(task_id)
+                task.restore_files(settled_before(task.log.events, to), overwrite=overwrite)
+            case StopCommand(task_id=task_id, call_id=call_id):
+                self._find(task_id).stop_command(call_id)
             case SwitchMode(task_id=task_id, mode=mode):
                 self._find(task_id).log.append(ModeSwitched(mode=mode))
             case DeleteTask(task_id=task_id):
@@ -126,11 +134,13 @@ class Engine:
         """A failure in one task is that task's; the others do not notice."""
         try:
             await task.run()
-        except StorageError as error:
-            task.log.close(error)
         except Exception as error:
-            _debug.exception("task %s failed", task.id)
-            _record_failure(task.log, error)
+            match cause := _first_in(error):
+                case StorageError():
+                    task.log.close(cause)
+                case _:
+                    _debug.exception("task %s failed", task.id)
+                    _record_failure(task.log, cause)
         finally:
             task.log.close()
 
@@ -150,15 +160,6 @@ class Engine:
             raise CommandRejected("The model has heard that message already.")
         log.append(QueueEdited(message_id=command.message_id, text=command.text))
 
-    def _rewind(self, task: Task, to: int) -> None:
-        """Back to event `to`, or to the last one before it at which no call was under way."""
-        events = task.log.events
-        if not 1 <= to <= len(events):
-            raise CommandRejected(f"There is no event {to}; there are 1 to {len(events)}.")
-        while fold(events[:to]).running:
-            to -= 1
-        task.rewind(to)
-
     def _delete(self, task_id: str) -> None:
         if (task := self._tasks.get(task_id)) and not task.log.ended:
             raise CommandRejected(f"Task {task_id} is running. Close it first.")
@@ -170,6 +171,22 @@ class Engine:
         if task is None or task.log.ended:
             raise CommandRejected(f"Task {task_id} is not open. Open it first.")
         return task
+
+
+def settled_before(events: Sequence[Event], to: int) -> int:
+    """Event `to`, or the last one before it at which no call was under way."""
+    if not 1 <= to <= len(events):
+        raise CommandRejected(f"There is no event {to}; there are 1 to {len(events)}.")
+    while fold(events[:to]).running:
+        to -= 1
+    return to
+
+
+def _first_in(error: Exception) -> Exception:
+    """What went wrong first: task groups wrap it."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _record_failure(log: EventLog, error: Exception) -> None:

@@ -5,22 +5,34 @@ objects of these shapes by the composition root, and fakes of these shapes by th
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 import anyio
 import msgspec
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, ToolCall
-from rookery.core.facts import Answered, Change, Ending, Event, Fact, StopReason, Usage
+from rookery.core.facts import (
+    Answered,
+    Change,
+    Effect,
+    Ending,
+    Event,
+    Fact,
+    Seen,
+    StopReason,
+    Usage,
+)
 from rookery.core.history import Turn
 from rookery.core.limits import Limits
 from rookery.core.rulings import Ruling
+from rookery.core.shell.judgement import Judgement
+from rookery.core.shell.plain_commands import Plain
 from rookery.core.values import record, value
 
 # ── models ──────────────────────────────────────────────────────────────────────────────
@@ -145,6 +157,8 @@ class Outcome:
     ending: Ending = Ending.DONE
     images: tuple[Image, ...] = ()
     exit_code: int | None = None
+    seen: tuple[Seen, ...] = ()
+    """The files the model is shown by this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,17 +166,24 @@ class Action:
     """What a tool is about to do. Nothing has changed until `perform` is awaited.
 
     `reads`, `changes`, `command` and `external` are all it may touch: the permit covers
-    exactly those. `payload` is what clients are shown of the call, beside title and diff.
+    exactly those. `judgement` is what is known of the command. `payload` is what clients are
+    shown of the call, beside title, diff and `notes`. `whole` names files that are replaced
+    without regard to what is in them, `ordinary` files that are protected, but not against a
+    change like this one.
     """
 
     title: str
     perform: Callable[["Permit"], Awaitable[Outcome]]
     reads: Sequence[str] = ()
     changes: Sequence[Change] = ()
+    whole: Sequence[str] = ()
+    ordinary: Sequence[str] = ()
     command: str = ""
     cwd: str = ""
+    judgement: Judgement | None = None
     external: str = ""
     diff: str = ""
+    notes: Sequence[str] = ()
     payload: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -184,6 +205,7 @@ class Action:
             self.cwd,
             self.external,
             self.diff,
+            list(self.notes),
         )
         return hashlib.sha256(msgspec.json.encode(scope)).hexdigest()
 
@@ -199,6 +221,28 @@ class Permit:
     changes: frozenset[Change] = frozenset()
     command: str = ""
     cwd: str = ""
+    plain: Plain | None = None
+    """What to run instead of giving the command to a shell: it was understood completely."""
+    confined: bool = True
+    """Whether the command stays in the sandbox."""
+
+
+@record
+class Place:
+    """Where a path leads: `path` is relative to the workspace with `/`, or absolute outside it,
+    with every link resolved. The other fields say why it is not a file like any other.
+    """
+
+    path: str
+    said: str = ""
+    outside: bool = False
+    link: bool = False
+    """A symbolic link was followed to get there."""
+    ignored: bool = False
+    """The user keeps it from the agent."""
+    protected: str = ""
+    """Why a change of it is always asked about."""
+    credential: bool = False
 
 
 @value
@@ -237,8 +281,12 @@ class Files(Protocol):
     """
 
     def locate(self, path: str) -> str:
-        """The path by which permits and hashes know the file: relative to the workspace,
-        with `/`. Refuses what lies outside it or is no proper path."""
+        """The path by which permits and hashes know the file: relative to the workspace with
+        `/`, or absolute if it lies outside. Refuses what is no proper path."""
+        ...
+
+    def place(self, path: str) -> Place:
+        """The same, with all that rules must know of it."""
         ...
 
     async def examine(self, path: str) -> FileText | None:
@@ -250,10 +298,27 @@ class Files(Protocol):
         """The hash of what is there now; empty if nothing is."""
         ...
 
-    async def read(self, path: str, permit: Permit) -> FileText | FileBytes: ...
+    async def read(
+        self, path: str, permit: Permit, most: int | None = None
+    ) -> FileText | FileBytes:
+        """What is in the file, up to `most` bytes if that is more than is usually read."""
+        ...
 
     async def write(self, change: Change, data: bytes, permit: Permit) -> None:
         """Replace or create the file, whole and durably, if it still is as `change.before` says."""
+        ...
+
+    async def apply(
+        self,
+        edits: Sequence[tuple[Change, bytes | None]],
+        permit: Permit,
+        *,
+        moved: Mapping[str, str] | None = None,
+    ) -> None:
+        """All of the changes or none; None removes the file. What fails is put back.
+
+        `moved` says of new files which of the removed ones they were: they take over the mode.
+        """
         ...
 
     async def remove_unfinished(self, change: Change) -> None:
@@ -271,30 +336,102 @@ class Finder(Protocol):
 
 @value
 class CommandEnd:
-    """How a command ended: an exit code, or the signal that killed it, or our own time limit."""
+    """How a command ended: an exit code, or the signal that killed it, or a limit of ours, or
+    because somebody had it stopped."""
 
     exit_code: int
     signal: str = ""
     timed_out: bool = False
     flooded: bool = False
+    stopped: bool = False
 
 
 class RunningCommand(Protocol):
+    """A command under its warden, the process that ends all of it when it is told to."""
+
     pid: int
+    warden: int
+
+    @property
+    def kept(self) -> bool:
+        """It goes on when its context is left."""
+        ...
 
     def output(self) -> AsyncIterator[str]:
-        """Pieces of stdout and stderr as they come, decoded; ends when the command has ended."""
+        """Pieces of stdout and stderr as they come, decoded; ends when the command has ended.
+
+        Nothing is lost by cancelling an iteration: the next one goes on where it was.
+        """
         ...
 
     async def end(self) -> CommandEnd: ...
 
+    def stop(self) -> None:
+        """End it and all it started. Its last words are still output."""
+        ...
+
+    def keep(self) -> None:
+        """Let it outlive its context, and us. From then on its output goes nowhere."""
+        ...
+
+    def waits_for_input(self) -> bool:
+        """Whether it is known to wait for somebody to type."""
+        ...
+
 
 class Shell(Protocol):
+    def describe(self, *, confined: bool) -> str:
+        """Where commands run and what holds there, in a line for whoever is asked."""
+        ...
+
     def run(
-        self, permit: Permit, *, seconds: float, keep: "Artifact"
+        self, permit: Permit, *, seconds: float, keep: "Artifact", terminal: bool = False
     ) -> AbstractAsyncContextManager[RunningCommand]:
-        """Run the permitted command. All its output goes to `keep`. Leaving the context ends
-        the command's whole process group."""
+        """Run the permitted command. All its output goes to `keep`. Leaving the context, in
+        whichever task, ends the command and all it started."""
+        ...
+
+
+class Background(Protocol):
+    """Commands that run on behind the calls of a task, and end with it."""
+
+    def start(
+        self, call_id: str, command: RunningCommand, attend: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Take a command over from its call; `attend` sees to it until its end."""
+        ...
+
+
+CommandState: TypeAlias = Literal["running", "background", "kept"]
+
+
+class CommandList(Protocol):
+    """Where other processes can see which commands run. It never fails."""
+
+    def enter(
+        self, command: RunningCommand, *, call_id: str, permit: Permit, state: CommandState
+    ) -> None: ...
+
+    def leave(self, command: RunningCommand) -> None: ...
+
+
+class UnlistedCommands:
+    def enter(
+        self, command: RunningCommand, *, call_id: str, permit: Permit, state: CommandState
+    ) -> None:
+        pass
+
+    def leave(self, command: RunningCommand) -> None:
+        pass
+
+
+class Offer(Protocol):
+    """A question that stops nothing and need not be answered."""
+
+    answer: Answered | None
+
+    def withdraw(self) -> None:
+        """It is no longer of interest. Changes nothing once there is an answer."""
         ...
 
 
@@ -322,6 +459,10 @@ class Artifacts(Protocol):
         ...
 
 
+def not_judged(command: str, cwd: str) -> Judgement:
+    return Judgement(why_not="nothing here knows what commands do")
+
+
 @value
 class ToolContext:
     """All that a tool may use for one call."""
@@ -334,7 +475,14 @@ class ToolContext:
     append: Callable[[Fact], Event]
     ask: Callable[[AskKind, str], Awaitable[Answered]]
     limits: Limits
+    judge: Callable[[str, str], Judgement] = not_judged
+    """What a command line would do in a folder of the workspace."""
     sees_images: bool = False
+    offer: Callable[[AskKind, str, Callable[[], None]], Offer] | None = None
+    """Put a question that stops nothing; the function is called once there is an answer."""
+    background: Background | None = None
+    """Without one every call waits for the end of its command."""
+    command_list: CommandList = UnlistedCommands()
 
 
 Args = TypeVar("Args", bound=msgspec.Struct, contravariant=True)
@@ -381,6 +529,72 @@ class TaskLogs(Protocol):
     def create(self, task_id: str) -> LogStore: ...
     def open(self, task_id: str) -> LogStore: ...
     def delete(self, task_id: str) -> None: ...
+
+
+@value
+class Checkpoint:
+    """The files of the workspace at one moment, as the shadow repository calls it. Without an
+    `id` there is none, and `problem` says why.
+    """
+
+    id: str = ""
+    skipped: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@value
+class Restored:
+    """What a restore did, or would do: checkpoints before and after, what was put back, and
+    what was left alone because somebody else had changed it."""
+
+    before: str = ""
+    after: str = ""
+    effects: tuple[Effect, ...] = ()
+    kept: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class Checkpoints(Protocol):
+    """Snapshots of the workspace. None of these ever fails a task: what cannot be done is said
+    in `problem`."""
+
+    async def save(self, paths: Sequence[str] | None) -> Checkpoint:
+        """How the files are now: all of them, or only the ones named, the others being taken
+        to be as they were last."""
+        ...
+
+    async def effects(self, before: str, after: str) -> Sequence[Effect]:
+        """What differs between two checkpoints."""
+        ...
+
+    async def tidy(self, keep: Collection[str]) -> str:
+        """Remove the oldest checkpoints but those in `keep`, if together they take too much
+        room; what was done in a sentence, or nothing."""
+        ...
+
+    async def restore(
+        self,
+        steps: Sequence[tuple[str, str]],
+        *,
+        overwrite: bool,
+        rehearse: bool = False,
+        only: Collection[str] | None = None,
+    ) -> Restored:
+        """Take back steps, each from one checkpoint to another, oldest first; of all files or
+        of some `only`. `rehearse` only tells what would be done."""
+        ...
+
+
+class RuleBook(Protocol):
+    """What the user has allowed for good."""
+
+    def allows(self, action: Action) -> bool: ...
+
+    def rule_for(self, action: Action) -> str:
+        """The rule that `always` would add, in words; empty if there can be none."""
+        ...
+
+    def add(self, action: Action) -> None: ...
 
 
 class Clock(Protocol):

@@ -1,6 +1,6 @@
 """A task: a log, and a loop that keeps asking what to do next and does it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -11,6 +11,9 @@ from rookery.core.blocks import ToolCall
 from rookery.core.condensing import cut_point
 from rookery.core.facts import (
     Answered,
+    CommandEnded,
+    Effect,
+    Event,
     Fact,
     HistoryRepaired,
     Noted,
@@ -39,19 +42,25 @@ from rookery.core.next_step import (
     next_step,
 )
 from rookery.core.replies import HISTORY_REPAIRED, HISTORY_SHORTENED, failed
+from rookery.core.shell.judgement import Judgement
 from rookery.core.values import value
+from rookery.engine.background import BackgroundCommands
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import model_turn
 from rookery.engine.ports import (
     Artifacts,
+    Checkpoints,
     Clock,
+    CommandList,
     Files,
     Finder,
     Hook,
     ModelRequest,
+    Offer,
     Provider,
+    RuleBook,
     Shell,
     Tool,
     ToolContext,
@@ -59,6 +68,7 @@ from rookery.engine.ports import (
 )
 from rookery.engine.reconcile import reconcile
 from rookery.engine.tool_turn import tool_turn
+from rookery.engine.undo import Undo
 
 
 @value
@@ -71,10 +81,16 @@ class Gear:
     system: Callable[[str], str]
     """A mode's system prompt."""
     hooks: Sequence[Hook]
+    rules: RuleBook
+    checkpoints: Checkpoints
+    shielded: Callable[[Effect], bool]
+    """Whether a command must not have done this to a file without anybody having been asked."""
+    judge: Callable[[str, str], Judgement]
     files: Files
     finder: Finder
     shell: Shell
     artifacts: Artifacts
+    command_list: CommandList
     clock: Clock
     new_id: Callable[[], str]
     spread: Callable[[float], float]
@@ -88,39 +104,67 @@ class Task:
         self.log = log
         self.dialogue = Dialogue(log, gear.new_id)
         self._gear = gear
-        self._gate = Gate(gear.hooks, self.dialogue)
+        self._gate = Gate(gear.hooks, self.dialogue, gear.rules)
+        self._undo = Undo(
+            log,
+            gear.checkpoints,
+            shielded=gear.shielded,
+            start_soon=lambda work: self._beside.start_soon(work),
+        )
+        self._background = BackgroundCommands(lambda work: self._beside.start_soon(work))
         self._step = anyio.CancelScope()
-        self._last_words: list[Fact] = []
+        self._errands: list[Callable[[], Awaitable[object]]] = []
         self._hurry = anyio.Event()
 
     async def run(self) -> None:
-        """Work until there is nothing left to do."""
-        while not isinstance(step := self._next(), Stop):
-            with anyio.CancelScope() as self._step:
-                await self._take(step)
+        """Work until there is nothing left to do. What was left running ends with the task."""
+        async with anyio.create_task_group() as self._beside:
+            await self._undo.recover()
+            while not isinstance(step := await self._next(), Stop):
+                with anyio.CancelScope() as self._step:
+                    await self._take(step)
+            self._beside.cancel_scope.cancel()
 
     def cancel(self) -> None:
         """Stop the step under way. The task then asks whether to go on."""
-        self._interrupt(StepCancelled())
+        self._interrupt(self._noting(StepCancelled()))
 
     def close(self) -> None:
-        self._interrupt(TaskClosed())
+        self._interrupt(self._close)
 
     def rewind(self, to: int) -> None:
-        self._interrupt(Rewound(to=to))
+        self._interrupt(self._noting(Rewound(to=to)))
+
+    def restore_files(self, to: int, *, overwrite: bool) -> None:
+        self._interrupt(partial(self._undo.restore, to, overwrite=overwrite))
+
+    def stop_command(self, call_id: str) -> None:
+        """End a command that runs on behind its call."""
+        self._background.stop(call_id)
 
     def hurry(self) -> None:
         """Do not wait any longer for the next try."""
         self._hurry.set()
 
-    def _interrupt(self, last_word: Fact) -> None:
-        """End the step under way; once it has ended, put on record why."""
-        self._last_words.append(last_word)
+    def _interrupt(self, errand: Callable[[], Awaitable[object]]) -> None:
+        """End the step under way; once it has ended, do something before the next."""
+        self._errands.append(errand)
         self._step.cancel()
 
-    def _next(self) -> Step:
-        while self._last_words:
-            self.log.append(self._last_words.pop(0))
+    def _noting(self, fact: Fact) -> Callable[[], Awaitable[object]]:
+        async def note() -> None:
+            self.log.append(fact)
+
+        return note
+
+    async def _close(self) -> None:
+        """The end of a task is its last word: what calls did to files is on record by then."""
+        await self._undo.settled()
+        self.log.append(TaskClosed())
+
+    async def _next(self) -> Step:
+        while self._errands:
+            await self._errands.pop(0)()
         return next_step(self.log.state, self._gear.limits)
 
     async def _take(self, step: Step) -> None:
@@ -144,7 +188,7 @@ class Task:
                 self.log.append(Noted(text=HISTORY_REPAIRED))
                 self.log.append(HistoryRepaired(upto=self.log.events[-1].seq))
             case Close():
-                self.log.append(TaskClosed())
+                await self._close()
             case Stop():
                 pass
             case _:
@@ -184,12 +228,28 @@ class Task:
             finder=gear.finder,
             shell=gear.shell,
             artifacts=gear.artifacts,
-            append=self.log.append,
+            append=self._append,
             ask=partial(self._ask_for, call),
             limits=gear.limits,
+            judge=gear.judge,
+            offer=partial(self._offer_for, call),
+            background=self._background,
+            command_list=gear.command_list,
             sees_images=gear.provider.model.images,
         )
-        await tool_turn(call, log=self.log, gate=self._gate, tools=gear.tools, ctx=ctx)
+        await tool_turn(
+            call, log=self.log, gate=self._gate, undo=self._undo, tools=gear.tools, ctx=ctx
+        )
+
+    def _append(self, fact: Fact) -> Event:
+        if isinstance(fact, CommandEnded):
+            self._undo.settle_soon(fact.call_id)
+        return self.log.append(fact)
+
+    def _offer_for(
+        self, call: ToolCall, ask: AskKind, text: str, hear: Callable[[], None]
+    ) -> Offer:
+        return self.dialogue.offer(ask, text, call_id=call.id, hear=hear)
 
     async def _ask_for(self, call: ToolCall, ask: AskKind, text: str) -> Answered:
         return await self.dialogue.ask(ask, text, call_id=call.id)

@@ -14,6 +14,7 @@ from rookery.core.replies import STOPPED_BY_USER, approved_with, failed
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
 from rookery.engine.ports import Action, Outcome, Tool, ToolContext
+from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
 from rookery.faults import kp
 
@@ -24,11 +25,17 @@ _debug = logging.getLogger(__name__)
 
 
 async def tool_turn(
-    call: ToolCall, *, log: EventLog, gate: Gate, tools: Mapping[str, Tool[Any]], ctx: ToolContext
+    call: ToolCall,
+    *,
+    log: EventLog,
+    gate: Gate,
+    undo: Undo,
+    tools: Mapping[str, Tool[Any]],
+    ctx: ToolContext,
 ) -> None:
     """Carry out one call. Whatever goes wrong with it becomes a result the model reads."""
     try:
-        outcome = await _carried_out(call, log, gate, tools, ctx)
+        outcome = await _carried_out(call, log, gate, undo, tools, ctx)
     except ToolError as error:
         outcome = _refusal(error)
     except StorageError:
@@ -39,15 +46,22 @@ async def tool_turn(
         reason = f"{call.name} broke down ({type(error).__name__}: {error}) in call {call.id}."
         outcome = Outcome(text=failed(reason), ending=Ending.FAILED)
     log.append(_finished(call, outcome))
+    await undo.after(call.id)
 
 
 async def _carried_out(
-    call: ToolCall, log: EventLog, gate: Gate, tools: Mapping[str, Tool[Any]], ctx: ToolContext
+    call: ToolCall,
+    log: EventLog,
+    gate: Gate,
+    undo: Undo,
+    tools: Mapping[str, Tool[Any]],
+    ctx: ToolContext,
 ) -> Outcome:
-    """Prepare, get a permit, put it on record, do it, report it."""
+    """Prepare, get a permit, save what may change, put it on record, do it, report it."""
     tool, args = _understood(call, tools)
     action = await tool.prepare(args, ctx)
     permit, said = await gate.pass_through(call, action)
+    await undo.before(call, action)
     log.append(_started(call, action))
     kp("tool.started")
     try:
@@ -56,6 +70,7 @@ async def _carried_out(
         if action.command:
             stopped = Outcome(text=STOPPED_BY_USER, ending=Ending.FAILED)
             log.append(_finished(call, stopped))
+        undo.settle_soon(call.id)
         raise
     kp("tool.performed")
     await gate.report(call, action, outcome)
@@ -114,6 +129,7 @@ def _finished(call: ToolCall, outcome: Outcome) -> ToolFinished:
         ending=outcome.ending,
         images=outcome.images,
         exit_code=outcome.exit_code,
+        seen=outcome.seen,
     )
 
 

@@ -1,28 +1,39 @@
-"""Ask the user before anything changes, unless the settings say not to."""
+"""The user's approval settings. What nothing allows here is asked about."""
 
 import hashlib
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, allow, ask
-from rookery.engine.ports import Action, Outcome
+from rookery.engine.ports import Action, Outcome, RuleBook
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 class ApprovalGate:
-    """Reading is allowed; what changes things is asked about, or allowed in automatic runs.
+    """Reading is allowed. So is everything in automatic runs, edits if the settings say so, and
+    what the user has allowed for good.
 
     Emptying a file is asked about all the same: it is hardly ever meant.
     """
 
-    def __init__(self, *, automatic: bool) -> None:
+    def __init__(self, rules: RuleBook, *, automatic: bool, edits: bool = False) -> None:
+        self._rules = rules
         self._automatic = automatic
+        self._edits = edits
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        if not action.changes_things:
-            return allow()
-        empties = any(change.before and change.after == EMPTY for change in action.changes)
-        return allow() if self._automatic and not empties else ask(action.title)
+        if any(change.before and change.after == EMPTY for change in action.changes):
+            return ask("It would empty a file that has something in it.")
+        return allow() if self._allowed(action) else Ruling()
+
+    def _allowed(self, action: Action) -> bool:
+        only_edits = bool(action.changes) and not (action.command or action.external)
+        return (
+            not action.changes_things
+            or self._automatic
+            or (self._edits and only_edits)
+            or self._rules.allows(action)
+        )
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass

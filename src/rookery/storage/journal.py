@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from rookery.core.facts import (
+    CheckpointSaved,
+    CommandDetached,
+    CommandEnded,
     Event,
     Fact,
+    FilesChanged,
     HistoryRepaired,
     Noted,
     OfferWithdrawn,
@@ -52,6 +56,10 @@ class Journal:
 
     waits: ClassVar[frozenset[type[Fact]]] = frozenset(
         {
+            CheckpointSaved,
+            CommandDetached,
+            CommandEnded,
+            FilesChanged,
             HistoryRepaired,
             Noted,
             OfferWithdrawn,

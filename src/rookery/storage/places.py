@@ -34,6 +34,24 @@ class Places:
         return self.config / "keys.toml"
 
     @property
+    def trust_file(self) -> Path:
+        return self.config / "trust.json"
+
+    @property
+    def rules_file(self) -> Path:
+        """What the user has allowed for good."""
+        return self.config / "allowed.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.data / "checkpoints"
+
+    @property
+    def running(self) -> Path:
+        """Which commands are running."""
+        return self.state / "running"
+
+    @property
     def tasks(self) -> Path:
         return self.data / "tasks"
 

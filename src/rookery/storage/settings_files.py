@@ -24,6 +24,7 @@ from rookery.settings import (
     all_settings,
     loosens,
     shown,
+    tightened,
     variable_of,
 )
 from rookery.storage.places import HOME_VARIABLE
@@ -156,8 +157,8 @@ class _Layers:
     def _tighten(self, key: Key, wanted: Any, file: Path) -> None:
         present = self.values.get(key, all_settings()[key].default)
         if not loosens(key, wanted, present):
-            if wanted != present:
-                self._take(key, wanted, str(file))
+            if (strict := tightened(key, wanted, present)) != present:
+                self._take(key, strict, str(file))
         elif key not in self.origins:
             self.refused.append(
                 f"{self._called(file)}: a project can only {PROJECT_MAY[key]}, so "

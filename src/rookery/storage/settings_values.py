@@ -51,13 +51,24 @@ def checked(key: Key, value: Any, *, name: str) -> Any:
 
 
 def checked_text(key: Key, text: str, *, name: str) -> Any:
-    """As `checked`, for places that hold nothing but text: a number is written in digits."""
-    for read in (str, int, float):
+    """As `checked`, for places that hold nothing but text: a number is written in digits, a
+    list with commas in between."""
+    for read in (str, int, float, _switch, _texts):
         try:
             return checked(key, read(text), name=name)
         except (ValueError, SettingsError):
             continue
     return checked(key, text, name=name)
+
+
+def _switch(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def _texts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
 
 
 def settings_from(values: Mapping[Key, Any]) -> Settings:
@@ -97,6 +108,8 @@ def _can_be_passed_on(value: Any) -> bool:
             return not any("\ud800" <= char <= "\udfff" for char in value)
         case int() | float():
             return abs(value) < 2**63
+        case tuple():
+            return all(map(_can_be_passed_on, value))
         case _:
             return True
 

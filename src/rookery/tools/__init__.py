@@ -9,6 +9,10 @@ import msgspec
 
 from rookery.engine.ports import Tool, ToolSpec
 
+SYNONYMS = {"edit_file", "search_replace"}
+"""What `edit` does, under names that some models were taught. They work when they are called;
+offering them to everybody would only cost words."""
+
 _NULL = {"type": "null"}
 _NOISE = ("title", "default")
 
@@ -18,6 +22,11 @@ def all_tools() -> dict[str, Tool[Any]]:
     modules = [import_module(f"{__name__}.{name}") for name in names]
     tools = [cast(Tool[Any], module.TOOL) for module in modules if hasattr(module, "TOOL")]
     return {tool.name: tool for tool in tools}
+
+
+def offered(tools: Mapping[str, Tool[Any]]) -> list[ToolSpec]:
+    """The tools as the model is told of them."""
+    return [spec_of(tool) for name, tool in tools.items() if name not in SYNONYMS]
 
 
 def spec_of(tool: Tool[Any]) -> ToolSpec:

@@ -1,31 +1,20 @@
-"""Run a shell command to its end."""
+"""Run a shell command, to its end or until it need not be waited for."""
 
 import math
+from contextlib import AsyncExitStack
+from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
-import anyio
 import msgspec
 
-from rookery.core.facts import Ending, OutputStreamed
-from rookery.core.limits import KIB, MIB
-from rookery.core.output_preview import Cleaner, Preview
-from rookery.engine.ports import (
-    Action,
-    Artifact,
-    CommandEnd,
-    Outcome,
-    Permit,
-    ToolContext,
-    ToolGroup,
-)
+from rookery.core.blocks import Image
+from rookery.core.facts import Answered, Ending
+from rookery.core.replies import user_message
+from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, ToolError
-
-SHOWN_WHOLE = 256 * KIB
-"""Output that clients are shown as it comes; of what follows they see samples."""
-SAMPLE = 4 * KIB
-SAMPLE_SECONDS = 0.2
-
-_CORE_DUMPS = {"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV"}
+from rookery.tools.command_texts import finished, first_line, still_running
+from rookery.tools.command_watch import CommandWatch
+from rookery.tools.threads import beside
 
 
 class ExecuteCommandArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -34,15 +23,22 @@ class ExecuteCommandArgs(msgspec.Struct, forbid_unknown_fields=True):
         str | None, msgspec.Meta(description="Where to run it, relative to the workspace.")
     ] = None
     timeout: Annotated[
-        float | None, msgspec.Meta(description="Seconds after which it is ended.")
+        float | None,
+        msgspec.Meta(description="Seconds to wait for it; after that it goes on by itself."),
+    ] = None
+    terminal: Annotated[
+        bool | None,
+        msgspec.Meta(description="Run it on a pseudo-terminal, for programs that insist on one."),
     ] = None
 
 
 class ExecuteCommand:
     name: ClassVar[str] = "execute_command"
     description: ClassVar[str] = (
-        "Run a shell command and wait for its end. It has no terminal and no input, and each call "
-        "starts a fresh shell. Processes it leaves in the background are ended with it."
+        "Run a shell command and wait for its end. It gets no input, and each call starts a fresh "
+        "shell. What takes long, such as a server, is not waited for longer than timeout says: "
+        "the call comes back with the output so far, the command runs on, and you are told when "
+        "it ends. Processes a command leaves behind are ended with it."
     )
     arguments: ClassVar[type[msgspec.Struct]] = ExecuteCommandArgs
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
@@ -50,15 +46,22 @@ class ExecuteCommand:
     async def prepare(self, args: ExecuteCommandArgs, ctx: ToolContext) -> Action:
         _check(args.command, ctx.limits.command_text)
         cwd = ctx.files.locate(args.cwd) if args.cwd else ""
+        if PurePosixPath(cwd).is_absolute():
+            raise ToolError(f"{cwd} is outside the workspace. Commands run inside it.")
+
+        judged = await beside(lambda: ctx.judge(args.command, cwd))
+        place = await beside(lambda: ctx.shell.describe(confined=not judged.needs_keys))
 
         async def perform(permit: Permit) -> Outcome:
-            return await _run(permit, _seconds(args.timeout, ctx.limits.command_seconds), ctx)
+            return await _run(permit, args, ctx)
 
         return Action(
-            title=f"Run {_first_line(args.command)}" + (f" in {cwd}" if cwd else ""),
+            title=f"Run {first_line(args.command)}" + (f" in {cwd}" if cwd else ""),
             perform=perform,
             command=args.command,
             cwd=cwd,
+            judgement=judged,
+            notes=[*judged.notes, *([place] if place else [])],
             payload={"tool": "executeCommand", "command": args.command, "cwd": cwd},
         )
 
@@ -74,109 +77,47 @@ def _check(command: str, longest: int) -> None:
         )
 
 
-def _seconds(wanted: float | None, allowed: float) -> float:
-    """The smaller of two limits; what is not above zero is none."""
-    return min((limit for limit in (wanted, allowed) if limit and limit > 0), default=math.inf)
+def _shortest(*limits: float | None) -> float:
+    """The smallest of several limits; what is not above zero is none."""
+    return min((limit for limit in limits if limit and limit > 0), default=math.inf)
 
 
-def _first_line(command: str) -> str:
-    first, *more = command.strip().splitlines()
-    return f"{first[:100]} …" if more or len(first) > 100 else first
-
-
-async def _run(permit: Permit, seconds: float, ctx: ToolContext) -> Outcome:
+async def _run(permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext) -> Outcome:
     artifact = ctx.artifacts.create()
-    cleaner = Cleaner()
-    preview = Preview(size=ctx.limits.output_for_model, head=ctx.limits.output_head)
-    live = _LiveOutput(ctx)
-    async with ctx.shell.run(permit, seconds=seconds, keep=artifact) as running:
-        async for piece in running.output():
-            live.show(piece)
-            preview.add(cleaner.add(piece))
-        end = await running.end()
-    live.show_rest()
-    preview.add(cleaner.finish())
-    stopped = end.timed_out or end.flooded
+    seconds = _shortest(ctx.limits.command_seconds)
+    patience = _shortest(args.timeout, ctx.limits.command_soft_seconds)
+    async with AsyncExitStack() as context:
+        running = await context.enter_async_context(
+            ctx.shell.run(permit, seconds=seconds, keep=artifact, terminal=bool(args.terminal))
+        )
+        watch = CommandWatch(running, permit, artifact, ctx, patience=patience)
+        context.callback(watch.leave_list)
+        ended = await watch.wait()
+        words, images = _said(watch.answer)
+        if not ended and not watch.aborted:
+            waits = running.waits_for_input()
+            watch.send_to_background(context)
+            text = still_running(
+                permit.cwd, watch.seconds, watch.preview, artifact, waits_for_input=waits
+            )
+            return Outcome(text=text + words, images=images)
+        if not ended:
+            running.stop()
+        end = await watch.end()
+    cut_short = end.timed_out or end.flooded or end.stopped
     return Outcome(
-        text="\n".join(
-            [
-                f"Directory: {permit.cwd or '.'}",
-                _status(end, seconds, ctx.limits.output_total),
-                *_output(preview, artifact),
-            ]
-        ),
-        ending=Ending.FAILED if stopped else Ending.DONE,
+        text=finished(permit.cwd, end, ctx.limits, watch.preview, artifact) + words,
+        ending=Ending.FAILED if cut_short else Ending.DONE,
         exit_code=end.exit_code,
+        images=images,
     )
 
 
-class _LiveOutput:
-    """Output for those who watch: all of it at first, then a sample now and then.
-
-    News is never forgotten, so a flood that was shown whole would fill the memory.
-    """
-
-    def __init__(self, ctx: ToolContext) -> None:
-        self._ctx = ctx
-        self._shown = 0
-        self._next_sample = 0.0
-        self._held = ""
-        self._skipped = 0
-
-    def show(self, piece: str) -> None:
-        if self._shown < SHOWN_WHOLE:
-            self._append(piece)
-            return
-        self._skipped += len(self._held)
-        self._held = piece
-        if anyio.current_time() >= self._next_sample:
-            self.show_rest()
-            self._next_sample = anyio.current_time() + SAMPLE_SECONDS
-
-    def show_rest(self) -> None:
-        if not self._held:
-            return
-        sample = self._held[-SAMPLE:]
-        skipped = self._skipped + len(self._held) - len(sample)
-        self._append((f"\n[… {skipped} characters not shown …]\n" if skipped else "") + sample)
-        self._held, self._skipped = "", 0
-
-    def _append(self, text: str) -> None:
-        self._shown += len(text)
-        self._ctx.append(OutputStreamed(call_id=self._ctx.call_id, text=text))
-
-
-def _status(end: CommandEnd, seconds: float, most: int) -> str:
-    match end:
-        case CommandEnd(timed_out=True):
-            return (
-                f"Ended by the time limit of {seconds:g} s, before it was done. "
-                "Do not run it again unchanged."
-            )
-        case CommandEnd(flooded=True):
-            return (
-                f"Ended because it wrote more than {most / MIB:g} MiB. "
-                "Send its output to a file, or ask it for less."
-            )
-        case CommandEnd(exit_code=0):
-            return "Exit code: 0"
-        case CommandEnd(exit_code=code) if code < 0:
-            return "Exit code: unknown. Nobody saw the command end; check what it has done."
-        case CommandEnd(exit_code=code, signal=""):
-            return f"Exit code: {code}. Look at the output for the reason before going on."
-        case CommandEnd(exit_code=code, signal=name):
-            core = "; it may have left a core dump" if name in _CORE_DUMPS else ""
-            return f"Exit code: {code}, killed by {name}{core}."
-
-
-def _output(preview: Preview, artifact: Artifact) -> list[str]:
-    if preview.complete:
-        return ["Output:", preview.text()] if preview.total else ["It wrote nothing."]
-    return [
-        f"Output: {artifact.size} bytes, kept as {artifact.id}. This is its beginning and its "
-        "end; read_command_output reads or searches the rest.",
-        preview.text(),
-    ]
+def _said(answer: Answered | None) -> tuple[str, tuple[Image, ...]]:
+    """What the user said while the command ran, for the model to read."""
+    if answer is None or not (answer.text or answer.images):
+        return "", ()
+    return "\n" + user_message(answer.text), answer.images
 
 
 TOOL = ExecuteCommand()

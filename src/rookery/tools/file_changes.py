@@ -4,18 +4,21 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
 from rookery.core.characters import as_utf8
 from rookery.core.facts import Change
-from rookery.core.line_diff import line_diff
+from rookery.core.line_diff import LineDiff, line_diff
 from rookery.core.omissions import omission
+from rookery.core.protected_paths import scripts_changed
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.threads import beside
 
 ChangeTool: TypeAlias = Literal["newFileCreated", "editedExistingFile", "appliedDiff"]
 
+ONLY_LINE_ENDS = "(Only line ends change.)"
 _NOTICE = "The file is as you specified it; there is no need to read it again."
 
 
@@ -35,18 +38,19 @@ async def change_file(
     tool: ChangeTool,
     payload: Mapping[str, Any] | None = None,
     reads: bool = False,
+    whole: bool = False,
     note: str = "",
 ) -> Action:
     """Replace the file's text by `new`. A file without a hash is one that is not there yet.
 
-    `reads` if the note quotes from the file: then the permit has to allow that too.
+    `reads` if the note quotes from the file: then the permit has to allow that too. `whole` if
+    nothing of what is in the file was looked at to make the new text.
     """
-    await beside(partial(_refuse_omission, file, new))
-    data, change = await beside(partial(_change, file, new))
+    data, change = await beside(partial(rewrite, file, new))
     if change.before == change.after:
         return unchanged(file.path)
-    diff = await beside(lambda: line_diff(as_utf8(file.text), as_utf8(new)))
-    shown = diff.text or "(Only line ends change.)"
+    diff = await beside(partial(readable_diff, file.text, new))
+    shown = diff.text or ONLY_LINE_ENDS
     operation = "modified" if file.sha else "created"
 
     async def perform(permit: Permit) -> Outcome:
@@ -60,17 +64,29 @@ async def change_file(
         perform=perform,
         reads=[file.path] if reads else [],
         changes=[change],
+        whole=[file.path] if whole else [],
+        ordinary=[file.path] if _keeps_scripts(file, new) else [],
         diff=shown,
         payload={
             "tool": tool,
             "path": file.path,
-            "isOutsideWorkspace": False,
+            "isOutsideWorkspace": is_outside(file.path),
             "content": shown,
             "diffStats": {"added": diff.added, "removed": diff.removed},
             **({"diff": shown} if tool == "appliedDiff" else {}),
             **(payload or {}),
         },
     )
+
+
+def is_outside(located: str) -> bool:
+    return PurePosixPath(located).is_absolute()
+
+
+def _keeps_scripts(file: FileText, new: str) -> bool:
+    """npm runs the scripts in package.json; the rest of it is a file like any other."""
+    named = PurePosixPath(file.path).name == "package.json"
+    return named and bool(file.sha) and not scripts_changed(file.text, new)
 
 
 def unchanged(path: str) -> Action:
@@ -99,8 +115,24 @@ def explain_miss(ctx: ToolContext, file: FileText, explanation: Callable[[str], 
         title=f"Look in {file.path} for what an edit did not find",
         perform=perform,
         reads=[file.path],
-        payload={"tool": "readFile", "path": file.path, "isOutsideWorkspace": False},
+        payload={
+            "tool": "readFile",
+            "path": file.path,
+            "isOutsideWorkspace": is_outside(file.path),
+        },
     )
+
+
+def rewrite(file: FileText, new: str) -> tuple[bytes, Change]:
+    """What to write, and what that does to the file."""
+    _refuse_omission(file, new)
+    data = _encoded(file, new)
+    after = hashlib.sha256(data).hexdigest()
+    return data, Change(path=file.path, before=file.sha, after=after)
+
+
+def readable_diff(old: str, new: str) -> LineDiff:
+    return line_diff(as_utf8(old), as_utf8(new))
 
 
 def _refuse_omission(file: FileText, new: str) -> None:
@@ -109,13 +141,6 @@ def _refuse_omission(file: FileText, new: str) -> None:
             f"The line '{left_out}' stands for text that was left out; it would be lost. "
             "Give the text in full."
         )
-
-
-def _change(file: FileText, new: str) -> tuple[bytes, Change]:
-    """What to write, and what that does to the file."""
-    data = _encoded(file, new)
-    after = hashlib.sha256(data).hexdigest()
-    return data, Change(path=file.path, before=file.sha, after=after)
 
 
 def _encoded(file: FileText, new: str) -> bytes:

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.tools.file_changes import is_outside
 
 
 class ListFilesArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,7 +37,7 @@ class ListFiles:
             payload={
                 "tool": "listFilesRecursive" if recursive else "listFilesTopLevel",
                 "path": path,
-                "isOutsideWorkspace": False,
+                "isOutsideWorkspace": is_outside(path),
             },
         )
 

@@ -1,34 +1,22 @@
-"""Read a file, a slice of it, or the block of code around a line."""
+"""Read a file, a slice of it, or the block of code around a line; or several files at once."""
 
-import base64
-from functools import partial
-from pathlib import PurePosixPath
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from rookery.core.blocks import Image
-from rookery.core.characters import as_utf8
-from rookery.core.indentation_blocks import block_around
-from rookery.core.limits import MIB, Limits
-from rookery.core.text_lines import rows_of
-from rookery.engine.ports import (
-    Action,
-    FileBytes,
-    FileText,
-    Outcome,
-    Permit,
-    ToolContext,
-    ToolGroup,
-)
-from rookery.errors import ToolError
-from rookery.tools.threads import beside
+from rookery.core.facts import Ending
+from rookery.core.limits import Limits
+from rookery.core.numbered_lines import Span
+from rookery.core.values import value
+from rookery.engine.ports import Action, Outcome, Permit, Place, ToolContext, ToolGroup
+from rookery.errors import BadArguments, Denied, ToolError
+from rookery.tools.file_sections import Around, Section, Sections, Wish
+from rookery.tools.line_ranges import span_of
 
-_PICTURES = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-)
+MOST_FILES = 20
+_SEPARATOR = "\n---\n"
+_NAMED_FILES = 3
 
 
 class Indentation(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,8 +27,16 @@ class Indentation(msgspec.Struct, forbid_unknown_fields=True):
     max_lines: int | None = None
 
 
+class FileLines(msgspec.Struct, forbid_unknown_fields=True):
+    path: str
+    line_ranges: Annotated[
+        list[Any] | None,
+        msgspec.Meta(description='E.g. "10-20".', extra_json_schema={"items": {"type": "string"}}),
+    ] = None
+
+
 class ReadFileArgs(msgspec.Struct, forbid_unknown_fields=True):
-    path: Annotated[str, msgspec.Meta(description="File, relative to the workspace.")]
+    path: Annotated[str | None, msgspec.Meta(description="File, relative to the workspace.")] = None
     mode: Annotated[
         Literal["slice", "indentation"] | None,
         msgspec.Meta(description="slice (default), or the code block around a line."),
@@ -48,41 +44,56 @@ class ReadFileArgs(msgspec.Struct, forbid_unknown_fields=True):
     offset: Annotated[int | None, msgspec.Meta(description="First line, from 1.")] = None
     limit: Annotated[int | None, msgspec.Meta(description="Most lines; default 2000.")] = None
     indentation: Indentation | None = None
+    files: Annotated[
+        list[FileLines] | None, msgspec.Meta(description="Several files instead of path.")
+    ] = None
+
+
+@value
+class _Wanted:
+    """A file that is asked for: what of it, and where it is."""
+
+    wish: Wish
+    place: Place
 
 
 class ReadFile:
     name: ClassVar[str] = "read_file"
-    description: ClassVar[str] = "Read a file with line numbers. Images are shown if you can see."
+    description: ClassVar[str] = (
+        "Read text, pdf, docx, xlsx or ipynb with line numbers. Images are shown if you can see."
+    )
     arguments: ClassVar[type[msgspec.Struct]] = ReadFileArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ
 
     async def prepare(self, args: ReadFileArgs, ctx: ToolContext) -> Action:
-        _refuse_wrong_numbers(args)
-        path = ctx.files.locate(args.path)
+        if bool(args.path) is bool(args.files):
+            raise BadArguments("read_file takes either path or files, one of the two.")
+        return _batch(args, ctx) if args.files else _single(args, args.path or "", ctx)
 
-        async def perform(permit: Permit) -> Outcome:
-            match await ctx.files.read(path, permit):
-                case FileText() as file:
-                    text = await beside(partial(_shown, file, args, ctx.limits))
-                    return Outcome(text=text)
-                case FileBytes() as file:
-                    return _picture(file, ctx) or Outcome(text=_unreadable(file))
 
-        start = _first_line(args)
-        most = min(args.limit or ctx.limits.read_lines, ctx.limits.read_lines)
-        return Action(
-            title=f"Read {path}",
-            perform=perform,
-            reads=[path],
-            payload={
-                "tool": "readFile",
-                "path": path,
-                "isOutsideWorkspace": False,
-                "content": path,
-                "reason": f"up to {most} lines from line {start}",
-                "startLine": start,
-            },
-        )
+def _single(args: ReadFileArgs, path: str, ctx: ToolContext) -> Action:
+    _refuse_wrong_numbers(args)
+    place = ctx.files.place(path)
+    wish = _wish(args, place.path, ctx.limits)
+
+    async def perform(permit: Permit) -> Outcome:
+        section = await Sections(ctx, permit).show(wish)
+        return Outcome(text=section.text, images=section.images, seen=section.seen)
+
+    start = _first_line(args)
+    return Action(
+        title=f"Read {place.path}",
+        perform=perform,
+        reads=[place.path],
+        payload={
+            "tool": "readFile",
+            "path": place.path,
+            "isOutsideWorkspace": place.outside,
+            "content": place.path,
+            "reason": f"up to {_most(args, ctx.limits)} lines from line {start}",
+            "startLine": start,
+        },
+    )
 
 
 def _refuse_wrong_numbers(args: ReadFileArgs) -> None:
@@ -103,90 +114,111 @@ def _first_line(args: ReadFileArgs) -> int:
     return (anchor if args.mode == "indentation" else None) or args.offset or 1
 
 
-def _shown(file: FileText, args: ReadFileArgs, limits: Limits) -> str:
-    rows = rows_of(as_utf8(file.text))
-    if not rows:
-        return f"File: {file.path}\n(The file is empty.)"
-    start = _first_line(args) - 1
-    if start >= len(rows):
-        raise ToolError(
-            f"Line {start + 1} is past the end of {file.path}, which has {len(rows)} lines."
-        )
-    most = min(args.limit or limits.read_lines, limits.read_lines)
-    whole_block = False
-    first, last = start, min(start + most, len(rows)) - 1
-    if args.mode == "indentation":
-        around = args.indentation or Indentation()
-        block = block_around(
-            rows,
-            start,
+def _most(args: ReadFileArgs, limits: Limits) -> int:
+    return min(args.limit or limits.read_lines, limits.read_lines)
+
+
+def _wish(args: ReadFileArgs, path: str, limits: Limits) -> Wish:
+    start, most = _first_line(args) - 1, _most(args, limits)
+    if args.mode != "indentation":
+        return Wish(path=path, spans=(Span(start, start + most - 1),))
+    around = args.indentation or Indentation()
+    return Wish(
+        path=path,
+        around=Around(
+            anchor=start,
             max_levels=around.max_levels or 0,
             include_siblings=bool(around.include_siblings),
             include_header=around.include_header is not False,
             limit=min(most, around.max_lines or most),
-        )
-        first, last, whole_block = block.first, block.last, not block.cut
-    numbered = _numbered(rows, first, last, limits)
-    shown_last = first + len(numbered) - 1
-    notes = _notes(file, first, shown_last, len(rows), whole_block and shown_last == last)
-    return "\n".join([f"File: {file.path}", *notes, *numbered])
+        ),
+    )
 
 
-def _numbered(rows: list[str], first: int, last: int, limits: Limits) -> list[str]:
-    """As many of the lines as fit, but at least one."""
-    width, size, numbered = len(str(last + 1)), 0, list[str]()
-    for number in range(first, last + 1):
-        row = f"{number + 1:>{width}} | {_cut(rows[number].removesuffix(chr(13)), limits)}"
-        size += len(row.encode()) + 1
-        if numbered and size > limits.read_bytes:
-            break
-        numbered.append(row)
-    return numbered
+def _batch(args: ReadFileArgs, ctx: ToolContext) -> Action:
+    files = args.files or []
+    if args.mode or args.offset or args.limit or args.indentation:
+        raise BadArguments("mode, offset, limit and indentation go with path, not with files.")
+    if len(files) > MOST_FILES:
+        raise BadArguments(f"{len(files)} files are too many; one call reads up to {MOST_FILES}.")
+    asked = _found(files, ctx)
+    wanted = [each for each in asked if isinstance(each, _Wanted)]
+    if not wanted:
+        raise ToolError(_SEPARATOR.join(each.text for each in asked if isinstance(each, Section)))
+
+    async def perform(permit: Permit) -> Outcome:
+        return await _joined(asked, ctx, permit)
+
+    names = [each.wish.path for each in wanted]
+    rest = len(names) - _NAMED_FILES
+    return Action(
+        title=f"Read {', '.join(names[:_NAMED_FILES])}{f' and {rest} more' if rest > 0 else ''}",
+        perform=perform,
+        reads=names,
+        payload={
+            "tool": "readFile",
+            "isOutsideWorkspace": any(each.place.outside for each in wanted),
+            "batchFiles": [_shown(each) for each in wanted],
+        },
+    )
 
 
-def _cut(row: str, limits: Limits) -> str:
-    longest = limits.read_line_length
-    return row if len(row) <= longest else row[: longest - 3] + "..."
+def _found(files: Sequence[FileLines], ctx: ToolContext) -> list[_Wanted | Section]:
+    """The files in order, each once; in the place of one that cannot be meant, a sentence."""
+    asked: dict[str, _Wanted | Section] = {}
+    for file in files:
+        try:
+            spans = tuple(map(span_of, file.line_ranges or ()))
+            place = ctx.files.place(file.path)
+        except BadArguments:
+            raise
+        except ToolError as error:
+            asked[file.path] = _failure(file.path, error)
+            continue
+        before = asked.get(place.path)
+        if isinstance(before, _Wanted):
+            spans = (*before.wish.spans, *spans) if spans and before.wish.spans else ()
+        asked[place.path] = _Wanted(wish=Wish(path=place.path, spans=spans), place=place)
+    return list(asked.values())
 
 
-def _notes(file: FileText, first: int, last: int, total: int, whole_block: bool) -> list[str]:
-    notes: list[str] = []
-    if not file.sha:
-        known = len(file.text.encode("utf-8", "surrogateescape")) // MIB
-        notes.append(
-            f"(Only the first {known} MiB of {file.size} bytes are read; the line count is of "
-            "these. Use a command for the rest.)"
-        )
-    if whole_block:
-        notes.append(f"(Lines {first + 1}-{last + 1} of {total}, the whole block.)")
-    elif last + 1 < total:
-        notes.append(f"(Lines {first + 1}-{last + 1} of {total}. To go on: offset={last + 2}.)")
-    return notes
+async def _joined(asked: Sequence[_Wanted | Section], ctx: ToolContext, permit: Permit) -> Outcome:
+    sections = Sections(ctx, permit)
+    parts = [await _part(each, sections) for each in asked]
+    return Outcome(
+        text=_SEPARATOR.join(part.text for part in parts),
+        ending=Ending.FAILED if all(part.failed for part in parts) else Ending.DONE,
+        images=tuple(image for part in parts for image in part.images),
+        seen=tuple(seen for part in parts for seen in part.seen),
+    )
 
 
-def _picture(file: FileBytes, ctx: ToolContext) -> Outcome | None:
-    media_type = _media_type(file.data)
-    if media_type is None:
-        return None
-    about = f"File: {file.path}\n(Image, {len(file.data) // 1024} KB"
-    if not ctx.sees_images:
-        return Outcome(text=f"{about}; this model cannot see images.)")
-    if len(file.data) > ctx.limits.image_bytes:
-        most = ctx.limits.image_bytes // MIB
-        return Outcome(text=f"{about}; too large to be shown, the limit is {most} MiB.)")
-    image = Image(media_type=media_type, data=base64.b64encode(file.data).decode())
-    return Outcome(text=f"{about}.)", images=(image,))
+async def _part(asked: _Wanted | Section, sections: Sections) -> Section:
+    """What is shown of one file. That it cannot be read does not spoil the others."""
+    if isinstance(asked, Section):
+        return asked
+    try:
+        return await sections.show(asked.wish)
+    except Denied:
+        raise
+    except ToolError as error:
+        return _failure(asked.wish.path, error)
 
 
-def _media_type(data: bytes) -> str | None:
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for mark, kind in _PICTURES if data.startswith(mark)), None)
+def _failure(path: str, error: ToolError) -> Section:
+    return Section(text=f"File: {path}\n{error}", failed=True)
 
 
-def _unreadable(file: FileBytes) -> str:
-    kind = PurePosixPath(file.path).suffix or "no extension"
-    return f"File: {file.path}\n(Not a text file: {kind}, {len(file.data)} bytes. Not shown.)"
+def _shown(wanted: _Wanted) -> Mapping[str, Any]:
+    path = wanted.wish.path
+    lines = ", ".join(map(str, wanted.wish.spans))
+    return {
+        "path": path,
+        "lineSnippet": f"lines {lines}" if lines else "",
+        "isOutsideWorkspace": wanted.place.outside,
+        "key": f"{path} ({lines})" if lines else path,
+        "content": path,
+    }
 
 
 TOOL = ReadFile()

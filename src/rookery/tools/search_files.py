@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.tools.file_changes import is_outside
 
 
 class SearchFilesArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,7 +42,7 @@ class SearchFiles:
                 "tool": "searchFiles",
                 "path": path,
                 "regex": args.regex,
-                "isOutsideWorkspace": False,
+                "isOutsideWorkspace": is_outside(path),
                 **pattern,
             },
         )

@@ -106,7 +106,7 @@ class WriteToFile:
             return await change_file(ctx, fresh, content, tool="newFileCreated", note=note)
         said = content.removeprefix("\ufeff") if old.bom else content
         text = await beside(partial(with_ends_of, old.text, said))
-        return await change_file(ctx, old, text, tool="editedExistingFile", note=note)
+        return await change_file(ctx, old, text, tool="editedExistingFile", whole=True, note=note)
 
 
 def _without_fences(content: str, path: str) -> str | None:

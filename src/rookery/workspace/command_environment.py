@@ -1,29 +1,47 @@
-"""The environment a command gets: the user's own, without secrets and without back doors."""
+"""The environment a command gets: the user's own, without secrets and without back doors.
+
+A build needs whatever its user has set for it, so what is withheld is named here rather than
+what is passed on. A command in the sandbox also gets no way to the agents and desktops that
+would do outside what it cannot do inside.
+"""
 
 import re
 from collections.abc import Mapping
 from fnmatch import translate
-from functools import cache
+from functools import cache, lru_cache
 
 SECRETS = (
     "*_KEY",
     "*_KEY_ID",
+    "*_KEY_BASE64",
     "*APIKEY*",
     "*_TOKEN",
+    "*_TOKENS",
+    "*TOKEN_FILE*",
     "*_PAT",
-    "*_SECRET",
+    "*SECRET*",
     "*_DSN",
     "*_PASS*",
     "*_PWD",
     "*PASSWORD*",
     "*PASSWD*",
+    "*PASSPHRASE*",
     "*CREDENTIAL*",
+    "*_AUTH",
+    "*_COOKIE*",
     "TOKEN",
-    "SECRET",
 )
 """Names that hold keys. A command that needs one is given it by its own configuration."""
 
-_ADDRESS_WITH_PASSWORD = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
+_SECRET_VALUES = re.compile(
+    r"://[^/@:\s]*:[^/@\s]+@"  # an address with a password
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|\b(?:sk|rk|pk)[-_](?:ant|or|proj|live|test)[-_]"
+    r"|\b(?:gh[pousr]|github_pat|glpat|xox[abprs]|npm|pypi|hf)[-_][A-Za-z0-9_-]{16}"
+    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|\bAIza[A-Za-z0-9_-]{30}"
+    r"|\beyJ[A-Za-z0-9_-]{10,}\.eyJ"  # a signed token
+)
 
 BACK_DOORS = (
     "LD_*",
@@ -31,22 +49,63 @@ BACK_DOORS = (
     "GIT_*",
     "PYTHON*",
     "PERL5*",
+    "PERLLIB",
     "BASH_ENV",
     "BASH_FUNC_*",
+    "BASHOPTS",
+    "SHELLOPTS",
     "ENV",
     "IFS",
+    "PS0",
     "PS4",
+    "CDPATH",
+    "GLOBIGNORE",
     "PROMPT_COMMAND",
     "NODE_OPTIONS",
+    "NODE_REPL_EXTERNAL_MODULE",
     "RUBYOPT",
+    "RUBYLIB",
+    "LUA_INIT*",
     "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+    "PAGER",
+    "MANPAGER",
+    "*_PAGER",
     "EDITOR",
     "VISUAL",
+    "*_EDITOR",
+    "BROWSER",
     "LESSOPEN",
-    "SSH_ASKPASS",
+    "LESSCLOSE",
+    "*_ASKPASS",
+    "GCONV_PATH",
+    "OPENSSL_CONF",
     "RIPGREP_CONFIG_PATH",
 )
 """Names by which programs run something other than they were told to."""
+
+OWN = ("ROOKERY_*",)
+"""What this product is told by its user is not for the commands of a model."""
+
+WAYS_OUT = (
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "GPG_AGENT_INFO",
+    "GNUPGHOME",
+    "DBUS_*",
+    "DISPLAY",
+    "WAYLAND_*",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+    "TMUX*",
+    "STY",
+    "VSCODE_*",
+    "DOCKER_HOST",
+    "CONTAINER_HOST",
+    "KUBECONFIG",
+)
+"""Names by which a command reaches those who act for the user elsewhere."""
 
 UNATTENDED = {
     "PAGER": "cat",
@@ -58,16 +117,21 @@ UNATTENDED = {
 """Nobody sits in front of a command, and it must not wait for them."""
 
 
-def command_environment(own: Mapping[str, str]) -> dict[str, str]:
-    withheld = _withheld().match
+def command_environment(own: Mapping[str, str], *, confined: bool) -> dict[str, str]:
     passed_on = {
         name: value
         for name, value in own.items()
-        if not withheld(name.upper()) and not _ADDRESS_WITH_PASSWORD.search(value)
+        if not _is_withheld(name, confined=confined) and not _SECRET_VALUES.search(value)
     }
     return passed_on | UNATTENDED
 
 
+@lru_cache(maxsize=1024)
+def _is_withheld(name: str, *, confined: bool) -> bool:
+    return bool(_withheld(confined).match(name.upper()))
+
+
 @cache
-def _withheld() -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, (*SECRETS, *BACK_DOORS))))
+def _withheld(confined: bool) -> re.Pattern[str]:
+    names = (*SECRETS, *BACK_DOORS, *OWN, *(WAYS_OUT if confined else ()))
+    return re.compile("|".join(map(translate, names)))

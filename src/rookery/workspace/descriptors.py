@@ -1,19 +1,23 @@
-"""Folders and files of the workspace as open descriptors.
+"""Folders and files as open descriptors.
 
 Every step of a path is opened from the one before it, and no symbolic link is followed, so
 that what was checked is what is used.
 """
 
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 from rookery.errors import ToolError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ON_THE_WAY = _FOLDER | getattr(os, "O_PATH", 0)
+"""Folders that one may pass through need not be readable."""
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -21,26 +25,25 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 @contextmanager
 def opened_folder(root: Path, folders: Sequence[str]) -> Iterator[int | None]:
     """A descriptor of the folder, or None if there is no such folder."""
-    at: int | None = os.open(root, _FOLDER)
+    at = open_folder(root, folders)
     try:
-        for name in folders:
-            assert at is not None
-            inner = _inner_folder(at, name)
-            os.close(at)
-            at = inner
-            if at is None:
-                break
         yield at
     finally:
         if at is not None:
             os.close(at)
 
 
-def _inner_folder(at: int, name: str) -> int | None:
-    try:
-        return os.open(name, _FOLDER, dir_fd=at)
-    except FileNotFoundError:
-        return None
+def open_folder(root: Path, folders: Sequence[str]) -> int | None:
+    at = os.open(root, _ON_THE_WAY if folders else _FOLDER)
+    for left, name in zip(range(len(folders) - 1, -1, -1), folders, strict=True):
+        try:
+            inner = os.open(name, _ON_THE_WAY if left else _FOLDER, dir_fd=at)
+        except FileNotFoundError:
+            return None
+        finally:
+            os.close(at)
+        at = inner
+    return at
 
 
 def present(folder: int | None) -> int:
@@ -64,6 +67,14 @@ def regular_file(folder: int, name: str, path: str) -> os.stat_result | None:
     return there
 
 
+def same_file(folder: int, name: str, known: os.stat_result) -> bool:
+    """Whether the name is still that of a file which was there."""
+    try:
+        return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), known)
+    except FileNotFoundError:
+        return False
+
+
 def name_anew(folder: int, file: str, name: str) -> None:
     """Give the file a name that nobody has there. Raises `FileExistsError` if somebody has.
 
@@ -81,10 +92,21 @@ def name_anew(folder: int, file: str, name: str) -> None:
 
 def content(folder: int, name: str, path: str, most: int) -> tuple[bytes, int]:
     """At most `most` bytes of the file, and its size."""
-    before = regular_file(folder, name, path)
-    with open(os.open(name, _FILE, dir_fd=folder), "rb") as file:
-        opened = os.fstat(file.fileno())
-        if before is None or not os.path.samestat(before, opened):
-            raise ToolError(f"{path} was replaced while it was opened. Try again.")
+    with opened_file(folder, name, path) as file:
         data = file.read(most)
         return data, max(len(data), os.fstat(file.fileno()).st_size)
+
+
+def hash_of(folder: int, name: str, path: str) -> str:
+    """The hash of all that is in the file, which may be larger than memory."""
+    with opened_file(folder, name, path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def opened_file(folder: int, name: str, path: str) -> Iterator[BufferedReader]:
+    before = regular_file(folder, name, path)
+    with open(os.open(name, _FILE, dir_fd=folder), "rb") as file:
+        if before is None or not os.path.samestat(before, os.fstat(file.fileno())):
+            raise ToolError(f"{path} was replaced while it was opened. Try again.")
+        yield file

@@ -6,75 +6,101 @@ Nothing here waits. `sources` says what to wait for, and `listen` and `read` tak
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 from typing import ClassVar
 
 from rookery.core.limits import KIB
 from rookery.errors import ToolError
 from rookery.workspace.orphans import birth, end_orphans, take_orphans_in
+from rookery.workspace.waiting import reads_terminal
 
 WARDEN = Path(__file__).with_name("warden.py")
 READ_SIZE = 64 * KIB
+ROWS, COLUMNS = 40, 120
 
 
 class GuardedProcess:
-    """A command, its warden, and the pipe and the socket between them and us.
+    """A command, its warden, and the pipe or terminal and the socket between them and us.
 
     `pid` is 0 until the command runs, `status` is None until its end was seen. Once `gone`,
     the warden has ended, and before it everything that descends from the command.
     """
 
     _wardens: ClassVar[set[int]] = set()
+    _released: ClassVar[list["subprocess.Popen[bytes]"]] = []
 
     def __init__(
-        self, argv: Sequence[str], *, grace: float, folder: Path, environment: Mapping[str, str]
+        self,
+        argv: Sequence[str],
+        *,
+        grace: float,
+        folder: Path,
+        environment: Mapping[str, str],
+        terminal: bool,
     ) -> None:
         self.pid = 0
         self.status: int | None = None
         self.failure = 0
         self.output_open = True
         self.gone = False
+        self.kept = False
         self._heard = b""
+        self._terminal = terminal
         take_orphans_in()
+        self._reap_released()
         with ExitStack() as undo:
             self._link, theirs = socket.socketpair()
             undo.callback(self._link.close)
             undo.callback(theirs.close)
-            self._pipe, pipe_in = os.pipe()
-            undo.callback(os.close, self._pipe)
-            undo.callback(os.close, pipe_in)
+            self._output, output_in = _open_terminal() if terminal else os.pipe()
+            undo.callback(os.close, self._output)
+            undo.callback(os.close, output_in)
+            place = "terminal" if terminal else "pipe"
+            # the warden gets our end as well: who is kept must not lose its reader with us
             self._warden = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(WARDEN), str(grace), *argv],
+                [
+                    *(sys.executable, "-I", "-S", _warden_program()),
+                    *(str(grace), str(self._output), place),
+                    *argv,
+                ],
                 stdin=theirs.fileno(),
-                stdout=pipe_in,
-                stderr=pipe_in,
+                stdout=output_in,
+                stderr=output_in,
+                pass_fds=(self._output,),
                 cwd=folder,
                 env=environment,
                 start_new_session=True,
             )
             undo.pop_all()
-        self._wardens.add(self._warden.pid)
+        self.warden = self._warden.pid
+        self._wardens.add(self.warden)
         theirs.close()
-        os.close(pipe_in)
+        os.close(output_in)
         self._link.setblocking(False)
-        os.set_blocking(self._pipe, False)
+        os.set_blocking(self._output, False)
 
     @property
     def sources(self) -> list[int]:
-        return [self._link.fileno(), *([self._pipe] if self.output_open else [])]
+        return [self._link.fileno(), *([self._output] if self.output_open else [])]
 
     def read(self) -> bytes:
         """What the command has written since; nothing if it is silent or has closed its output."""
         if not self.output_open:
             return b""
         try:
-            data = os.read(self._pipe, READ_SIZE)
+            data = os.read(self._output, READ_SIZE)
         except BlockingIOError:
             return b""
+        except OSError:
+            if not self._terminal:
+                raise
+            data = b""  # nobody has the terminal open any more
         self.output_open = bool(data)
         return data
 
@@ -85,6 +111,8 @@ class GuardedProcess:
                 data = self._link.recv(KIB)
             except BlockingIOError:
                 return
+            except ConnectionResetError:  # it was killed before it had heard all we said
+                data = b""
             self.gone = not data
             *lines, self._heard = (self._heard + data).split(b"\n")
             for line in lines:
@@ -99,37 +127,68 @@ class GuardedProcess:
                 self.status = int(number)
             case "failed":
                 self.failure = int(number)
+            case "kept":
+                self.kept = True
+
+    def waits_for_input(self) -> bool:
+        return self._terminal and reads_terminal(self._output)
 
     def stop(self) -> None:
         """Have the warden end everything. Output may still come, and must still be read."""
-        with suppress(OSError):  # some systems mind that the other side is closed already
-            self._link.shutdown(socket.SHUT_WR)
+        self._tell(b"end\n")
+
+    def keep(self) -> None:
+        """Have the warden let the command go on without us."""
+        self._tell(b"keep\n")
+
+    def _tell(self, line: bytes) -> None:
+        with suppress(OSError):  # it is gone already
+            self._link.send(line)
 
     def kill(self) -> None:
         """For a warden that does not do its work. The shell dies with it."""
         self._warden.kill()
         self.gone = True
 
+    def release(self) -> None:
+        """Let go of a process that is `kept`."""
+        self._released.append(self._warden)
+        self._link.close()
+        os.close(self._output)
+
     def close(self) -> None:
         """Give back everything, and the warden to the system. Only for a process that is `gone`."""
-        since = birth(self._warden.pid)
+        since = birth(self.warden)
         killed = self._warden.wait() != 0
-        self._wardens.discard(self._warden.pid)
+        self._wardens.discard(self.warden)
         if killed and self.pid and self.status is None:
             with suppress(ProcessLookupError, PermissionError):  # a killed warden ended nobody
                 os.killpg(self.pid, signal.SIGKILL)
         if killed and since:
             end_orphans(since, self._wardens)
         self._link.close()
-        os.close(self._pipe)
+        os.close(self._output)
+
+    @classmethod
+    def _reap_released(cls) -> None:
+        for warden in [each for each in cls._released if each.poll() is not None]:
+            cls._released.remove(warden)
+            cls._wardens.discard(warden.pid)
 
 
 def guarded(
-    argv: Sequence[str], *, grace: float, folder: Path, environment: Mapping[str, str]
+    argv: Sequence[str],
+    *,
+    grace: float,
+    folder: Path,
+    environment: Mapping[str, str],
+    terminal: bool = False,
 ) -> GuardedProcess:
     """Start a command. Raises `ToolError` with the system's reason if it does not let us."""
     try:
-        return GuardedProcess(argv, grace=grace, folder=folder, environment=environment)
+        return GuardedProcess(
+            argv, grace=grace, folder=folder, environment=environment, terminal=terminal
+        )
     except OSError as error:
         raise not_started(error.errno) from error
     except ValueError as error:
@@ -139,3 +198,27 @@ def guarded(
 def not_started(number: int | None) -> ToolError:
     reason = os.strerror(number) if number else "the shell was gone before it ran"
     return ToolError(f"The command could not be started: {reason}.")
+
+
+def _warden_program() -> str:
+    """The warden as Python keeps it compiled, if that is up to date: to compile it for each
+    command would take a tenth of the time that a short one takes."""
+    compiled = cache_from_source(str(WARDEN))
+    try:
+        source = WARDEN.stat()
+        with open(compiled, "rb") as file:
+            head = file.read(16)
+    except OSError:
+        return str(WARDEN)
+    numbers = (0, int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
+    up_to_date = head == MAGIC_NUMBER + struct.pack("<III", *numbers)
+    return compiled if up_to_date else str(WARDEN)
+
+
+def _open_terminal() -> tuple[int, int]:
+    """A terminal of a usual size: our end of it, and the command's."""
+    import termios
+
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(ours, (ROWS, COLUMNS))
+    return ours, theirs

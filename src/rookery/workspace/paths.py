@@ -1,15 +1,16 @@
-"""Which file of the workspace a path means, as a model said it.
+"""Which file a path means, as a model said it.
 
 The answer is canonical: symbolic links and `..` are gone from it. Whoever opens it therefore
 refuses every link on the way, and cannot be led elsewhere by one that was put there since.
 """
 
 import os
+import posixpath
 import re
 import unicodedata
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from rookery.core.values import record
 from rookery.errors import ToolError
 
 _HIDDEN_CHARACTERS = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -22,20 +23,32 @@ _MOST_LINKS = 40
 _LONGEST = 4096
 
 
-def locate(root: Path, said: str, *, also: Path | None = None) -> PurePosixPath:
-    """The file, relative to `root`, which is canonical; `also` is another name of the root."""
-    _refuse_improper(said)
-    path = PurePosixPath(said)
-    if path.is_absolute():
-        below = _below(path, root, also)
-        if below is None:
-            raise _outside(said)
-        path = below
-    located = PurePosixPath(*_followed(root, path.parts, said, also))
-    _refuse_odd(root, located, said)
-    if str(root) == "/" and located.parts[:1] and located.parts[0] in _KERNEL:
-        raise ToolError(f"{said} belongs to the operating system and is not a file to work on.")
+@record
+class Located:
+    """A canonical absolute path. `ways` are the other names by which it was reached: what each
+    symbolic link on the way was called, with what was still to come behind it."""
+
+    path: str
+    ways: tuple[str, ...] = ()
+
+
+def locate(root: Path, said: str, *, also: Path | None = None) -> Located:
+    """Where a path leads, seen from `root`, which is canonical; `also` is another name of it."""
+    located = _followed(root, _seen_from(root, also, said), said)
+    if hidden(located.path):
+        raise ToolError(f"{said} leads to {visible(located.path)!r}, a name with odd characters.")
+    _refuse_odd(root, located.path, said)
     return located
+
+
+def lexical(root: Path, said: str, *, also: Path | None = None) -> str:
+    """The path as it reads, absolute, without a look at the disk. Refuses what is no path."""
+    return posixpath.normpath(str(root / _seen_from(root, also, said)))
+
+
+def hidden(name: str) -> bool:
+    """Whether it has characters that hide, move or break text."""
+    return any(unicodedata.category(character) in _HIDDEN_CHARACTERS for character in name)
 
 
 def visible(name: str) -> str:
@@ -53,20 +66,23 @@ def _refuse_improper(said: str) -> None:
         raise ToolError(f"The path is longer than {_LONGEST} bytes, which no system takes.")
     if not said.strip():
         raise ToolError("The path is empty. Name a file, relative to the workspace.")
-    if any(unicodedata.category(character) in _HIDDEN_CHARACTERS for character in said):
+    if hidden(said):
         raise ToolError(f"The path {visible(said)!r} has invisible or control characters in it.")
     if "\\" in said:
         raise ToolError(f"{said} has a backslash in it; write paths with '/'.")
-    if _SCHEME.match(said):
-        raise ToolError(f"{said} is an address, not a path in the workspace.")
+    if _SCHEME.match(said) or said.startswith("//"):
+        raise ToolError(f"{said} is an address, not the path of a file here.")
     parts = PurePosixPath(said).parts
     if said.startswith("~") or _VARIABLE.match("".join(parts[:1])):
         raise ToolError(f"{said} would have to be expanded; write the path out.")
 
 
-def _refuse_odd(root: Path, located: PurePosixPath, said: str) -> None:
-    for depth, part in enumerate(located.parts):
-        if (reason := _odd(part)) and not _listed(root.joinpath(*located.parts[:depth]), part):
+def _refuse_odd(root: Path, path: str, said: str) -> None:
+    below = PurePosixPath(path)
+    start = root if below.is_relative_to(root) else Path("/")
+    names = below.relative_to(start).parts
+    for depth, part in enumerate(names):
+        if (reason := _odd(part)) and not _listed(start.joinpath(*names[:depth]), part):
             raise ToolError(f"{said} is not usable as a new path: '{part}' {reason}.")
 
 
@@ -91,43 +107,56 @@ def _listed(folder: Path, name: str) -> bool:
         return False
 
 
-def _followed(root: Path, parts: Sequence[str], said: str, also: Path | None) -> list[str]:
-    waiting, done, links = list(reversed(parts)), list[str](), 0
+def _seen_from(root: Path, also: Path | None, said: str) -> PurePosixPath:
+    """The path relative to the root if it is meant so, or absolute."""
+    _refuse_improper(said)
+    path = PurePosixPath(said)
+    homes = (root, also) if path.is_absolute() else ()
+    inside = (path.relative_to(home) for home in homes if home and path.is_relative_to(home))
+    return next(inside, path)
+
+
+def _followed(root: Path, path: PurePosixPath, said: str) -> Located:
+    done = [] if path.is_absolute() else list(root.parts[1:])
+    waiting, ways = _turned(path), list[str]()
     while waiting:
         part = waiting.pop()
         if part == "..":
-            if not done:
-                raise _outside(said)
-            done.pop()
+            done = done[:-1]
             continue
-        target = _link_target(root.joinpath(*done, part))
+        at = f"/{'/'.join([*done, part])}"
+        _refuse_kernel(at, root, said)
+        target = _link_target(at, said)
         if target is None:
             done.append(part)
             continue
-        links += 1
-        if target.is_absolute():
-            done, target = [], _below(target, root, also)
-        if links > _MOST_LINKS or target is None:
-            raise ToolError(f"{said} is a symbolic link that leads out of the workspace.")
-        waiting.extend(reversed(target.parts))
-    return done
+        ways.append(posixpath.normpath("/".join([at, *reversed(waiting)])))
+        if len(ways) > _MOST_LINKS:
+            raise ToolError(f"{said} is a symbolic link that leads on and on; name the file.")
+        done = [] if target.is_absolute() else done
+        waiting += _turned(target)
+    return Located(f"/{'/'.join(done)}", tuple(ways))
 
 
-def _below(path: PurePosixPath, *homes: Path | None) -> PurePosixPath | None:
-    """An absolute path as seen from the first of the folders that it lies in."""
-    found = (path.relative_to(home) for home in homes if home and path.is_relative_to(home))
-    return next(found, None)
+def _turned(path: PurePosixPath) -> list[str]:
+    """The names in a path, the last one first."""
+    return [part for part in reversed(path.parts) if part.strip("/")]
 
 
-def _link_target(path: Path) -> PurePosixPath | None:
+def _refuse_kernel(at: str, root: Path, said: str) -> None:
+    first = at.split("/", 2)[1]
+    if first.casefold() in _KERNEL and not at.startswith(f"{root}/"):
+        raise ToolError(f"{said} belongs to the operating system and is not a file to work on.")
+
+
+def _link_target(path: str, said: str) -> PurePosixPath | None:
     try:
         target = os.readlink(path)
     except OSError:
         return None  # no link, or nothing there; whatever else it is shows on opening
     if not os.path.exists(path):
-        raise ToolError(f"{path.name} is a symbolic link to {visible(target)}, which is not there.")
+        raise ToolError(
+            f"{said} leads over {visible(path)}, a symbolic link to {visible(target)}, which is "
+            "not there."
+        )
     return PurePosixPath(target)
-
-
-def _outside(said: str) -> ToolError:
-    return ToolError(f"{said} is outside the workspace; only files in it can be used.")

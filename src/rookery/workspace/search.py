@@ -1,16 +1,17 @@
 """Listing and searching the workspace.
 
 Which files there are is found out here, in one way; ripgrep, or a process of ours where there
-is none, only looks into them. So both find the same, and both can be killed.
+is none, only looks into them. So both find the same, and both can be killed. They are handed
+open files, not names: what a name means may have changed until they come to it.
 """
 
 import json
 import os
 import re
 import shutil
-import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,16 +20,16 @@ import anyio
 import anyio.to_thread
 
 from rookery.core.limits import KIB, MIB, Limits
-from rookery.engine.ports import Files, Permit
+from rookery.engine.ports import Permit
 from rookery.errors import BadArguments, Denied, ToolError
+from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.found_lines import FoundLines
 from rookery.workspace.paths import visible
 
 if TYPE_CHECKING:
+    from rookery.workspace.open_files import Opener, OpenFile
     from rookery.workspace.tree import Entry, Tree
 
-_BATCH_FILES = 400
-_BATCH_BYTES = 60_000
 _LONGEST_REGEX = 10_000
 _LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*(?:\\[nr]|\n|\r)")
 _OWN_SEARCH = Path(__file__).with_name("line_search.py")
@@ -53,7 +54,9 @@ def find_ripgrep() -> str | None:
 def with_ripgrep(program: str) -> SearchCommand:
     # one thread, so that files are searched in the order given; no mmap, so that a binary
     # file is recognised wherever it stops being text
-    options = "--json --no-config --no-messages --no-mmap --crlf --threads=1 --context=1"
+    options = (
+        "--json --no-config --no-ignore --no-messages --no-mmap --crlf --threads=1 --context=1"
+    )
 
     def command(regex: str, most: int, files: Sequence[str]) -> list[str]:
         whole_line = f"(?:{regex}){_REST_OF_LINE}"
@@ -68,7 +71,12 @@ def without_ripgrep(regex: str, most: int, files: Sequence[str]) -> list[str]:
 
 class WorkspaceFinder:
     def __init__(
-        self, root: Path, files: Files, limits: Limits, *, command: SearchCommand | None = None
+        self,
+        root: Path,
+        files: WorkspaceFiles,
+        limits: Limits,
+        *,
+        command: SearchCommand | None = None,
     ) -> None:
         ripgrep = find_ripgrep()
         self._root = root.resolve(strict=True)
@@ -88,6 +96,8 @@ class WorkspaceFinder:
 
     async def search(self, path: str, regex: str, glob: str | None, permit: Permit) -> str:
         start = self._permitted(path, permit)
+        if self._root / start == Path("/"):
+            raise ToolError("The whole disk is not searched; name a folder on it.")
         if not (self._root / start).exists():
             raise ToolError(f"There is no {path} to search in. list_files shows what there is.")
         if not (self._root / start).is_dir() and not (self._root / start).is_file():
@@ -98,7 +108,8 @@ class WorkspaceFinder:
         )
         with anyio.move_on_after(self._limits.search_seconds) as time:
             while not search.found.full and (batch := await search.next_batch()):
-                await self._look_into(batch, regex, search.found)
+                await self._look_into(batch, regex, search)
+                del batch  # and thereby close its files, before others are opened
         return search.report(out_of_time=time.cancelled_caught)
 
     def _permitted(self, path: str, permit: Permit) -> str:
@@ -111,7 +122,11 @@ class WorkspaceFinder:
         from rookery.workspace.tree import Tree
 
         most, seconds = self._limits.search_files, self._limits.search_seconds
-        return Tree(self._root, start, most, seconds)
+        if start.startswith("/"):
+            hiding = self._files.boundaries.hiding("/")
+            return Tree(Path("/"), start[1:], most, seconds, hiding, top=start[1:])
+        hiding = self._files.boundaries.hiding(str(self._root))
+        return Tree(self._root, start, most, seconds, hiding)
 
     async def _refuse_faulty(self, regex: str) -> None:
         if len(regex) > _LONGEST_REGEX or "\0" in regex:
@@ -124,17 +139,23 @@ class WorkspaceFinder:
             said = process.stderr.decode("utf-8", "replace").strip().removeprefix("rg: ")
             raise BadArguments(f"The regular expression is faulty. {said}")
 
-    async def _look_into(self, files: Sequence[str], regex: str, found: FoundLines) -> None:
-        command = self._command(regex, self._limits.search_matches + 1, files)
+    async def _look_into(self, files: "Sequence[OpenFile]", regex: str, search: "_Search") -> None:
+        names = search.names(files)
+        command = self._command(regex, self._limits.search_matches + 1, list(names))
         async with await anyio.open_process(
-            command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, cwd=self._root
+            command,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            cwd=self._root,
+            pass_fds=[file.descriptor for file in files],
         ) as process:
             assert process.stdout is not None
             lines = _Lines(longest=_MESSAGE_PER_FILE * self._limits.edit_bytes)
             async for chunk in process.stdout:
                 for line in lines.complete(chunk):
-                    await _take(line, found)
-                if found.full:
+                    await _take(line, names, search.found)
+                if search.found.full:
                     process.kill()
                     return
 
@@ -151,11 +172,11 @@ class WorkspaceFinder:
             if not recursive or len(shown) > most:
                 break
         kept = sorted(_within(shown, most, tree), key=_in_order)
-        rows = [_row(entry) for entry in kept] or [f"(No files in {start or '.'}/)"]
+        rows = [tree.called(_row(entry)) for entry in kept] or [f"(No files in {start or '.'}/)"]
         if len(shown) > most:
             rows.append(f"(Only {most} entries are shown; list a folder to see more of it.)")
         if passed_over:
-            names = ", ".join(_row(entry) for entry in passed_over[:20])
+            names = ", ".join(tree.called(_row(entry)) for entry in passed_over[:20])
             rows.append(f"(Not looked into: {names})")
         return "\n".join([*rows, *_reservations(tree)])
 
@@ -172,25 +193,28 @@ class _Search:
         self._large = 0
         self._waiting = tree.files(file_filter(glob, tree.start))
 
-    async def next_batch(self) -> Sequence[str]:
+    def names(self, files: "Sequence[OpenFile]") -> dict[str, str]:
+        """What files that were handed over are called here."""
+        return {file.handed_as: self._tree.called(file.path) for file in files}
+
+    async def next_batch(self) -> "Sequence[OpenFile]":
         return await anyio.to_thread.run_sync(self._next_batch, abandon_on_cancel=True)
 
-    def _next_batch(self) -> Sequence[str]:
-        batch: list[str] = []
-        size = 0
-        for name in self._small_files():
-            batch.append(name)
-            size += len(name)
-            if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
-                break
-        return batch
+    def _next_batch(self) -> "Sequence[OpenFile]":
+        from rookery.workspace.open_files import Opener, files_at_once
 
-    def _small_files(self) -> Iterator[str]:
+        opener = Opener(self._tree.root)
+        try:
+            return list(islice(self._small_files(opener), files_at_once()))
+        finally:
+            opener.close()
+
+    def _small_files(self, opener: "Opener") -> "Iterator[OpenFile]":
         for path in self._waiting:
-            size = _size(self._tree.root / path)
-            if size is not None and size <= self._limits.edit_bytes:
-                yield f"./{path}"
-            elif size is not None:
+            file = opener.open(path)
+            if file and file.size <= self._limits.edit_bytes:
+                yield file
+            elif file:
                 self._large += 1
 
     def report(self, *, out_of_time: bool) -> str:
@@ -231,22 +255,22 @@ class _Lines:
             self._pieces.clear()
 
 
-async def _take(line: bytes | None, found: FoundLines) -> None:
+async def _take(line: bytes | None, names: Mapping[str, str], found: FoundLines) -> None:
     if line is None:
         found.oversized += 1
     elif len(line) <= _QUICKLY_READ:
-        found.take(json.loads(line))
+        found.take(_named(json.loads(line), names))
     else:
-        found.take(await anyio.to_thread.run_sync(json.loads, line, abandon_on_cancel=True))
+        message = await anyio.to_thread.run_sync(json.loads, line, abandon_on_cancel=True)
+        found.take(_named(message, names))
 
 
-def _size(file: Path) -> int | None:
-    """None for what is no file, or gone."""
-    try:
-        there = file.lstat()
-    except OSError:
-        return None
-    return there.st_size if stat.S_ISREG(there.st_mode) else None
+def _named(message: object, names: Mapping[str, str]) -> object:
+    """The message with the file's own name in the place of the one it was handed over by."""
+    match message:
+        case {"data": {"path": {"text": str(handed)} as path}} if handed in names:
+            path["text"] = names[handed]
+    return message
 
 
 def _within(entries: "Sequence[Entry]", most: int, tree: "Tree") -> "list[Entry]":
@@ -278,3 +302,4 @@ def _reservations(tree: "Tree") -> Iterator[str]:
         yield "(Incomplete: there are too many files.)"
     if tree.unreadable:
         yield f"(Folders that could not be read: {tree.unreadable}.)"
+    yield from tree.hiding.notes()

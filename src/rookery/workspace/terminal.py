@@ -10,15 +10,17 @@ import math
 import os
 import shutil
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from rookery import faults
 from rookery.core.limits import KIB, Limits
+from rookery.core.values import record
 from rookery.engine.ports import Artifact, CommandEnd, Permit, RunningCommand
 from rookery.errors import Denied, ToolError
 from rookery.workspace.command_environment import command_environment
@@ -32,30 +34,76 @@ WARDEN_SECONDS = 3.0
 """How much longer than the grace the warden may take before it is killed itself."""
 UNSEEN = -1
 """The exit code of a command that nobody saw end."""
+ON_A_TERMINAL = {"TERM": "xterm-256color"}
+
+
+class Launch(Protocol):
+    """The program that is really started, and what its environment has besides."""
+
+    @property
+    def argv(self) -> Sequence[str]: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+
+class Launcher(Protocol):
+    def __call__(self, shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
+        """Given the shell's words, the permit and the folder to run in, what to start. Raises
+        `ToolError` if it must not be."""
+        ...
+
+    def describe(self, *, confined: bool) -> str:
+        """Where commands run and what holds there, in a line for whoever is asked."""
+        ...
+
+
+@record
+class AsItIs:
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+
+
+class AsItIsLauncher:
+    """Commands run as they are, confined by nothing."""
+
+    def __call__(self, shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
+        return AsItIs(shell_argv, {})
+
+    def describe(self, *, confined: bool) -> str:
+        return ""
 
 
 class Terminal:
     """The shell of one workspace. Commands run anywhere inside `root`, and nowhere else."""
 
-    def __init__(self, root: Path, limits: Limits) -> None:
+    def __init__(self, root: Path, limits: Limits, launcher: Launcher | None = None) -> None:
         self._root = root.resolve()
         self._limits = limits
+        self._launcher = launcher or AsItIsLauncher()
         self._shell = shutil.which("bash") or "/bin/sh"
         self.name = Path(self._shell).name
 
+    def describe(self, *, confined: bool) -> str:
+        return self._launcher.describe(confined=confined)
+
     @asynccontextmanager
     async def run(
-        self, permit: Permit, *, seconds: float, keep: Artifact
+        self, permit: Permit, *, seconds: float, keep: Artifact, terminal: bool = False
     ) -> AsyncGenerator[RunningCommand, None]:
         if not permit.command:
             raise Denied("No command was permitted, so none was run.")
         folder = self._folder(permit.cwd)
+        launch = self._launcher([self._shell, "-c", permit.command], permit, folder)
+        environment = command_environment(os.environ, confined=permit.confined)
+        environment |= ON_A_TERMINAL if terminal else {}
         faults.kp("command.before_start")
         process = guarded(
-            [self._shell, "-c", permit.command],
+            launch.argv,
             grace=self._limits.command_grace,
             folder=folder,
-            environment=command_environment(os.environ),
+            environment=environment | dict(launch.environment),
+            terminal=terminal,
         )
         command = _Command(process, KeptOutput(keep, self._limits.output_on_disk), self._limits)
         try:
@@ -82,14 +130,23 @@ class _Command:
     pid = 0
 
     def __init__(self, process: GuardedProcess, kept: KeptOutput, limits: Limits) -> None:
+        self.warden = process.warden
         self._process = process
-        self._kept = kept
+        self._store = kept
         self._limits = limits
         self._deadline = math.inf
+        self._wait = anyio.CancelScope()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._gathered = b""
         self._written = 0
         self._stopping = False
         self._timed_out = False
         self._flooded = False
+        self._stopped = False
+
+    @property
+    def kept(self) -> bool:
+        return self._process.kept and not self._stopping and not self._process.gone
 
     async def start(self, seconds: float) -> None:
         """Wait until the shell runs. Raises `ToolError` if it never will."""
@@ -102,38 +159,64 @@ class _Command:
         self.pid = self._process.pid
 
     async def output(self) -> AsyncIterator[str]:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while data := await self._gather():
-            if text := decoder.decode(data):
+            if text := self._decoder.decode(data):
                 yield text
-        if text := decoder.decode(b"", final=True):
+        if text := self._decoder.decode(b"", final=True):
             yield text
 
     async def end(self) -> CommandEnd:
         """Raises `StorageError` if the output could not be kept."""
         await self._run_out()
-        if self._kept.error:
-            raise self._kept.error
-        return command_end(self._process.status, timed_out=self._timed_out, flooded=self._flooded)
+        if self._store.error:
+            raise self._store.error
+        code, name = _how(self._process.status)
+        return CommandEnd(
+            exit_code=code,
+            signal=name,
+            timed_out=self._timed_out,
+            flooded=self._flooded,
+            stopped=self._stopped,
+        )
+
+    def stop(self) -> None:
+        if not self._stopping and self._process.status is None:
+            self._stopped = True
+        self._stop()
+
+    def keep(self) -> None:
+        self._process.keep()
+        self._process.kept = True
+
+    def waits_for_input(self) -> bool:
+        return self._process.waits_for_input()
 
     async def finish(self) -> None:
-        """End whatever still runs, and keep its last words."""
+        """End whatever still runs, and keep its last words; or let go of it."""
+        self._process.listen()
+        if self.kept:
+            self._store.close()
+            self._process.release()
+            return
         self._stop()
         await self._run_out()
         self._process.close()
 
     async def _gather(self) -> bytes:
-        """The next output worth showing; nothing once there is no more."""
-        data = await self._pull()
+        """The next output worth showing; nothing once there is no more. What was gathered when
+        a wait is cancelled is given with the next."""
+        if not self._gathered:
+            self._gathered = await self._pull()
         with anyio.move_on_after(GATHERING):
-            while data and len(data) < PIECE and (more := await self._pull()):
-                data += more
+            while 0 < len(self._gathered) < PIECE and (more := await self._pull()):
+                self._gathered += more
+        data, self._gathered = self._gathered, b""
         return data
 
     async def _run_out(self) -> None:
         while await self._pull():
             pass
-        self._kept.close()
+        self._store.close()
 
     async def _pull(self) -> bytes:
         """The next bytes of output; nothing once the command and all it started are gone.
@@ -142,9 +225,9 @@ class _Command:
         """
         while True:
             await checkpoint()
+            self._process.listen()
             if anyio.current_time() >= self._deadline:
                 self._overrun()
-            self._process.listen()
             if data := self._process.read():
                 self._take(data)
                 return data
@@ -152,11 +235,11 @@ class _Command:
                 return b""
             if self._process.status is not None and not self._process.output_open:
                 self._stop()  # whoever is left has no more to say to us
-            with anyio.CancelScope(deadline=self._deadline):
+            with anyio.CancelScope(deadline=self._deadline) as self._wait:
                 await _first_readable(self._process.sources)
 
     def _take(self, data: bytes) -> None:
-        self._kept.write(data)
+        self._store.write(data)
         self._written += len(data)
         if self._written > self._limits.output_total and not self._stopping:
             self._flooded = True
@@ -166,27 +249,26 @@ class _Command:
         if self._stopping:
             self._process.kill()
         else:
-            self._timed_out = True
+            self._timed_out = self._process.status is None
             self._stop()
 
     def _stop(self) -> None:
         if not self._stopping:
             self._stopping = True
             self._deadline = anyio.current_time() + self._limits.command_grace + WARDEN_SECONDS
+            self._wait.deadline = self._deadline
             self._process.stop()
 
 
-def command_end(status: int | None, *, timed_out: bool, flooded: bool) -> CommandEnd:
-    """How a command ended, by the status its parent was given.
+def _how(status: int | None) -> tuple[int, str]:
+    """Exit code and signal, by the status a command's parent was given.
 
     A shell says 128 + n of a child that signal n killed, and so do we of the shell itself.
     """
     code = UNSEEN if status is None else os.waitstatus_to_exitcode(status)
     if status is not None and code < 0:
         code = 128 - code
-    return CommandEnd(
-        exit_code=code, signal=signal_name(code - 128), timed_out=timed_out, flooded=flooded
-    )
+    return code, signal_name(code - 128)
 
 
 def signal_name(number: int) -> str:

@@ -1,7 +1,8 @@
 """The folders of a workspace, without what its .gitignore files leave out.
 
-No symbolic link is followed. What cannot be read is counted, not hidden. Paths are plain
-strings relative to the workspace, whose own is empty: there may be a great many of them.
+No symbolic link is followed, and none that takes a folder's place while it is walked through.
+What cannot be read is counted, not hidden. Paths are plain strings relative to the workspace,
+whose own is empty: there may be a great many of them.
 """
 
 import os
@@ -16,6 +17,8 @@ from typing import TypeAlias
 
 from rookery.core.limits import KIB
 from rookery.core.values import record
+from rookery.workspace.boundaries import Hiding
+from rookery.workspace.descriptors import opened_folder, present
 from rookery.workspace.file_patterns import FileRules
 
 NEVER_OPENED = {"node_modules", ".git", "__pycache__", "venv", "env"}
@@ -35,6 +38,7 @@ NOT_LISTED = {
 NOT_LISTED_PAIRS = ("target/dependency", "build/dependencies")
 _IGNORE_FILE = ".gitignore"
 _IGNORE_FILE_BYTES = 256 * KIB
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Rules: TypeAlias = tuple[tuple[str, FileRules], ...]
 """The ignore files above a folder, the nearest first, each with the folder it is in."""
@@ -57,6 +61,10 @@ class Tree:
     most: int
     """Entries after which the walk is given up as too large."""
     seconds: float
+    hiding: Hiding
+    top: str = ""
+    """The folder above which no ignore file is looked for; only outside the workspace is there
+    one, and the root is that of the disk."""
     unreadable: int = 0
     incomplete: bool = False
     on_purpose: bool = field(init=False)
@@ -66,27 +74,35 @@ class Tree:
 
     def __post_init__(self) -> None:
         self._deadline = monotonic() + self.seconds
-        names = self.start.split("/") if self.start else []
+        names = [] if self.start == self.top else self.start.split("/")
         ways = ["/".join(names[:depth]) for depth in range(1, len(names) + 1)]
         self.on_purpose = any(name.startswith(".") or name in NOT_LISTED for name in names) or any(
             _ignored(way, self._rules_of(_parent(way)), is_folder=True) for way in ways
         )
 
+    def called(self, path: str) -> str:
+        """A path of the tree as the model knows it: outside the workspace it is absolute."""
+        return f"/{path}" if self.top else path
+
     def entries(self, folder: str) -> list[Entry]:
         """What is in a folder, in the order people expect."""
         try:
-            rules = () if self.on_purpose else self._rules_of(folder)
-            with os.scandir(self.root / folder) as scan:
-                kept = [
-                    entry
-                    for found in self._counted(scan)
-                    if (entry := _entry(folder, found))
-                    and not _ignored(entry.path, rules, is_folder=entry.is_folder)
-                ]
+            with opened_folder(self.root, _names(folder)) as opened:
+                at = present(opened)
+                rules = () if self.on_purpose else self._rules_of(folder, at)
+                with os.scandir(at) as scan:
+                    entries = [_entry(folder, found, at) for found in self._counted(scan)]
         except OSError:
             self.unreadable += 1
             return []
+        kept = [entry for entry in entries if entry and self._shows(entry, rules)]
         return sorted(kept, key=lambda entry: natural(entry.name))
+
+    def _shows(self, entry: Entry, rules: Rules) -> bool:
+        is_folder = entry.is_folder
+        return not _ignored(entry.path, rules, is_folder=is_folder) and not self.hiding.hides(
+            entry.path, is_folder=is_folder, target=entry.link
+        )
 
     def files(self, wanted: Callable[[str], bool]) -> Iterator[str]:
         """All files to be searched, depth first, each folder's own files before its folders."""
@@ -137,12 +153,21 @@ class Tree:
                 return
             yield entry
 
-    def _rules_of(self, folder: str) -> Rules:
+    def _rules_of(self, folder: str, at: int | None = None) -> Rules:
         if folder not in self._rules:
-            above = self._rules_of(_parent(folder)) if folder else ()
-            own = _read_rules(self.root / folder / _IGNORE_FILE)
+            above = self._rules_of(_parent(folder)) if folder != self.top else ()
+            own = self._own_rules(folder, at)
             self._rules[folder] = ((folder, own), *above) if own else above
         return self._rules[folder]
+
+    def _own_rules(self, folder: str, at: int | None) -> FileRules | None:
+        try:
+            if at is not None:
+                return _read_rules(at)
+            with opened_folder(self.root, _names(folder)) as opened:
+                return None if opened is None else _read_rules(opened)
+        except OSError:
+            return None  # nearly every folder has none
 
 
 def natural(name: str) -> tuple[list[str | int], str]:
@@ -155,18 +180,22 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _entry(folder: str, entry: os.DirEntry[str]) -> Entry | None:
+def _names(path: str) -> list[str]:
+    return path.split("/") if path else []
+
+
+def _entry(folder: str, entry: os.DirEntry[str], at: int) -> Entry | None:
     path = f"{folder}/{entry.name}" if folder else entry.name
     if entry.is_symlink():
-        return Entry(path, entry.name, link=_target(entry.path))
+        return Entry(path, entry.name, link=_target(entry.name, at))
     if entry.is_dir(follow_symlinks=False):
         return Entry(path, entry.name, is_folder=True)
     return Entry(path, entry.name) if entry.is_file(follow_symlinks=False) else None
 
 
-def _target(link: str) -> str:
+def _target(link: str, at: int) -> str:
     try:
-        return os.readlink(link)
+        return os.readlink(link, dir_fd=at)
     except OSError:
         return "(gone)"
 
@@ -181,13 +210,9 @@ def _ignored(path: str, rules: Rules, *, is_folder: bool) -> bool:
     return False
 
 
-def _read_rules(path: Path) -> FileRules | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None  # nearly every folder has none
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+def _read_rules(folder: int) -> FileRules | None:
+    with open(os.open(_IGNORE_FILE, _FILE, dir_fd=folder), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return None
         text = file.read(_IGNORE_FILE_BYTES).decode("utf-8", "replace")
     return FileRules.of_ignore_file(text.removeprefix("\ufeff").split("\n"))

@@ -4,7 +4,10 @@
 whatever the shell's children leave behind (it is their sub-reaper, so neither a double fork
 nor a new session gets away) and ends all of it when told to, when the command has been over
 for a while, or when the product dies: each of these closes a socket or ends a process, and
-nobody has to look. It says `started PID`, `ended STATUS` or `failed ERRNO` on that socket.
+nobody has to look. It says `started PID`, `ended STATUS` or `failed ERRNO` on that socket, and
+hears `end` and `keep` there: a command that is kept goes on without the product. From other
+processes it takes SIGTERM for `end`, and SIGUSR1 followed by SIGUSR2 for `keep`, though not from
+the command itself.
 
 It is in the way of every command, hence imports almost nothing.
 """
@@ -22,23 +25,28 @@ NOWHERE = "/dev/null"
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
-_IGNORED_HERE = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
+END, KEEP, LOOK = _signal.SIGTERM, _signal.SIGUSR1, _signal.SIGUSR2
+
+_IGNORED_HERE = (_signal.SIGHUP, _signal.SIGINT)
 _IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
 
-def main(grace: float, argv: list[str]) -> None:
+def main(grace: float, output: int, place: str, argv: list[str]) -> None:
+    """Run `argv`. `output` is where the product reads what the command writes, and `place` is
+    "terminal" if that is one."""
     product = _take_socket()
+    os.set_inheritable(output, False)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     for number in _IGNORED_HERE:
         _signal.signal(number, _signal.SIG_IGN)
-    news = _news_of_children()
+    news = _news_of_signals()
     try:
-        leader = _start(argv)
+        leader = _start(argv, on_terminal=place == "terminal")
     except OSError as error:
         _tell(product, f"failed {error.errno}")
         return
     _tell(product, f"started {leader}")
-    command = Command(leader, product)
+    command = Command(leader, product, output)
     watch(command, news, grace)
     end(command, news, grace)
 
@@ -46,10 +54,44 @@ def main(grace: float, argv: list[str]) -> None:
 class Command:
     """The shell, `leader` of its session, and all that descends from it."""
 
-    def __init__(self, leader: int, product: int) -> None:
+    def __init__(self, leader: int, product: int, output: int) -> None:
         self.leader = leader
         self.product = product
         self.ended = False
+        self._output = output
+        self._kept = False
+        self._source = product
+
+    @property
+    def sources(self) -> list[int]:
+        """Whom to listen to: the product, or, once it has left, the command itself."""
+        return [self._source] if self._source >= 0 else []
+
+    def listen(self) -> bool:
+        """Whether the command is to be ended."""
+        try:
+            heard = os.read(self._source, 65536)
+        except BlockingIOError:
+            return False
+        except OSError:
+            heard = b""  # a product that died, or a terminal that nobody has open any more
+        if self._source == self.product:
+            return self._obey(heard)
+        if not heard:
+            self._source = -1
+        return False
+
+    def keep(self) -> None:
+        self._kept = True
+        _tell(self.product, "kept 1")
+
+    def _obey(self, heard: bytes) -> bool:
+        words = heard.split()
+        if b"keep" in words:
+            self.keep()
+        if not heard:
+            self._source = self._output  # or the command would soon wait for a reader
+        return b"end" in words if heard else not self._kept
 
     def reap(self) -> bool:
         """Collect the dead. False once nobody is left."""
@@ -75,16 +117,19 @@ class Command:
 
 
 def watch(command: Command, news: int, grace: float) -> None:
-    """Wait until nobody is left, the product wants an end, or the shell is `grace` seconds gone."""
+    """Wait until nobody is left, somebody wants an end, or the shell is `grace` seconds gone."""
     deadline: float | None = None
     while command.reap():
         if command.ended and deadline is None:
             deadline = time.monotonic() + grace
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        ready, _, _ = select.select([command.product, news], [], [], left)
-        if news not in ready:
+        ready, _, _ = select.select([news, *command.sources], [], [], left)
+        numbers = os.read(news, 4096) if news in ready else b""
+        if LOOK in numbers and _kept_by_another():
+            command.keep()
+        over = not ready or END in numbers
+        if over or (set(ready) - {news} and command.listen()):
             return
-        os.read(news, 4096)
 
 
 def end(command: Command, news: int, grace: float) -> None:
@@ -109,27 +154,42 @@ def _take_socket() -> int:
     return product
 
 
-def _news_of_children() -> int:
-    """A pipe that becomes readable whenever a child has ended."""
+def _news_of_signals() -> int:
+    """A pipe that takes the number of every signal: a child has ended, or somebody wants us.
+    Only `KEEP` waits until it is looked for, because it matters from whom it is."""
     news, wake = os.pipe()
     os.set_blocking(wake, False)
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, (KEEP,))
     _signal.set_wakeup_fd(wake)
-    _signal.signal(_signal.SIGCHLD, lambda *_: None)
+    for number in (_signal.SIGCHLD, END, LOOK):
+        _signal.signal(number, lambda *_: None)
     return news
 
 
-def _start(argv: list[str]) -> int:
+def _kept_by_another() -> bool:
+    """Whether the command is to be kept, by somebody who is not of it and waits to see it done."""
+    sent = _signal.sigtimedwait((KEEP,), 0) if sys.platform == "linux" else None
+    if sent is None:
+        return False
+    try:
+        os.kill(sent.si_pid, 0)
+    except OSError:
+        return False  # nobody can say any more of whom it was
+    return sent.si_pid not in {pid for pid, _ in _descendants()}
+
+
+def _start(argv: list[str], *, on_terminal: bool) -> int:
     warden = os.getpid()
     leader = os.fork()
     if leader == 0:
-        _become(argv, warden)
+        _become(argv, warden, on_terminal=on_terminal)
     nowhere = os.open(NOWHERE, os.O_WRONLY)
     for standard in (1, 2):
         os.dup2(nowhere, standard)
     return leader
 
 
-def _become(argv: list[str], warden: int) -> None:
+def _become(argv: list[str], warden: int, *, on_terminal: bool) -> None:
     try:
         os.setsid()
         prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
@@ -137,11 +197,23 @@ def _become(argv: list[str], warden: int) -> None:
             return  # it died before it could be told to take us along
         for number in (*_IGNORED_HERE, *_IGNORED_BY_PYTHON):
             _signal.signal(number, _signal.SIG_DFL)
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (KEEP,))
+        if on_terminal:
+            _take_terminal()
         os.execv(argv[0], argv)
     except OSError as error:
         os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
     finally:
         os._exit(127)
+
+
+def _take_terminal() -> None:
+    """Make standard output, which is a terminal, the one of this session, and also its input."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+    os.dup2(1, 0)
 
 
 def _descendants() -> list[tuple[int, int]]:
@@ -189,6 +261,6 @@ def prctl(option: int, value: int) -> None:
 
 if __name__ == "__main__":
     try:
-        main(float(sys.argv[1]), sys.argv[2:])
+        main(float(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:])
     finally:
         os._exit(0)

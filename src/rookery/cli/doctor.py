@@ -1,0 +1,167 @@
+"""`rookery doctor`: whether everything is in place, and what to do where it is not."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from rookery import NAME, VERSION
+from rookery.cli.main import resolve_folder
+from rookery.clients.terminal_text import Paint, harmless, harmless_line
+from rookery.core.characters import whole_values
+from rookery.core.findings import Finding, Health
+from rookery.errors import SettingsError
+from rookery.providers import KEY_VARIABLES
+from rookery.settings import Settings
+from rookery.storage.checkup import check_up
+from rookery.storage.keys import find_key
+from rookery.storage.places import find_places
+
+OLDEST_PYTHON = (3, 11)
+PATIENCE = 5.0
+_MARKS = {Health.OK: "✔", Health.WARN: "!", Health.BAD: "✗"}
+
+
+@click.command()
+@click.option(
+    "-w",
+    "--workspace",
+    type=click.Path(path_type=Path),
+    default=".",
+    callback=resolve_folder,
+    help="The folder to examine.",
+)
+@click.option("--json", "for_programs", is_flag=True, help="Print JSON.")
+def command(workspace: Path, for_programs: bool) -> int:
+    """Examine the installation, this folder and what is kept. Nothing is changed, and nothing
+    in the folder is run."""
+    findings = list(examination(workspace, os.environ))
+    if for_programs:
+        print(_json(findings))
+    else:
+        print(_text(findings, Paint(Settings().colours(sys.stdout, os.environ))))
+    return int(any(finding.health is Health.BAD for finding in findings))
+
+
+def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+    places = find_places(environ)
+    yield check_python()
+    yield check_program("git", workspace, environ, lacking="Checkpoints need it.")
+    yield check_program(
+        "rg", workspace, environ, lacking="Searching works without it, only slower."
+    )
+    yield from check_up(places, workspace, environ)
+    yield check_keys(places.keys_file, environ)
+    yield check_terminal(environ)
+
+
+def check_python() -> Finding:
+    version = platform.python_version()
+    text = f"{NAME} {VERSION} on Python {version}, {platform.system()} {platform.machine()}."
+    if sys.version_info < OLDEST_PYTHON:
+        return Finding("versions", Health.BAD, text, "Install Python 3.11 or newer.")
+    return Finding("versions", Health.OK, text)
+
+
+def check_program(
+    name: str, workspace: Path, environ: Mapping[str, str], *, lacking: str
+) -> Finding:
+    """Whether a program that helps us is there and runs."""
+    program = find_program(name, workspace, environ)
+    if program is None:
+        return Finding(name, Health.WARN, f"It is not installed. {lacking}", f"Install {name}.")
+    try:
+        done = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            cwd="/",
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding(
+            name, Health.WARN, f"{program} does not run ({error}).", f"Reinstall {name}."
+        )
+    first, *_ = done.stdout.decode("utf-8", "replace").splitlines() or [""]
+    return Finding(name, Health.OK, f"{first} ({program}).")
+
+
+def find_program(name: str, workspace: Path, environ: Mapping[str, str]) -> str | None:
+    """A program beside the interpreter or on the PATH, but never one that the folder brings."""
+    beside = Path(sys.executable).parent
+    listed = [Path(entry) for entry in environ.get("PATH", "").split(os.pathsep)]
+    folders = [
+        folder
+        for folder in listed
+        if folder.is_absolute() and not folder.resolve().is_relative_to(workspace)
+    ]
+    for program in (folder / name for folder in (beside, *folders)):
+        inside = program.resolve().is_relative_to(workspace) and program.parent != beside
+        if program.is_file() and os.access(program, os.X_OK) and not inside:
+            return str(program)
+    return None
+
+
+def check_keys(keys_file: Path, environ: Mapping[str, str]) -> Finding:
+    """Which providers there is a key for, and from where; never the keys."""
+    found: list[str] = []
+    try:
+        for provider, variable in KEY_VARIABLES.items():
+            key = find_key(
+                provider, flag=None, variable=variable, environ=environ, keys_file=keys_file
+            )
+            found += [f"{provider} ({key.source})"] if key else []
+    except SettingsError as error:
+        return Finding("keys", Health.BAD, str(error))
+    if found:
+        return Finding("keys", Health.OK, f"{', '.join(found)}.")
+    return Finding(
+        "keys",
+        Health.WARN,
+        "There is none, so only a server on this machine can be a model.",
+        f"{NAME} auth PROVIDER",
+    )
+
+
+def check_terminal(environ: Mapping[str, str]) -> Finding:
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
+    if encoding.replace("-", "") != "utf8":
+        return Finding(
+            "terminal",
+            Health.WARN,
+            f"Its encoding is {encoding}, so not every character can be shown.",
+            "Set LANG to a UTF-8 locale, such as C.UTF-8.",
+        )
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return Finding("terminal", Health.OK, "UTF-8; there is none here, so nobody is asked.")
+    colours = "colours" if Settings().colours(sys.stdout, environ) else "no colours"
+    return Finding("terminal", Health.OK, f"UTF-8, {colours}.")
+
+
+def _json(findings: Sequence[Finding]) -> str:
+    rows = [
+        {"name": each.name, "health": each.health, "text": each.text, "todo": each.todo}
+        for each in findings
+    ]
+    healthy = all(each.health is not Health.BAD for each in findings)
+    return json.dumps(whole_values({"ok": healthy, "findings": rows}))
+
+
+def _text(findings: Sequence[Finding], paint: Paint) -> str:
+    width = max(len(each.name) for each in findings)
+    colours = {Health.OK: paint.green, Health.WARN: paint.yellow, Health.BAD: paint.red}
+    margin = " " * (width + 4)
+    lines: list[str] = []
+    for each in findings:
+        mark = colours[each.health](_MARKS[each.health])
+        text = harmless(each.text).replace("\n", f"\n{margin}")
+        lines.append(f"{mark} {each.name:{width}}  {text}")
+        if each.todo:
+            lines.append(f"{margin}{paint.dim('to do:')} {harmless_line(each.todo)}")
+    return "\n".join(lines)

@@ -1,0 +1,180 @@
+"""`rookery rewind`: take a session back to an earlier point, its files, its words, or both."""
+
+import os
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import anyio
+import click
+
+from rookery import NAME
+from rookery.app import Past, open_past
+from rookery.cli.main import resolve_folder
+from rookery.cli.session_ids import chosen_session
+from rookery.cli.session_table import age, cut, one_line
+from rookery.clients.terminal_text import harmless_line
+from rookery.core.facts import Effect, Event, FilesRestored, Rewound, TaskOpened
+from rookery.core.points import Point, points
+from rookery.core.values import value
+from rookery.errors import SettingsError
+from rookery.storage.places import find_places
+from rookery.storage.settings_files import find_settings
+from rookery.storage.tasks import TaskStore
+
+MOST_SHOWN = 30
+
+
+@value
+class _Wish:
+    to: int
+    files: bool
+    words: bool
+    overwrite: bool
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option(
+    "-w",
+    "--workspace",
+    type=click.Path(path_type=Path),
+    default=".",
+    callback=resolve_folder,
+    help="The folder whose last session is meant.",
+)
+@click.option("--to", type=int, help="The point to go back to; without it they are listed.")
+@click.option("--last", is_flag=True, help="Go back to before the last change of files.")
+@click.option("--files", is_flag=True, help="Only the files; the conversation stays.")
+@click.option("--conversation", is_flag=True, help="Only the conversation; the files stay.")
+@click.option("--overwrite", is_flag=True, help="Also put back files that you changed meanwhile.")
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def command(
+    session: str | None,
+    workspace: Path,
+    to: int | None,
+    last: bool,
+    files: bool,
+    conversation: bool,
+    overwrite: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Take a session back to an earlier point: files, conversation, or both.
+
+    What you changed yourself since then stays as it is, and is listed. A rewind can be
+    rewound: it is a point like any other.
+    """
+    if files and conversation:
+        raise SettingsError("--files and --conversation each leave the other out; give one.")
+    if to is not None and last:
+        raise SettingsError("Give --to or --last, not both.")
+    places = find_places(os.environ)
+    store = TaskStore(places)
+    task_id = chosen_session(store, session, workspace)
+    events = list(store.read(task_id))
+    known = points(events)
+    if last:
+        to = _before_last_change(known)
+    if to is None:
+        _list(known)
+        return 0
+    settings = find_settings(places.settings_file, None, os.environ, {}).settings
+    home = _home_of(events, workspace)
+    wish = _Wish(to=to, files=not conversation, words=not files, overwrite=overwrite)
+
+    async def carry_out() -> int:
+        async with open_past(settings, places, store, task_id, home) as past:
+            return await _rewind(past, wish, dry_run=dry_run, sure=yes)
+
+    return anyio.run(carry_out)
+
+
+async def _rewind(past: Past, wish: _Wish, *, dry_run: bool, sure: bool) -> int:
+    to = past.settled_before(wish.to)
+    gone = [point for point in points(past.events) if point.to >= to and point.to > 1]
+    if wish.words:
+        print(f"The conversation goes back to {to}: {_count(len(gone), 'step')} taken back.")
+    if wish.files and not await _preview_files(past, to, wish):
+        return 1
+    if dry_run:
+        return 0
+    if not (sure or _confirmed()):
+        print("Nothing was changed.")
+        return 1
+    now = len(past.events)
+    if wish.files:
+        await past.restore(to, overwrite=wish.overwrite)
+        _tell(past)
+    if wish.words:
+        past.append(Rewound(to=to))
+    print(f"Done. To take this back: {NAME} rewind {past.task_id} --to {now}")
+    return 0
+
+
+async def _preview_files(past: Past, to: int, wish: _Wish) -> bool:
+    plan = await past.rehearse(to, overwrite=wish.overwrite)
+    if plan.problem:
+        print(f"The files cannot be put back. {plan.problem}", file=sys.stderr)
+        return False
+    print(f"Files put back: {len(plan.effects)}.")
+    for effect in plan.effects[:MOST_SHOWN]:
+        print(f"  {_verb(effect):9} {harmless_line(effect.path)}")
+    if len(plan.effects) > MOST_SHOWN:
+        print(f"  … and {len(plan.effects) - MOST_SHOWN} more")
+    if plan.kept:
+        print("Left alone, because somebody else has changed them (--overwrite takes them too):")
+        for path in plan.kept:
+            print(f"  {harmless_line(path)}")
+    return True
+
+
+def _tell(past: Past) -> None:
+    restored = past.events[-1].fact
+    if isinstance(restored, FilesRestored):
+        print(f"{_count(restored.count, 'file')} put back.")
+
+
+def _verb(effect: Effect) -> str:
+    if effect.after is None:
+        return "remove"
+    return "create" if effect.before is None else "change"
+
+
+def _home_of(events: Sequence[Event], workspace: Path) -> Path:
+    """The folder whose files the session worked on."""
+    opened = events[0].fact if events else None
+    home = Path(opened.workspace) if isinstance(opened, TaskOpened) else workspace
+    return home if home.is_dir() else workspace
+
+
+def _before_last_change(known: Sequence[Point]) -> int:
+    changes = [point.to for point in known if point.changed_files]
+    if not changes:
+        raise SettingsError("No step of this session has changed files.")
+    return changes[-1]
+
+
+def _list(known: Sequence[Point]) -> None:
+    now = datetime.now().astimezone()
+    for point in known:
+        who = "you " if point.by_user else "    "
+        mark = "±" if point.changed_files else " "
+        when = age(point.ts, now)
+        print(f"{point.to:>5}  {when:>12}  {mark} {who}{cut(one_line(point.what), 90)}")
+    print(f"\n± changed files. Go back to before a step: {NAME} rewind --to NUMBER")
+
+
+def _confirmed() -> bool:
+    if not sys.stdin.isatty():
+        raise SettingsError("Nobody is there to say yes; add -y, or --dry-run to only look.")
+    try:
+        return input("Go back? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,164 @@
+"""`rookery trust`: which folders may be worked in, and what is allowed there for good."""
+
+import os
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from rookery import NAME, PROJECT_FOLDER
+from rookery.clients.terminal_text import visible_line
+from rookery.errors import SettingsError, StorageError
+from rookery.storage.permissions import clear_rules, problem_with_rules, stored_rules
+from rookery.storage.places import Places, find_places
+from rookery.storage.trust import TrustStore, never_trusted
+
+BROUGHT = {
+    f"{PROJECT_FOLDER}/settings.toml": "settings",
+    f"{PROJECT_FOLDER}/mcp.json": "programs to start",
+    f"{PROJECT_FOLDER}/hooks": "programs to start",
+    f"{PROJECT_FOLDER}/rules": "instructions",
+    f"{PROJECT_FOLDER}/modes": "modes",
+    f"{PROJECT_FOLDER}/commands": "commands",
+    f"{PROJECT_FOLDER}/skills": "instructions",
+    ".roo": "rules, modes, programs to start",
+    ".roomodes": "modes",
+    ".clinerules": "instructions",
+    "AGENTS.md": "instructions",
+    "AGENT.md": "instructions",
+    ".mcp.json": "programs to start",
+    ".orchestration": "intents",
+}
+"""What a folder may hold that is applied once it is trusted."""
+
+WHAT_TRUST_MEANS = (
+    "Do you trust this folder? Until then nothing in it is run or changed, and its own settings "
+    "are not applied."
+)
+STAYS_UNTRUSTED = f"Not trusted: it is only read. To change that: {NAME} trust"
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path), default=".")
+@click.option("--list", "listing", is_flag=True, help="Show what is trusted and allowed for good.")
+@click.option("--forget", is_flag=True, help="No longer trust the folder.")
+@click.option("--forget-rules", is_flag=True, help="Forget what is always allowed, everywhere.")
+def command(path: Path, listing: bool, forget: bool, forget_rules: bool) -> int:
+    """Trust a folder: what is in it may be run and changed, and its own settings apply.
+
+    Folders in it, above it or put in its place later need trust of their own.
+    """
+    if listing + forget + forget_rules > 1:
+        raise SettingsError("Give --list, --forget or --forget-rules, not several of them.")
+    places = find_places(os.environ)
+    store = TrustStore(places.trust_file)
+    if listing:
+        lines = _list(store, places)
+    elif forget_rules:
+        lines = _forget_rules(places)
+    elif forget:
+        lines = _forget(store, path)
+    else:
+        lines = _trust(store, path)
+    for line in lines:
+        print(visible_line(line))
+    return 0
+
+
+def ask_trust(store: TrustStore, root: Path, out: TextIO) -> bool:
+    """Ask the person at the terminal, and keep a yes. Anything else, and silence, is a no."""
+    if problem := store.problem:
+        print(visible_line(problem), file=out)
+    if refusal := never_trusted(root):
+        print(visible_line(f"{refusal} Until then it is only read."), file=out)
+        return False
+    _forget_what_was_typed()
+    print(trust_question(root), end=" ", file=out, flush=True)
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        print(file=out)
+    if answer.strip().lower() not in {"y", "yes"}:
+        print(STAYS_UNTRUSTED, file=out)
+        return False
+    try:
+        store.trust(root)
+    except StorageError as error:
+        print(visible_line(f"{error} The folder is trusted for this run only."), file=out)
+    return True
+
+
+def trust_question(root: Path) -> str:
+    """The question in several lines, safe to be printed."""
+    found = brought_by(root)
+    lines = [
+        visible_line(str(root)),
+        *([f"It brings: {_named(found)}."] if found else []),
+        f"{WHAT_TRUST_MEANS} [y/n]",
+    ]
+    return "\n".join(lines)
+
+
+def brought_by(root: Path) -> list[str]:
+    """The names of what a folder would have applied. Nothing is read."""
+    return [name for name in BROUGHT if os.path.lexists(root / name)]
+
+
+def _named(found: list[str]) -> str:
+    return ", ".join(f"{name} ({BROUGHT[name]})" for name in found)
+
+
+def _forget_what_was_typed() -> None:
+    """What was typed before the question could be seen is no answer to it."""
+    import termios
+
+    if sys.stdin.isatty():
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+def _trust(store: TrustStore, path: Path) -> list[str]:
+    if not path.is_dir():
+        raise SettingsError(f"There is no folder {path} to trust.")
+    root = path.resolve()
+    if store.trusts(root):
+        return [f"{root} is trusted already."]
+    if refusal := never_trusted(root):
+        raise SettingsError(refusal)
+    if found := brought_by(root):
+        print(visible_line(f"It brings: {_named(found)}."), flush=True)
+    store.trust(root)
+    return [f"{root} is trusted. To take that back: {NAME} trust --forget"]
+
+
+def _forget(store: TrustStore, path: Path) -> list[str]:
+    known = store.forget(path)
+    return [f"{path.resolve()} {'is no longer' if known else 'was not'} trusted."]
+
+
+def _forget_rules(places: Places) -> list[str]:
+    count = clear_rules(places.rules_file)
+    return [f"Rules forgotten: {count}." if count else "There were no rules to forget."]
+
+
+def _list(store: TrustStore, places: Places) -> list[str]:
+    folders = [
+        f"trusted since {_day(kept.since)}: {kept.folder.path}"
+        + ("" if kept.still_there else " (gone or replaced since, so it counts for nothing)")
+        for kept in store.all()
+    ]
+    rules = places.rules_file
+    allowed = [
+        f"allowed until {_day(rule.expires)}: {rule.words}"
+        for rule in stored_rules(rules, time.time_ns() // 1_000_000)
+    ]
+    problems = [problem for problem in (store.problem, problem_with_rules(rules)) if problem]
+    return [*problems, *folders, *allowed] or ["No folder is trusted, and no rule is kept."]
+
+
+def _day(ts: int) -> str:
+    try:
+        return datetime.fromtimestamp(ts / 1000).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return "an unknown day"

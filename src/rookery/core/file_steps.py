@@ -1,0 +1,67 @@
+"""What a task did to files, step by step, as its log tells."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rookery.core.facts import CheckpointSaved, Event, FilesChanged, FilesRestored, ToolStarted
+from rookery.core.values import record
+
+
+@record
+class Unsettled:
+    """A call before which a checkpoint was saved, and whose changes nobody has recorded.
+    `paths` are the files it was about, if that is known."""
+
+    call_id: str
+    checkpoint: str
+    since: int
+    paths: tuple[str, ...] | None = None
+
+
+def steps_since(events: Iterable[Event], to: int) -> list[tuple[str, str]]:
+    """The checkpoints before and after everything that was done to files after event `to`,
+    oldest first. Rewinding a conversation undoes no file, so every event counts."""
+    steps: list[tuple[str, str]] = []
+    for event in events:
+        match event.fact:
+            case FilesChanged(before=before, after=after, since=since) if since > to:
+                steps.append((before, after))
+            case FilesRestored(before=before, after=after) if event.seq > to:
+                steps.append((before, after))
+            case _:
+                pass
+    return steps
+
+
+def unsettled(events: Iterable[Event]) -> Unsettled | None:
+    """The last call that began to change files, if its process died before it could tell what
+    it had changed."""
+    last: Unsettled | None = None
+    for event in events:
+        match event.fact:
+            case CheckpointSaved(id=id, call_id=call_id):
+                last = Unsettled(call_id, id, event.seq)
+            case ToolStarted(call_id=call_id, changes=changes) if changes:
+                if last and last.call_id == call_id:
+                    last = replace(last, paths=tuple(change.path for change in changes))
+            case FilesChanged(call_id=call_id) if last and last.call_id == call_id:
+                last = None
+            case _:
+                pass
+    return last
+
+
+def named_checkpoints(events: Iterable[Event]) -> set[str]:
+    """Every checkpoint that the log names, without which nothing could be taken back."""
+    named: set[str] = set()
+    for event in events:
+        match event.fact:
+            case CheckpointSaved(id=id):
+                named.add(id)
+            case (
+                FilesChanged(before=before, after=after) | FilesRestored(before=before, after=after)
+            ):
+                named |= {before, after}
+            case _:
+                pass
+    return named

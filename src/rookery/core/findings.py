@@ -1,0 +1,22 @@
+"""What an examination of the installation finds: how things stand, and what to do about it."""
+
+from enum import StrEnum
+
+from rookery.core.values import record
+
+
+class Health(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    """It works, with less than one might expect."""
+    BAD = "bad"
+
+
+@record
+class Finding:
+    """`text` is a sentence or a few words; `todo` what the user can do, if anything."""
+
+    name: str
+    health: Health
+    text: str
+    todo: str = ""

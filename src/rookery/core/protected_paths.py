@@ -1,0 +1,132 @@
+"""Files by which text becomes execution or policy: a change of one is always asked about.
+
+The list is data. A pattern is one name or several with `/` between them, and is looked for at
+any depth; one that ends with `/` means the folder, or a file of that name, and all below it.
+Names are compared without regard to case and composition.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import TypeAlias
+
+from rookery import NAME, PROJECT_FOLDER
+from rookery.core.folded_names import folded, folded_names
+
+VERSION = 1
+"""Grows with every change of the list."""
+
+RUN_BY_MAKE = "make runs what is in it"
+RUN_BY_NPM = "npm runs its scripts"
+OF_BUILDS = (RUN_BY_MAKE, RUN_BY_NPM)
+"""Builds write these files themselves, so commands may."""
+LIKE_A_REPOSITORY = "git takes its folder for a repository, and runs what is in one"
+UNCHECKED = "it could not be checked against the list of protected files"
+
+_OWN = f"it decides what {NAME} may do"
+_INSTRUCTIONS = "agents take orders from it"
+_GIT = "git runs what is in it"
+_EDITOR = "editors run what is in it"
+_SHELL = "shells and programs take settings from it"
+_AUTOMATION = "automation runs what is in it"
+_TOOLS = "tools run it on their own"
+
+ALWAYS: tuple[tuple[str, str], ...] = (
+    (_OWN, ".rookeryignore .rooignore .rooprotected .roomodes .roo/ .orchestration/"),
+    (_OWN, "active_intents.yaml .intentignore agent_trace.jsonl"),
+    (_INSTRUCTIONS, "AGENTS.md AGENTS.override.md AGENT.md CLAUDE.md CLAUDE.local.md GEMINI.md"),
+    (_INSTRUCTIONS, ".cursorrules .clinerules*/ .roorules*/ .windsurfrules .github/instructions/"),
+    (_INSTRUCTIONS, ".github/copilot-instructions.md .github/prompts/ .github/agents/"),
+    (_INSTRUCTIONS, ".claude/ .cursor/ .gemini/ .codex/ .cline/ .continue/ .windsurf/ .aider*"),
+    (_INSTRUCTIONS, ".kiro/ .qwen/ .opencode/ .amazonq/ .augment/ .junie/ .kilocode/ .goose*/"),
+    (_INSTRUCTIONS, ".mcp.json mcp.json"),
+    (_GIT, ".git/ .gitmodules .gitattributes .gitconfig .githooks/"),
+    (_GIT, "hooks/applypatch-msg hooks/pre-applypatch hooks/post-applypatch hooks/pre-commit"),
+    (_GIT, "hooks/pre-merge-commit hooks/prepare-commit-msg hooks/commit-msg hooks/post-commit"),
+    (_GIT, "hooks/pre-rebase hooks/post-checkout hooks/post-merge hooks/pre-push hooks/update"),
+    (_GIT, "hooks/pre-receive hooks/post-receive hooks/proc-receive hooks/post-update"),
+    (_GIT, "hooks/reference-transaction hooks/push-to-checkout hooks/pre-auto-gc"),
+    (_GIT, "hooks/post-rewrite hooks/sendemail-validate hooks/fsmonitor-watchman"),
+    (_GIT, "hooks/post-index-change hooks/p4-*"),
+    (_EDITOR, ".vscode/ .idea/ *.code-workspace .devcontainer/ .devcontainer.json .zed/ .fleet/"),
+    (_EDITOR, ".exrc .vimrc .nvimrc .nvim.lua .dir-locals.el"),
+    (_SHELL, ".bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zprofile .zshenv"),
+    (_SHELL, ".zlogin .zlogout .kshrc .cshrc .tcshrc config.fish .envrc .env*"),
+    (_SHELL, ".ripgreprc .inputrc .npmrc .yarnrc* .pypirc pip.conf .netrc"),
+    (_AUTOMATION, ".github/workflows/ .github/actions/ .gitea/workflows/ .forgejo/workflows/"),
+    (_AUTOMATION, ".gitlab-ci.yml .circleci/ .travis.yml .buildkite/ bitbucket-pipelines.yml"),
+    (_AUTOMATION, ".husky/ .pre-commit-config.yaml lefthook.yml lefthook.yaml .lefthook.yml"),
+    (_AUTOMATION, "Jenkinsfile azure-pipelines.yml"),
+    (_TOOLS, "sitecustomize.py usercustomize.py *.pth .yarn/plugins/ .yarn/releases/"),
+    (_TOOLS, ".pnpmfile.cjs .pnpmfile.mjs .cargo/config .cargo/config.toml .gdbinit .lldbinit"),
+    (RUN_BY_NPM, "package.json"),
+    (RUN_BY_MAKE, "Makefile GNUmakefile"),
+)
+WHEN_NEW: tuple[tuple[str, str], ...] = ((_TOOLS, "conftest.py setup.py"),)
+"""Ordinary to edit, and run unasked as soon as they are there."""
+
+PARTS_OF_A_REPOSITORY = ("HEAD", "objects", "refs")
+
+Rows: TypeAlias = tuple[tuple[str, str], ...]
+
+
+def protected(path: str, *, new: bool, product_folder: str = PROJECT_FOLDER) -> str:
+    """Why a change of the file is always asked about; empty if it is a file like any other.
+
+    `new` if there is no such file yet.
+    """
+    try:
+        return _why(folded_names(path), new=new, product_folder=folded(product_folder))
+    except Exception:
+        return UNCHECKED  # whatever cannot be matched must not pass for harmless
+
+
+def completes_repository(named: str, there: Sequence[str]) -> bool:
+    """Whether a folder is, or by having something of that name becomes, what git takes for a
+    bare repository. `there` is what it holds of the parts of one."""
+    return {folded(name) for name in (named, *there)} >= set(map(folded, PARTS_OF_A_REPOSITORY))
+
+
+def scripts_changed(old: str, new: str) -> bool:
+    """Whether package.json gets other scripts; what cannot be read counts as changed."""
+    try:
+        return _scripts(old) != _scripts(new)
+    except (ValueError, RecursionError):
+        return True
+
+
+def _scripts(text: str) -> object:
+    content = json.loads(text) if text.strip() else {}
+    if not isinstance(content, dict):
+        raise ValueError("it is not an object")
+    return content.get("scripts") or {}
+
+
+def _why(names: Sequence[str], *, new: bool, product_folder: str) -> str:
+    if product_folder in names:
+        return _OWN
+    found = _expression(ALWAYS + WHEN_NEW if new else ALWAYS).search("/".join(names))
+    return _reasons(ALWAYS + WHEN_NEW)[found.lastindex - 1] if found and found.lastindex else ""
+
+
+@cache
+def _reasons(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(why for why, _ in rows))
+
+
+@cache
+def _expression(rows: Rows) -> re.Pattern[str]:
+    """All patterns as one, with a group for each reason: whole folders are walked through."""
+    groups = (
+        "|".join(
+            _pattern(one) for why, patterns in rows if why == reason for one in patterns.split()
+        )
+        for reason in _reasons(rows)
+    )
+    return re.compile("(?:^|/)(?:" + "|".join(f"({group})" for group in groups) + ")")
+
+
+def _pattern(pattern: str) -> str:
+    names = "/".join(folded_names(pattern))
+    return re.escape(names).replace(r"\*", "[^/]*") + ("(?:/|$)" if pattern.endswith("/") else "$")

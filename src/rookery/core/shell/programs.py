@@ -1,0 +1,221 @@
+"""What known programs do with the words they are given.
+
+For a reader there is a list of the options it may be given and the kind of each operand.
+Anything not on the list is not understood: many programs that only show things can write
+files or start programs if asked to.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from rookery.core.shell.judgement import Deed
+from rookery.core.shell.program_table import READERS
+from rookery.core.shell.reader import Reader
+from rookery.core.shell.shell_words import Word
+from rookery.core.shell.wrappers import program_name
+from rookery.core.values import record, value
+
+
+@record
+class Operand:
+    """A path a program is given. `deep` means with all that is below, and `some` not all of it;
+    `maybe` that it may be something else than a path. If it is a folder, what is written are
+    the `names` in it.
+    """
+
+    deed: Deed
+    word: Word
+    deep: bool = False
+    maybe: bool = False
+    some: bool = False
+    names: tuple[str, ...] = ()
+
+
+@record
+class Search:
+    """How a program goes through a folder."""
+
+    shows_hidden: bool = True
+    follows_links: bool = False
+
+
+@value
+class Doing:
+    """What a command does. `reads_only` means that it may run unasked, as far as its program
+    and its options go; `why_not` is why it is not understood."""
+
+    operands: tuple[Operand, ...] = ()
+    reads_only: bool = False
+    search: Search = Search()
+    network: bool = False
+    why_not: str = ""
+    grave: tuple[str, ...] = ()
+
+
+_FLAG = re.compile(r"^(-[^=+\[]*)(=|\+|\[=|)([A-Z]*)\]?$")
+_KINDS = {
+    "NUM": re.compile(r"[+-]?[0-9]+[A-Za-z]{0,3}"),
+    "LIST": re.compile(r"[0-9,+-]+"),
+    "TEXT": re.compile(r".*", re.S),
+    "GLOB": re.compile(r".*", re.S),
+    "PATH": re.compile(r".+", re.S),
+    "REV": re.compile(r"[A-Za-z0-9_.@/:^~{}+,-]+"),
+    "FORMAT": re.compile(r"(?!.*(%G|signature)).*", re.S),
+    "DATE": re.compile(r"\+.*", re.S),
+    "KEY": re.compile(r"(user|core|init|branch|pull|merge)\.[A-Za-z0-9._/-]+"),
+    "SED": re.compile(
+        r"(?:[0-9]+(?:,\+?[0-9]+)?|/[^/\[]+/(?:,(?:/[^/\[]+/|\+?[0-9]+))?)[pdq=]"
+        r"(?:; ?[0-9]+(?:,[0-9]+)?[pdq])*"
+    ),
+    "JQ": re.compile(r"(?!.*\b(env|ENV|import|include|modulemeta|get_search_list)\b).*", re.S),
+}
+
+
+def known_reader(texts: Sequence[str]) -> bool:
+    return bool(_row(texts)[0])
+
+
+def reading(words: Sequence[Word]) -> Doing:
+    """What a reader would do, by its row in the table."""
+    texts = [word.text for word in words]
+    texts[0] = program_name(texts[0]) if "/" in texts[0] else texts[0]
+    name, used = _row(texts)
+    if not name:
+        return Doing(why_not=f"{texts[0]} is not a program known here")
+    reader = READERS[name]
+    read = _Reading(_flags(reader.flags), reader)
+    doubt = read.take(words[used:])
+    if not doubt:
+        doubt = read.sort(reader.operands)
+    if doubt:
+        return Doing(why_not=f"{name}: {doubt}", operands=tuple(read.paths))
+    deep = reader.deep == "always" or any(flag in reader.deep.split() for flag in read.flags)
+    paths = tuple(Operand(Deed.READ, one.word, deep=deep, maybe=one.maybe) for one in read.paths)
+    if (reader.here or deep) and all(one.maybe for one in paths):
+        paths = (*paths, Operand(Deed.READ, Word("."), deep=deep))
+    hides = reader.hides and not any(flag in reader.shows.split() for flag in read.flags)
+    return Doing(operands=paths, reads_only=True, search=Search(not hides, reader.follows))
+
+
+def _row(texts: Sequence[str]) -> tuple[str, int]:
+    """The longest row of the table that the words begin with, and how many words that is."""
+    said = list(texts[:4])
+    dropped = 0
+    if said[0] == "git" and said[1:2] in (["--no-pager"], ["-P"]):
+        said.pop(1)
+        dropped = 1
+    for length in range(min(3, len(said)), 0, -1):
+        name = " ".join(said[:length])
+        if name in READERS:
+            return name, length + dropped
+    return "", 0
+
+
+@cache
+def _flags(spec: str) -> dict[str, tuple[str, bool, bool]]:
+    """Each option with the kind of its value, whether it may be left out, and be attached."""
+    flags: dict[str, tuple[str, bool, bool]] = {}
+    for entry in spec.split():
+        name, sign, kind = _FLAG.findall(entry)[0]
+        flags[name] = (kind, sign == "[=", sign in {"+", "[="})
+    return flags
+
+
+class _Reading:
+    """One command's words, sorted into options, values and operands."""
+
+    def __init__(self, known: dict[str, tuple[str, bool, bool]], reader: Reader) -> None:
+        self._known = known
+        self._whole = reader.whole_flags
+        self._all_operands = reader.all_operands
+        self._operands: list[tuple[Word, bool]] = []
+        self.flags: list[str] = []
+        self.paths: list[Operand] = []
+
+    def take(self, words: Sequence[Word]) -> str:
+        """Why the words are not understood; empty if they are."""
+        waiting = list(reversed(words))
+        ended = self._all_operands
+        while waiting:
+            word = waiting.pop()
+            text = word.text
+            if not word.known and not word.pattern:
+                return f"{text[:40]} is not known before it runs"
+            if text == "--" and not self._whole and not self._all_operands:
+                if ended:
+                    return "a second --"
+                ended = True
+            elif ended or text == "-" or not text.startswith("-"):
+                self._operands.append((word, ended))
+            elif doubt := self._option(text, waiting):
+                return doubt
+        return ""
+
+    def _option(self, text: str, waiting: list[Word]) -> str:
+        name, equals, value = text.partition("=")
+        if name in self._known and (name.startswith("--") or self._whole or not equals):
+            return self._named(name, value if equals else None, waiting)
+        if text.startswith("--") or self._whole:
+            return f"{name} is not an option known here"
+        if re.fullmatch(r"-[0-9]+", text) and "-#" in self._known:
+            return ""
+        for place in range(1, len(text)):
+            flag = f"-{text[place]}"
+            if flag not in self._known:
+                return f"{flag} in {text} is not an option known here"
+            kind, optional, attached = self._known[flag]
+            rest = text[place + 1 :]
+            if kind and rest:
+                return self._value(flag, rest) if attached else f"{flag} with {rest} attached"
+            if kind and not optional:
+                return self._named(flag, None, waiting)
+            self.flags.append(flag)
+        return ""
+
+    def _named(self, name: str, value: str | None, waiting: list[Word]) -> str:
+        kind, optional, _ = self._known[name]
+        if value is not None:
+            return self._value(name, value) if kind else f"{name} with a value"
+        if not kind or optional:
+            self.flags.append(name)
+            return ""
+        if not waiting or not waiting[-1].known:
+            return f"{name} without a value that is known"
+        separate = waiting.pop().text
+        if separate.startswith("-") and kind not in {"NUM", "LIST"}:
+            return f"{separate} after {name} looks like an option"
+        return self._value(name, separate)
+
+    def _value(self, name: str, value: str) -> str:
+        kind = self._known[name][0]
+        if not _KINDS[kind].fullmatch(value):
+            return f"{value[:40]} for {name}"
+        self.flags.append(name)
+        if kind == "PATH":
+            self.paths.append(Operand(Deed.READ, Word(value)))
+        return ""
+
+    def sort(self, kinds: str) -> str:
+        """Give each operand its kind: one each, then the one with a star for the rest."""
+        wanted = kinds.split()
+        if wanted[:1] == ["TEXT"] and {"-e", "--regexp"} & set(self.flags):
+            wanted.pop(0)
+        for word, after_dashes in self._operands:
+            if not wanted:
+                return f"{word.text[:40]} is one operand too many"
+            kind = wanted[0] if wanted[0].endswith("*") else wanted.pop(0)
+            kind = kind.rstrip("*?")
+            if kind == "REV" and after_dashes:
+                kind = "PATH"
+            if kind not in {"PATH", "REV"} and not word.known:
+                return f"{word.text[:40]} is not known before it runs"
+            if not _KINDS[kind].fullmatch(word.text):
+                return f"{word.text[:40]} is no operand known here"
+            if kind == "PATH" and word.text != "-":
+                self.paths.append(Operand(Deed.READ, word))
+            elif kind == "REV":
+                self.paths.append(Operand(Deed.READ, word, maybe=True))
+        if any(not kind.endswith(("*", "?")) for kind in wanted):
+            return "an operand is missing"
+        return ""

@@ -1,0 +1,271 @@
+"""Programs that run other programs, and what they run.
+
+Looked through so that a rule against a command finds it wherever it stands. What a wrapper
+is told in a way not known here could hide a command anywhere in its words, so then every
+rest of its words is taken for a command.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from rookery.core.shell.shell_words import Word
+from rookery.core.values import value
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
+MOST_RESTS = 32
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+
+
+@value
+class Wrapped:
+    """What a wrapper runs: commands by their words, or shell texts; in which folder, if it says
+    so. `elsewhere` is on another machine."""
+
+    commands: tuple[tuple[Word, ...], ...] = ()
+    scripts: tuple[str, ...] = ()
+    folder: Word | None = None
+    elsewhere: bool = False
+
+
+@value
+class _Wrapper:
+    """`valued` options take the next word. `skipped` operands come before the command."""
+
+    valued: str = ""
+    plain: str = ""
+    skipped: int = 0
+    appends: bool = False
+    joins: bool = False
+
+
+_WRAPPERS = {
+    "env": _Wrapper(valued="-u --unset -C --chdir", plain="-i -0 -v - --ignore-environment"),
+    "sudo": _Wrapper(
+        valued="-u -g -h -p -C -T -r -t -D -R -U --user --group --chdir",
+        plain="-A -b -E -H -i -k -K -n -P -S -s -v -l --preserve-env --login --non-interactive",
+    ),
+    "doas": _Wrapper(valued="-u -C -a", plain="-n -s -L"),
+    "pkexec": _Wrapper(valued="--user", plain="--disable-internal-agent"),
+    "nice": _Wrapper(valued="-n --adjustment"),
+    "ionice": _Wrapper(valued="-c -n -p --class --classdata", plain="-t"),
+    "chrt": _Wrapper(valued="-T -P -D", plain="-b -f -i -o -r", skipped=1),
+    "taskset": _Wrapper(plain="-c -a", skipped=1),
+    "nohup": _Wrapper(),
+    "timeout": _Wrapper(
+        valued="-s -k --signal --kill-after", plain="--foreground --preserve-status -v", skipped=1
+    ),
+    "time": _Wrapper(valued="-f -o --format --output", plain="-p -v -a"),
+    "stdbuf": _Wrapper(valued="-i -o -e --input --output --error"),
+    "setsid": _Wrapper(plain="-c -f -w --ctty --fork --wait"),
+    "unbuffer": _Wrapper(plain="-p"),
+    "fakeroot": _Wrapper(),
+    "caffeinate": _Wrapper(valued="-t -w", plain="-d -i -m -s -u"),
+    "strace": _Wrapper(valued="-o -e -p -s -E -u", plain="-f -c -q -v -t"),
+    "command": _Wrapper(plain="-p"),
+    "builtin": _Wrapper(),
+    "exec": _Wrapper(valued="-a", plain="-c -l"),
+    "coproc": _Wrapper(),
+    "!": _Wrapper(),
+    "if": _Wrapper(),
+    "then": _Wrapper(),
+    "elif": _Wrapper(),
+    "else": _Wrapper(),
+    "while": _Wrapper(),
+    "until": _Wrapper(),
+    "do": _Wrapper(),
+    "{": _Wrapper(),
+    "noglob": _Wrapper(),
+    "nocorrect": _Wrapper(),
+    "busybox": _Wrapper(),
+    "toybox": _Wrapper(),
+    "chroot": _Wrapper(valued="--userspec --groups", skipped=1),
+    "flock": _Wrapper(valued="-w -E --wait", plain="-s -x -n -u -e --exclusive", skipped=1),
+    "xargs": _Wrapper(
+        valued="-I -n -P -d -L -s -a -E -i -J --max-args --max-procs --delimiter --arg-file",
+        plain="-0 -r -t -p -x --null --no-run-if-empty --verbose",
+        appends=True,
+    ),
+    "parallel": _Wrapper(valued="-j -n -I -S --jobs", plain="-k -0 -X -m --bar", appends=True),
+    "watch": _Wrapper(
+        valued="-n --interval -q", plain="-d -t -b -e -g -c -x --no-title", joins=True
+    ),
+    "eval": _Wrapper(joins=True),
+}
+
+
+def wrapped(words: Sequence[Word]) -> Wrapped | None:
+    """What the command runs beside itself; None if it is no wrapper."""
+    if not words:
+        return None
+    name = program_name(words[0].text)
+    if name in SHELLS:
+        return _from_shell(words[1:])
+    match name:
+        case "find" | "gfind":
+            return Wrapped(commands=tuple(_from_find(words, _starts(words[1:]))))
+        case "fd" | "fdfind":
+            return Wrapped(commands=tuple(_from_find(words, [Word("{}", known=False)])))
+        case "su" | "runuser" | "script":
+            return Wrapped(scripts=tuple(_after(words, "-c", "--command")))
+        case "ssh":
+            return Wrapped(scripts=tuple(_from_ssh(words[1:])), elsewhere=True)
+        case "trap":
+            return Wrapped(scripts=tuple(word.text for word in words[1:2]))
+        case "git":
+            return Wrapped(commands=_from_git(words), scripts=tuple(_git_scripts(words)))
+        case "env" if any(word.text.startswith(("-S", "--split-string")) for word in words):
+            return Wrapped(scripts=tuple(_split_string(words)), commands=_every_rest(words))
+    wrapper = _WRAPPERS.get(name)
+    return _from_wrapper(wrapper, words) if wrapper else None
+
+
+def program_name(said: str) -> str:
+    """A program's name whatever folder and letter case it was called by."""
+    name = said.rstrip("/").rpartition("/")[2].lower()
+    return name.removesuffix(".exe")
+
+
+def assignment(word: Word) -> bool:
+    return bool(_ASSIGNMENT.match(word.text))
+
+
+def _from_wrapper(wrapper: _Wrapper, words: Sequence[Word]) -> Wrapped:
+    valued, plain = wrapper.valued.split(), wrapper.plain.split()
+    rest = list(words[1:])
+    folder = None
+    skipped = wrapper.skipped
+    while rest:
+        text = rest[0].text
+        if text == "--":
+            rest.pop(0)
+        elif text.startswith("-") and len(text) > 1:
+            name, equals, _ = text.partition("=")
+            if text in valued and len(rest) > 1:
+                folder = rest[1] if text in {"-C", "--chdir", "-D"} else folder
+                del rest[:2]
+            elif equals and name in valued:
+                folder = Word(text.partition("=")[2]) if name == "--chdir" else folder
+                rest.pop(0)
+            elif _stands_alone(text, plain, valued):
+                rest.pop(0)
+            else:
+                return Wrapped(commands=_every_rest(words), folder=folder)
+        elif assignment(rest[0]) and program_name(words[0].text) in {"env", "sudo", "doas"}:
+            rest.pop(0)
+        elif skipped:
+            skipped -= 1
+            rest.pop(0)
+        else:
+            break
+    return _running(wrapper, rest, folder)
+
+
+def _running(wrapper: _Wrapper, rest: list[Word], folder: Word | None) -> Wrapped:
+    if not rest:
+        return Wrapped(folder=folder)
+    joined = " ".join(word.text for word in rest)
+    if wrapper.joins:
+        return Wrapped(scripts=(joined,), folder=folder)
+    if len(rest) == 1 and " " in rest[0].text:
+        return Wrapped(commands=(tuple(rest),), scripts=(joined,), folder=folder)
+    more = (Word("(what it is given)", known=False),) if wrapper.appends else ()
+    return Wrapped(commands=((*rest, *more),), folder=folder)
+
+
+def _stands_alone(text: str, plain: Sequence[str], valued: Sequence[str]) -> bool:
+    """An option that takes nothing from the next word."""
+    if text in plain or re.fullmatch(r"-[0-9]+", text):
+        return True
+    attached = any(text.startswith(flag) for flag in valued if len(flag) == 2)
+    letters = not text.startswith("--") and all(f"-{letter}" in plain for letter in text[1:])
+    return attached or letters
+
+
+def _every_rest(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
+    most = min(len(words), MOST_RESTS)
+    return tuple(tuple(words[place : place + MOST_RESTS]) for place in range(1, most))
+
+
+def _from_shell(arguments: Sequence[Word]) -> Wrapped:
+    """`sh -c text`, with the c anywhere in a cluster of letters; a script file is opaque."""
+    for place, word in enumerate(arguments):
+        if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word.text):
+            rest = [one for one in arguments[place + 1 :] if not one.text.startswith(("-", "+"))]
+            return Wrapped(scripts=tuple(one.text for one in rest[:1]))
+    return Wrapped()
+
+
+def _starts(words: Sequence[Word]) -> list[Word]:
+    """Where `find` begins: what it hands on lies there or below."""
+    rest = [word for word in words if word.text not in {"-L", "-H", "-P"}]
+    options = (place for place, word in enumerate(rest) if word.text[:1] in "-(!")
+    return rest[: next(options, len(rest))] or [Word(".")]
+
+
+def _from_find(words: Sequence[Word], found: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
+    starts = {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"}
+    place = 0
+    while place < len(words):
+        if words[place].text in starts:
+            end = place + 1
+            while end < len(words) and words[end].text not in {";", "+"}:
+                end += 1
+            said = words[place + 1 : end]
+            for one in found:
+                yield tuple(one if "{}" in word.text else word for word in said)
+            place = end
+        place += 1
+
+
+def _after(words: Sequence[Word], *flags: str) -> Iterator[str]:
+    for flag, word in pairwise(words):
+        if flag.text in flags:
+            yield word.text
+    for word in words:
+        if word.text.startswith("--command="):
+            yield word.text.partition("=")[2]
+
+
+def _from_ssh(arguments: Sequence[Word]) -> Iterator[str]:
+    rest = list(arguments)
+    while rest and rest[0].text.startswith("-"):
+        takes_value = rest[0].text in {"-p", "-i", "-l", "-o", "-F", "-J", "-L", "-R", "-D"}
+        del rest[: 2 if takes_value else 1]
+    if len(rest) > 1:
+        yield " ".join(word.text for word in rest[1:])
+
+
+def _split_string(words: Sequence[Word]) -> Iterator[str]:
+    for place, word in enumerate(words):
+        if word.text in {"-S", "--split-string"} and place + 1 < len(words):
+            yield " ".join(one.text for one in words[place + 1 :])
+        elif word.text.startswith("-S") or word.text.startswith("--split-string="):
+            yield word.text.removeprefix("--split-string=").removeprefix("-S")
+
+
+GIT_VALUED = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
+
+
+def _from_git(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
+    """The same command without what stands between `git` and the sub-command, and what
+    `rebase --exec` and `bisect run` run."""
+    rest = list(words[1:])
+    while rest and rest[0].text.startswith("-"):
+        del rest[: 2 if rest[0].text in GIT_VALUED else 1]
+    found = []
+    if len(rest) < len(words) - 1 and rest:
+        found.append((Word("git"), *rest))
+    texts = [word.text for word in rest]
+    if texts[:2] == ["bisect", "run"] or texts[:2] == ["submodule", "foreach"]:
+        found.append(tuple(rest[2:]))
+    return tuple(found)
+
+
+def _git_scripts(words: Sequence[Word]) -> Iterator[str]:
+    """Settings given with `-c` may name programs, and aliases are commands."""
+    for flag, word in pairwise(words):
+        if flag.text == "-c" and "=" in word.text:
+            yield word.text.partition("=")[2].removeprefix("!")
+        elif flag.text in {"--exec", "-x"} and words[1].text in {"rebase", "difftool"}:
+            yield word.text

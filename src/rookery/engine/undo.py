@@ -1,0 +1,197 @@
+"""Keeps what is needed to take back what calls do to files.
+
+Before a call that changes things its files are saved, after it again, and the two checkpoints
+go on record: what lies between them is what the call did. After a command nobody waits for
+that: the model is asked meanwhile, and only the next call that changes things must wait.
+"""
+
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import CheckpointSaved, Effect, FilesChanged, FilesRestored, Noted, Reminded
+from rookery.core.file_steps import named_checkpoints, steps_since, unsettled
+from rookery.core.replies import PUT_BACK
+from rookery.core.values import record
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports import Action, Checkpoints, Restored
+
+MOST_NAMED = 20
+
+
+@record
+class _Watched:
+    """A call whose files were saved before it."""
+
+    call_id: str
+    checkpoint: str
+    since: int
+    paths: Sequence[str] | None
+    expected: frozenset[str]
+    """Files that the call was allowed to change although they are protected."""
+
+
+class Undo:
+    def __init__(
+        self,
+        log: EventLog,
+        checkpoints: Checkpoints,
+        *,
+        shielded: Callable[[Effect], bool],
+        start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
+    ) -> None:
+        self._log = log
+        self._checkpoints = checkpoints
+        self._shielded = shielded
+        self._start_soon = start_soon
+        self._watched: dict[str, _Watched] = {}
+        self._complained = False
+        self._tidied = False
+        self._settled = anyio.Event()
+        self._settled.set()
+
+    async def before(self, call: ToolCall, action: Action) -> None:
+        """Save what the call may change, once what the last one did is settled."""
+        if not _may_change_files(action):
+            return
+        await self._settled.wait()
+        paths = None if action.command or action.external else [c.path for c in action.changes]
+        saved = await self._checkpoints.save(paths)
+        if not saved.id:
+            self._complain(saved.problem)
+            return
+        event = self._log.append(
+            CheckpointSaved(id=saved.id, call_id=call.id, skipped=saved.skipped)
+        )
+        if not self._tidied:
+            self._tidied = True
+            self._start_soon(self._tidy)
+        judged = action.judgement.targets if action.judgement else ()
+        self._watched[call.id] = _Watched(
+            call.id, saved.id, event.seq, paths, frozenset(target.path for target in judged)
+        )
+
+    async def after(self, call_id: str) -> None:
+        """Put on record what the call did. For a command that is done while others go on."""
+        watched = self._watched.get(call_id)
+        if watched and watched.paths is not None:
+            await self._record(watched)
+        else:
+            self.settle_soon(call_id)
+
+    def settle_soon(self, call_id: str) -> None:
+        """The same, without waiting for it."""
+        if watched := self._watched.get(call_id):
+            self._settled = anyio.Event()
+            self._start_soon(self._settling(watched, self._settled))
+
+    async def settled(self) -> None:
+        await self._settled.wait()
+
+    async def recover(self) -> None:
+        """Find out what a call did whose process died before it could tell."""
+        if lost := unsettled(self._log.events):
+            await self._record(
+                _Watched(lost.call_id, lost.checkpoint, lost.since, lost.paths, frozenset())
+            )
+
+    async def rehearse(self, to: int, *, overwrite: bool) -> Restored:
+        """What restoring the files as of event `to` would do."""
+        steps = steps_since(self._log.events, to)
+        return await self._checkpoints.restore(steps, overwrite=overwrite, rehearse=True)
+
+    async def restore(self, to: int, *, overwrite: bool) -> None:
+        """Put the files back as they were at event `to`."""
+        await self._settled.wait()
+        steps = steps_since(self._log.events, to)
+        done = await self._checkpoints.restore(steps, overwrite=overwrite)
+        if done.problem:
+            self._log.append(Noted(text=done.problem))
+        if not done.after:
+            return
+        paths = tuple(effect.path for effect in done.effects)
+        self._log.append(
+            FilesRestored(
+                to=to,
+                before=done.before,
+                after=done.after,
+                paths=paths[:MOST_NAMED],
+                count=len(paths),
+                kept=done.kept,
+            )
+        )
+
+    def _settling(
+        self, watched: _Watched, settled: anyio.Event
+    ) -> Callable[[], Coroutine[Any, Any, None]]:
+        async def settle() -> None:
+            try:
+                await self._record(watched)
+            finally:
+                settled.set()
+
+        return settle
+
+    async def _record(self, watched: _Watched) -> None:
+        saved = await self._checkpoints.save(watched.paths)
+        if not saved.id:
+            self._complain(saved.problem)
+            return
+        effects = await self._checkpoints.effects(watched.checkpoint, saved.id)
+        after = saved.id
+        if intruders := self._intruders(effects, watched):
+            after = await self._put_back(watched.checkpoint, saved.id, intruders) or saved.id
+        self._log.append(
+            FilesChanged(
+                call_id=watched.call_id,
+                before=watched.checkpoint,
+                after=after,
+                since=watched.since,
+            )
+        )
+        # a command that runs on may go on changing files
+        self._watched[watched.call_id] = replace(
+            watched, checkpoint=after, since=self._log.events[-1].seq
+        )
+
+    def _intruders(self, effects: Sequence[Effect], watched: _Watched) -> list[str]:
+        """Protected files that a command changed without anybody having been asked."""
+        if watched.paths is not None:
+            return []
+        return [
+            effect.path
+            for effect in effects
+            if effect.path not in watched.expected and self._shielded(effect)
+        ]
+
+    async def _put_back(self, before: str, after: str, paths: Collection[str]) -> str:
+        done = await self._checkpoints.restore([(before, after)], overwrite=True, only=paths)
+        back = sorted({effect.path for effect in done.effects} & set(paths))
+        left = sorted(set(paths) - set(back))
+        if back:
+            named = ", ".join(back[:MOST_NAMED])
+            self._log.append(Noted(text=f"A command changed protected files; put back: {named}."))
+            self._log.append(Reminded(text=PUT_BACK.format(paths=named)))
+        if left:
+            named = ", ".join(left[:MOST_NAMED])
+            why = done.problem or "they could not be put back"
+            self._log.append(Noted(text=f"A command changed protected files ({named}): {why}."))
+        return done.after
+
+    async def _tidy(self) -> None:
+        """Make room once the checkpoints take more than they may."""
+        if told := await self._checkpoints.tidy(keep=named_checkpoints(self._log.events)):
+            self._log.append(Noted(text=told))
+
+    def _complain(self, problem: str) -> None:
+        if problem and not self._complained:
+            self._complained = True
+            self._log.append(Noted(text=problem))
+
+
+def _may_change_files(action: Action) -> bool:
+    known_to_read = action.judgement is not None and action.judgement.only_reads
+    return action.changes_things and not known_to_read

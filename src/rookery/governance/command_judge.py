@@ -1,0 +1,274 @@
+"""What a command line would do, before it does it.
+
+A line is judged by every command in it, at any depth, and by what their operands lead to.
+What is not understood is said to be so; nothing is guessed to be harmless.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rookery.core.shell.changers import changing
+from rookery.core.shell.command_entries import begins_with
+from rookery.core.shell.judgement import Deed, Judgement, Target
+from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand, plain
+from rookery.core.shell.programs import Doing, Operand, known_reader, reading
+from rookery.core.shell.shell_words import ShellLine, SimpleCommand, Word, words
+from rookery.core.shell.wrappers import SHELLS, Wrapped, assignment, program_name, wrapped
+from rookery.engine.ports import Files
+from rookery.governance.command_folders import Folders
+from rookery.governance.command_targets import Finding, Hiding, Targets
+from rookery.governance.program_paths import find_program, temporary_folders
+from rookery.governance.shell_grammar import documents, shell_line
+
+DEEPEST = 6
+MOST_COMMANDS = 500
+MOST_REASONS = 20
+
+_SHELL_OWN = {":", "cd", "pushd", "popd", "exit", "return", "break", "continue", "wait", "printf"}
+_FORK_BOMB = re.compile(
+    r"(?<![\w.:])([\w.:]{1,30})\s{0,9}\(\)\s{0,9}\{[^}]{0,99}?\1\s{0,9}\|&?\s{0,9}\1[^}]{0,99}\}"
+)
+
+
+class CommandJudge:
+    """Knows the workspace and the programs. `hiding` tells what a walk through a folder must
+    leave out; without it, only small folders are looked through. `temporary` are the folders
+    where anything goes.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        workspace: Path,
+        *,
+        home: Path,
+        hiding: Callable[[str], Hiding] | None = None,
+        temporary: Sequence[str] | None = None,
+        leave: Sequence[str] = (),
+    ) -> None:
+        """`leave` are the first words of commands that need the user's keys."""
+        self._leave = [entry.split() for entry in leave if entry.strip()]
+        self._root = workspace.resolve()
+        self._home = str(home)
+        self._temporary = temporary_folders() if temporary is None else tuple(temporary)
+        self._files = files
+        self._hiding = hiding
+
+    def __call__(self, command: str, cwd: str) -> Judgement:
+        parsed = plain(command)
+        line = _line_of(parsed) if parsed else shell_line(command, home=self._home)
+        told = _Told(line.doubts)
+        unfolded = _Unfolding(self._home)
+        commands = unfolded.all_of(line, command if parsed is None else "")
+        if unfolded.too_deep:
+            told.doubts.append("it runs commands in commands, deeper than is looked into")
+        if _FORK_BOMB.search(command):
+            told.grave.append("starts itself over and over until the machine gives up")
+        self._look_at(commands, str(self._root / cwd), told)
+        spelled = self._with_programs(parsed) if parsed else None
+        approved = told.only_reads and not told.doubts and not told.grave
+        texts = tuple(one.texts for one in commands if one.words)
+        return Judgement(
+            commands=texts,
+            plain=spelled if approved else None,
+            spelled=spelled,
+            targets=tuple(dict.fromkeys(told.targets)),
+            network=told.network,
+            why_not="; ".join(list(dict.fromkeys(told.doubts))[:3]),
+            grave=tuple(dict.fromkeys(told.grave))[:MOST_REASONS],
+            notes=tuple(dict.fromkeys(told.notes))[:MOST_REASONS],
+            too_deep=unfolded.too_deep,
+            needs_keys=any(begins_with(entry, said) for entry in self._leave for said in texts),
+        )
+
+    def _look_at(self, commands: Sequence[SimpleCommand], start: str, told: "_Told") -> None:
+        folders = Folders(start, self._home)
+        targets = Targets(
+            self._files,
+            self._root,
+            home=Path(self._home),
+            hiding=self._hiding,
+            temporary=self._temporary,
+        )
+        for command in commands[:MOST_COMMANDS]:
+            where = folders.of(command)
+            doing = _doing(command)
+            told.hear_of(doing)
+            if command.scope[:1] == (_ELSEWHERE,):
+                told.grave += _graves_elsewhere(doing)
+                continue
+            for operand in (*_redirected(command), *doing.operands):
+                for finding in targets.find(operand, where, doing.search):
+                    told.hear(finding)
+        if len(commands) > MOST_COMMANDS:
+            told.grave.append("has more commands than can be looked at")
+
+    def _with_programs(self, parsed: Plain) -> Plain | None:
+        """The line with absolute programs; None if one of them is not to be had safely."""
+        path = os.environ.get("PATH", os.defpath)
+        pipelines = []
+        for pipeline in parsed:
+            commands = []
+            for command in pipeline.commands:
+                program = find_program(
+                    command.words[0], path, self._root, temporary=self._temporary
+                )
+                if program is None:
+                    return None
+                commands.append(PlainCommand((program, *command.words[1:]), command.errors))
+            pipelines.append(Pipeline(tuple(commands), pipeline.when))
+        return tuple(pipelines)
+
+
+class _Told:
+    """What has been found out so far."""
+
+    def __init__(self, doubts: Sequence[str]) -> None:
+        self.doubts = list(doubts)
+        self.grave: list[str] = []
+        self.notes: list[str] = []
+        self.targets: list[Target] = []
+        self.network = False
+        self.only_reads = True
+
+    def hear_of(self, doing: Doing) -> None:
+        self.only_reads = self.only_reads and doing.reads_only
+        self.grave += doing.grave
+        if doing.why_not:
+            self.doubts.append(doing.why_not)
+        if doing.network:
+            self.network = True
+            self.notes.append("uses the network")
+
+    def hear(self, finding: Finding) -> None:
+        self.targets += finding.targets
+        self.grave += finding.grave
+        self.notes += finding.notes
+        if finding.doubt:
+            self.doubts.append(finding.doubt)
+        if finding.unfit:
+            self.only_reads = False
+
+
+_ELSEWHERE = -1
+"""The scope of what runs on another machine: its paths are not ours."""
+
+
+class _Unfolding:
+    """Looks through wrappers, to a fixed depth."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._scopes = 0
+        self.too_deep = False
+
+    def all_of(self, line: ShellLine, text: str) -> list[SimpleCommand]:
+        found: list[SimpleCommand] = []
+        waiting = [(command, 0) for command in reversed(line.commands)]
+        waiting[:0] = [(command, 1) for command in self._handed_to_shells(line, text)]
+        while waiting:
+            command, depth = waiting.pop()
+            found.append(command)
+            inner = wrapped(command.words)
+            if inner is None:
+                continue
+            if depth >= DEEPEST or len(found) > MOST_COMMANDS:
+                self.too_deep = self.too_deep or bool(inner.commands or inner.scripts)
+                continue
+            waiting += [(one, depth + 1) for one in reversed(list(self._inside(command, inner)))]
+        return found
+
+    def _inside(self, command: SimpleCommand, inner: Wrapped) -> Iterator[SimpleCommand]:
+        self._scopes -= 1
+        scope = (_ELSEWHERE,) if inner.elsewhere else (*command.scope, self._scopes * 2)
+        if inner.folder:
+            yield SimpleCommand((Word("cd"), inner.folder), (), scope)
+        for said in inner.commands:
+            yield SimpleCommand(said, (), scope)
+        for script in inner.scripts:
+            for one in self._read(script).commands:
+                yield SimpleCommand(one.words, one.redirections, (*scope, *one.scope))
+
+    def _read(self, script: str) -> ShellLine:
+        parsed = plain(script)
+        return _line_of(parsed) if parsed else shell_line(script, home=self._home)
+
+    def _handed_to_shells(self, line: ShellLine, text: str) -> Iterator[SimpleCommand]:
+        """What is written into the line for a shell in it to read."""
+        names = {program_name(one.words[0].text) for one in line.commands if one.words}
+        if not names & SHELLS:
+            return
+        said = [
+            word.text
+            for one in line.commands
+            if one.words and one.words[0].text in {"echo", "printf"}
+            for word in one.words[1:]
+        ]
+        for script in (*said, *(documents(text) if text else ())):
+            yield from self._read(script).commands
+
+
+def _line_of(parsed: Plain) -> ShellLine:
+    return ShellLine(
+        tuple(
+            SimpleCommand(words(command.words))
+            for pipeline in parsed
+            for command in pipeline.commands
+        )
+    )
+
+
+def _doing(command: SimpleCommand) -> Doing:
+    said = command.words
+    if not said:
+        return Doing()
+    if not said[0].known:
+        return Doing(why_not=f"which program it runs is not known before: {said[0].text[:40]}")
+    name = program_name(said[0].text)
+    if name in _SHELL_OWN:
+        return Doing()
+    read = reading(said)
+    if read.reads_only:
+        return read if "/" not in said[0].text else _by_path(read)
+    changed = changing(said)
+    if changed is not None:
+        return changed
+    if assignment(said[0]):
+        return Doing(why_not="it sets variables")
+    looked_through = wrapped(said) is not None and name not in SHELLS
+    guesses = () if looked_through else tuple(_guesses(said))
+    return Doing(why_not=_not_known(said, name, read), operands=guesses)
+
+
+def _by_path(read: Doing) -> Doing:
+    return Doing(operands=read.operands, why_not="a program is named by its path")
+
+
+def _not_known(said: Sequence[Word], name: str, read: Doing) -> str:
+    if known_reader([word.text for word in said]):
+        return read.why_not
+    if wrapped(said) is not None:
+        return f"{name} runs other commands"
+    return f"what {name} does is not known here"
+
+
+def _guesses(said: Sequence[Word]) -> Iterator[Operand]:
+    """Words of an unknown program that may be files it reads."""
+    for word in said[1:]:
+        if word.known and not word.text.startswith("-") and len(word.text) < 256:
+            yield Operand(Deed.READ, word, maybe=True)
+
+
+def _graves_elsewhere(doing: Doing) -> list[str]:
+    return [
+        f"deletes on another machine: {operand.word.text}"
+        for operand in doing.operands
+        if operand.deed is Deed.DELETE and operand.deep
+    ]
+
+
+def _redirected(command: SimpleCommand) -> Iterator[Operand]:
+    for redirection in command.redirections:
+        yield Operand(Deed.WRITE if redirection.writes else Deed.READ, redirection.word)

@@ -1,0 +1,103 @@
+"""The user's lists of commands, and what may run without a question.
+
+A list of denied commands is a convenience and no protection: there are more ways to say a
+thing than can be listed. What protects is the sandbox.
+"""
+
+from collections.abc import Sequence
+
+from rookery.core.blocks import ToolCall
+from rookery.core.rulings import Decision, Ruling, allow, deny
+from rookery.core.shell.command_entries import EVERYTHING, begins_with
+from rookery.core.shell.judgement import Judgement
+from rookery.core.shell.plain_commands import plain
+from rookery.core.shell.programs import known_reader, reading
+from rookery.core.shell.shell_words import words
+from rookery.engine.ports import Action, Outcome
+
+
+class CommandRules:
+    """Denies what the user has denied, asks about what is grave, and allows what is understood
+    to do no harm or is on the user's list. About the rest it has no opinion."""
+
+    def __init__(self, *, allow: Sequence[str], deny: Sequence[str], trusted: bool) -> None:
+        self._allow = [argv for entry in allow if (argv := _argv(entry))]
+        self._allow_all = EVERYTHING in allow
+        self._deny = [entry.split() for entry in deny if entry.strip()]
+        self._trusted = trusted
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        if not action.command:
+            return Ruling()
+        judged = action.judgement or Judgement(why_not="nothing is known of it")
+        if reason := self._denied(judged):
+            return deny(reason)
+        if judged.grave:
+            return Ruling(Decision.ASK, judged.grave)
+        if (judged.plain and self._trusted) or self._allowed(action.command, judged):
+            return allow()
+        return Ruling()
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+    def _denied(self, judged: Judgement) -> str:
+        if not self._deny:
+            return ""
+        for entry in self._deny:
+            if any(begins_with(entry, said) for said in judged.commands):
+                return (
+                    f"The user's settings deny commands like '{' '.join(entry)}'. "
+                    "Do it another way, or ask the user to run it."
+                )
+        if judged.too_deep:
+            return (
+                "The command holds commands in commands, deeper than the user's list of denied "
+                "commands can be checked. Run them one by one."
+            )
+        return ""
+
+    def _allowed(self, command: str, judged: Judgement) -> bool:
+        if self._allow_all:
+            return True
+        parsed = plain(command)
+        if parsed is None or judged.spelled is None:
+            return False
+        said = [one.words for pipeline in parsed for one in pipeline.commands]
+        return all(any(_covers(entry, one) for entry in self._allow) for one in said)
+
+
+def faulty_entries(entries: Sequence[str]) -> list[str]:
+    """A sentence for each entry of the list of allowed commands that has no effect."""
+    return [
+        f"'{entry}' in the list of allowed commands has no effect: {reason}"
+        for entry in entries
+        if entry != EVERYTHING and (reason := _fault(entry))
+    ]
+
+
+def _fault(entry: str) -> str:
+    parsed = plain(entry)
+    if parsed is None:
+        return "it needs a shell. Write one program with plain words, such as 'npm test'."
+    if len(parsed) > 1 or len(parsed[0].commands) > 1 or parsed[0].commands[0].errors != "kept":
+        return "it is more than one command. Give each command an entry of its own."
+    if "/" in parsed[0].commands[0].words[0]:
+        return "a program named by its path is always asked about."
+    return ""
+
+
+def _argv(entry: str) -> tuple[str, ...] | None:
+    if _fault(entry):
+        return None
+    parsed = plain(entry)
+    return parsed[0].commands[0].words if parsed else None
+
+
+def _covers(entry: Sequence[str], said: Sequence[str]) -> bool:
+    """Exactly the entry; or, for a program known to read only, the entry and more that the
+    table of its options accepts."""
+    if tuple(entry) == tuple(said):
+        return True
+    begins = tuple(said[: len(entry)]) == tuple(entry)
+    return begins and known_reader(said) and reading(words(said)).reads_only

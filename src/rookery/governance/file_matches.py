@@ -1,0 +1,55 @@
+"""The files that a shell's pattern matches, as far as that can be found out quickly."""
+
+import os
+import re
+from fnmatch import translate
+
+MOST_ENTRIES = 5_000
+MOST_PARTS = 32
+LONGEST = 1024
+_MAGIC = re.compile(r"[*?\[]")
+_LITERAL = re.compile(r"\[([*?\[{])\]")
+
+
+def expanded(pattern: str) -> list[str] | None:
+    """The matches of an absolute pattern, or what it stands for itself if it has none and
+    holds no pattern; None if there is too much to look through."""
+    parts = pattern.split("/")
+    if len(parts) > MOST_PARTS or len(pattern) > LONGEST:
+        return None
+    found, looked_at = ["/"], 0
+    for part in filter(None, parts):
+        plain = _LITERAL.sub(r"\1", part)
+        if not _MAGIC.search(_LITERAL.sub("", part)):
+            found = [os.path.join(folder, plain) for folder in found]
+            continue
+        matches = re.compile(translate(part.replace("[^", "[!"))).match
+        below = list[str]()
+        for folder in found:
+            names = _names(folder)
+            looked_at += len(names)
+            if looked_at > MOST_ENTRIES:
+                return None
+            hidden = part.startswith(".")
+            below += [
+                os.path.join(folder, name)
+                for name in names
+                if matches(name) and (hidden or not name.startswith("."))
+            ]
+        found = below
+    return (
+        found if not _MAGIC.search(pattern) else [path for path in found if os.path.lexists(path)]
+    )
+
+
+def _names(folder: str) -> list[str]:
+    names = list[str]()
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                names.append(entry.name)
+                if len(names) > MOST_ENTRIES:
+                    break
+    except OSError:
+        return []
+    return names

@@ -1,0 +1,45 @@
+"""Which program a name means: one that nobody could have put there for us to run."""
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run/user")
+
+
+def temporary_folders() -> tuple[str, ...]:
+    """Where anybody may write, and where nothing is expected to last."""
+    import tempfile
+
+    named = dict.fromkeys((tempfile.gettempdir(), *_TEMPORARY))
+    return tuple(os.path.realpath(folder) for folder in named)
+
+
+def find_program(
+    name: str, path_variable: str, root: Path, *, temporary: Sequence[str] | None = None
+) -> str | None:
+    """The absolute program of this name, found in none of the folders that are relative, in
+    the workspace, or for temporary files."""
+    if not name or "/" in name:
+        return None
+    unsafe = (str(root), *(temporary_folders() if temporary is None else temporary))
+    for folder in _safe_folders(path_variable, unsafe):
+        program = os.path.join(folder, name)
+        if not os.path.isfile(program) or not os.access(program, os.X_OK):
+            continue
+        return None if within(os.path.realpath(program), *unsafe) else program
+    return None
+
+
+@cache
+def _safe_folders(path_variable: str, unsafe: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(
+        folder
+        for folder in path_variable.split(os.pathsep)
+        if os.path.isabs(folder) and not within(os.path.realpath(folder), *unsafe)
+    )
+
+
+def within(path: str, *folders: str) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)

@@ -1,0 +1,73 @@
+"""What no setting allows by itself: files kept from the agent, credentials, what lies outside
+the workspace, and files by which text becomes execution or policy.
+"""
+
+from collections.abc import Iterator
+
+from rookery.core.blocks import ToolCall
+from rookery.core.protected_paths import RUN_BY_MAKE
+from rookery.core.rulings import Ruling, ask, deny, joined
+from rookery.engine.ports import Action, Files, Outcome, Place
+from rookery.errors import ToolError
+
+
+class Restrictions:
+    """Heard for every file an action reads or changes, and for where a command runs; what its
+    command line names is judged elsewhere. The flags are for a run whose user said so."""
+
+    def __init__(
+        self,
+        files: Files,
+        *,
+        allow_outside: bool = False,
+        allow_protected: bool = False,
+        automatic: bool = False,
+    ) -> None:
+        self._files = files
+        self._allow_outside = allow_outside
+        self._allow_protected = allow_protected
+        self._automatic = automatic
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        opinions = list(self._on_files(action))
+        return joined(opinions) if opinions else Ruling()
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+    def _on_files(self, action: Action) -> Iterator[Ruling]:
+        changed = dict.fromkeys(change.path for change in action.changes)
+        read = dict.fromkeys(path for path in (*action.reads, action.cwd) if path)
+        for path in dict.fromkeys([*changed, *read]):
+            try:
+                place = self._files.place(path)
+            except ToolError as error:
+                yield deny(str(error))
+                continue
+            yield from self._refused(place)
+            yield from self._outside(place)
+            if path in changed and path not in action.ordinary:
+                yield from self._protected(place)
+            if place.link:
+                yield Ruling(notes=(f"a symbolic link leads to {place.path}",))
+
+    def _refused(self, place: Place) -> Iterator[Ruling]:
+        if place.ignored:
+            yield deny(
+                f"{place.path} is kept from you by the user; nothing was done. Go on without it, "
+                "or ask the user for what you need to know."
+            )
+        if place.credential:
+            yield deny(
+                f"{place.path} is where credentials are kept, which no tool opens; nothing was "
+                "done. Ask the user for what you need to know."
+            )
+
+    def _outside(self, place: Place) -> Iterator[Ruling]:
+        if place.outside and not self._allow_outside:
+            yield ask(f"outside the workspace: {place.path}")
+
+    def _protected(self, place: Place) -> Iterator[Ruling]:
+        ordinary = place.protected == RUN_BY_MAKE and not self._automatic
+        if place.protected and not ordinary and not self._allow_protected:
+            yield ask(f"protected, because {place.protected}: {place.path}")

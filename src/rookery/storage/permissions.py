@@ -1,0 +1,157 @@
+"""What the user has allowed for good, as rules that say exactly what they cover.
+
+A rule for a command is kept on disk, in a file of the user's and never in a project: this very
+text, in this folder of this workspace, for thirty days. A rule for edits ends with the task.
+What always has to be asked about can have no rule, and is looked at anew every time.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from rookery.core.facts import Change
+from rookery.core.shell.judgement import Deed
+from rookery.core.values import value
+from rookery.engine.ports import Action, Place
+from rookery.errors import CommandRejected, ToolError
+from rookery.storage.folder_marks import FolderMark
+from rookery.storage.kept_list import KeptList
+
+DAYS = 30
+LASTS = DAYS * 24 * 60 * 60 * 1000
+_EMPTY = hashlib.sha256(b"").hexdigest()
+
+
+@value
+class AllowRule:
+    """One thing that is allowed in one workspace. `expires` is in milliseconds since the epoch;
+    without it the rule ends with the task.
+    """
+
+    tool: Literal["command", "edits"]
+    workspace: FolderMark
+    command: str = ""
+    cwd: str = ""
+    expires: int = 0
+
+    @property
+    def words(self) -> str:
+        if self.tool == "edits":
+            return f"edits of files in {self.workspace.path}, until this task ends"
+        where = f"{self.cwd} of {self.workspace.path}" if self.cwd else self.workspace.path
+        return f"exactly this command in {where}, for {DAYS} days: {self.command}"
+
+    def covers(self, other: "AllowRule") -> bool:
+        """The other says the same; when it would end does not matter."""
+        return (self.tool, self.workspace, self.command, self.cwd) == (
+            other.tool,
+            other.workspace,
+            other.command,
+            other.cwd,
+        )
+
+    def holds(self, now: int) -> bool:
+        """Neither over nor from a future that no answer of today reaches into."""
+        return now < self.expires <= now + LASTS
+
+
+class Permissions:
+    """The rules that one task goes by; fills the port `RuleBook`. `place` is that of the task's
+    files, `now` the clock in milliseconds.
+    """
+
+    def __init__(
+        self, file: Path, workspace: Path, *, place: Callable[[str], Place], now: Callable[[], int]
+    ) -> None:
+        self._kept = KeptList(file, AllowRule)
+        self._workspace = FolderMark.of(workspace)
+        self._place = place
+        self._now = now
+        self._until_the_end: list[AllowRule] = []
+
+    def allows(self, action: Action) -> bool:
+        rule = self._rule(action)
+        if rule is None:
+            return False
+        kept = stored_rules(self._kept.file, self._now())
+        return any(old.covers(rule) for old in (*self._until_the_end, *kept))
+
+    def rule_for(self, action: Action) -> str:
+        rule = self._rule(action)
+        return rule.words if rule else ""
+
+    def add(self, action: Action) -> None:
+        """Raises `CommandRejected` if there can be no rule, `StorageError` if it is not kept."""
+        rule = self._rule(action)
+        if rule is None:
+            raise CommandRejected("This is asked about every time, so no rule was added.")
+        if rule.tool == "edits":
+            self._until_the_end.append(rule)
+            return
+        now = self._now()
+        self._kept.update(
+            lambda kept: [*(old for old in kept if old.holds(now) and not old.covers(rule)), rule]
+        )
+
+    def _rule(self, action: Action) -> AllowRule | None:
+        if action.external or (action.judgement and action.judgement.needs_keys):
+            return None
+        if action.command and not action.changes:
+            return self._command_rule(action)
+        if action.changes and not action.command and all(map(self._is_plain_edit, action.changes)):
+            return AllowRule(tool="edits", workspace=self._workspace)
+        return None
+
+    def _command_rule(self, action: Action) -> AllowRule | None:
+        judged = action.judgement
+        if judged is None or judged.grave or any(target.outside for target in judged.targets):
+            return None
+        if self._kept.problem:
+            return None
+        places = [(target.path, target.deed is not Deed.READ) for target in judged.targets]
+        if not all(self._is_ordinary(path, changed) for path, changed in places):
+            return None
+        if action.cwd and not self._is_ordinary(action.cwd, changed=False):
+            return None
+        return AllowRule(
+            tool="command",
+            workspace=self._workspace,
+            command=action.command,
+            cwd=action.cwd,
+            expires=self._now() + LASTS,
+        )
+
+    def _is_plain_edit(self, change: Change) -> bool:
+        """It leaves something behind: who allows edits has not allowed losing files."""
+        empties = change.before and change.after == _EMPTY
+        return bool(change.after) and not empties and self._is_ordinary(change.path, changed=True)
+
+    def _is_ordinary(self, path: str, changed: bool) -> bool:
+        """Nothing about the file has to be asked about every time."""
+        try:
+            place = self._place(path)
+        except ToolError:
+            return False
+        special = place.outside or place.ignored or place.credential
+        return not (special or (changed and place.protected))
+
+
+def stored_rules(file: Path, now: int) -> list[AllowRule]:
+    """The rules on disk that hold; none if the file is damaged. Only those for commands belong
+    there."""
+    kept = KeptList(file, AllowRule).believed()
+    return [rule for rule in kept if rule.tool == "command" and rule.holds(now)]
+
+
+def problem_with_rules(file: Path) -> str:
+    """Why no rule on disk counts, in a sentence; usually nothing."""
+    return KeptList(file, AllowRule).problem
+
+
+def clear_rules(file: Path) -> int:
+    """Forget every rule on disk; how many there were. Raises `StorageError`."""
+    kept = KeptList(file, AllowRule)
+    count = len(kept.read())
+    kept.update(lambda _: ())
+    return count

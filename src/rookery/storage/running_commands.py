@@ -1,0 +1,211 @@
+"""Which commands run, in all processes of this user: one small file for each.
+
+A file outlives a process that is killed, so none is believed unless the warden it names still
+lives. Numbers of processes are used again, hence a warden is known by its number and the
+moment it began.
+"""
+
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from rookery.core.characters import as_utf8
+from rookery.core.limits import MIB
+from rookery.core.values import value
+from rookery.engine.ports import CommandState, Permit, RunningCommand
+from rookery.errors import StorageError
+from rookery.storage.disk import PRIVATE_FILE, private_folder
+
+END, KEEP, LOOK = signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2
+"""What a warden takes for the wish to end its command; and to let it outlive us, which it looks
+for when it is told to."""
+END_SECONDS, KEEP_SECONDS = 10.0, 5.0
+LARGEST_FILE = 1 * MIB
+
+
+@value
+class ListedCommand:
+    """A command that runs; `id` is the number of its warden, `started` is in milliseconds."""
+
+    id: int
+    born: int
+    task_id: str
+    call_id: str
+    command: str
+    folder: str
+    state: CommandState
+    started: int
+
+
+class RunningCommands:
+    """The commands listed in `folder`, which is made once there is one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def of(self, task_id: str, workspace: Path) -> "TaskCommands":
+        return TaskCommands(self, task_id, workspace)
+
+    def all(self) -> list[ListedCommand]:
+        """Those that run, oldest first. What has ended without a word is cleared away."""
+        found = [self._read(path) for path in self._folder.glob("*.json")]
+        listed = [command for command in found if command]
+        return sorted(listed, key=lambda command: (command.started, command.id))
+
+    def put(self, command: ListedCommand) -> None:
+        """Never fails: it is a courtesy, and a full disk must not end a command."""
+        path = self._path(command.id)
+        unfinished = path.with_suffix(".unfinished")
+        with suppress(OSError, StorageError):
+            private_folder(self._folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(unfinished, flags, PRIVATE_FILE), "wb") as file:
+                file.write(msgspec.json.encode(command))
+            unfinished.replace(path)
+
+    def remove(self, number: int) -> None:
+        with suppress(OSError):
+            self._path(number).unlink(missing_ok=True)
+
+    def stop(self, command: ListedCommand) -> None:
+        """End a command and all it started; has ended when this returns. Raises `StorageError`
+        if that takes too long."""
+        with _HeldWarden(command) as warden:
+            warden.signal(END)
+            if not warden.ended_within(END_SECONDS):
+                raise StorageError(f"Command {command.id} was told to end, and has not ended yet.")
+        self.remove(command.id)
+
+    def keep(self, command: ListedCommand) -> None:
+        """Let a command outlive the session that started it. Raises `StorageError` if its
+        warden does not take notice."""
+        with _HeldWarden(command) as warden:
+            warden.signal(KEEP)
+            warden.signal(LOOK)
+            if not warden.heard_within(KEEP_SECONDS):
+                raise StorageError(f"Command {command.id} could not be kept; it does not answer.")
+        self.put(replace(command, state="kept"))
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number}.json"
+
+    def _read(self, path: Path) -> ListedCommand | None:
+        try:
+            with path.open("rb") as file:
+                command = msgspec.json.decode(file.read(LARGEST_FILE), type=ListedCommand)
+        except FileNotFoundError:
+            return None  # it has just ended
+        except (OSError, msgspec.MsgspecError, UnicodeError):
+            command = None
+        if command and path == self._path(command.id) and _lives(command):
+            return command
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        return None
+
+
+class TaskCommands:
+    """The commands of one task, as its tools enter them in the list and strike them off."""
+
+    def __init__(self, commands: RunningCommands, task_id: str, workspace: Path) -> None:
+        self._commands = commands
+        self._task_id = task_id
+        self._workspace = workspace
+        self._started: dict[int, int] = {}
+
+    def enter(
+        self, command: RunningCommand, *, call_id: str, permit: Permit, state: CommandState
+    ) -> None:
+        now = time.time_ns() // 1_000_000
+        self._commands.put(
+            ListedCommand(
+                id=command.warden,
+                born=_born(command.warden),
+                task_id=self._task_id,
+                call_id=as_utf8(call_id),
+                command=as_utf8(permit.command),
+                folder=as_utf8(str(self._workspace / permit.cwd)),
+                state=state,
+                started=self._started.setdefault(command.warden, now),
+            )
+        )
+
+    def leave(self, command: RunningCommand) -> None:
+        self._started.pop(command.warden, None)
+        self._commands.remove(command.warden)
+
+
+class _HeldWarden:
+    """The process of a listed command, held so that no other can take its number meanwhile."""
+
+    def __init__(self, command: ListedCommand) -> None:
+        self._pid = command.id
+        gone = f"Command {command.id} has ended already."
+        try:
+            self._process = os.pidfd_open(command.id)
+        except AttributeError as error:
+            raise StorageError(
+                "Here a process cannot be told from a later one of its number, so none is "
+                "signalled. End it in its session."
+            ) from error
+        except OSError as error:
+            raise StorageError(gone) from error
+        if not _lives(command):
+            os.close(self._process)
+            raise StorageError(gone)
+
+    def __enter__(self) -> "_HeldWarden":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._process)
+
+    def signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # ended by itself, which is as good
+            signal.pidfd_send_signal(self._process, number)
+
+    def ended_within(self, seconds: float) -> bool:
+        return bool(select.select([self._process], [], [], seconds)[0])
+
+    def heard_within(self, seconds: float) -> bool:
+        """Whether it has looked at `KEEP`. It asks who sent that, so the sender must stay."""
+        deadline = time.monotonic() + seconds
+        while _is_pending(self._pid, KEEP) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return not _is_pending(self._pid, KEEP)
+
+
+def _lives(command: ListedCommand) -> bool:
+    if command.born:
+        return _born(command.id) == command.born
+    try:
+        os.kill(command.id, 0)
+    except (OSError, OverflowError):
+        return False  # gone, or not ours
+    return True
+
+
+def _is_pending(pid: int, number: signal.Signals) -> bool:
+    """Whether a process was sent a signal that it has not looked at."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    words = [line.split() for line in status.splitlines() if line.startswith("ShdPnd:")]
+    return any(int(mask, 16) >> (number - 1) & 1 for _, mask in words)
+
+
+def _born(pid: int) -> int:
+    """When a process began, in ticks since the system did; 0 for a dead one, and where that
+    cannot be known."""
+    try:
+        said = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return 0 if said[0] == b"Z" else int(said[19])

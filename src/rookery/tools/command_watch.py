@@ -1,0 +1,234 @@
+"""Watching a command: while its call waits for it, and when it runs on in the background."""
+
+import math
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+
+import anyio
+
+from rookery.core.asks import AskKind
+from rookery.core.facts import (
+    Answered,
+    CommandDetached,
+    CommandEnded,
+    CommandQuiet,
+    OutputStreamed,
+)
+from rookery.core.limits import KIB
+from rookery.core.output_preview import Cleaner, Preview
+from rookery.engine.ports import (
+    Artifact,
+    CommandEnd,
+    CommandState,
+    Offer,
+    Permit,
+    RunningCommand,
+    ToolContext,
+)
+from rookery.errors import StorageError
+from rookery.tools.command_texts import ended_in_background, status
+
+OFFER_SECONDS = 2.0
+"""After which the user may send a command to the background, or end it."""
+OFFER_SECONDS_WITH_OUTPUT = 0.5
+"""The same for a command that has said something: whatever ends sooner is no bother."""
+UNKNOWN_END = CommandEnd(exit_code=-1)
+SHOWN_WHOLE = 256 * KIB
+"""Output that clients are shown as it comes; of what follows they see samples."""
+SAMPLE = 4 * KIB
+SAMPLE_SECONDS = 0.2
+
+
+class CommandWatch:
+    """One command. `preview` is what the model is to read of its output so far.
+
+    Nothing is polled: the watch sleeps until there is output, an answer, or a moment at which
+    something is due.
+    """
+
+    def __init__(
+        self,
+        running: RunningCommand,
+        permit: Permit,
+        artifact: Artifact,
+        ctx: ToolContext,
+        *,
+        patience: float,
+    ) -> None:
+        self.preview = _new_preview(ctx)
+        self._running = running
+        self._permit = permit
+        self._artifact = artifact
+        self._ctx = ctx
+        self._cleaner = Cleaner()
+        self._live = _LiveOutput(ctx)
+        self._offer: Offer | None = None
+        self._listed = False
+        self._began = self._heard = anyio.current_time()
+        self._leave_at = self._began + patience if ctx.background else math.inf
+        self._offer_at = self._began + OFFER_SECONDS
+        self._quiet_at = self._began + ctx.limits.quiet_seconds
+        self._sleep = anyio.CancelScope()
+
+    @property
+    def answer(self) -> Answered | None:
+        """What the user said to the offer."""
+        return self._offer.answer if self._offer else None
+
+    @property
+    def aborted(self) -> bool:
+        return self.answer is not None and self.answer.reply == "no"
+
+    @property
+    def seconds(self) -> float:
+        """How long the command has run."""
+        return anyio.current_time() - self._began
+
+    async def wait(self) -> bool:
+        """Until the command has ended; False if it still runs and is not to be waited for."""
+        try:
+            while not self.answer and anyio.current_time() < self._leave_at:
+                moment = min(self._offer_at, self._quiet_at, self._leave_at)
+                with anyio.CancelScope(deadline=moment) as self._sleep:
+                    await self._listen()
+                    return True
+                self._do_what_is_due()
+            return False
+        finally:
+            if self._offer:
+                self._offer.withdraw()
+
+    async def end(self) -> CommandEnd:
+        """Hear the command out, and say how it ended."""
+        await self._listen()
+        end = await self._running.end()
+        self._live.show_rest()
+        self.preview.add(self._cleaner.finish())
+        return end
+
+    def send_to_background(self, context: AsyncExitStack) -> None:
+        """From now on it is the task that holds the command's context."""
+        assert self._ctx.background
+        self._ctx.append(
+            CommandDetached(
+                call_id=self._ctx.call_id,
+                command=self._permit.command,
+                artifact=self._artifact.id,
+                pid=self._running.pid,
+            )
+        )
+        self._list("background")
+        with suppress(StorageError):  # it is told when the command ends
+            self._artifact.write(b"")  # so that it can be read, though there be nothing in it
+        self._live.show_rest()
+        self.preview.add(self._cleaner.finish())
+        attend = partial(self._attend, context.pop_all())
+        self._ctx.background.start(self._ctx.call_id, self._running, attend)
+
+    def leave_list(self) -> None:
+        if self._running.kept:
+            self._list("kept")
+        elif self._listed:
+            self._ctx.command_list.leave(self._running)
+
+    async def _attend(self, context: AsyncExitStack) -> None:
+        news = _new_preview(self._ctx)
+        async with context:
+            async for piece in self._running.output():
+                news.add(self._cleaner.add(piece))
+            try:
+                end = await self._running.end()
+                told = status(end, self._ctx.limits)
+            except StorageError as error:
+                end, told = UNKNOWN_END, str(error)
+        news.add(self._cleaner.finish())
+        self._ctx.append(
+            CommandEnded(
+                call_id=self._ctx.call_id,
+                text=ended_in_background(self._permit.command, told, news, self._artifact),
+                exit_code=end.exit_code,
+            )
+        )
+
+    async def _listen(self) -> None:
+        async for piece in self._running.output():
+            self._live.show(piece)
+            self.preview.add(self._cleaner.add(piece))
+            self._heard = anyio.current_time()
+            self._bring_forward(self._began + OFFER_SECONDS_WITH_OUTPUT)
+
+    def _bring_forward(self, moment: float) -> None:
+        """Make the offer at that moment, if it was to be made later."""
+        if moment < self._offer_at < math.inf:
+            self._offer_at = moment
+            self._sleep.deadline = min(moment, self._sleep.deadline)
+
+    def _do_what_is_due(self) -> None:
+        now = anyio.current_time()
+        if now >= self._offer_at:
+            self._offer_at = math.inf
+            self._list("running")
+            self._make_offer()
+        if now >= self._quiet_at:
+            self._notice_silence(now)
+
+    def _make_offer(self) -> None:
+        if self._ctx.offer and self._ctx.background:
+            self._offer = self._ctx.offer(AskKind.COMMAND_OUTPUT, "", self._wake)
+
+    def _wake(self) -> None:
+        self._sleep.cancel()
+
+    def _notice_silence(self, now: float) -> None:
+        limit = self._ctx.limits.quiet_seconds
+        silence = now - self._heard
+        if silence >= limit:
+            self._ctx.append(CommandQuiet(call_id=self._ctx.call_id, seconds=silence))
+            limit += silence
+        self._quiet_at = self._heard + limit
+
+    def _list(self, state: CommandState) -> None:
+        self._listed = True
+        self._ctx.command_list.enter(
+            self._running, call_id=self._ctx.call_id, permit=self._permit, state=state
+        )
+
+
+def _new_preview(ctx: ToolContext) -> Preview:
+    return Preview(size=ctx.limits.output_for_model, head=ctx.limits.output_head)
+
+
+class _LiveOutput:
+    """Output for those who watch: all of it at first, then a sample now and then.
+
+    News is never forgotten, so a flood that was shown whole would fill the memory.
+    """
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+        self._shown = 0
+        self._next_sample = 0.0
+        self._held = ""
+        self._skipped = 0
+
+    def show(self, piece: str) -> None:
+        if self._shown < SHOWN_WHOLE:
+            self._append(piece)
+            return
+        self._skipped += len(self._held)
+        self._held = piece
+        if anyio.current_time() >= self._next_sample:
+            self.show_rest()
+            self._next_sample = anyio.current_time() + SAMPLE_SECONDS
+
+    def show_rest(self) -> None:
+        if not self._held:
+            return
+        sample = self._held[-SAMPLE:]
+        skipped = self._skipped + len(self._held) - len(sample)
+        self._append((f"\n[… {skipped} characters not shown …]\n" if skipped else "") + sample)
+        self._held, self._skipped = "", 0
+
+    def _append(self, text: str) -> None:
+        self._shown += len(text)
+        self._ctx.append(OutputStreamed(call_id=self._ctx.call_id, text=text))

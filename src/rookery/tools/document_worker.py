@@ -1,0 +1,314 @@
+"""The text of a document, as a program of its own: `document_worker.py KIND BOUNDS <DOCUMENT`
+
+It prints the text as it comes, then a NUL, then a sentence about what is missing of it, if
+anything is. Without the NUL it did not come to its end. It is a process so that it can be
+killed, and so that what it reads can neither open a file or a connection nor take more time
+and memory than it is given. It is run by its path; nothing else imports it but its tests.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
+
+LIBRARIES = {
+    "pdf": "pypdf",
+    "docx": "docx",
+    "xlsx": "openpyxl",
+    "ipynb": "rookery.core.notebooks",
+}
+
+_PART_KINDS = {"word/document.xml": "docx", "xl/workbook.xml": "xlsx"}
+_XML_ENCODINGS = ("utf-8", "utf-16", "us-ascii", "iso-8859-1")
+_OUR_OWN = ("rookery.core.sheet_text", "rookery.core.word_text")
+_CODECS = (
+    *("ascii", "latin-1", "charmap", "cp1252", "mac-roman", "utf-8-sig"),
+    *("utf-16", "utf-16-be", "utf-16-le", "utf-32", "gbk", "gb2312", "gb18030"),
+    *("big5", "cp950", "cp932", "cp949", "shift-jis", "euc-jp", "euc-kr"),
+)
+_CHUNK = 64 * 1024
+_SECONDS_KEPT = 0.1
+
+
+class Refused(Exception):
+    """The document is not read, or not to its end; the text says why."""
+
+
+class _RootReached(Exception):
+    pass
+
+
+def main(kind: str, bounds: Mapping[str, Any]) -> None:
+    limit_resources(bounds)
+    data = sys.stdin.buffer.read()
+    problem = ""
+    try:
+        with explained():
+            kind = checked_kind(kind, data, bounds)
+            library = loaded(kind)
+            close_doors()
+            write_out(READERS[kind](library, data), bounds["text_bytes"])
+    except Refused as refused:
+        problem = str(refused)
+    sys.stdout.buffer.write(b"\0" + problem.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+
+
+def limit_resources(bounds: Mapping[str, Any]) -> None:
+    """Whoever started this may be gone; then nobody else ends it."""
+    import resource
+    import signal
+
+    seconds = int(bounds["seconds"]) + 1
+    signal.alarm(seconds)
+    _limit(resource.RLIMIT_CPU, seconds)
+    _limit(resource.RLIMIT_CORE, 0)
+    with suppress(ValueError):  # not every system limits the address space
+        _limit(resource.RLIMIT_AS, bounds["memory_bytes"])
+
+
+def close_doors() -> None:
+    """No descriptors but the three there are: no files and no connections from here on."""
+    import resource
+
+    _limit(resource.RLIMIT_NOFILE, 3)
+
+
+def _limit(what: int, most: int) -> None:
+    import resource
+
+    hard = resource.getrlimit(what)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(what, (most, most))
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Whatever goes wrong becomes `Refused`."""
+    try:
+        yield
+    except Refused:
+        raise
+    except MemoryError as error:
+        raise Refused("It needs more memory than a document may take.") from error
+    except Exception as error:  # the libraries raise whatever they stumble over
+        raise Refused("It is damaged, or not the document it seems to be.") from error
+
+
+def checked_kind(kind: str, data: bytes, bounds: Mapping[str, Any]) -> str:
+    return _kind_of_archive(data, bounds) if kind == "zip" else kind
+
+
+def loaded(kind: str) -> Any:
+    """The library for it, with all that it would import later: then no file can be opened."""
+    import codecs
+    from importlib import import_module
+    from pkgutil import walk_packages
+
+    for module in _OUR_OWN:
+        import_module(module)
+    for codec in _CODECS:
+        codecs.lookup(codec)
+    try:
+        library = import_module(LIBRARIES[kind])
+    except ImportError as error:
+        raise Refused(
+            f"Reading {kind} documents needs a package: pip install 'rookery[docs]'."
+        ) from error
+    for part in walk_packages(getattr(library, "__path__", ()), f"{library.__name__}."):
+        with suppress(ImportError):  # a part may need what is not installed
+            import_module(part.name)
+    return library
+
+
+def write_out(lines: Iterator[str], room: int) -> None:
+    """What has been read for some time is out, so that it is not lost if this is killed."""
+    from time import monotonic
+
+    out, flushed = sys.stdout.buffer, 0.0
+    for line in lines:
+        piece = (line.replace("\0", "\ufffd") + "\n").encode("utf-8", "replace")
+        out.write(piece[:room])
+        room -= len(piece)
+        if room < 0:
+            raise Refused("Only the beginning of its text is shown; the rest is too long.")
+        if monotonic() - flushed > _SECONDS_KEPT:
+            out.flush()
+            flushed = monotonic()
+
+
+def _kind_of_archive(data: bytes, bounds: Mapping[str, Any]) -> str:
+    """Which document an archive is, once it is known to be harmless to open."""
+    from zipfile import BadZipFile, ZipFile
+
+    if data.count(b"PK\x01\x02") > bounds["entries"]:
+        raise Refused(f"It holds more than {bounds['entries']} parts, too many for a document.")
+    try:
+        archive = ZipFile(BytesIO(data))
+    except BadZipFile as error:
+        raise Refused("It is a damaged zip archive.") from error
+    kinds = [kind for part, kind in _PART_KINDS.items() if part in archive.namelist()]
+    if not kinds:
+        raise Refused("It is a zip archive, but no document.")
+    _refuse_bomb(archive, len(data), bounds)
+    for entry in archive.infolist():
+        _refuse_declarations(archive, entry)
+    return kinds[0]
+
+
+def _refuse_bomb(archive: "ZipFile", size: int, bounds: Mapping[str, Any]) -> None:
+    """By the sizes that are said: no more than that is ever taken out of an entry."""
+    from zipfile import ZIP_DEFLATED, ZIP_STORED
+
+    entries = archive.infolist()
+    expanded = sum(entry.file_size for entry in entries)
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise Refused("It is protected by a password.")
+    if any(entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for entry in entries):
+        raise Refused("It is packed in a way that documents are not.")
+    if expanded > min(bounds["expanded_bytes"], bounds["ratio"] * size):
+        raise Refused(f"It would unpack to {expanded} bytes, too much to be an honest document.")
+
+
+def _refuse_declarations(archive: "ZipFile", entry: "ZipInfo") -> None:
+    """No part may declare entities, nor hide that it does by its encoding. Only what stands
+    before the first element can, so that no more of a part is looked at."""
+    from xml.parsers import expat
+
+    def declare(*_: object) -> None:
+        raise Refused("It declares XML entities, which honest documents do not.")
+
+    def declare_encoding(version: str, encoding: str | None, standalone: int) -> None:
+        if encoding is not None and encoding.lower() not in _XML_ENCODINGS:
+            raise Refused(f"A part of it is in the encoding {encoding!r}, which is not read.")
+
+    def reach_root(*_: object) -> None:
+        raise _RootReached
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = declare
+    parser.XmlDeclHandler = declare_encoding
+    parser.StartElementHandler = reach_root
+    with archive.open(entry) as part:
+        try:
+            while chunk := part.read(_CHUNK):
+                parser.Parse(chunk, False)
+        except (_RootReached, expat.ExpatError):
+            return  # harmless, or a picture: what is no XML at all declares nothing
+
+
+def _pdf(pypdf: Any, data: bytes) -> Iterator[str]:
+    reader = pypdf.PdfReader(BytesIO(data))
+    if reader.is_encrypted and not _opens_without_password(pypdf, reader):
+        raise Refused("It is protected by a password.")
+    found = False
+    for number, page in enumerate(reader.pages, start=1):
+        try:
+            text = page.extract_text().strip()
+        except MemoryError:
+            raise
+        except Exception:  # one bad page is no reason to withhold the others
+            text = "(This page could not be read.)"
+        if text:
+            found = True
+            yield f"--- page {number} ---\n{text}"
+    if not found:
+        raise Refused("There is no text in it: its pages are empty or pictures, perhaps scanned.")
+
+
+def _opens_without_password(pypdf: Any, reader: Any) -> bool:
+    try:
+        return bool(reader.decrypt(""))
+    except (pypdf.errors.DependencyError, NotImplementedError):
+        return False
+
+
+def _docx(docx: Any, data: bytes) -> Iterator[str]:
+    from rookery.core.word_text import word_lines
+
+    document = docx.Document(BytesIO(data))
+    found = False
+    for text in word_lines(document.element.body, _style_names(document)):
+        found = found or bool(text)
+        yield text
+    if not found:
+        raise Refused("There is no text in it.")
+
+
+def _style_names(document: Any) -> dict[str, str]:
+    kinds = (relation.reltype for relation in document.part.rels.values())
+    if not any(kind.endswith("/styles") for kind in kinds):
+        return {}  # the library would fetch a file of its own instead
+    return {style.style_id: style.name or "" for style in document.styles}
+
+
+def _xlsx(openpyxl: Any, data: bytes) -> Iterator[str]:
+    from zipfile import ZipFile
+
+    from rookery.core.sheet_text import sheet_lines
+
+    book = openpyxl.load_workbook(BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    archive = ZipFile(BytesIO(data))
+    for sheet in book.worksheets:
+        if sheet.sheet_state == "visible":
+            yield f"--- sheet {sheet.title} ---"
+            sheet.reset_dimensions()  # they are what the document says they are
+            yield from sheet_lines(sheet.iter_rows(), _links(archive, sheet._worksheet_path))
+
+
+def _links(archive: "ZipFile", part: str) -> dict[str, str]:
+    """Where the cells of a sheet link to. They stand behind its rows, which are many, so they
+    are looked for only where there are any."""
+    from xml.etree.ElementTree import iterparse
+
+    from rookery.core.word_text import local_name
+
+    part = part.removeprefix("/")
+    folder, _, name = part.rpartition("/")
+    relations = f"{folder}/_rels/{name}.rels"
+    if relations not in archive.namelist():
+        return {}
+    with archive.open(relations) as source:
+        found = [element.attrib for _, element in iterparse(source)]
+    targets = {each.get("Id", ""): each.get("Target", "") for each in found if "Target" in each}
+    if not any(each.get("Type", "").endswith("/hyperlink") for each in found):
+        return {}
+    links: dict[str, str] = {}
+    with archive.open(part) as source:
+        for _, element in iterparse(source):
+            if local_name(element) == "hyperlink":
+                id = next((each for key, each in element.items() if key.endswith("}id")), "")
+                links[element.get("ref", "").partition(":")[0]] = targets.get(id, "")
+            elif local_name(element) == "row":
+                element.clear()
+    return links
+
+
+def _ipynb(notebooks: Any, data: bytes) -> Iterator[str]:
+    try:
+        yield from notebooks.notebook_text(data.decode("utf-8-sig", "replace"))
+    except notebooks.NotANotebook as error:
+        raise Refused("It is not a notebook.") from error
+
+
+READERS: Mapping[str, Callable[[Any, bytes], Iterator[str]]] = {
+    "pdf": _pdf,
+    "docx": _docx,
+    "xlsx": _xlsx,
+    "ipynb": _ipynb,
+}
+
+if __name__ == "__main__":
+    import logging
+    import warnings
+
+    logging.disable()
+    warnings.simplefilter("ignore")
+    sys.path.append(str(Path(__file__).parents[2]))
+    main(sys.argv[1], json.loads(sys.argv[2]))

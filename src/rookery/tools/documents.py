@@ -1,0 +1,125 @@
+"""The text of documents, got out of them by a process that may be killed."""
+
+import sys
+from contextlib import suppress
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from subprocess import DEVNULL
+
+import anyio
+import msgspec
+from anyio.abc import Process
+
+from rookery.core.limits import MIB
+from rookery.core.values import value
+
+_WORKER = Path(__file__).with_name("document_worker.py")
+_ARCHIVES = (".docx", ".docm", ".xlsx", ".xlsm")
+_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_SENTENCE = 1024
+_CRASHED = "The reader of such documents crashed on it."
+
+
+class DocumentKind(StrEnum):
+    PDF = "pdf"
+    ZIP = "zip"
+    """A document in an archive; which one, its parts tell."""
+    NOTEBOOK = "ipynb"
+    COMPOUND = "compound"
+    """An old document, or one behind a password: neither is read."""
+
+
+@value
+class DocumentBounds:
+    """What a document may be and cost. Beyond that it is refused, or shown in part."""
+
+    input_bytes: int = 50 * MIB
+    expanded_bytes: int = 200 * MIB
+    ratio: int = 100
+    entries: int = 10_000
+    text_bytes: int = 10 * MIB
+    memory_bytes: int = 1024 * MIB
+    seconds: float = 20.0
+
+
+BOUNDS = DocumentBounds()
+
+
+@value
+class DocumentText:
+    """What could be read, and a sentence about what could not."""
+
+    text: str
+    problem: str = ""
+
+
+def most_to_read(path: str) -> int | None:
+    """How many bytes of a file are read that may be a document by its name."""
+    suffix = PurePosixPath(path).suffix.lower()
+    return BOUNDS.input_bytes if suffix in (".pdf", ".ipynb", *_ARCHIVES) else None
+
+
+def document_kind(path: str, data: bytes) -> DocumentKind | None:
+    """What the content is. An archive counts only if its name says that it is a document."""
+    suffix = PurePosixPath(path).suffix.lower()
+    if data.startswith(b"%PDF-") or (suffix == ".pdf" and b"%PDF-" in data[:1024]):
+        return DocumentKind.PDF
+    if suffix in _ARCHIVES and data.startswith(b"PK\x03\x04"):
+        return DocumentKind.ZIP
+    if suffix in _ARCHIVES and data.startswith(_COMPOUND):
+        return DocumentKind.COMPOUND
+    if suffix == ".ipynb" and data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return DocumentKind.NOTEBOOK
+    return None
+
+
+async def document_text(
+    kind: DocumentKind, data: bytes, bounds: DocumentBounds = BOUNDS
+) -> DocumentText:
+    if kind is DocumentKind.COMPOUND:
+        return DocumentText(text="", problem="It is protected by a password, or in an old format.")
+    if len(data) > bounds.input_bytes:
+        most = bounds.input_bytes // MIB
+        return DocumentText(text="", problem=f"It is larger than {most} MiB, too large to read.")
+    printed = bytearray()
+    with anyio.move_on_after(bounds.seconds):
+        try:
+            await _listen(kind, data, bounds, printed)
+        except OSError as error:
+            return DocumentText(text="", problem=f"Its reader did not start: {error.strerror}.")
+        return _heard(printed, missing=_CRASHED)
+    return _heard(printed, missing=f"Reading it was stopped after {bounds.seconds:g} seconds.")
+
+
+async def _listen(
+    kind: DocumentKind, data: bytes, bounds: DocumentBounds, printed: bytearray
+) -> None:
+    """Leaving this early kills the worker."""
+    said = {field.name: getattr(bounds, field.name) for field in fields(bounds)}
+    options = [str(kind), msgspec.json.encode(said).decode()]
+    command = [sys.executable, "-I", "-P", "-B", str(_WORKER), *options]
+    with anyio.CancelScope(shield=True):  # one that is cancelled while it starts is not awaited
+        worker = await anyio.open_process(command, stderr=DEVNULL, cwd="/", env={})
+    async with worker, anyio.create_task_group() as tasks:
+        tasks.start_soon(_feed, worker, data)
+        assert worker.stdout is not None
+        async for chunk in worker.stdout:
+            printed += chunk
+            if len(printed) > bounds.text_bytes + _SENTENCE:
+                worker.kill()
+
+
+async def _feed(worker: Process, data: bytes) -> None:
+    assert worker.stdin is not None
+    with suppress(anyio.BrokenResourceError):  # it has died; its silence will be noticed
+        await worker.stdin.send(data)
+    await worker.stdin.aclose()
+
+
+def _heard(printed: bytearray, *, missing: str) -> DocumentText:
+    text, finished, problem = bytes(printed).partition(b"\0")
+    return DocumentText(
+        text=text.decode("utf-8", "ignore"),
+        problem=problem.decode("utf-8", "ignore") if finished else missing,
+    )

@@ -1,0 +1,234 @@
+"""What a model is shown of a file, whatever kind of file it is."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import PurePosixPath
+
+from rookery.core.blocks import Image
+from rookery.core.characters import as_utf8
+from rookery.core.facts import Seen
+from rookery.core.indentation_blocks import block_around
+from rookery.core.limits import MIB, Limits
+from rookery.core.numbered_lines import Passage, Span, joined_spans, passage
+from rookery.core.text_lines import rows_of
+from rookery.core.values import value
+from rookery.engine.ports import FileBytes, FileText, Permit, ToolContext
+from rookery.errors import ToolError
+from rookery.tools.documents import (
+    BOUNDS,
+    DocumentKind,
+    DocumentText,
+    document_kind,
+    document_text,
+    most_to_read,
+)
+from rookery.tools.pictures import TOGETHER, picture
+from rookery.tools.threads import beside
+
+
+@value
+class Around:
+    """The block of code around a line, which counts from 0."""
+
+    anchor: int
+    max_levels: int
+    include_siblings: bool
+    include_header: bool
+    limit: int
+
+
+@value
+class Wish:
+    """What is wanted of a file: some lines, a block, or else as much as fits from the first."""
+
+    path: str
+    spans: tuple[Span, ...] = ()
+    around: Around | None = None
+
+
+@value
+class Section:
+    text: str
+    images: tuple[Image, ...] = ()
+    seen: tuple[Seen, ...] = ()
+    failed: bool = False
+
+
+@value
+class _Lines:
+    """The lines of a text that are shown, in words and in bytes; `whole` if those are all."""
+
+    words: tuple[str, ...]
+    size: int
+    whole: bool
+
+
+class Sections:
+    """The files of one call. What is shown of one of them leaves less room for the next."""
+
+    def __init__(self, ctx: ToolContext, permit: Permit) -> None:
+        self._ctx = ctx
+        self._permit = permit
+        self._room = ctx.limits.read_bytes
+        self._picture_room = TOGETHER
+
+    async def show(self, wish: Wish) -> Section:
+        if self._room <= 0:
+            return _section(wish, "(Not shown: this call shows enough already. Read it by itself.)")
+        most = most_to_read(wish.path)
+        match await self._ctx.files.read(wish.path, self._permit, most):
+            case FileText() as file:
+                return await self._notebook(file, wish) or await self._text(file, wish)
+            case FileBytes() as file:
+                return self._picture(file, wish) or await self._document(file, wish)
+
+    async def _text(self, file: FileText, wish: Wish) -> Section:
+        lines = await self._lines(as_utf8(file.text), wish)
+        seen = (Seen(file.path, file.sha, lines.whole),) if file.sha else ()
+        return Section(text="\n".join([_title(wish), *_part_of(file), *lines.words]), seen=seen)
+
+    async def _notebook(self, file: FileText, wish: Wish) -> Section | None:
+        """None if it is none: then it is shown as the text that it is."""
+        data = as_utf8(file.text).encode()
+        if not file.sha or document_kind(file.path, data) is not DocumentKind.NOTEBOOK:
+            return None
+        document = await document_text(DocumentKind.NOTEBOOK, data)
+        return await self._extracted(document, wish) if document.text else None
+
+    async def _document(self, file: FileBytes, wish: Wish) -> Section:
+        kind = document_kind(file.path, file.data)
+        if kind is None:
+            return _section(wish, _unreadable(file))
+        if not file.sha:
+            most = BOUNDS.input_bytes // MIB
+            return _section(wish, _unreadable(file, f"It is larger than {most} MiB."))
+        document = await document_text(kind, file.data)
+        if not document.text.strip():
+            return _section(wish, _unreadable(file, document.problem))
+        return await self._extracted(document, wish)
+
+    async def _extracted(self, document: DocumentText, wish: Wish) -> Section:
+        lines = await self._lines(document.text, wish)
+        problem = [f"({document.problem})"] if document.problem else []
+        return _section(wish, *problem, *lines.words)
+
+    def _picture(self, file: FileBytes, wish: Wish) -> Section | None:
+        shown = picture(file, self._ctx, self._picture_room)
+        if shown is None:
+            return None
+        words = f"{_title(wish)}\n({shown.words}.)"
+        if shown.image is None:
+            return Section(text=words)
+        self._picture_room -= len(file.data)
+        return Section(text=words, images=(shown.image,))
+
+    async def _lines(self, text: str, wish: Wish) -> _Lines:
+        lines = await beside(partial(_chosen, text, wish, self._ctx.limits, self._room))
+        self._room -= lines.size
+        return lines
+
+
+def _section(wish: Wish, *words: str) -> Section:
+    return Section(text="\n".join([_title(wish), *words]))
+
+
+def _title(wish: Wish) -> str:
+    return f"File: {wish.path}"
+
+
+def _chosen(text: str, wish: Wish, limits: Limits, room: int) -> _Lines:
+    rows = rows_of(text)
+    if not rows:
+        return _Lines(words=("(The file is empty.)",), size=0, whole=True)
+    if wish.around is not None:
+        return _block(rows, wish, wish.around, limits, room)
+    wanted = joined_spans(wish.spans or (Span(0, limits.read_lines - 1),))
+    there = [span for span in wanted if span.first < len(rows)]
+    if not there:
+        raise _past_the_end(wanted[0].first, wish, rows)
+    missing = [
+        f"(Line {span.first + 1} is past the end.)" for span in wanted if span.first >= len(rows)
+    ]
+    spans = [_within(span, len(rows), limits) for span in there]
+    passages = _passages(rows, spans, limits, room)
+    return _lines([*missing, *_where(passages, spans, len(rows))], passages, len(rows))
+
+
+def _block(rows: Sequence[str], wish: Wish, around: Around, limits: Limits, room: int) -> _Lines:
+    if around.anchor >= len(rows):
+        raise _past_the_end(around.anchor, wish, rows)
+    block = block_around(
+        rows,
+        around.anchor,
+        max_levels=around.max_levels,
+        include_siblings=around.include_siblings,
+        include_header=around.include_header,
+        limit=around.limit,
+    )
+    span = Span(block.first, block.last)
+    passages = _passages(rows, [span], limits, room)
+    if block.cut or passages[0].span != span:
+        return _lines(_where(passages, [span], len(rows)), passages, len(rows))
+    return _lines([f"(Lines {span} of {len(rows)}, the whole block.)"], passages, len(rows))
+
+
+def _past_the_end(first: int, wish: Wish, rows: Sequence[str]) -> ToolError:
+    return ToolError(
+        f"Line {first + 1} is past the end of {wish.path}, which has {len(rows)} lines."
+    )
+
+
+def _within(span: Span, total: int, limits: Limits) -> Span:
+    return Span(span.first, min(span.last, span.first + limits.read_lines - 1, total - 1))
+
+
+def _passages(
+    rows: Sequence[str], spans: Sequence[Span], limits: Limits, room: int
+) -> list[Passage]:
+    width = len(str(spans[-1].last + 1))
+    passages: list[Passage] = []
+    for span in spans:
+        if passages and room <= 0:
+            break
+        shown = passage(rows, span, width=width, longest=limits.read_line_length, room=room)
+        room -= shown.size
+        passages.append(shown)
+    return passages
+
+
+def _where(passages: Sequence[Passage], spans: Sequence[Span], total: int) -> list[str]:
+    """Which lines these are, and how to go on where that is not plain to see."""
+    last = passages[-1].span.last
+    if len(spans) == 1 and last + 1 == total:
+        return []
+    shown = ", ".join(str(each.span) for each in passages)
+    all_shown = len(spans) > 1 and last == spans[-1].last
+    more = "" if all_shown else f" To go on: offset={last + 2}."
+    return [f"(Lines {shown} of {total}.{more})"]
+
+
+def _lines(notes: Sequence[str], passages: Sequence[Passage], total: int) -> _Lines:
+    words = list(notes)
+    for number, each in enumerate(passages):
+        words += [*(["..."] if number else []), *each.rows]
+    return _Lines(
+        words=tuple(words),
+        size=sum(each.size for each in passages),
+        whole=all(each.uncut for each in passages)
+        and [each.span for each in passages] == [Span(0, total - 1)],
+    )
+
+
+def _part_of(file: FileText) -> list[str]:
+    if file.sha:
+        return []
+    known = len(file.text.encode("utf-8", "surrogateescape")) // MIB
+    return [
+        f"(Only the first {known} MiB of {file.size} bytes are read; the line count is of "
+        "these. Use a command for the rest.)"
+    ]
+
+
+def _unreadable(file: FileBytes, reason: str = "") -> str:
+    kind = PurePosixPath(file.path).suffix or "no extension"
+    return f"(Not a text file: {kind}, {len(file.data)} bytes. {reason or 'Not shown.'})"

@@ -1,0 +1,187 @@
+"""What of the disk the agent may work on, and what is special about a path in it."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from rookery.core.credential_paths import CREDENTIAL_PLACES, credential, near_credentials
+from rookery.core.protected_paths import (
+    LIKE_A_REPOSITORY,
+    PARTS_OF_A_REPOSITORY,
+    completes_repository,
+    protected,
+)
+from rookery.engine.ports import Place
+from rookery.errors import ToolError
+from rookery.workspace.ignore import IgnoreFiles, IgnoreRules
+from rookery.workspace.paths import Located, lexical, locate
+
+
+class Boundaries:
+    """Of one workspace. `own` are the folders in which the product keeps its own things."""
+
+    def __init__(self, root: Path, *, home: Path, own: Sequence[Path]) -> None:
+        self._given = root.absolute()
+        self.root = root.resolve(strict=True)
+        self._home = home
+        self._own = own
+        self._ignore = IgnoreFiles(self.root)
+        self._ways: dict[str, tuple[str, ...]] = {}
+        """By which links a path was reached: rules for a link hold for what it leads to."""
+
+    def locate(self, said: str) -> str:
+        """The canonical path, relative to the workspace or absolute outside it."""
+        path, _, ignored = self._found(said)
+        if ignored:
+            raise self.kept_back(path)
+        return path
+
+    def place(self, said: str) -> Place:
+        path, ways, ignored = self._found(said)
+        names = [self._absolute(path), *ways]
+        return Place(
+            path=path,
+            said=said,
+            outside=os.path.isabs(path),
+            link=bool(ways),
+            ignored=ignored,
+            protected="" if ignored else self._why_protected(names),
+            credential=any(map(self._is_credential, names)),
+        )
+
+    def kept_back(self, path: str) -> ToolError:
+        rules = self._ignore.rules()
+        if rules.problem:
+            return ToolError(
+                f"{rules.problem} {path} was not touched: no file can be until the user mends that."
+            )
+        return ToolError(
+            f"{path} is kept from you by the user ({' and '.join(rules.names)}); nothing was done. "
+            "Go on without it, or ask the user for what you need to know."
+        )
+
+    def hiding(self, top: str) -> "Hiding":
+        """What a walk through the folder must leave out; the rules are those of this moment."""
+        known = near_credentials(top, str(self._home), self._secret_places)
+        is_credential = self._is_credential if known else _never
+        return Hiding(self._ignore.rules(), is_credential, self.root, top)
+
+    def _found(self, said: str) -> tuple[str, tuple[str, ...], bool]:
+        """Where a path leads, by which links, and whether it is kept from the agent. If it is
+        by its name alone, nothing else is found out about it: nobody shall learn what is there.
+        """
+        rules = self._ignore.rules()
+        read = lexical(self.root, said, also=self._given)
+        if self._covered(read, rules):
+            return self._shown(read), (), True
+        located = locate(self.root, said, also=self._given)
+        ways = self._remembered(located)
+        ignored = any(self._covered(path, rules) for path in (located.path, *ways))
+        return self._shown(located.path), ways, ignored
+
+    def _remembered(self, located: Located) -> tuple[str, ...]:
+        ways = tuple(dict.fromkeys(self._ways.get(located.path, ()) + located.ways))
+        if ways:
+            self._ways[located.path] = ways
+        return ways
+
+    def _covered(self, path: str, rules: IgnoreRules) -> bool:
+        below = self._shown(path)
+        if not rules.names or below == "." or below.startswith("/"):
+            return False
+        kinds = (os.path.isdir(path),) if os.path.lexists(path) else (False, True)
+        return any(rules.cover(below, is_folder=kind) for kind in kinds)
+
+    def _shown(self, path: str) -> str:
+        """An absolute path as it is called: relative to the workspace if it is in it."""
+        if path == str(self.root):
+            return "."
+        within = f"{self.root}/" if self.root.name else "/"
+        return path.removeprefix(within) if path.startswith(within) else path
+
+    def _absolute(self, path: str) -> str:
+        return str(self.root / path)
+
+    def _why_protected(self, names: Sequence[str]) -> str:
+        new = not os.path.lexists(names[0])
+        reasons = (protected(self._shown(name), new=new) for name in names)
+        by_name = next(filter(None, reasons), "")
+        return by_name or (LIKE_A_REPOSITORY if self._in_repository(names[0]) else "")
+
+    def _in_repository(self, path: str) -> bool:
+        """Whether git takes a folder above for a repository, or would once this file is there.
+        What the workspace itself lies in does not count."""
+        inner = PurePosixPath(path)
+        top = self.root if inner.is_relative_to(self.root) else Path("/")
+        names = inner.relative_to(top).parts
+        for depth, name in enumerate(names):
+            folder = top.joinpath(*names[:depth])
+            there = [part for part in PARTS_OF_A_REPOSITORY if os.path.lexists(folder / part)]
+            if completes_repository(name, there):
+                return True
+        return False
+
+    def _is_credential(self, path: str) -> bool:
+        return credential(path, str(self._home), self._secret_places)
+
+    @cached_property
+    def _secret_places(self) -> tuple[str, ...]:
+        """Also where links in the home folder lead: the place is meant, not its name."""
+        named = [self._home / place for place in CREDENTIAL_PLACES]
+        real = {os.path.realpath(place) for place in (*named, *self._own)}
+        return (*map(str, self._own), *sorted(real))
+
+
+class Hiding:
+    """What a walk through the folder `top` leaves out, and how much of it there was."""
+
+    def __init__(
+        self,
+        rules: IgnoreRules,
+        is_credential: Callable[[str], bool],
+        root: Path,
+        top: str,
+    ) -> None:
+        self._rules = rules
+        self._is_credential = is_credential
+        self._root = root
+        self._top = top
+        self.ignored = 0
+        self.credentials = 0
+
+    def hides(self, path: str, *, is_folder: bool, target: str = "") -> bool:
+        """Whether an entry of a folder that is not hidden is; `target` is where a link leads."""
+        absolute = f"{self._top.rstrip('/')}/{path}"
+        leads = os.path.normpath(os.path.join(os.path.dirname(absolute), target)) if target else ""
+        if self._keeps_back(absolute, is_folder=is_folder) or (leads and self._covers(leads)):
+            self.ignored += 1
+            return True
+        if self._is_credential(absolute):
+            self.credentials += 1
+            return True
+        return False
+
+    def notes(self) -> Iterator[str]:
+        if self._rules.problem:
+            yield f"({self._rules.problem} No file is shown until the user mends that.)"
+        elif self.ignored:
+            yield f"({self.ignored} hidden by {' and '.join(self._rules.names)}.)"
+        if self.credentials:
+            yield f"({self.credentials} hidden: places where credentials are kept.)"
+
+    def _keeps_back(self, absolute: str, *, is_folder: bool) -> bool:
+        below = self._below(absolute) if self._rules.names else ""
+        return bool(below) and self._rules.keep_back(below, is_folder=is_folder)
+
+    def _covers(self, absolute: str) -> bool:
+        below = self._below(absolute) if self._rules.names else ""
+        return bool(below) and self._rules.cover(below, is_folder=os.path.isdir(absolute))
+
+    def _below(self, absolute: str) -> str:
+        within = f"{self._root}/" if self._root.name else "/"
+        return absolute.removeprefix(within) if absolute.startswith(within) else ""
+
+
+def _never(path: str) -> bool:
+    return False

@@ -1,0 +1,60 @@
+"""What checkpoints hold and how they differ. All of these raise `StorageError`."""
+
+from collections.abc import Collection
+
+from rookery.core.facts import Effect, Version
+from rookery.core.undo import is_folder, is_leaf
+from rookery.workspace.object_store import Kind
+from rookery.workspace.paths import visible
+from rookery.workspace.shadow_repository import ShadowRepository
+from rookery.workspace.snapshot_trees import effects, leaves, version_of
+
+
+def differences(
+    repository: ShadowRepository, before: str, after: str, only: Collection[str] | None = None
+) -> list[Effect]:
+    """What differs, folders included; of all files, or of some as they are presented."""
+    old, new = repository.snapshot(before), repository.snapshot(after)
+    found = effects(
+        repository.store,
+        old.trees,
+        new.trees,
+        sure_before={*old.named, *new.named},
+        sure_after=new.named,
+    )
+    return [effect for effect in found if only is None or _is_chosen(effect, only)]
+
+
+def files_at(repository: ShadowRepository, checkpoint: str) -> dict[str, Version]:
+    return dict(leaves(repository.store, repository.snapshot(checkpoint).trees))
+
+
+def content(repository: ShadowRepository, checkpoint: str, path: str) -> bytes | None:
+    version = version_of(repository.store, repository.snapshot(checkpoint).trees, path)
+    return blob(repository, version.blob) if version and not is_folder(version) else None
+
+
+def contents(
+    repository: ShadowRepository, before: str, after: str, *, files: int, size: int
+) -> list[tuple[str, bytes | None, bytes | None]]:
+    found: list[tuple[str, bytes | None, bytes | None]] = []
+    for effect in differences(repository, before, after):
+        versions = effect.before, effect.after
+        was, now = (blob(repository, v.blob) if v and is_leaf(v) else None for v in versions)
+        if was == now or max(len(was or b""), len(now or b"")) > size:
+            continue
+        found.append((visible(effect.path), was, now))
+        if len(found) == files:
+            break
+    return found
+
+
+def blob(repository: ShadowRepository, known: str) -> bytes:
+    return repository.store.read(bytes.fromhex(known), Kind.BLOB)
+
+
+def _is_chosen(effect: Effect, only: Collection[str]) -> bool:
+    """Whether it is one of these, or a folder without which one of these cannot come back."""
+    path = visible(effect.path)
+    needed = is_folder(effect.before) and any(each.startswith(f"{path}/") for each in only)
+    return path in only or needed

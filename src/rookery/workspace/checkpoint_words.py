@@ -1,0 +1,42 @@
+"""What is said to the user of checkpoints that cannot be made or restored."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rookery.core.facts import Effect
+from rookery.workspace.paths import visible
+from rookery.workspace.putting_back import PutBack
+
+_NOT_WHOLE = ("Desktop", "Documents", "Downloads")
+_NAMED_FAILURES = 3
+
+
+def refusal(root: Path) -> str:
+    """Why a folder is too much to be kept: people have their whole lives in it."""
+    home = Path(os.path.expanduser("~")).resolve()
+    if root == home or root in home.parents:
+        return f"{root} is the home folder or holds it; work in a folder inside"
+    if root.parent == home and root.name in _NOT_WHOLE:
+        return f"{root} holds more than one project; work in a folder inside"
+    return ""
+
+
+def presentable(effects: Sequence[Effect]) -> tuple[Effect, ...]:
+    """With names that can be shown and written down, whatever is in them."""
+    return tuple(Effect(visible(e.path), e.before, e.after) for e in effects)
+
+
+def failures(put: PutBack) -> str:
+    if not put.failed:
+        return ""
+    named = "; ".join(f"{visible(path)}: {why}" for path, why in put.failed[:_NAMED_FAILURES])
+    more = len(put.failed) - _NAMED_FAILURES
+    rest = f"; and {more} more" if more > 0 else ""
+    return f"These were not put back ({named}{rest}); restore again once that is mended."
+
+
+def said(error: Exception) -> str:
+    """What an error says, in the middle of a sentence."""
+    text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    return text[:1].lower() + text[1:].rstrip(".")

@@ -1,0 +1,256 @@
+"""Stands in front of one command, gives up what the command must not have, and becomes it.
+
+The sandbox runs this file as a script of its own. Its arguments are pairs of a verb and an
+operand, then `--`, then the command:
+
+    unset NAME            a variable the command does not get
+    is DEVICE:INODE:PATH  what must be at the path, or nothing is run
+    limit WHAT=NUMBER     a resource limit
+    drop capabilities     for root, who keeps none
+    write PATH            below it the command may write; without any, this is not restricted
+    hide PATH             what is below it, the command cannot read
+    network off
+
+Whatever cannot be given up ends it with status 126, before the command has run. It is in the
+way of every command, hence imports almost nothing.
+"""
+
+# what `os`, `signal`, `ctypes` and `json` add to these takes longer to import than all the rest
+import _signal  # type: ignore[import-not-found]
+import posix as os
+import sys
+
+REFUSED = 126
+GONE = 127
+
+_SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM, _signal.SIGPIPE, _signal.SIGXFSZ)
+
+_PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_SET_SECCOMP, _PR_CAP_AMBIENT = 38, 24, 22, 47
+_PR_CAP_AMBIENT_CLEAR_ALL, _SECCOMP_MODE_FILTER = 4, 2
+_CAPABILITIES_VERSION_3, _CAPABILITIES = 0x20080522, 64
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+_ASK_VERSION, _PATH_BENEATH = 1, 1
+
+EXECUTE, WRITE_FILE, READ_FILE = 1 << 0, 1 << 1, 1 << 2
+CHANGE_ENTRIES = 0b1_1111_1111_0000
+"""Make and remove entries of folders, of every kind."""
+REFER, TRUNCATE = 1 << 13, 1 << 14
+_BIND_TCP_AND_CONNECT_TCP = 0b11
+KNOWS_TCP = 4
+_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
+
+_DIRECTORY, _KIND = 0o040000, 0o170000
+
+
+class Refused(Exception):
+    pass
+
+
+class Plan:
+    def __init__(self, words: list[str]) -> None:
+        end = words.index("--")
+        self._said = list(zip(words[:end:2], words[1:end:2], strict=True))
+        self.command = words[end + 1 :]
+
+    def all(self, verb: str) -> list[str]:
+        return [operand for said, operand in self._said if said == verb]
+
+
+def main(words: list[str]) -> None:
+    plan = Plan(words)
+    for named in plan.all("is"):
+        check_identity(named)
+    for name in plan.all("unset"):
+        os.environ.pop(name.encode(), None)
+    for limit in plan.all("limit"):
+        set_limit(*limit.split("="))
+    if plan.all("drop"):
+        drop_capabilities()
+    _must(_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "new privileges cannot be ruled out")
+    network_off = bool(plan.all("network"))
+    if plan.all("write") or plan.all("hide"):
+        landlock(plan.all("write"), plan.all("hide"), network_off=network_off)
+    if network_off:
+        close_network()
+    for number in _SIGNALS:
+        _signal.signal(number, _signal.SIG_DFL)
+    become(plan.command)
+
+
+def become(command: list[str]) -> None:
+    try:
+        os.execve(command[0], command, os.environ)
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="surrogateescape"))
+        os._exit(GONE)
+
+
+def check_identity(named: str) -> None:
+    """Mounts were made by path; what is mounted now stays, so that looking once is enough."""
+    device, inode, path = named.split(":", 2)
+    try:
+        found = os.lstat(path)
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from error
+    if (found.st_dev, found.st_ino) != (int(device), int(inode)):
+        raise Refused(f"{path} was replaced by something else just now")
+
+
+def set_limit(what: str, number: str) -> None:
+    """Lower both limits; what is lower already stays."""
+    import resource
+
+    which = getattr(resource, f"RLIMIT_{what}")
+    limits = [
+        int(number) if now < 0 else min(now, int(number)) for now in resource.getrlimit(which)
+    ]
+    resource.setrlimit(which, (limits[0], limits[1]))
+
+
+def drop_capabilities() -> None:
+    for capability in range(_CAPABILITIES):
+        _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails beyond the last one
+    _call("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    header = _u32(_CAPABILITIES_VERSION_3, 0)
+    _must(_call("capset", header, bytes(24)), "capabilities cannot be dropped")
+
+
+def landlock_version() -> int:
+    """What the kernel knows of Landlock; 0 or less if nothing."""
+    return _call("syscall", _CREATE_RULESET, None, 0, _ASK_VERSION)
+
+
+def landlock(writable: list[str], hidden: list[str], *, network_off: bool) -> None:
+    version = landlock_version()
+    if version < 1:
+        raise Refused("the kernel has no Landlock")
+    changes = WRITE_FILE | CHANGE_ENTRIES
+    changes |= (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
+    reads = EXECUTE | READ_FILE if hidden else 0
+    handled = [changes | reads]
+    if version >= KNOWS_TCP:
+        handled.append(_BIND_TCP_AND_CONNECT_TCP if network_off else 0)
+    if version >= 6:
+        handled.append(_ABSTRACT_SOCKETS_AND_SIGNALS)
+    attributes = _u64(*handled)
+    rules = _call("syscall", _CREATE_RULESET, attributes, len(attributes), 0)
+    if rules < 0:
+        raise Refused("Landlock takes no rules")
+    above = _ancestors(hidden)
+    for path in writable:
+        allow_around(rules, path, changes | reads, frozenset(hidden), above)
+    if hidden:
+        allow_around(rules, "/", reads, frozenset(hidden), above)
+    _must(_call("syscall", _RESTRICT_SELF, rules, 0), "Landlock does not hold")
+
+
+def allow(rules: int, path: str, access: int) -> None:
+    """What is gone needs no rule, and what a link leads to has its own."""
+    try:
+        file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    kind = os.fstat(file).st_mode & _KIND
+    if kind != _DIRECTORY:
+        access &= EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+    if kind != 0o120000:
+        rule = _u64(access) + _u32(file)
+        _must(_call("syscall", _ADD_RULE, rules, _PATH_BENEATH, rule, 0), f"{path} has no rule")
+    os.close(file)
+
+
+def allow_around(
+    rules: int, folder: str, access: int, hidden: frozenset[str], above: frozenset[str]
+) -> None:
+    """Landlock only allows, and all below too. So whatever stands beside a hidden place is
+    allowed, and beside each folder on the way there."""
+    if folder in hidden:
+        return
+    if folder not in above:
+        allow(rules, folder, access)
+        return
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        allow_around(rules, f"{folder.rstrip('/')}/{name}", access, hidden, above)
+
+
+def _ancestors(paths: list[str]) -> frozenset[str]:
+    return frozenset(
+        path[:place] or "/" for path in paths for place in range(len(path)) if path[place] == "/"
+    )
+
+
+_ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+"""How the kernel calls them, and the number of `socket` there."""
+_IO_URING_SETUP, _FOREIGN_NUMBERS = 425, 0x40000000
+_LOCAL_FAMILIES = 1, 16  # AF_UNIX and AF_NETLINK
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _UNREACHABLE = 0x7FFF0000, 0x00050000 | 101
+
+
+def close_network() -> None:
+    """No sockets but local ones. Landlock knows TCP only; io_uring makes sockets as well."""
+    known = _ARCHITECTURES.get(os.uname().machine)
+    if not known and landlock_version() >= KNOWS_TCP:
+        return  # `guarantees` says that no more than TCP is closed then
+    if not known:
+        raise Refused("the network cannot be closed")
+    architecture, socket = known
+    program = (
+        _step(_LOAD, 4),
+        _step(_EQUAL, architecture, no=8),
+        _step(_LOAD, 0),
+        _step(_AT_LEAST, _FOREIGN_NUMBERS, yes=6),
+        _step(_EQUAL, _IO_URING_SETUP, yes=5),
+        _step(_EQUAL, socket, no=3),
+        _step(_LOAD, 16),
+        _step(_EQUAL, _LOCAL_FAMILIES[0], yes=1),
+        _step(_EQUAL, _LOCAL_FAMILIES[1], no=1),
+        _step(_RETURN, _ALLOW),
+        _step(_RETURN, _UNREACHABLE),
+    )
+    from array import array
+
+    steps = array("B", b"".join(program))
+    filter_ = _u64(len(program), steps.buffer_info()[0])
+    done = _call("prctl", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filter_, 0, 0)
+    _must(done, "the network cannot be closed")
+
+
+def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
+    return code.to_bytes(2, sys.byteorder) + bytes((yes, no)) + _u32(value)
+
+
+def _u32(*numbers: int) -> bytes:
+    return b"".join(number.to_bytes(4, sys.byteorder) for number in numbers)
+
+
+def _u64(*numbers: int) -> bytes:
+    return b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
+
+
+def _call(name: str, *arguments: int | bytes | None) -> int:
+    import _ctypes
+
+    libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
+    result: int = _ctypes.call_function(_ctypes.dlsym(libc, name), arguments)
+    return result
+
+
+def _must(result: int, otherwise: str) -> None:
+    if result < 0:
+        raise Refused(otherwise)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except Refused as error:
+        said = f"sandbox: {error}, so the command was not run.\n"
+        os.write(2, said.encode(errors="surrogateescape"))
+    finally:
+        os._exit(REFUSED)

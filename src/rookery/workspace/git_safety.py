@@ -1,0 +1,79 @@
+"""Git without what its configuration makes it run.
+
+A repository's configuration names programs under more than a dozen keys. Whoever runs git on
+somebody's repository runs it with these. One kind is left: filters have names of their own, so
+they must be looked up and each be set to nothing, which `plain_runner` does.
+"""
+
+import os
+from collections.abc import Sequence
+
+NOTHING = "/dev/null"
+
+_SETTINGS = (
+    "core.fsmonitor=false",
+    f"core.hooksPath={NOTHING}",
+    "core.pager=cat",
+    "core.editor=true",
+    "core.sshCommand=false",
+    f"core.attributesFile={NOTHING}",
+    "core.untrackedCache=false",
+    "protocol.allow=never",
+    "safe.bareRepository=explicit",
+    "submodule.recurse=false",
+    "gc.auto=0",
+    "log.showSignature=false",
+    "diff.external=",
+    "gpg.program=false",
+    "gpg.openpgp.program=false",
+    "gpg.ssh.program=false",
+    "gpg.x509.program=false",
+)
+_DIFFING = ("diff", "log", "show", "diff-tree", "diff-index", "diff-files", "whatchanged")
+_CONVERTING = (*_DIFFING, "blame", "annotate")
+_VISITING_MODULES = ("diff", "status", "diff-index", "diff-files")
+_TAKING_A_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path")
+
+
+def git_hardening(root: str = "", ceiling: str = "") -> tuple[dict[str, str], tuple[str, ...]]:
+    """The variables, to be added once every other `GIT_*` is gone, and the options before the
+    sub-command. `root` is a folder that is the user's whoever owns it; git does not look for a
+    repository in `ceiling` or above.
+    """
+    variables = {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": NOTHING,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TEMPLATE_DIR": "",
+        "GIT_ASKPASS": "",
+        "GIT_PAGER": "cat",
+        "GIT_NO_LAZY_FETCH": "1",
+    }
+    if ceiling:
+        variables["GIT_CEILING_DIRECTORIES"] = ceiling
+    settings = (*_SETTINGS, *([f"safe.directory={root}"] if root else []))
+    return variables, ("--no-pager", *(word for each in settings for word in ("-c", each)))
+
+
+def is_git(program: str) -> bool:
+    return os.path.basename(program) == "git"
+
+
+def hardened(words: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
+    """The words of a git command with the options in place, and those of its sub-command."""
+    at = sub_command(words)
+    said = words[at] if at < len(words) else ""
+    careful = ["--no-ext-diff"] if said in _DIFFING else []
+    careful += ["--no-textconv"] if said in _CONVERTING else []
+    careful += ["--ignore-submodules=all"] if said in _VISITING_MODULES else []
+    return (*words[:1], *options, *words[1 : at + 1], *careful, *words[at + 1 :])
+
+
+def sub_command(words: Sequence[str]) -> int:
+    """Where the sub-command stands; behind the end if there is none."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _TAKING_A_VALUE else 1
+    return at

@@ -1,0 +1,93 @@
+"""What the sandbox of this machine guarantees, for whoever asks how far it can be trusted."""
+
+import os
+from collections.abc import Iterator
+from enum import StrEnum
+
+from rookery.core.values import record
+from rookery.workspace.layers import SandboxState
+from rookery.workspace.sandbox import Sandbox
+
+CLOSED_WHOLLY = ("x86_64", "aarch64")
+"""Where `confine` knows the numbers of the calls that make sockets."""
+
+
+class Holds(StrEnum):
+    YES = "yes"
+    PARTLY = "partly"
+    NO = "no"
+
+
+@record
+class Guarantee:
+    name: str
+    holds: Holds
+    why: str = ""
+
+
+def guarantees(sandbox: Sandbox) -> list[Guarantee]:
+    """Each promise, whether it is kept here, and what is missing if it is not wholly."""
+    state = sandbox.state
+    if state.kind == "none":
+        return list(_without(state))
+    if state.kind == "landlock":
+        return list(_by_landlock(state))
+    return list(_by_bubblewrap(state))
+
+
+WRITES = "writes confined"
+CREDENTIALS = "credentials hidden"
+OWN = "own state hidden"
+NETWORK = "network closed"
+PROCESSES = "processes gone with the command"
+PROTECTED = "protected files read-only"
+PRIVILEGES = "no new privileges"
+
+_NEW_ONES = "protected files that do not exist yet are taken back after the command"
+
+
+def _without(state: SandboxState) -> Iterator[Guarantee]:
+    for name in (WRITES, CREDENTIALS, OWN, NETWORK, PROTECTED, PRIVILEGES):
+        yield Guarantee(name, Holds.NO, state.why)
+    yield Guarantee(PROCESSES, Holds.PARTLY, "the warden ends all that descends from the command")
+
+
+def _by_bubblewrap(state: SandboxState) -> Iterator[Guarantee]:
+    yield Guarantee(WRITES, Holds.YES)
+    yield Guarantee(CREDENTIALS, Holds.YES)
+    yield Guarantee(OWN, Holds.YES)
+    yield _network(state, Holds.YES, "")
+    yield Guarantee(PROCESSES, Holds.YES)
+    yield Guarantee(PROTECTED, Holds.PARTLY, _NEW_ONES)
+    if state.closes_users:
+        yield Guarantee(PRIVILEGES, Holds.YES)
+    else:
+        why = "this bubblewrap is too old to keep commands from making user namespaces"
+        yield Guarantee(PRIVILEGES, Holds.PARTLY, why)
+
+
+def _by_landlock(state: SandboxState) -> Iterator[Guarantee]:
+    writes = "modes, owners and times of files elsewhere can be changed"
+    if state.landlock < 3:
+        writes += ", and with this kernel files elsewhere can be cut to nothing"
+    yield Guarantee(WRITES, Holds.PARTLY, f"{writes}; the temporary folder is everybody's")
+    sockets = "names of hidden files can be listed, and sockets that have a path be connected to"
+    yield Guarantee(CREDENTIALS, Holds.PARTLY, sockets)
+    yield Guarantee(OWN, Holds.PARTLY, "names can be listed; contents cannot be read")
+    yield _network_by_landlock(state)
+    yield Guarantee(PROCESSES, Holds.PARTLY, "the warden ends all that descends from the command")
+    why = "Landlock cannot take a file out of the workspace; they are put back after the command"
+    yield Guarantee(PROTECTED, Holds.NO, why)
+    yield Guarantee(PRIVILEGES, Holds.YES)
+
+
+def _network_by_landlock(state: SandboxState) -> Guarantee:
+    if os.uname().machine in CLOSED_WHOLLY:
+        return _network(state, Holds.YES, "connections within the machine are closed as well")
+    return _network(state, Holds.PARTLY, "TCP is closed; UDP is not")
+
+
+def _network(state: SandboxState, closed: Holds, why: str) -> Guarantee:
+    if state.network:
+        return Guarantee(NETWORK, Holds.NO, "it is switched on in the settings")
+    return Guarantee(NETWORK, closed, why)

@@ -1,0 +1,161 @@
+"""Which layers of a sandbox work on this machine, and the words that put a command in them.
+
+Whether one works is found out by running nothing in it: user namespaces may be forbidden, a
+container may hide what a new /proc needs, a kernel may lack Landlock.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import product
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from rookery.core.values import record, value
+from rookery.workspace.bubblewrap import Abilities, bubblewrap, mounted
+from rookery.workspace.confinement import Confinement, Spot
+from rookery.workspace.hidden_places import SOCKET_VARIABLES
+from rookery.workspace.landlock import rules_alone, rules_within_mounts
+from rookery.workspace.orphans import take_orphans_in
+
+CONFINE = Path(__file__).with_name("confine.py")
+INTERPRETER = os.path.realpath(sys.executable)
+"""Not the link in a virtual environment, which may lie where commands can write."""
+PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
+"""Where the sandbox's own programs are looked for: nowhere a project could have a say."""
+PROBE = ("/bin/sh", "-c", ":")
+PROBE_SECONDS = 10.0
+
+OPEN_FILES, PROCESSES = 4096, 4096
+"""Processes are counted per user, and threads are processes: so they are limited only where
+bubblewrap gives the command a count of its own, and so high that no build meets it. Memory is
+not limited: a limit of the address space stops what reserves much and uses little, such as
+Node, Java and Go."""
+
+Kind: TypeAlias = Literal["bubblewrap+landlock", "bubblewrap", "landlock", "none"]
+
+
+@value
+class SandboxState:
+    """What there is of a sandbox; `why` says why there is not more, and is empty if all is."""
+
+    kind: Kind
+    network: bool = True
+    landlock: int = 0
+    """The version the kernel has; 0 if none."""
+    why: str = ""
+    closes_users: bool = False
+    """Whether commands are kept from making user namespaces."""
+
+    @property
+    def line(self) -> str:
+        """The state for people, in one line."""
+        if self.kind == "none":
+            return f"no sandbox: commands can do whatever you can ({self.why})"
+        network = "on" if self.network else "off"
+        extent = f"in a part of the sandbox ({self.why})" if self.why else "in the sandbox"
+        bounds = "writes only in the workspace, temp and caches; credentials hidden"
+        return f"{extent}: {bounds}; network {network}"
+
+
+@record
+class Layers:
+    """A sandbox that works, or none. `program` is bubblewrap, if it is one of the layers."""
+
+    state: SandboxState
+    program: str = ""
+    able: Abilities | None = None
+
+
+def find_layers(confinement: Confinement, programs: str) -> Layers:
+    """The best that works here. It takes a trivial command or two."""
+    if not sys.platform.startswith("linux"):
+        return no_layers(f"there is none for {sys.platform} yet")
+    from rookery.workspace.confine import landlock_version
+
+    network = confinement.network
+    version = max(0, landlock_version())
+    refusal = "bubblewrap is not installed"
+    for program, able in _bubblewraps(programs):
+        kind: Kind = "bubblewrap+landlock" if version else "bubblewrap"
+        state = SandboxState(
+            kind=kind, network=network, landlock=version, closes_users=able.closes_users
+        )
+        layers = Layers(state, program, able)
+        refused = _try(layers, confinement)
+        if not refused:
+            return layers
+        refusal = f"bubblewrap does not work: {refused}"
+    state = SandboxState(kind="landlock", network=network, landlock=version, why=refusal)
+    refused = _try(Layers(state), confinement) if version else "the kernel has no Landlock"
+    return no_layers(f"{refusal}, and {refused}") if refused else Layers(state)
+
+
+def no_layers(why: str) -> Layers:
+    return Layers(SandboxState(kind="none", why=why))
+
+
+def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
+    """The words that stand before a command."""
+    confine = [INTERPRETER, "-I", "-S", str(CONFINE)]
+    words = [word for name in SOCKET_VARIABLES for word in ("unset", name)]
+    words += ["limit", f"NOFILE={OPEN_FILES}", "limit", "CORE=0"]
+    if not layers.able:
+        found = (confinement.root, *confinement.writable)
+        return [*confine, *words, *_identities(found), *rules_alone(confinement), "--"]
+    needed = (os.path.realpath(sys.base_prefix), str(CONFINE.parent))
+    mounts = bubblewrap(layers.program, confinement, cwd=cwd, able=layers.able, needed=needed)
+    words += ["limit", f"NPROC={PROCESSES}", *_identities(mounted(confinement))]
+    if layers.state.landlock:
+        words += rules_within_mounts(confinement)
+    return [*mounts, *confine, *words, "--"]
+
+
+def _bubblewraps(programs: str) -> Iterable[tuple[str, Abilities]]:
+    """With all it can do first; older ones, and other kinds of `env`, can do less."""
+    program = shutil.which("bwrap", path=programs)
+    env = shutil.which("env", path=programs) or ""
+    for env_used, closes_users in product(dict.fromkeys((env, "")), (True, False)):
+        if program:
+            yield program, Abilities(env_used, closes_users)
+
+
+def _try(layers: Layers, confinement: Confinement) -> str:
+    """Run nothing in it. Why that did not work; empty if it did."""
+    take_orphans_in()
+    try:
+        probe = subprocess.Popen(
+            [*prefix(layers, confinement, confinement.root.path), *PROBE],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={},
+            start_new_session=True,
+        )
+    except OSError as error:
+        return str(error)
+    try:
+        _, words = probe.communicate(timeout=PROBE_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        os.killpg(probe.pid, signal.SIGKILL)
+        probe.communicate()
+        return str(error)
+    finally:
+        _bury(probe.pid)
+    said = words.decode(errors="replace").strip().splitlines()
+    return "" if probe.returncode == 0 else (said or [f"status {probe.returncode}"])[-1]
+
+
+def _bury(group: int) -> None:
+    """bubblewrap ends before its inner half does, which is then left to us."""
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-group, 0)
+
+
+def _identities(found: Iterable[Spot]) -> list[str]:
+    return [word for at in found for word in ("is", f"{at.device}:{at.inode}:{at.path}")]

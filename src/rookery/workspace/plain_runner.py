@@ -1,0 +1,148 @@
+"""Runs a plain command line: programs, their arguments and pipes, and no shell anywhere.
+
+It is run as a script of its own, inside the sandbox. Its arguments are lists, each behind its
+length: variables for git, then pipelines. A pipeline is `when` it is run and a list of commands;
+a command is what becomes of its `errors`, how many words git's sub-command stands behind, and a
+list of words, of which the first is a path. It ends as the last program of the last pipeline
+that ran.
+"""
+
+# like the warden it is in the way of every command; `os` and `signal` take long to import
+import _signal  # type: ignore[import-not-found]
+import posix as os
+import sys
+
+NOT_STARTED, NOT_THERE = 126, 127
+NOWHERE = "/dev/null"
+FILTERS = r"^filter\."
+_IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
+
+
+class Words:
+    """The arguments, taken from the front."""
+
+    def __init__(self, words: list[str]) -> None:
+        self._rest = words[::-1]
+
+    def __bool__(self) -> bool:
+        return bool(self._rest)
+
+    def next(self) -> str:
+        return self._rest.pop()
+
+    def list(self) -> list[str]:
+        return [self.next() for _ in range(int(self.next()))]
+
+
+class Command:
+    """A program with its arguments. `lead` words stand before git's sub-command; 0 if not git."""
+
+    def __init__(self, words: Words) -> None:
+        self.errors = words.next()
+        self.lead = int(words.next())
+        self.words = words.list()
+
+
+def main(words: Words) -> int:
+    variables = dict(each.split("=", 1) for each in words.list())
+    status = 0
+    while words:
+        when = words.next()
+        commands = [Command(words) for _ in range(int(words.next()))]
+        if when == "always" or (when == "succeeded") == (status == 0):
+            status = run_pipeline(commands, variables)
+    return status
+
+
+def run_pipeline(commands: list[Command], variables: dict[str, str]) -> int:
+    """The status of the last command, once all of them have ended."""
+    pids = []
+    source = os.open(NOWHERE, os.O_RDONLY | os.O_CLOEXEC)
+    for command in commands[:-1]:
+        next_source, target = os.pipe()
+        pids.append(start(command, source, target, variables))
+        os.close(target)
+        os.close(source)
+        source = next_source
+    pids.append(start(commands[-1], source, 1, variables))
+    os.close(source)
+    return [shell_status(os.waitpid(pid, 0)[1]) for pid in pids][-1]
+
+
+def shell_status(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def start(command: Command, source: int, target: int, variables: dict[str, str]) -> int:
+    pid = os.fork()
+    if pid == 0:
+        become(command, source, target, variables)
+    return pid
+
+
+def become(command: Command, source: int, target: int, variables: dict[str, str]) -> None:
+    status = NOT_STARTED
+    program = command.words[0]
+    try:
+        environment = git_environment(command, variables) if command.lead else os.environ
+        os.dup2(source, 0)
+        os.dup2(target, 1)
+        if command.errors == "with output":
+            os.dup2(1, 2)
+        elif command.errors == "dropped":
+            os.dup2(os.open(NOWHERE, os.O_WRONLY), 2)
+        for number in _IGNORED_BY_PYTHON:
+            _signal.signal(number, _signal.SIG_DFL)
+        os.execve(program, command.words, environment)
+    except OSError as error:
+        status = NOT_THERE if isinstance(error, FileNotFoundError) else NOT_STARTED
+        os.write(2, f"{program}: {error.strerror}\n".encode(errors="surrogateescape"))
+    finally:
+        os._exit(status)
+
+
+def git_environment(command: Command, variables: dict[str, str]) -> dict[bytes, bytes]:
+    """Without what was inherited for git, with the variables, and with every filter unset."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(b"GIT_")}
+    for name, text in variables.items():
+        kept[name.encode()] = text.encode(errors="surrogateescape")
+    filters = filter_settings(command, kept)
+    for at, key in enumerate(filters):
+        kept[b"GIT_CONFIG_KEY_%d" % at] = key
+        kept[b"GIT_CONFIG_VALUE_%d" % at] = b"false" if key.endswith(b".required") else b""
+    return kept | {b"GIT_CONFIG_COUNT": b"%d" % len(filters)}
+
+
+def filter_settings(command: Command, environment: dict[bytes, bytes]) -> list[bytes]:
+    """The settings that name filters. Asking git for its settings runs none of them."""
+    answer, target = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        ask_for_filters(command, target, environment)
+    os.close(target)
+    said = b""
+    while data := os.read(answer, 65536):
+        said += data
+    os.close(answer)
+    os.waitpid(pid, 0)
+    return said.split(b"\0")[:-1]
+
+
+def ask_for_filters(command: Command, target: int, environment: dict[bytes, bytes]) -> None:
+    try:
+        os.dup2(os.open(NOWHERE, os.O_RDWR), 0)
+        os.dup2(target, 1)
+        os.dup2(0, 2)
+        asked = ["config", "-z", "--name-only", "--get-regexp", FILTERS]
+        os.execve(command.words[0], [*command.words[: command.lead], *asked], environment)
+    finally:
+        os._exit(NOT_STARTED)
+
+
+if __name__ == "__main__":
+    status = NOT_STARTED
+    try:
+        status = main(Words(sys.argv[1:]))
+    finally:
+        os._exit(status)

@@ -1,0 +1,168 @@
+"""Bringing files to what they shall be, each of them at once or not at all.
+
+Folders are opened up first. Then what is to go goes, then folders are removed, then made, then
+files are put in place, and in the end folders get the rights they shall have. Every path is
+opened step by step without following links, and a file is touched only if it is still what the
+plan was made for.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rookery import faults
+from rookery.core.facts import Effect, Version
+from rookery.core.undo import is_folder, is_leaf
+from rookery.core.values import record
+from rookery.errors import StorageError
+from rookery.workspace.descriptors import name_anew, opened_folder, present
+from rookery.workspace.file_versions import NOT_A_FOLDER, version_in
+from rookery.workspace.snapshots import name_for_unfinished
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_IN_THE_WAY = {errno.EEXIST, errno.ENOTEMPTY, errno.EISDIR, errno.ENOENT, *NOT_A_FOLDER}
+
+
+@record
+class PutBack:
+    """`failed` says of each file that could not be changed why; it is as it was."""
+
+    done: tuple[Effect, ...]
+    kept: tuple[str, ...]
+    failed: tuple[tuple[str, str], ...]
+
+
+def put_back(
+    root: Path, changes: Sequence[Effect], content: Callable[[str], bytes], most: int
+) -> PutBack:
+    """Make every `before` an `after`. Files larger than `most` are not looked into."""
+    work = _Work(root, content, most)
+    for change in changes:
+        if is_folder(change.before) and _lets_write(change.after):
+            work.attempt(change, work.set_rights)
+    for change in changes:
+        if is_leaf(change.before) and not is_leaf(change.after):
+            work.attempt(change, work.remove)
+    for change in reversed(changes):
+        if is_folder(change.before) and not is_folder(change.after):
+            work.attempt(change, work.remove_folder)
+    for change in changes:
+        if is_folder(change.after) and not is_folder(change.before):
+            work.attempt(change, work.make_folder)
+    for change in changes:
+        if is_leaf(change.after):
+            work.attempt(change, work.put)
+    for change in reversed(changes):
+        if is_folder(change.after) and not (is_folder(change.before) and _lets_write(change.after)):
+            work.attempt(change, work.set_rights)
+    work.make_durable()
+    return work.outcome(changes)
+
+
+class _Work:
+    def __init__(self, root: Path, content: Callable[[str], bytes], most: int) -> None:
+        self._root = root
+        self._content = content
+        self._most = most
+        self._kept: set[str] = set()
+        self._failed: dict[str, str] = {}
+        self._changed: set[str] = set()
+        """Folders in which names came, went or were taken over."""
+
+    def attempt(self, change: Effect, do: Callable[[Effect], None]) -> None:
+        """One step of a change, unless an earlier one did not succeed."""
+        if change.path in self._kept or change.path in self._failed:
+            return
+        faults.kp("restore.before_file")
+        try:
+            do(change)
+        except OSError as error:
+            if error.errno in _IN_THE_WAY:
+                self._kept.add(change.path)
+            else:
+                self._failed[change.path] = (error.strerror or str(error)).lower()
+        except StorageError as error:
+            self._failed[change.path] = str(error)
+        faults.kp("restore.file_done")
+
+    def outcome(self, changes: Sequence[Effect]) -> PutBack:
+        undone = self._kept | self._failed.keys()
+        done = tuple(change for change in changes if change.path not in undone)
+        return PutBack(done, tuple(sorted(self._kept)), tuple(sorted(self._failed.items())))
+
+    def make_durable(self) -> None:
+        for path in self._changed:
+            try:
+                with opened_folder(self._root, path.split("/") if path else ()) as folder:
+                    os.fsync(present(folder))
+            except OSError as error:
+                if error.errno not in _IN_THE_WAY:  # then it is no folder any more
+                    self._failed[path] = (error.strerror or str(error)).lower()
+
+    def remove(self, change: Effect) -> None:
+        with self._at(change.path) as (folder, name):
+            self._demand(folder, name, change.before)
+            os.unlink(name, dir_fd=folder)
+            self._changed.add(os.path.dirname(change.path))
+
+    def remove_folder(self, change: Effect) -> None:
+        with self._at(change.path) as (folder, name):
+            os.rmdir(name, dir_fd=folder)
+            self._changed.add(os.path.dirname(change.path))
+
+    def make_folder(self, change: Effect) -> None:
+        with self._at(change.path) as (folder, name):
+            os.mkdir(name, 0o700, dir_fd=folder)
+            self._changed.add(os.path.dirname(change.path))
+
+    def set_rights(self, change: Effect) -> None:
+        assert change.after is not None
+        with opened_folder(self._root, change.path.split("/")) as folder:
+            os.fchmod(present(folder), stat.S_IMODE(change.after.mode))
+
+    def put(self, change: Effect) -> None:
+        assert change.after is not None
+        data = self._content(change.after.blob)
+        with self._at(change.path) as (folder, name):
+            there = None if is_folder(change.before) else change.before
+            temporary = name_for_unfinished()
+            try:
+                _write(folder, temporary, data, change.after.mode)
+                faults.kp("restore.temp_written")
+                self._demand(folder, name, there)
+                if there is None:
+                    name_anew(folder, temporary, name)
+                else:
+                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=folder)
+            self._changed.add(os.path.dirname(change.path))
+
+    @contextmanager
+    def _at(self, path: str) -> Iterator[tuple[int, str]]:
+        *folders, name = path.split("/")
+        with opened_folder(self._root, folders) as folder:
+            yield present(folder), name
+
+    def _demand(self, folder: int, name: str, expected: Version | None) -> None:
+        if version_in(folder, name, self._most) != expected:
+            raise FileExistsError(errno.EEXIST, "it has changed meanwhile")
+
+
+def _lets_write(folder: Version | None) -> bool:
+    return folder is not None and stat.S_ISDIR(folder.mode) and bool(folder.mode & stat.S_IWUSR)
+
+
+def _write(folder: int, name: str, data: bytes, mode: int) -> None:
+    if stat.S_ISLNK(mode):
+        os.symlink(os.fsdecode(data), name, dir_fd=folder)
+        return
+    with open(os.open(name, _NEW_FILE, 0o600, dir_fd=folder), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fchmod(file.fileno(), stat.S_IMODE(mode))
+        os.fsync(file.fileno())

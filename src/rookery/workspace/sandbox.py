@@ -1,0 +1,215 @@
+"""The sandbox commands run in: what it keeps them to, and how one is started in it.
+
+Its boundaries are those of the folder the product was started in, and are fixed when it is
+made: no argument of a call, no file in the workspace and no later change of either widens them.
+"""
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Literal
+
+from rookery import NAME
+from rookery.core.values import record, value
+from rookery.errors import Denied, ToolError
+from rookery.workspace.bubblewrap import TEMPORARY, prepare_private
+from rookery.workspace.confinement import Confinement, Spot, spot, spots, within, within_any
+from rookery.workspace.git_folders import common_folder, git_folders, git_programs
+from rookery.workspace.hidden_places import caches, folders_between, hidden_places, without
+from rookery.workspace.layers import (
+    PROGRAMS,
+    Layers,
+    SandboxState,
+    find_layers,
+    no_layers,
+    prefix,
+)
+
+
+@value
+class SandboxWishes:
+    """`writable` and `hidden` are places the user added; a hidden place is never writable.
+    `own` are the product's folders, of which commands see nothing."""
+
+    root: Path
+    home: Path
+    mode: Literal["on", "required", "off"] = "on"
+    network: bool = True
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+
+
+@record
+class Launch:
+    """What to start, and what to add to its environment."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+class Sandbox:
+    """The sandbox of one workspace. What works is found out once, when it is first needed.
+
+    Nothing here is asynchronous: the first call runs a trivial command or two, the others look
+    at some dozens of files. `programs` is where bubblewrap is looked for.
+    """
+
+    def __init__(self, wishes: SandboxWishes, programs: str = PROGRAMS) -> None:
+        self._wishes = wishes
+        self._programs = programs
+        self._root = _folder(os.path.realpath(wishes.root))
+        self._home = os.path.realpath(wishes.home)
+        own = (path for path in wishes.own if os.path.realpath(path) != self._root.path)
+        self._hidden = hidden_places(self._home, (*wishes.hidden, *own))
+        self._common = common_folder(self._root.path)
+        declared = (os.path.realpath(path) for path in wishes.writable)
+        writable = without((*caches(self._home), *declared), self._hidden)
+        on_the_way = folders_between(writable, self._hidden)
+        self._writable = spots((*writable, *on_the_way, self._common))
+        self._layers: Layers | None = None
+        self._private = ""
+        self._probing = Lock()
+
+    @property
+    def state(self) -> SandboxState:
+        return self._found().state
+
+    def launch(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        protected: Sequence[str] = (),
+        ignored: Sequence[str] = (),
+    ) -> Launch:
+        """How to start a command in the sandbox. Where there is none: as it is.
+
+        `cwd` is absolute; `protected` and `ignored` are relative to the workspace. Raises
+        `Denied` if a sandbox is required, and `ToolError` if the one there was is gone.
+        """
+        layers = self._found()
+        if layers.state.kind == "none":
+            return self._unconfined(argv, layers.state)
+        self._check_still_there(layers)
+        confinement = self._confinement(protected, ignored)
+        words = prefix(layers, confinement, self._inside(cwd))
+        return Launch((*words, *argv), self._environment(layers))
+
+    def close(self) -> None:
+        """Remove what commands left in their private temporary folders."""
+        with self._probing:
+            self._layers = None
+            if self._private:
+                self._remove()
+                self._private = ""
+
+    def _found(self) -> Layers:
+        with self._probing:
+            if self._layers is None:
+                self._layers = self._find()
+            return self._layers
+
+    def _find(self) -> Layers:
+        if self._wishes.mode == "off":
+            return no_layers("it is switched off")
+        if not self._private:
+            self._private = os.path.realpath(tempfile.mkdtemp(prefix=f"{NAME}-"))
+            self._remove = weakref.finalize(self, _remove_tree, self._private)
+            prepare_private(self._private)
+        return find_layers(self._confinement((), ()), self._programs)
+
+    def _unconfined(self, argv: Sequence[str], state: SandboxState) -> Launch:
+        if self._wishes.mode == "required":
+            raise Denied(
+                f"Commands must run in a sandbox, and there is none here: {state.why}. The "
+                "command was not run."
+            )
+        return Launch(tuple(argv), {})
+
+    def _check_still_there(self, layers: Layers) -> None:
+        if layers.program and not os.access(layers.program, os.X_OK):
+            raise ToolError(
+                f"The sandbox cannot be started any more: {layers.program} is gone. The command "
+                "was not run."
+            )
+        if spot(self._root.path) != self._root:
+            raise ToolError(
+                f"{self._root.path} is no longer the folder it was at the start. The command was "
+                "not run; start again in the new one."
+            )
+
+    def _inside(self, cwd: str) -> str:
+        folder = os.path.realpath(cwd)
+        if not within(folder, self._root.path):
+            raise Denied(f"{cwd} is outside the workspace. Commands run inside it.")
+        return folder
+
+    def _confinement(self, protected: Iterable[str], ignored: Iterable[str]) -> Confinement:
+        guarded = self._inner(protected)
+        repositories = [path for path in guarded if os.path.basename(path) == ".git"]
+        own = os.path.join(self._root.path, ".git")
+        git = spots(git_folders([own, *repositories, self._common]))
+        fixed = [path for path in guarded if path not in repositories]
+        fixed += [each.path for each in git if not each.folder]
+        fixed += [part for each in git if each.folder for part in git_programs(each.path)]
+        unchangeable = _outermost(spots(fixed))
+        folders = [each.path for each in unchangeable if each.folder]
+        return Confinement(
+            root=self._root,
+            home=self._home,
+            private=self._private,
+            network=self._wishes.network,
+            writable=self._writable,
+            kept=tuple(e for e in git if e.folder and not within_any(e.path, folders)),
+            fixed=unchangeable,
+            hidden=self._hidden,
+            ignored=tuple(self._inner(ignored)),
+        )
+
+    def _inner(self, paths: Iterable[str]) -> list[str]:
+        """Where the paths lead, if that is in the workspace and there is something."""
+        root = self._root.path
+        real = dict.fromkeys(os.path.realpath(os.path.join(root, path)) for path in paths)
+        return [path for path in real if path != root and within(path, root) and _plain(path)]
+
+    def _environment(self, layers: Layers) -> dict[str, str]:
+        temporary = os.path.realpath(TEMPORARY["tmp"])
+        if not layers.program:
+            temporary = os.path.join(self._private, "tmp")
+        added = {"TMPDIR": temporary}
+        if not within_any(os.path.join(self._home, ".cache"), [at.path for at in self._writable]):
+            added["XDG_CACHE_HOME"] = os.path.join(temporary, "cache")
+        return added
+
+
+def _folder(path: str) -> Spot:
+    found = spot(path)
+    if not found or not found.folder:
+        raise ToolError(f"There is no folder {path} to work in.")
+    return found
+
+
+def _plain(path: str) -> bool:
+    return os.path.isfile(path) or os.path.isdir(path)
+
+
+def _outermost(found: Iterable[Spot]) -> tuple[Spot, ...]:
+    kept: list[Spot] = []
+    for each in found:
+        if not within_any(each.path, [one.path for one in kept if one.folder]):
+            kept.append(each)
+    return tuple(kept)
+
+
+def _remove_tree(folder: str) -> None:
+    """Also what commands made unwritable or unreadable in it."""
+    for place, folders, _ in os.walk(folder):
+        for name in folders:
+            if not os.path.islink(inner := os.path.join(place, name)):
+                os.chmod(inner, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,258 @@
+"""The repository that keeps the checkpoints of one workspace, beside the product's other state.
+
+Git can read it (`git --git-dir=… log -g checkpoints`), but no git is ever run. A checkpoint is
+a commit without parents; the log of the one branch lists them all and is the record of which
+there are: a checkpoint is made once its line there is on the medium.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from rookery import faults
+from rookery.core.values import record
+from rookery.errors import StorageError
+from rookery.workspace.object_store import Kind, ObjectStore
+from rookery.workspace.snapshot_trees import Trees, of_root, reachable, root_of
+
+_NOBODY = "0" * 40
+_BRANCH = "refs/heads/checkpoints"
+_SIGNATURE = "Rookery <rookery@localhost>"
+_CONFIGURATION = """\
+[core]
+\trepositoryformatversion = 0
+\tbare = true
+\tlogAllRefUpdates = always
+\thooksPath = /dev/null
+\tfsync = all
+\tfsyncMethod = fsync
+[gc]
+\tauto = 0
+\treflogExpire = never
+\treflogExpireUnreachable = never
+[pack]
+\twindow = 0
+"""
+_ATTRIBUTES = "* -text !filter !ident !working-tree-encoding !diff !merge !eol\n"
+_PATIENCE = 0.01
+
+
+@record
+class Snapshot:
+    """A checkpoint as it was stored; `named` if only these files were looked at."""
+
+    id: str
+    root: bytes
+    trees: Trees
+    named: tuple[str, ...] = ()
+
+
+class ShadowRepository:
+    """Everything but the constructor wants the lock to be held."""
+
+    def __init__(self, home: Path, root: Path) -> None:
+        self._workspace = root
+        self.folder = home / f"{sha256(os.fsencode(root)).hexdigest()[:16]}.git"
+        self.store = ObjectStore(self.folder / "objects" / "pack")
+        self._log = self.folder / "logs" / _BRANCH
+
+    @contextmanager
+    def locked(self, pause: Callable[[], None]) -> Iterator[bool]:
+        """Alone with the repository, which is made if need be. True if whoever was there before
+        did not get to its end. `pause` is called while waiting, and may raise.
+        """
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self.folder / "lock", flags, 0o600)
+        try:
+            while not _taken(descriptor):
+                pause()
+                time.sleep(_PATIENCE)
+            died = bool(os.pread(descriptor, 1, 0))
+            os.pwrite(descriptor, b"busy", 0)
+            self._make()
+            if died:
+                self._recover()
+            self.store.refresh()
+            yield died
+            os.ftruncate(descriptor, 0)
+        except Exception:
+            self.store.discard()
+            os.ftruncate(descriptor, 0)  # it failed, but in order
+            raise
+        finally:
+            os.close(descriptor)
+
+    def add(
+        self, trees: Trees, title: str, *, named: Sequence[str], skipped: Sequence[str]
+    ) -> Snapshot:
+        """A new checkpoint, durable when this returns."""
+        root = root_of(self.store, trees)
+        at = time.time_ns()
+        now = at // 1_000_000_000
+        note = json.dumps({"at": at, "named": list(named), "skipped": list(skipped)})
+        text = (
+            f"tree {root.hex()}\nauthor {_SIGNATURE} {now} +0000\n"
+            f"committer {_SIGNATURE} {now} +0000\n\n{title}\n\n{note}\n"
+        )
+        new = self.store.add(Kind.COMMIT, text.encode()).hex()
+        self.store.flush()
+        faults.kp("checkpoint.stored")
+        self._enter(new, now, title)
+        faults.kp("checkpoint.entered")
+        return Snapshot(new, root, trees, tuple(named))
+
+    def snapshot(self, known: str) -> Snapshot:
+        """Raises `StorageError` if there is none, or it is damaged."""
+        if len(known) != 40 or not set(known) <= set("0123456789abcdef"):
+            raise StorageError(f"There is no checkpoint {known[:60]!r}")
+        commit = bytes.fromhex(known)
+        if commit not in self.store:
+            raise StorageError(f"Checkpoint {known[:12]} is no longer there")
+        head, _, message = self.store.read(commit, Kind.COMMIT).decode().partition("\n\n")
+        root = bytes.fromhex(head.split("\n")[0].removeprefix("tree "))
+        named = tuple(json.loads(message.split("\n\n")[1])["named"])
+        return Snapshot(known, root, of_root(self.store, root), named)
+
+    def newest(self) -> Snapshot | None:
+        """The newest that can be read; its files may still be damaged."""
+        for known in reversed(self.checkpoints()):
+            try:
+                return self.snapshot(known)
+            except StorageError:
+                continue
+        return None
+
+    def checkpoints(self) -> list[str]:
+        """All of them, the oldest first."""
+        try:
+            lines = self._log.read_text("utf-8", "replace").splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        return [line[41:81] for line in lines if _is_whole(line)]
+
+    def damaged(self, snapshot: Snapshot) -> list[bytes]:
+        """The objects of it that cannot be read as they were stored."""
+        found: list[bytes] = []
+        try:
+            for known, kind in reachable(self.store, snapshot.root, set()):
+                try:
+                    self.store.read(known, kind)
+                except (StorageError, OSError):
+                    found.append(known)
+        except (StorageError, OSError):
+            pass  # the tree that could not be read was the last to be found
+        return found
+
+    def drop_all_but(self, kept: Collection[str]) -> None:
+        """Forget the other checkpoints, and give their space back."""
+        wanted: set[bytes] = set()
+        for known in kept:
+            wanted.add(bytes.fromhex(known))
+            for _ in reachable(self.store, self.snapshot(known).root, wanted):
+                pass
+        lines = self._log.read_text("utf-8").splitlines(keepends=True)
+        left = [line[41:] for line in lines if line[41:81] in kept]
+        olds = [_NOBODY, *(line[:40] for line in left)]
+        entries = [f"{old} {line}" for old, line in zip(olds, left, strict=False)]
+        _put(self._log, "".join(entries).encode(), durable=True)
+        faults.kp("checkpoint.dropped")
+        if left:
+            self._point_to(olds[-1])
+        else:
+            (self.folder / _BRANCH).unlink(missing_ok=True)
+        self.store.keep_only(wanted)
+
+    def _enter(self, new: str, now: int, title: str) -> None:
+        old = self._last_entered()
+        line = f"{old} {new} {_SIGNATURE} {now} +0000\t{title}\n"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        descriptor = os.open(self._log, flags, 0o600)
+        try:
+            end = os.fstat(descriptor).st_size
+            try:
+                if os.write(descriptor, line.encode()) != len(line):
+                    raise OSError("the log of the checkpoints could not be written")
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, end)
+                raise
+        finally:
+            os.close(descriptor)
+        self._point_to(new)
+
+    def _last_entered(self) -> str:
+        try:
+            with self._log.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - 400))
+                last = log.read().decode("utf-8", "replace").splitlines(keepends=True)[-1:]
+        except FileNotFoundError:
+            return _NOBODY
+        return last[0][41:81] if last and _is_whole(last[0]) else _NOBODY
+
+    def _point_to(self, known: str) -> None:
+        """For git only; the log is what counts, so this need not be durable."""
+        _put(self.folder / _BRANCH, f"{known}\n".encode(), durable=False)
+
+    def _recover(self) -> None:
+        """Clear away what a killed process was writing, and cut a torn last line."""
+        self.store.clear_unfinished()
+        for left in self.folder.rglob("tmp_*"):
+            left.unlink(missing_ok=True)
+        known = self.checkpoints()
+        if self._log.exists():
+            data = self._log.read_bytes()
+            whole = data[: data.rfind(b"\n") + 1]
+            if whole != data:
+                _put(self._log, whole, durable=True)
+        if known:
+            self._point_to(known[-1])
+
+    def _make(self) -> None:
+        for name in ("objects/pack", "objects/info", "refs/heads", "logs/refs/heads", "info"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        head = self.folder / "HEAD"
+        if head.exists():
+            return
+        _put(self.folder / "workspace", os.fsencode(self._workspace) + b"\n", durable=False)
+        _put(self.folder / "config", _CONFIGURATION.encode(), durable=False)
+        _put(self.folder / "info" / "attributes", _ATTRIBUTES.encode(), durable=False)
+        _put(head, f"ref: {_BRANCH}\n".encode(), durable=True)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_whole(line: str) -> bool:
+    return line.endswith("\n") and len(line) > 81 and line[40] == line[81] == " "
+
+
+def _put(path: Path, data: bytes, *, durable: bool) -> None:
+    unfinished = path.with_name(f"tmp_{secrets.token_hex(8)}")
+    try:
+        with unfinished.open("xb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    if durable:
+        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,284 @@
+"""A snapshot of a folder, as trees of git's.
+
+Git knows no rights but "executable", and nothing of what it was not told. So there are three
+trees of the same shape: `files` has the contents, as git would have them; `rights` has the
+rights of files that are not plain 0644 or 0755, and of folders that are not 0755; `uncovered`
+names what is there but not stored, being ignored, too large or no file. Of what is uncovered
+nobody can say what a step did to it, and it is never restored or removed.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from rookery.core.facts import Effect, Version
+from rookery.core.undo import EMPTY_TREE, folder_with
+from rookery.errors import StorageError
+from rookery.workspace.object_store import Kind, ObjectStore
+
+NO_TREE = b""
+UNCOVERED = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
+"""The empty blob: in place of a tree it says that nothing below is covered."""
+_TREE_MODE = 0o040000
+_LINK_MODE = 0o120000
+_PLAIN = (0o644, 0o755)
+_PLAIN_FOLDER = 0o755
+FOLDERS_OWN = ".~rights of this folder"
+"""The name under which a folder's rights stand among those of its files; no file may have it."""
+
+Listing = dict[str, tuple[int, bytes]]
+"""What a tree has under each name: git's mode, and the id."""
+
+
+class Trees(NamedTuple):
+    files: bytes
+    rights: bytes = NO_TREE
+    uncovered: bytes = NO_TREE
+
+
+EMPTY = Trees(bytes.fromhex(EMPTY_TREE))
+UNSEEN = Trees(EMPTY.files, NO_TREE, UNCOVERED)
+"""A folder that nobody has looked into yet."""
+
+
+class Folder:
+    """The entries of one folder, to be looked up and changed by name."""
+
+    def __init__(self, store: ObjectStore, trees: Trees | None = None) -> None:
+        self._store = store
+        self.files: Listing = {}
+        self.rights: Listing = {}
+        self.uncovered: Listing = {}
+        self.blind = False
+        if trees:
+            self.files = listing(store, trees.files)
+            self.rights = listing(store, trees.rights)
+            self.blind = trees.uncovered == UNCOVERED
+            self.uncovered = {} if self.blind else listing(store, trees.uncovered)
+
+    def put_folder(self, name: str, trees: Trees) -> None:
+        self.drop(name)
+        self.files[name] = _TREE_MODE, trees.files
+        if trees.rights:
+            self.rights[name] = _TREE_MODE, trees.rights
+        if trees.uncovered:
+            is_tree = trees.uncovered != UNCOVERED
+            self.uncovered[name] = _TREE_MODE if is_tree else 0o100644, trees.uncovered
+
+    def put_leaf(self, name: str, blob: bytes, mode: int) -> None:
+        """A file or a link; `mode` is the system's."""
+        self.drop(name)
+        if stat.S_ISLNK(mode):
+            self.files[name] = _LINK_MODE, blob
+            return
+        rights = stat.S_IMODE(mode)
+        self.files[name] = 0o100755 if rights & 0o100 else 0o100644, blob
+        if rights not in _PLAIN:
+            self.rights[name] = 0o100644, self._store.add(Kind.BLOB, b"%04o\n" % rights)
+
+    def put_own_rights(self, mode: int) -> None:
+        rights = stat.S_IMODE(mode)
+        self.rights.pop(FOLDERS_OWN, None)
+        if rights != _PLAIN_FOLDER:
+            self.rights[FOLDERS_OWN] = 0o100644, self._store.add(Kind.BLOB, b"%04o\n" % rights)
+
+    def put_uncovered(self, name: str) -> None:
+        self.drop(name)
+        self.uncovered[name] = 0o100644, self._store.add(Kind.BLOB, b"")
+
+    def drop(self, name: str) -> None:
+        for entries in (self.files, self.rights, self.uncovered):
+            entries.pop(name, None)
+
+    def folder(self, name: str) -> Trees | None:
+        mode, files = self.files.get(name, (0, NO_TREE))
+        if mode != _TREE_MODE:
+            return None
+        return Trees(files, self.rights.get(name, (0, NO_TREE))[1], self._uncovered(name))
+
+    def version(self, name: str) -> Version | None:
+        if name not in self.files:
+            return None
+        mode, blob = self.files[name]
+        _, rights = self.rights.get(name, (0, NO_TREE))
+        if mode == _TREE_MODE:
+            _, own = listing(self._store, rights).get(FOLDERS_OWN, (0, NO_TREE))
+            return folder_with(self._rights(own) if own else _PLAIN_FOLDER)
+        return Version(blob.hex(), stat.S_IFREG | self._rights(rights) if rights else mode)
+
+    def same(self, name: str, other: "Folder") -> bool:
+        """Whether both have the same there, as far as it is covered."""
+        mine = (self.files.get(name), self.rights.get(name), self._uncovered(name))
+        return mine == (other.files.get(name), other.rights.get(name), other._uncovered(name))
+
+    def covers(self, name: str) -> bool:
+        return self._uncovered(name) != UNCOVERED
+
+    def uncovered_below(self, name: str) -> Trees:
+        """What is known of a folder that has no files of its own in the snapshot."""
+        return Trees(EMPTY.files, NO_TREE, self._uncovered(name))
+
+    def store(self) -> Trees:
+        return Trees(
+            self._tree(self.files) or self._store.add(Kind.TREE, b""),
+            self._tree(self.rights),
+            self._store.add(Kind.BLOB, b"") if self.blind else self._tree(self.uncovered),
+        )
+
+    def _rights(self, blob: bytes) -> int:
+        return int(self._store.read(blob, Kind.BLOB), 8)
+
+    def _uncovered(self, name: str) -> bytes:
+        return UNCOVERED if self.blind else self.uncovered.get(name, (0, NO_TREE))[1]
+
+    def _tree(self, entries: Listing) -> bytes:
+        return self._store.add(Kind.TREE, encoded(entries)) if entries else NO_TREE
+
+
+def encoded(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
+    """Sorted as git does it: a folder as if its name ended with a slash."""
+    rows = [
+        (name + b"/" if mode == _TREE_MODE else name, mode, name, known)
+        for name, (mode, known) in ((os.fsencode(name), entry) for name, entry in entries.items())
+    ]
+    rows.sort()
+    return b"".join(b"%o %s\0%s" % (mode, name, known) for _, mode, name, known in rows)
+
+
+def listing(store: ObjectStore, tree: bytes) -> Listing:
+    if not tree or tree == EMPTY.files:
+        return {}
+    data, at, found = store.read(tree, Kind.TREE), 0, Listing()
+    while at < len(data):
+        end = data.find(b"\0", at)
+        mode, _, name = data[at:end].partition(b" ")
+        found[os.fsdecode(name)] = int(mode, 8), data[end + 1 : end + 21]
+        at = end + 21
+    return found
+
+
+def effects(
+    store: ObjectStore,
+    before: Trees,
+    after: Trees,
+    *,
+    sure_before: Collection[str] = (),
+    sure_after: Collection[str] = (),
+) -> Iterator[Effect]:
+    """What differs, folders included. `sure` is what was looked at by name: if it is missing
+    then it was not there, uncovered or not.
+    """
+    yield from _effects(store, before, after, "", _within(sure_before), _within(sure_after))
+
+
+def _effects(
+    store: ObjectStore,
+    before: Trees,
+    after: Trees,
+    prefix: str,
+    sure_before: Callable[[str], bool],
+    sure_after: Callable[[str], bool],
+) -> Iterator[Effect]:
+    old, new = Folder(store, before), Folder(store, after)
+    for name in sorted(old.files.keys() | new.files.keys()):
+        if old.same(name, new):
+            continue
+        path = f"{prefix}{name}"
+        was, now = old.version(name), new.version(name)
+        known = was or old.covers(name) or sure_before(path)
+        if was != now and known and (now or new.covers(name) or sure_after(path)):
+            yield Effect(path, was, now)
+        inner = old.folder(name), new.folder(name)
+        if inner[0] or inner[1]:
+            yield from _effects(
+                store,
+                inner[0] or old.uncovered_below(name),
+                inner[1] or new.uncovered_below(name),
+                f"{path}/",
+                sure_before,
+                sure_after,
+            )
+
+
+def _within(named: Collection[str]) -> Callable[[str], bool]:
+    """Whether a path was named, or is above or below one that was."""
+    tops = set(named)
+    above = {parent for path in tops for parent in _parents(path)}
+    return lambda path: (
+        path in tops or path in above or any(parent in tops for parent in _parents(path))
+    )
+
+
+def leaves(store: ObjectStore, trees: Trees, prefix: str = "") -> Iterator[tuple[str, Version]]:
+    """Every file and link, by its path."""
+    folder = Folder(store, trees)
+    for name in sorted(folder.files):
+        inner, version = folder.folder(name), folder.version(name)
+        if inner:
+            yield from leaves(store, inner, f"{prefix}{name}/")
+        elif version:
+            yield f"{prefix}{name}", version
+
+
+def version_of(store: ObjectStore, trees: Trees, path: str) -> Version | None:
+    *folders, name = path.split("/")
+    for part in folders:
+        inner = Folder(store, trees).folder(part)
+        if inner is None:
+            return None
+        trees = inner
+    return Folder(store, trees).version(name)
+
+
+def uncovered_among(store: ObjectStore, trees: Trees, paths: Iterable[str]) -> Iterator[str]:
+    """Those of the paths of which the snapshot does not know what is there."""
+    yield from _uncovered_among(store, trees, "", [path.split("/") for path in paths])
+
+
+def _uncovered_among(
+    store: ObjectStore, trees: Trees, prefix: str, ways: Iterable[list[str]]
+) -> Iterator[str]:
+    folder, below = Folder(store, trees), dict[str, list[list[str]]]()
+    for name, *rest in ways:
+        below.setdefault(name, []).append(rest)
+    for name, rests in below.items():
+        inner = folder.folder(name)
+        if not folder.covers(name):
+            yield from ("/".join([prefix + name, *rest]) for rest in rests)
+        elif inner:
+            yield from _uncovered_among(store, inner, f"{prefix}{name}/", filter(None, rests))
+
+
+def reachable(store: ObjectStore, tree: bytes, seen: set[bytes]) -> Iterator[tuple[bytes, Kind]]:
+    """The tree and all below it that was not seen before."""
+    waiting = [(tree, Kind.TREE)]
+    while waiting:
+        known, kind = waiting.pop()
+        if known in seen:
+            continue
+        seen.add(known)
+        yield known, kind
+        if kind is Kind.TREE:
+            below = listing(store, known).values()
+            waiting += [(i, Kind.TREE if mode == _TREE_MODE else Kind.BLOB) for mode, i in below]
+
+
+def of_root(store: ObjectStore, root: bytes) -> Trees:
+    found = listing(store, root)
+    if "files" not in found:
+        raise StorageError("A checkpoint has no files in it")
+    return Trees(*(found.get(name, (0, NO_TREE))[1] for name in Trees._fields))
+
+
+def root_of(store: ObjectStore, trees: Trees) -> bytes:
+    entries = {
+        name: (_TREE_MODE if known != UNCOVERED else 0o100644, known)
+        for name, known in trees._asdict().items()
+        if known
+    }
+    return store.add(Kind.TREE, encoded(entries))
+
+
+def _parents(path: str) -> list[str]:
+    return [path[:at] for at, character in enumerate(path) if character == "/"]

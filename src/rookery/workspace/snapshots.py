@@ -1,0 +1,273 @@
+"""Taking a snapshot: a walk through the workspace that stores what has changed.
+
+Nothing of the workspace is run, and only its .gitignore files are heeded. Folders are opened
+from the one above, and no link is followed. Repositories inside are folders like any other,
+but what is in a `.git` is never stored.
+"""
+
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rookery.core.limits import KIB, Limits
+from rookery.workspace.file_patterns import FileRules
+from rookery.workspace.file_versions import content_of, is_gits_own, proper, status_of
+from rookery.workspace.object_store import Kind, ObjectStore
+from rookery.workspace.paths import visible
+from rookery.workspace.snapshot_trees import FOLDERS_OWN, Folder, Trees
+from rookery.workspace.stat_index import Row, Rows, is_settled, row_of
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEEPEST = 200
+_IGNORE_FILE = ".gitignore"
+_IGNORE_FILE_BYTES = 256 * KIB
+_NAMED = 50
+_UNFINISHED_EDIT = re.compile(r"\.~[0-9a-f]{16}-[0-9a-f]{8}\.tmp")
+_UNFINISHED_RESTORE = re.compile(r"\.~undo-[0-9a-f]{16}\.tmp")
+
+Rules = tuple[tuple[int, FileRules], ...]
+"""The ignore files above, the nearest first, each with the length of its folder's path."""
+
+
+def name_for_unfinished() -> str:
+    """A name for what a restore is writing; one that stays behind is cleared away."""
+    return f".~undo-{secrets.token_hex(8)}.tmp"
+
+
+class Skipped:
+    """What is not in a snapshot although nobody asked to leave it out; some of it by name."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._count = 0
+
+    def add(self, path: str, why: str) -> None:
+        self._count += 1
+        if self._count <= _NAMED:
+            self._names.append(f"{visible(path)} ({why})")
+
+    def told(self) -> tuple[str, ...]:
+        more = self._count - len(self._names)
+        return (*self._names, f"and {more} more") if more else tuple(self._names)
+
+
+class Survey:
+    """One snapshot in the making. `private` folders are never looked into. `pause` is called
+    between files, and may raise.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        store: ObjectStore,
+        limits: Limits,
+        *,
+        index: Rows,
+        private: Collection[Path],
+        pause: Callable[[], None],
+    ) -> None:
+        self._root = root
+        self._store = store
+        self._limits = limits
+        self._old = index
+        self._private = {_identity(os.stat(path)) for path in private if path.exists()}
+        self._pause = pause
+        self._began = time.time_ns()
+        self._files = 0
+        self.read = 0
+        """How many files had to be read."""
+        self.index: Rows = {}
+        self.skipped = Skipped()
+
+    def everything(self) -> Trees:
+        root = os.open(self._root, _FOLDER)
+        try:
+            return self._folder(root, "", (), 0)
+        finally:
+            os.close(root)
+
+    def named(self, base: Trees, paths: Sequence[str]) -> Trees:
+        """What `base` says, but for what is at these paths now."""
+        for path in paths:
+            names = proper(path)
+            if names is None:
+                self.skipped.add(path, "not a file of the workspace")
+                continue
+            root = os.open(self._root, _FOLDER)
+            try:
+                base = self._replaced(root, base, names, "")
+            finally:
+                os.close(root)
+        return base
+
+    def _replaced(self, folder: int, base: Trees, names: Sequence[str], path: str) -> Trees:
+        """The folder with what is at the end of `names`, or where the way there ends."""
+        name, *below = names
+        entries = Folder(self._store, base)
+        if path:
+            entries.put_own_rights(os.fstat(folder).st_mode)
+        here = f"{path}{name}"
+        status = status_of(folder, name)
+        if status is None:
+            entries.drop(name)
+        elif not stat.S_ISDIR(status.st_mode):
+            self._leaf(entries, folder, name, here, status)
+        else:
+            inner = os.open(name, _FOLDER, dir_fd=folder)
+            try:
+                if below:
+                    known = entries.folder(name) or entries.uncovered_below(name)
+                    trees = self._replaced(inner, known, below, f"{here}/")
+                else:
+                    trees = self._folder(inner, f"{here}/", (), len(path.split("/")))
+            finally:
+                os.close(inner)
+            entries.put_folder(name, trees)
+        return entries.store()
+
+    def _folder(self, folder: int, path: str, rules: Rules, depth: int) -> Trees:
+        self._pause()
+        with os.scandir(folder) as scan:
+            found = list(scan)
+        if any(entry.name == _IGNORE_FILE for entry in found):
+            rules = self._rules_with(folder, path, rules)
+        entries = Folder(self._store)
+        if path:
+            entries.put_own_rights(os.fstat(folder).st_mode)
+        old, new = self._old.get(path, {}), dict[str, Row]()
+        for entry in found:
+            name = entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if name not in (".git", FOLDERS_OWN):
+                    self._inner(entries, folder, name, path, rules, depth)
+                continue
+            if self._passes_over(folder, name):
+                continue
+            if rules and _ignored(path + name, rules, is_folder=False):
+                entries.put_uncovered(name)
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._skip(entries, name, path + name, (error.strerror or "unreadable").lower())
+                continue
+            row = old.get(name)
+            if row and row_of(status, row[5]) == row and row[5] in self._store:
+                if self._counted(entries, name, path):
+                    entries.put_leaf(name, row[5], row[4])
+                    new[name] = row
+            elif row := self._leaf(entries, folder, name, path + name, status):
+                new[name] = row
+        if new:
+            self.index[path] = new
+        return entries.store()
+
+    def _passes_over(self, folder: int, name: str) -> bool:
+        """Git's own, and what is only half written."""
+        if not name.startswith("."):
+            return False
+        if _UNFINISHED_RESTORE.fullmatch(name):
+            with suppress(OSError):  # its restore was killed: whoever holds the lock is alone
+                os.unlink(name, dir_fd=folder)
+            return True
+        return name in (".git", FOLDERS_OWN) or bool(_UNFINISHED_EDIT.fullmatch(name))
+
+    def _inner(
+        self, entries: Folder, folder: int, name: str, path: str, rules: Rules, depth: int
+    ) -> None:
+        here = path + name
+        if rules and _ignored(here, rules, is_folder=True):
+            entries.put_uncovered(name)
+            return
+        if is_gits_own(name):
+            self._skip(entries, name, here, "git could take it for its own")
+            return
+        if depth >= _DEEPEST or self._files >= self._limits.checkpoint_files:
+            self._skip(entries, name, here, "too deep" if depth >= _DEEPEST else "too many files")
+            return
+        try:
+            inner = os.open(name, _FOLDER, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._skip(entries, name, here, (error.strerror or "unreadable").lower())
+            return
+        try:
+            if _identity(os.fstat(inner)) in self._private:
+                entries.put_uncovered(name)
+                return
+            entries.put_folder(name, self._folder(inner, f"{here}/", rules, depth + 1))
+        finally:
+            os.close(inner)
+
+    def _leaf(
+        self, entries: Folder, folder: int, name: str, path: str, status: os.stat_result
+    ) -> Row | None:
+        """Store what is there; its row, if a later change of it could not go unnoticed."""
+        if not self._counted(entries, name, path[: len(path) - len(name)]):
+            return None
+        self._pause()
+        self.read += 1
+        try:
+            content = content_of(folder, name, status, self._limits.checkpoint_file_bytes)
+        except FileNotFoundError:
+            entries.drop(name)
+            return None
+        except OSError as error:
+            self._skip(entries, name, path, (error.strerror or "unreadable").lower())
+            return None
+        if content is None or is_gits_own(name):
+            self._skip(entries, name, path, _why_not(name, status))
+            return None
+        blob = self._store.add(Kind.BLOB, content.data)
+        entries.put_leaf(name, blob, content.status.st_mode)
+        row = row_of(content.status, blob)
+        return row if content.steady and is_settled(row, self._began) else None
+
+    def _counted(self, entries: Folder, name: str, path: str) -> bool:
+        self._files += 1
+        if self._files > self._limits.checkpoint_files:
+            self._skip(entries, name, path + name, "too many files")
+            return False
+        return True
+
+    def _skip(self, entries: Folder, name: str, path: str, why: str) -> None:
+        entries.put_uncovered(name) if not is_gits_own(name) else entries.drop(name)
+        self.skipped.add(path, why)
+
+    def _rules_with(self, folder: int, path: str, above: Rules) -> Rules:
+        status = status_of(folder, _IGNORE_FILE)
+        if status is None or not stat.S_ISREG(status.st_mode):
+            return above
+        with suppress(OSError):  # one that cannot be read says nothing
+            content = content_of(folder, _IGNORE_FILE, status, _IGNORE_FILE_BYTES)
+            if content:
+                text = content.data.decode("utf-8", "replace").removeprefix("\ufeff")
+                return (len(path), FileRules.of_ignore_file(text.split("\n"))), *above
+        return above
+
+
+def _ignored(path: str, rules: Rules, *, is_folder: bool) -> bool:
+    """The nearest ignore file with an opinion decides."""
+    for start, own in rules:
+        opinion = own.opinion(path[start:].split("/"), is_folder=is_folder)
+        if opinion is not None:
+            return opinion
+    return False
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _why_not(name: str, status: os.stat_result) -> str:
+    if is_gits_own(name):
+        return "git could take it for its own"
+    return "too large" if stat.S_ISREG(status.st_mode) else "no file"

@@ -1,0 +1,324 @@
+"""`rookery doctor` finds what is wrong, says what to do, and leaves everything as it was."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from journal_writer import sample_facts, write_all
+from rookery import VERSION
+from rookery.cli import doctor
+from rookery.core.findings import Finding, Health
+from rookery.core.limits import MIB
+from rookery.storage import checkup
+from rookery.storage.places import find_places
+from rookery.storage.tasks import TaskStore
+from rookery.storage.trust import TrustStore
+from terminal_session import TerminalSession
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def here(home: Path) -> Path:
+    return Path.cwd()
+
+
+def examined(here: Path) -> dict[str, Finding]:
+    return {finding.name: finding for finding in doctor.examination(here, os.environ)}
+
+
+def run(*arguments: str) -> int:
+    code = doctor.command.main(list(arguments), standalone_mode=False)
+    assert isinstance(code, int)
+    return code
+
+
+def keep_session(task_id: str) -> Path:
+    store = TaskStore(find_places(os.environ))
+    journal = store.create(task_id)
+    write_all(journal, sample_facts())
+    journal.close()
+    return store.folder(task_id)
+
+
+def everything_in(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    return {
+        str(path): (
+            path.lstat().st_mtime_ns,
+            path.lstat().st_mode,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in (folder, *sorted(folder.rglob("*")))
+    }
+
+
+def test_a_new_installation_is_in_order(here: Path, capsys: Captured):
+    assert run() == 0
+    text = capsys.readouterr().out
+    assert f"✔ versions         rookery {VERSION} on Python 3." in text
+    assert f"! this folder      {here} is not trusted" in text
+    assert "to do: rookery trust\n" in text
+    assert "! keys " in text
+    assert "✗" not in text
+
+
+def test_programs_get_json(here: Path, capsys: Captured):
+    assert run("--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["ok"] is True
+    assert {
+        "name": "this folder",
+        "health": "warn",
+        "text": f"{here} is not trusted: it is only read, and its own settings do not apply.",
+        "todo": "rookery trust",
+    } in said["findings"]
+
+
+def test_something_bad_is_an_exit_code(home: Path, capsys: Captured):
+    (home / "config").mkdir(parents=True, mode=0o700)
+    (home / "config" / "settings.toml").write_text("mode = 'nonsense'")
+    assert run() == 1
+    assert "✗ settings " in capsys.readouterr().out
+    assert run("--json") == 1
+    assert json.loads(capsys.readouterr().out)["ok"] is False
+
+
+def test_TRUST_8_nothing_is_changed_and_nothing_is_made(
+    here: Path, home: Path, tmp_path: Path, capsys: Captured
+):
+    before = everything_in(tmp_path)
+    run()
+    assert everything_in(tmp_path) == before
+    TrustStore(home / "config" / "trust.json").trust(here)
+    keep_session("s1")
+    (here / "AGENTS.md").write_text("x")
+    before = everything_in(tmp_path)
+    run()
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("where", [".", "", "bin", "{here}", "{here}/bin", "{link}"])
+def test_TRUST_8_no_program_of_the_folder_is_started(
+    where: str, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    witness = tmp_path / "witness"
+    (here / "bin").mkdir()
+    (tmp_path / "link").symlink_to(here / "bin")
+    for program in (here / "git", here / "rg", here / "bin" / "git", here / "bin" / "rg"):
+        program.write_text(f"#!/bin/sh\ntouch {witness}\n")
+        program.chmod(0o755)
+    first = where.format(here=here, link=tmp_path / "link")
+    monkeypatch.setenv("PATH", f"{first}{os.pathsep}{os.environ['PATH']}")
+    assert examined(here)["git"].health is Health.OK
+    assert not witness.exists()
+
+
+def program(path: Path) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_TRUST_8_neither_a_link_into_the_folder_nor_one_out_of_it_is_followed(
+    here: Path, tmp_path: Path
+):
+    links = [tmp_path / "bin" / "git", here / "bin" / "git"]
+    for link, target in zip(links, (here / "evil", tmp_path / "tool"), strict=True):
+        link.parent.mkdir()
+        link.symlink_to(program(target))
+        assert doctor.find_program("git", here, {"PATH": str(link.parent)}) is None
+
+
+def test_TRUST_8_a_place_on_the_path_that_depends_on_where_one_is_does_not_count(
+    here: Path, tmp_path: Path
+):
+    program(here / "bin" / "git")
+    for place in ("bin", ".", "", "./bin"):
+        assert doctor.find_program("git", tmp_path / "elsewhere", {"PATH": place}) is None
+
+
+def test_a_program_that_is_missing_or_broken_is_told(here: Path, tmp_path: Path):
+    environ = {"PATH": str(tmp_path)}
+    assert doctor.check_program("git", here, environ, lacking="Pity.") == Finding(
+        "git", Health.WARN, "It is not installed. Pity.", "Install git."
+    )
+    (tmp_path / "git").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "git").chmod(0o755)
+    broken = doctor.check_program("git", here, environ, lacking="Pity.")
+    assert broken.health is Health.WARN
+    assert "does not run" in broken.text
+
+
+def test_a_trusted_folder_is_in_order_and_its_settings_are_heard(here: Path, home: Path):
+    (here / ".rookery").mkdir()
+    (here / ".rookery" / "settings.toml").write_text("base_url = 'http://evil.example'")
+    assert examined(here)["settings"].health is Health.OK
+    TrustStore(home / "config" / "trust.json").trust(here)
+    found = examined(here)
+    assert found["this folder"] == Finding("this folder", Health.OK, f"{here} is trusted.")
+    assert found["settings"].health is Health.WARN
+    assert "base_url cannot be set by a project" in found["settings"].text
+
+
+def test_TRUST_8_settings_of_a_folder_that_is_not_trusted_are_not_even_read(here: Path):
+    (here / ".rookery").mkdir()
+    os.mkfifo(here / ".rookery" / "settings.toml")
+    assert examined(here)["settings"].health is Health.OK
+
+
+def test_home_can_never_be_trusted(here: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(here))
+    assert "is your home folder" in examined(here)["this folder"].text
+
+
+def test_settings_that_others_can_change_are_told(here: Path, home: Path):
+    (home / "config").mkdir(parents=True, mode=0o700)
+    file = home / "config" / "settings.toml"
+    file.write_text("")
+    file.chmod(0o666)
+    assert examined(here)["settings"] == Finding(
+        "settings", Health.WARN, f"Other users can change {file}.", f"chmod 600 {file}"
+    )
+    file.chmod(0o644)
+    assert examined(here)["settings"].text == f"{file} is in order."
+
+
+def test_keys_are_named_by_their_source_and_never_shown(
+    here: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (home / "config").mkdir(parents=True, mode=0o700)
+    file = home / "config" / "keys.toml"
+    file.write_text('openai = "sk-hidden"\n')
+    file.chmod(0o600)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-hidden")
+    text = f"anthropic (ANTHROPIC_API_KEY), openai ({file})."
+    assert examined(here)["keys"] == Finding("keys", Health.OK, text)
+    file.chmod(0o644)
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    assert examined(here)["keys"] == Finding(
+        "keys", Health.BAD, f"{file} is open to other users; run: chmod 600 {file}"
+    )
+
+
+def test_folders_are_private_and_can_be_written(here: Path, home: Path):
+    data = home / "data"
+    data.mkdir(parents=True, mode=0o700)
+    assert examined(here)["data folder"] == Finding(
+        "data folder", Health.OK, f"{data} is yours alone and can be written."
+    )
+    data.chmod(0o755)
+    assert examined(here)["data folder"] == Finding(
+        "data folder", Health.WARN, f"{data} is open to other users.", f"chmod 700 {data}"
+    )
+    data.chmod(0o500)
+    found = examined(here)["data folder"]
+    data.chmod(0o700)
+    assert found.health is Health.BAD
+    assert found.text == f"{data} cannot be written."
+    shutil.rmtree(data)
+    data.write_text("")
+    assert examined(here)["data folder"].text == f"{data} is no folder."
+
+
+@pytest.mark.parametrize(
+    ("scarce", "full", "health"),
+    [(0, 0, Health.OK), (1 << 60, 0, Health.WARN), (1 << 60, 1 << 60, Health.BAD)],
+)
+def test_space_that_runs_out_is_told(
+    scarce: int, full: int, health: Health, here: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(checkup, "SCARCE", scarce)
+    monkeypatch.setattr(checkup, "FULL", full)
+    found = checkup.check_space(here / "not" / "yet")
+    assert found.health is health
+    free = int(found.text.split()[0].replace(",", ""))
+    assert abs(free - shutil.disk_usage(here).free // MIB) < 1024
+
+
+def test_damaged_lists_of_permissions_are_told(here: Path, home: Path):
+    TrustStore(home / "config" / "trust.json").trust(here)
+    (home / "config" / "allowed.json").write_text("[")
+    (home / "config" / "allowed.json").chmod(0o600)
+    found = examined(here)["permissions"]
+    assert found.health is Health.BAD
+    assert "allowed.json is damaged" in found.text
+
+
+def test_ignore_files_are_named(here: Path):
+    assert examined(here)["ignore files"].text == "None; the agent may read the whole folder."
+    (here / ".rooignore").write_text("secret\n")
+    assert examined(here)["ignore files"] == Finding("ignore files", Health.OK, ".rooignore.")
+    (here / ".rooignore").chmod(0)
+    assert examined(here)["ignore files"].health is Health.BAD
+
+
+def test_sessions_are_counted_and_the_damaged_ones_named(here: Path, home: Path):
+    assert examined(here)["sessions"].text == "0 kept, none damaged."
+    keep_session("good")
+    assert examined(here)["sessions"] == Finding("sessions", Health.OK, "1 kept, none damaged.")
+    torn = keep_session("torn") / "journal.jsonl"
+    torn.write_bytes(torn.read_bytes()[:-10])
+    keep_session("open").chmod(0o755)
+    (home / "data" / "tasks" / "never-begun").mkdir(mode=0o700)
+    found = examined(here)["sessions"]
+    assert found.health is Health.WARN
+    assert found.text.startswith("3 kept, 2 not in order. ")
+    assert "torn: Line " in found.text
+    assert "open: open can be reached by other users." in found.text
+    assert found.todo
+
+
+@pytest.mark.parametrize("content", [b"x\n", b"{}\n{}\n"])
+def test_a_session_damaged_from_its_first_line_does_not_stop_the_doctor(content: bytes, here: Path):
+    (keep_session("bad") / "journal.jsonl").write_bytes(content)
+    assert examined(here)["sessions"].health is Health.WARN
+
+
+def test_there_is_an_end_to_looking_at_sessions(here: Path, monkeypatch: pytest.MonkeyPatch):
+    for number in range(3):
+        keep_session(f"s{number}")
+    monkeypatch.setattr(checkup, "MOST_SESSIONS", 2)
+    assert examined(here)["sessions"].text == "3 kept, the newest 2 looked at, none damaged."
+
+
+@pytest.mark.parametrize(
+    ("environ", "seen"),
+    [
+        ({"LANG": "C.UTF-8", "TERM": "xterm"}, "UTF-8, colours."),
+        ({"LANG": "C.UTF-8", "TERM": "xterm", "NO_COLOR": "1"}, "UTF-8, no colours."),
+        ({"PYTHONIOENCODING": "ascii"}, "Its encoding is ascii"),
+    ],
+)
+def test_the_terminal_is_looked_at(environ: dict[str, str], seen: str, here: Path):
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "ROOKERY_HOME")}
+    script = (
+        "import os; from rookery.cli.doctor import check_terminal; "
+        "print(check_terminal(os.environ).text)"
+    )
+    with TerminalSession(
+        [sys.executable, "-c", script], cwd=here, environ=kept | environ
+    ) as terminal:
+        terminal.wait_for(seen)
+        assert terminal.exit_code() == 0
+
+
+def test_the_name_of_a_folder_can_forge_no_line(tmp_path: Path, capsys: Captured):
+    odd = tmp_path / "x\n✔ all is well\x1b[8m"
+    odd.mkdir()
+    assert run("-w", str(odd)) == 0
+    text = capsys.readouterr().out
+    assert "\n                   ✔ all is well␛[8m is not trusted" in text
+    assert "\x1b" not in text
+
+
+def test_OUT_5_json_is_text_whatever_the_folder_is_called(tmp_path: Path, capsys: Captured):
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    os.mkdir(odd)
+    assert run("-w", odd, "--json") == 0
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert any("/\ufffd is not trusted" in finding["text"] for finding in findings)

@@ -1,0 +1,59 @@
+"""Commands and paths are shown so that nothing in them can hide: GATE-5, OUT-4."""
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.clients.terminal_text import harmless, plainly_visible, visible_line
+
+HIDING = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("ls -la", "ls -la"),
+        ("a   b", "a   b"),
+        ("a    b", "a␣␣␣␣b"),
+        ("a" + " " * 16 + "b", "a" + "␣" * 16 + "b"),
+        ("a" + " " * 17 + "b", "a␣×17b"),
+        ("a\t\tb", "a\t\tb"),
+        ("a\t\t\t\tb", "a␉␉␉␉b"),
+        ("a \t \tb", "a␣␉␣␉b"),
+        ("a" + " " * 20 + "\t" * 30 + "b", "a␣×20␉×30b"),
+        ("two\nlines", "two\nlines"),
+        ("dos\r\nline", "dos␍\nline"),
+        ("\x1b[8mx\x00\x7f\x9b", "␛[8mx␀\ufffd\ufffd"),
+        ("\u202ex\u2066y", "<U+202E>x<U+2066>y"),
+        ("a\u200bb\ufeffc\u00ad", "a<U+200B>b<U+FEFF>c<U+00AD>"),
+        ("\U000e0041\U000e0101\ufe0f\ufe01", "<U+E0041><U+E0101><U+FE0F><U+FE01>"),
+        ("rm\u00a0-r\u3000x\u202fy", "rm<U+00A0>-r<U+3000>x<U+202F>y"),
+        ("\ue000\ud800", "<U+E000><U+D800>"),
+        ("grüße 🐦 — 日本語 e\u0301", "grüße 🐦 — 日本語 e\u0301"),
+    ],
+)
+def test_what_one_would_not_see_is_drawn(text: str, shown: str):
+    assert plainly_visible(text) == shown
+
+
+def test_a_path_stays_on_one_line():
+    assert visible_line("a\nb\tc     d") == "a␊b␉c␣␣␣␣␣d"
+
+
+@given(st.text())
+def test_OUT_4_no_text_keeps_anything_hidden(text: str):
+    shown = plainly_visible(text)
+    kept = {char for char in shown if unicodedata.category(char) in HIDING}
+    assert kept <= {" ", "\n", "\t"}
+    assert "    " not in shown
+    assert "\t\t\t\t" not in shown
+    assert harmless(shown) == shown
+
+
+@given(st.text(st.sampled_from("ab \t"), max_size=60))
+def test_as_many_blanks_are_told_as_there_are(text: str):
+    shown = re.sub(r"([␣␉])×(\d+)", lambda told: told[1] * int(told[2]), plainly_visible(text))
+    assert shown.replace("␣", " ").replace("␉", "\t") == text

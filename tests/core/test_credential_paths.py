@@ -1,0 +1,64 @@
+import pytest
+
+from rookery.core.credential_paths import (
+    CREDENTIAL_PLACES,
+    SYSTEM_CREDENTIALS,
+    credential,
+    near_credentials,
+)
+
+HOME = "/home/ada"
+OWN = ("/home/ada/.config/rookery", "/srv/rookery")
+NAMED_BY_K19 = """
+.ssh .aws .config/gcloud .azure .kube .docker .gnupg .netrc .npmrc .pypirc .git-credentials
+.config/gh .config/op .mozilla .config/google-chrome .local/share/keyrings .bash_history
+.zsh_history
+"""
+
+
+@pytest.mark.parametrize("place", NAMED_BY_K19.split())
+def test_K19_a_place_at_home_and_all_in_it(place: str):
+    for path in (f"{HOME}/{place}", f"{HOME}/{place}/x/y", f"/HOME/ada/{place.upper()}"):
+        assert credential(path, HOME, OWN)
+        assert near_credentials(path, HOME, OWN)
+    assert not credential(f"{HOME}/projects/{place}", HOME, OWN)
+    assert not credential(f"{HOME}/{place}-notes", HOME, OWN)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/etc/shadow", "/etc/sudoers.d/x", "/etc/ssh/ssh_host_rsa_key", "/run/secrets/token"]
+    + [f"{folder}/a" for folder in OWN],
+)
+def test_K19_places_of_the_system_and_our_own(path: str):
+    assert credential(path, HOME, OWN)
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "/etc/ssh/ssh_config", "/etc", HOME, f"{HOME}/.config", f"{HOME}/a.py"]
+)
+def test_K19_ordinary_files_are_none(path: str):
+    assert not credential(path, HOME, OWN)
+
+
+@pytest.mark.parametrize(
+    ("folder", "near"),
+    [
+        (HOME, True),
+        ("/", True),
+        ("/etc", True),
+        ("/etc/ssh", True),
+        (f"{HOME}/.config", True),
+        (f"{HOME}/projects/a", False),
+        ("/etc/nginx", False),
+        ("/srv", True),
+    ],
+)
+def test_K19_a_folder_may_hold_such_places(folder: str, near: bool):
+    assert near_credentials(folder, HOME, OWN) is near
+
+
+def test_K19_the_lists_can_be_used_as_they_are():
+    assert all(not place.startswith("/") and ".." not in place for place in CREDENTIAL_PLACES)
+    assert all(place.startswith("/") and "*" not in place for place in SYSTEM_CREDENTIALS)
+    assert len(set(CREDENTIAL_PLACES)) == len(CREDENTIAL_PLACES)

@@ -1,0 +1,142 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.protected_paths import (
+    ALWAYS,
+    RUN_BY_MAKE,
+    RUN_BY_NPM,
+    UNCHECKED,
+    WHEN_NEW,
+    completes_repository,
+    protected,
+    scripts_changed,
+)
+
+PROTECTED = """
+.rookery/settings.toml .rookery .rookeryignore .rooignore .roomodes .roo/rules/a.md .rooprotected
+.orchestration/active_intents.yaml .intentignore agent_trace.jsonl
+AGENTS.md AGENT.md CLAUDE.md GEMINI.md .cursorrules .clinerules .clinerules-code .clinerules/a.md
+.roorules .roorules-ask .windsurfrules .github/copilot-instructions.md .cursor/mcp.json
+.claude/settings.json .mcp.json mcp.json
+.git .git/config .git/hooks/pre-commit .git/modules/x/config .gitmodules .gitattributes .gitconfig
+hooks/pre-commit tools/hooks/post-checkout .githooks/pre-push
+.vscode/settings.json .vscode .idea/workspace.xml app.code-workspace .devcontainer/Dockerfile
+.zed/settings.json .fleet/run.json
+.bashrc .bash_profile .profile .zshrc .zprofile .zshenv .envrc .env .env.local .ripgreprc .inputrc
+.npmrc .yarnrc .yarnrc.yml .pypirc pip.conf .netrc
+.github/workflows/ci.yml .gitlab-ci.yml .husky/pre-commit .pre-commit-config.yaml lefthook.yml
+Jenkinsfile azure-pipelines.yml
+sitecustomize.py usercustomize.py x.pth .yarn/plugins/a.cjs .pnpmfile.cjs package.json Makefile
+"""
+ORDINARY = """
+README.md src/app.py src/hooks/useThing.ts hooks/useColor.ts docs/agents.txt my.git/readme github.md
+gitignore .gitignore .gitkeep .github/ISSUE_TEMPLATE/bug.md .github/dependabot.yml env.py src/env/a
+src/environment.ts .eslintrc.json .prettierrc tsconfig.json pyproject.toml package-lock.json
+packages/a.json makefile.md Makefile.am setup.cfg src/setup.ts conftest.txt paths/x.pthx
+config/pip.config vscode/a idea.txt roo/x.md rookery/x.py src/rookery/app.py agents/x.py
+AGENTS.md.txt docs/CLAUDE-notes.md jenkins/file .editorconfig .env/lib/python/site.py
+hooks/update.py
+"""
+
+
+@pytest.mark.parametrize("path", PROTECTED.split())
+@pytest.mark.parametrize("new", [True, False])
+def test_PROT_1_every_row_of_the_table_holds_at_any_depth(path: str, new: bool):
+    for variant in (path, f"deep/er/{path}", f"./{path}", f"/home/ada/{path}", path.upper()):
+        assert protected(variant, new=new), variant
+
+
+@pytest.mark.parametrize("path", PROTECTED.split())
+@pytest.mark.parametrize(
+    "disguise",
+    [
+        pytest.param(str.swapcase, id="K7 case"),
+        pytest.param(lambda path: unicodedata.normalize("NFD", path), id="K7 composition"),
+        pytest.param(lambda path: path.replace("s", "\u017f"), id="K7 another s"),
+        pytest.param(lambda path: path.replace("k", "\u212a"), id="K7 another k"),
+        pytest.param(lambda path: f"{path}. .", id="K7 dots and spaces at the end"),
+        pytest.param(lambda path: f"{path}::$DATA", id="K7 stream"),
+        pytest.param(lambda path: path.replace("/", "//"), id="K7 slashes"),
+    ],
+)
+def test_PROT_1_no_spelling_gets_around_the_table(path: str, disguise: object):
+    assert callable(disguise)
+    assert protected(disguise(path), new=False)
+
+
+@pytest.mark.parametrize("path", ORDINARY.split())
+@pytest.mark.parametrize("new", [True, False])
+def test_PROT_1_ordinary_files_are_not_protected(path: str, new: bool):
+    assert protected(path, new=new) == ""
+
+
+@pytest.mark.parametrize("path", ["setup.py", "tests/conftest.py", "CONFTEST.PY"])
+def test_PROT_1_what_is_run_once_it_is_there_is_protected_while_it_is_not(path: str):
+    assert protected(path, new=True)
+    assert not protected(path, new=False)
+
+
+def test_PROT_1_what_cannot_be_matched_counts_as_protected():
+    assert protected(None, new=False) == UNCHECKED  # type: ignore[arg-type]
+
+
+def test_PROT_1_files_that_are_judged_further_are_told_apart():
+    assert protected("sub/GNUmakefile", new=False) == RUN_BY_MAKE
+    assert protected("web/package.json", new=False) == RUN_BY_NPM
+
+
+def test_PROT_1_the_project_folder_may_have_another_name():
+    assert protected("a/.other/b", new=False, product_folder=".other")
+    assert not protected("a/.rookery/b", new=False, product_folder=".other")
+
+
+def test_PROT_1_every_reason_reads_as_a_reason():
+    assert all(why and why[0].islower() and not why.endswith(".") for why, _ in ALWAYS + WHEN_NEW)
+
+
+@given(st.text(max_size=40))
+def test_PROT_1_any_text_has_an_answer(path: str):
+    assert isinstance(protected(path, new=True), str)
+    assert protected(f"{path}/.git/config", new=False)
+
+
+@pytest.mark.parametrize(
+    ("named", "there", "complete"),
+    [
+        ("config", ["HEAD", "objects", "refs"], True),
+        ("HEAD", ["objects", "refs"], True),
+        ("head", ["objects", "refs"], True),
+        ("refs", ["HEAD", "objects"], True),
+        ("config", ["HEAD", "objects"], False),
+        ("HEAD", [], False),
+    ],
+)
+def test_PROT_1_a_bare_repository_is_known_by_its_parts(
+    named: str, there: list[str], complete: bool
+):
+    assert completes_repository(named, there) is complete
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ('{"scripts": {"a": "b"}}', '{"scripts": {"a": "b"}, "version": "2"}', False),
+        ('{"scripts": {"a": "b", "c": "d"}}', '{"scripts": {"c": "d", "a": "b"}}', False),
+        ('{"scripts": {"a": "b"}}', '{"scripts": {"a": "c"}}', True),
+        ('{"scripts": {"a": "b"}}', '{"scripts": {"a": "b", "postinstall": "x"}}', True),
+        ("{}", '{"scripts": {}}', False),
+        ("", '{"name": "x"}', False),
+        ("", '{"scripts": {"preinstall": "x"}}', True),
+        ("{}", "no json", True),
+        ("[]", "[]", True),
+        ("{}", "[" * 100_000, True),
+        ('{"scripts": {"a": "b"}}', '{"scripts": {"a": "b"}, "scripts": {"a": "c"}}', True),
+    ],
+)
+def test_PROT_1_scripts_of_a_package_are_compared_by_what_they_say(
+    old: str, new: str, changed: bool
+):
+    assert scripts_changed(old, new) is changed

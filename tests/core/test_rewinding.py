@@ -1,0 +1,140 @@
+"""Going back, and going back from having gone back: what counts, and what was done to files."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.asks import AskKind
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    CheckpointSaved,
+    Event,
+    Fact,
+    FilesChanged,
+    FilesRestored,
+    Noted,
+    Rewound,
+    TaskOpened,
+    ToolFinished,
+    ToolStarted,
+    UserSpoke,
+    live,
+)
+from rookery.core.file_steps import Unsettled, steps_since, unsettled
+from rookery.core.history import history
+from rookery.core.points import Point, points
+from rookery.core.view import View, see
+
+
+def log(*facts: Fact) -> list[Event]:
+    return [Event(number, 0, number * 10, fact) for number, fact in enumerate(facts, 1)]
+
+
+OPENED = TaskOpened(text="do it")
+
+
+def seqs(events: list[Event]) -> list[int]:
+    return [event.seq for event in events]
+
+
+def test_what_was_rewound_does_not_count_until_one_goes_back_there():
+    notes = [Noted(text=letter) for letter in "abc"]
+    assert seqs(live(log(OPENED, *notes))) == [1, 2, 3, 4]
+    assert seqs(live(log(OPENED, *notes, Rewound(to=2)))) == [1, 2, 5]
+    assert seqs(live(log(OPENED, *notes, Rewound(to=2), Rewound(to=4)))) == [1, 2, 3, 4, 6]
+    assert seqs(live(log(OPENED, *notes, Rewound(to=2), Rewound(to=5)))) == [1, 2, 5, 6]
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(1, 30)), max_size=30))
+def test_undo_of_undo_going_back_restores_exactly_what_counted_then(goals: list[int | None]):
+    """Right after `Rewound(to=n)` counts what counted right after event n, and the rewind."""
+    events = log(OPENED)
+    counted = {1: [1]}
+    for goal in goals:
+        fact = Noted(text="x") if goal is None else Rewound(to=min(goal, len(events)))
+        number = len(events) + 1
+        base = counted[fact.to] if isinstance(fact, Rewound) else counted[number - 1]
+        counted[number] = [*base, number]
+        events.append(Event(number, 0, number, fact))
+        assert seqs(live(events)) == counted[number]
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(1, 30)), max_size=20))
+def test_rows_and_mode_are_those_of_the_events_that_count(goals: list[int | None]):
+    events, view = log(OPENED), see(View(), log(OPENED)[0])
+    for goal in goals:
+        number = len(events) + 1
+        fact = Noted(text=f"n{number}") if goal is None else Rewound(to=min(goal, len(events)))
+        events.append(Event(number, 0, number * 10, fact))
+        view = see(view, events[-1])
+    notes = [event.fact.text for event in live(events) if isinstance(event.fact, Noted)]
+    assert [row.text for row in view.messages if row.say == "note"] == notes
+
+
+def step(call_id: str, before: str, after: str, since: int) -> FilesChanged:
+    return FilesChanged(call_id=call_id, before=before, after=after, since=since)
+
+
+def test_files_are_taken_back_by_when_their_change_began_not_by_when_it_was_told():
+    events = log(
+        OPENED,
+        CheckpointSaved(id="a", call_id="c1"),
+        ToolFinished(call_id="c1", text=""),
+        Noted(text="the model is asked meanwhile"),
+        step("c1", "a", "b", since=2),
+        CheckpointSaved(id="b", call_id="c2"),
+        step("c2", "b", "c", since=6),
+    )
+    assert steps_since(events, 1) == [("a", "b"), ("b", "c")]
+    assert steps_since(events, 4) == [("b", "c")]
+    assert steps_since(events, 7) == []
+
+
+def test_a_conversation_that_went_back_took_no_file_along():
+    events = log(
+        OPENED, CheckpointSaved(id="a", call_id="c"), step("c", "a", "b", 2), Rewound(to=1)
+    )
+    assert steps_since(events, 1) == [("a", "b")]
+
+
+def test_a_restore_is_a_step_like_any_other():
+    events = log(
+        OPENED,
+        CheckpointSaved(id="a", call_id="c"),
+        step("c", "a", "b", 2),
+        FilesRestored(to=1, before="b", after="a"),
+    )
+    assert steps_since(events, 1) == [("a", "b"), ("b", "a")]
+    assert steps_since(events, 3) == [("b", "a")]
+
+
+def test_a_call_whose_end_nobody_recorded_is_unsettled():
+    begun = log(OPENED, CheckpointSaved(id="a", call_id="c"))
+    assert unsettled(begun) == Unsettled("c", "a", 2)
+    assert unsettled([*begun, Event(3, 0, 3, step("c", "a", "a", 2))]) is None
+    assert unsettled(log(OPENED)) is None
+
+
+def test_points_are_what_the_user_said_and_what_may_have_changed_files():
+    events = log(
+        OPENED,
+        Asked(ask_id="q", ask=AskKind.TOOL, call_id="c1"),
+        Answered(ask_id="q", ask=AskKind.TOOL, reply="yes"),
+        CheckpointSaved(id="a", call_id="c1"),
+        ToolStarted(call_id="c1", tool="edit", title="Edit x"),
+        ToolFinished(call_id="c1", text=""),
+        step("c1", "a", "b", since=4),
+        ToolStarted(call_id="c2", tool="read_file", title="Read x"),
+        UserSpoke(message_id="m", text="no, y"),
+    )
+    assert points(events) == [
+        Point(1, 10, "do it", by_user=True),
+        Point(1, 50, "Edit x", changed_files=True),
+        Point(8, 90, "no, y", by_user=True),
+    ]
+
+
+def test_the_model_is_told_which_files_the_user_put_back():
+    restored = FilesRestored(to=1, before="b", after="a", paths=("x.py",), count=3)
+    said = history(log(OPENED, restored))[-1].blocks[-1].text
+    assert "x.py, and 2 more" in said

@@ -1,0 +1,111 @@
+from itertools import count
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rookery.core.asks import AskKind, Reply
+from rookery.core.commands import Answer
+from rookery.core.facts import Answered, Asked, OfferWithdrawn
+from rookery.engine.dialogue import Dialogue
+from rookery.engine.event_log import EventLog
+from rookery.errors import CommandRejected
+from rookery.storage.places import find_places
+from rookery.storage.tasks import TaskStore
+
+pytestmark = pytest.mark.anyio
+
+
+class Talk:
+    def __init__(self, folder: Path) -> None:
+        store = TaskStore(find_places({"ROOKERY_HOME": str(folder)}))
+        now, ids = count(1), count(1)
+        self.log = EventLog(store.create("t1"), lambda: next(now))
+        self.dialogue = Dialogue(self.log, lambda: f"q{next(ids)}")
+        self.heard: list[str] = []
+
+    def say(self, ask_id: str, reply: Reply = "yes", text: str = "", *, always: bool = False):
+        self.dialogue.answer(
+            Answer(task_id="t1", ask_id=ask_id, reply=reply, text=text, always=always)
+        )
+
+    def offer(self):
+        return self.dialogue.offer(
+            AskKind.COMMAND_OUTPUT, "", call_id="c1", hear=lambda: self.heard.append("answer")
+        )
+
+    @property
+    def facts(self) -> list[object]:
+        return [event.fact for event in self.log.events]
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    return Talk(tmp_path)
+
+
+def test_an_offer_stops_nothing_and_is_answered_by_its_id(talk: Talk):
+    offer = talk.offer()
+    assert talk.facts == [Asked(ask_id="q1", ask=AskKind.COMMAND_OUTPUT, call_id="c1")]
+    assert (offer.answer, talk.heard) == (None, [])
+    talk.say("q1", "message", "hurry")
+    answered = Answered(ask_id="q1", ask=AskKind.COMMAND_OUTPUT, reply="message", text="hurry")
+    assert (offer.answer, talk.heard) == (answered, ["answer"])
+    assert talk.facts[1:] == [answered]
+
+
+def test_an_answered_offer_is_not_withdrawn_and_not_answered_again(talk: Talk):
+    offer = talk.offer()
+    talk.say("q1")
+    offer.withdraw()
+    assert len(talk.facts) == 2
+    with pytest.raises(CommandRejected, match="Nothing is being asked"):
+        talk.say("q1")
+
+
+def test_a_withdrawn_offer_takes_no_answer(talk: Talk):
+    offer = talk.offer()
+    offer.withdraw()
+    offer.withdraw()
+    assert talk.facts[1:] == [OfferWithdrawn(ask_id="q1")]
+    with pytest.raises(CommandRejected, match="q1 was withdrawn: what it was about is over"):
+        talk.say("q1")
+    assert offer.answer is None
+
+
+def test_what_an_offer_allows_it_allows_once(talk: Talk):
+    talk.offer()
+    with pytest.raises(CommandRejected, match="only be allowed once"):
+        talk.say("q1", always=True)
+
+
+async def test_offers_and_a_question_are_open_side_by_side(talk: Talk):
+    answers: list[Answered] = []
+
+    async def ask() -> None:
+        answers.append(await talk.dialogue.ask(AskKind.FOLLOWUP, "Which?"))
+
+    first = talk.offer()
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        second = talk.offer()
+        with pytest.raises(CommandRejected, match="q9 is closed; q2 is open now"):
+            talk.say("q9")
+        talk.say("q3", "no")
+        assert not answers
+        talk.say("q2", "message", "that one")
+    assert [answer.text for answer in answers] == ["that one"]
+    assert first.answer is None
+    assert second.answer is not None
+    with pytest.raises(CommandRejected, match="Nothing is being asked"):
+        talk.say("q2", "message", "again")
+    talk.say("q1")
+    assert first.answer is not None
+
+
+async def test_a_cancelled_question_takes_no_answer(talk: Talk):
+    with anyio.move_on_after(0):
+        await talk.dialogue.ask(AskKind.FOLLOWUP, "Which?")
+    with pytest.raises(CommandRejected):
+        talk.say("q1", "message", "that one")

@@ -1,0 +1,172 @@
+"""A command in the background of the real product, seen and ended from other processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from select import select
+
+import pytest
+
+from rookery.core.facts import CommandDetached, CommandEnded
+from rookery.storage.verify import verify
+from scenario import SESSION, Playground
+
+SECONDS = 120
+SCRIPT = """\
+- calls:
+    - tool: execute_command
+      arguments: {{command: 'echo up; (setsid sleep {mark} &); sleep {mark}; true', timeout: 0.3}}
+- calls:
+    - tool: execute_command
+      arguments: {{command: 'read line < go'}}
+- calls:
+    - tool: attempt_completion
+      arguments: {{result: Done.}}
+"""
+
+
+@pytest.fixture
+def mark() -> str:
+    """A number of seconds to sleep that no other process on the machine sleeps."""
+    return f"9{uuid.uuid4().int % 10**12:012d}"
+
+
+@pytest.fixture
+def ground(tmp_path: Path, mark: str) -> Playground:
+    script = tmp_path / "script.yaml"
+    script.write_text(SCRIPT.format(mark=mark))
+    ground = Playground(tmp_path / "run", script=script)
+    os.mkfifo(ground.work / "go")
+    return ground
+
+
+@contextmanager
+def session(ground: Playground) -> Iterator["subprocess.Popen[str]"]:
+    """A run whose first command is in the background and whose second waits for `go`."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "rookery", *ground.first],
+        env=ground.environ(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            gate = gate_that_somebody_waits_at(ground, process)
+            yield process
+            with suppress(BrokenPipeError):
+                os.write(gate, b"go\n")
+            os.close(gate)
+            process.communicate(timeout=SECONDS)
+        finally:
+            process.kill()
+
+
+def gate_that_somebody_waits_at(ground: Playground, process: "subprocess.Popen[str]") -> int:
+    """`go`, opened as soon as the second command reads it."""
+    running = os.pidfd_open(process.pid)
+    try:
+        while not select([running], [], [], 0.02)[0]:
+            with suppress(OSError):  # nobody reads yet
+                return os.open(ground.work / "go", os.O_WRONLY | os.O_NONBLOCK)
+    finally:
+        os.close(running)
+    raise AssertionError(process.communicate()[1])
+
+
+def ps(ground: Playground, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "rookery", "ps", *arguments],
+        env=ground.environ(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def in_background(ground: Playground) -> dict[str, object]:
+    """The listed command that nobody waits for."""
+    listed = json.loads(ps(ground, "--json"))["commands"]
+    [one] = [command for command in listed if command["state"] != "running"]
+    return one
+
+
+def marked(mark: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def vanished(mark: str) -> bool:
+    """Whether all that have the mark are gone, or soon will be."""
+    for pid in marked(mark):
+        with suppress(ProcessLookupError):
+            watched = os.pidfd_open(pid)
+            select([watched], [], [], 10)
+            os.close(watched)
+    return marked(mark) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+def test_nothing_in_the_background_outlives_the_product(
+    ground: Playground, mark: str, number: signal.Signals
+):
+    with session(ground) as process:
+        assert len(marked(mark)) > 2
+        process.send_signal(number)
+        process.wait(timeout=SECONDS)
+    assert vanished(mark)
+    assert ps(ground) == "No command is running.\n"
+    assert verify(ground.task) == []
+
+
+def test_nothing_in_the_background_outlives_the_task(ground: Playground, mark: str):
+    with session(ground):
+        pass
+    assert marked(mark) == []
+    assert verify(ground.task) == []
+
+
+def test_another_process_sees_the_command_and_ends_it_and_the_task_hears_of_it(
+    ground: Playground, mark: str
+):
+    with session(ground) as process:
+        one = in_background(ground)
+        assert (one["session"], one["state"]) == (SESSION, "background")
+        assert mark in str(one["command"])
+        assert str(one["id"]) in ps(ground)
+        assert ps(ground, "--stop", str(one["id"])) == "Ended 1 command.\n"
+        assert marked(mark) == []
+    assert process.returncode == 0
+    facts = [event.fact for event in ground.events()]
+    [detached] = [fact for fact in facts if isinstance(fact, CommandDetached)]
+    [ended] = [fact for fact in facts if isinstance(fact, CommandEnded)]
+    assert detached.call_id == ended.call_id == one["callId"]
+    assert "killed by SIGTERM" in ended.text
+    assert verify(ground.task) == []
+
+
+@pytest.mark.parametrize("end", ["by itself", "by a kill"])
+def test_what_is_kept_goes_on_until_it_is_ended(ground: Playground, mark: str, end: str):
+    with session(ground) as process:
+        number = str(in_background(ground)["id"])
+        assert f"ps --stop {number}" in ps(ground, "--keep", number)
+        if end == "by a kill":
+            process.kill()
+    assert len(marked(mark)) > 2
+    assert in_background(ground)["state"] == "kept"
+    assert ps(ground, "--stop", number) == "Ended 1 command.\n"
+    assert marked(mark) == []

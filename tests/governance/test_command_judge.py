@@ -1,0 +1,268 @@
+"""What the judge makes of command lines: targets, reach, reasons, and its own bounds."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from command_bench import Bench, bench, decision
+from rookery.core.limits import KIB
+from rookery.core.rulings import Decision
+from rookery.core.shell.judgement import Deed, Target
+from rookery.core.shell.plain_commands import Pipeline, PlainCommand
+from rookery.governance.program_paths import find_program
+
+LONGEST_WAIT = 5.0
+"""Seconds for a hostile text on a busy machine; it takes about a quarter of one."""
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    made = bench(tmp_path_factory.mktemp("project"))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PATH", str(made.programs))
+        yield made
+
+
+TARGETS = [
+    ("rm -rf build", [Target(Deed.DELETE, "build", reach="3 files below build/")]),
+    ("rm build/*.o", [Target(Deed.DELETE, "build/a.o"), Target(Deed.DELETE, "build/b.o")]),
+    ("rm build/{a,b}.o", [Target(Deed.DELETE, "build/a.o"), Target(Deed.DELETE, "build/b.o")]),
+    ("cp notes.txt docs", [Target(Deed.READ, "notes.txt"), Target(Deed.WRITE, "docs/notes.txt")]),
+    ("mv notes.txt x", [Target(Deed.DELETE, "notes.txt"), Target(Deed.WRITE, "x")]),
+    ("echo a > x; ls", [Target(Deed.WRITE, "x"), Target(Deed.READ, ".")]),
+    ("cat <README.md", [Target(Deed.READ, "README.md")]),
+    ("cd src && cat app.py", [Target(Deed.READ, "src/app.py")]),
+    ("(cd src; cat app.py); ls", [Target(Deed.READ, "src/app.py"), Target(Deed.READ, ".")]),
+    ("env -C src cat app.py", [Target(Deed.READ, "src/app.py")]),
+    ("bash -c 'cd src; rm util.py'", [Target(Deed.DELETE, "src/util.py")]),
+    ("rm link_out", [Target(Deed.DELETE, "link_out")]),
+    ("cat link_in", [Target(Deed.READ, "src/app.py")]),
+    ("git status", [Target(Deed.READ, ".")]),
+    ("ls", [Target(Deed.READ, ".")]),
+    ("echo hello", []),
+    ("cat README.md 2>/dev/null", [Target(Deed.READ, "README.md")]),
+    ("cat README.md > /dev/null", [Target(Deed.READ, "README.md")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "targets"), TARGETS, ids=lambda value: str(value)[:40])
+def test_GATE_5_the_targets_of_a_line_are_named(here: Bench, line: str, targets: list[Target]):
+    found = here.judge(line, "").targets
+    assert sorted(found, key=repr) == sorted(targets, key=repr)
+
+
+@pytest.mark.parametrize(
+    "line", ["rm -rf build", "mv a b", "cp -r src x", "echo a > x", "mkdir -p y"]
+)
+def test_what_changes_known_files_is_understood_but_never_unasked(here: Bench, line: str):
+    judged = here.judge(line, "")
+    assert judged.why_not == ""
+    assert judged.plain is None
+    assert not judged.only_reads
+
+
+NOTES = [
+    ("rm -rf build", "deletes 3 files below build/"),
+    ("find build -name '*.o' -delete", "deletes some of the 3 files below build/"),
+    ("echo a > notes.txt", "overwrites notes.txt"),
+    ("echo a > new.txt", "writes new.txt"),
+    ("cat @OUT@/marker.txt", "reads outside the workspace: @OUT@/marker.txt"),
+    ("cat secret.txt", "reads secret.txt, which is kept from the agent"),
+    ("git fetch", "uses the network"),
+]
+
+
+@pytest.mark.parametrize(("line", "note"), NOTES)
+def test_GATE_5_a_person_is_told_what_it_would_do(here: Bench, line: str, note: str):
+    assert here.spelled(note) in here.judge(here.spelled(line), "").notes
+
+
+DOUBTS = [
+    ('rm "$DIR"', 'its targets are not known before it runs: "$DIR"'),
+    ("$CMD x", "which program it runs is not known before: $CMD"),
+    ("echo ${x@P}", "it rewrites a variable: ${x@P}"),
+    ("f() { ls; }", "it defines functions"),
+    ("ls 'a", "it is not proper shell text"),
+    ("pytest", "what pytest does is not known here"),
+    ("ls --frobnicate", "ls: --frobnicate is not an option known here"),
+    ("sudo ls", "sudo runs other commands"),
+    ("rm --frobnicate x", "rm: --frobnicate is not an option known here"),
+    ("cp -rZ a b", "cp: -Z is not an option known here"),
+    ("curl -K x", "curl: -K is not an option known here"),
+]
+
+
+@pytest.mark.parametrize(("line", "doubt"), DOUBTS)
+def test_AX_3_what_is_not_understood_is_said(here: Bench, line: str, doubt: str):
+    judged = here.judge(line, "")
+    assert doubt in judged.why_not
+    assert judged.plain is None
+    assert not judged.only_reads
+
+
+def test_CMD_3_an_allowed_line_carries_absolute_programs(here: Bench):
+    cat, head = str(here.programs / "cat"), str(here.programs / "head")
+    judged = here.judge("cat README.md 2>&1 | head -n 1", "")
+    first, second = PlainCommand((cat, "README.md"), "with output"), PlainCommand((head, "-n", "1"))
+    assert judged.plain == (Pipeline((first, second)),)
+    assert judged.only_reads
+
+
+def test_CMD_11_paths_are_seen_from_the_folder_that_was_given(here: Bench):
+    assert here.judge("cat app.py", "src").targets == (Target(Deed.READ, "src/app.py"),)
+    assert here.judge("cat ../notes.txt", "src").plain
+    assert here.judge("cat ../../outside/marker.txt", "src").plain is None
+    assert here.judge("rm -rf ..", "src").grave
+
+
+def test_GATE_5_a_large_folder_is_counted_up_to_a_bound(here: Bench, tmp_path: Path):
+    made = bench(tmp_path / "large")
+    many = made.root / "many"
+    many.mkdir()
+    for number in range(5_001):
+        (many / str(number)).touch()
+    assert "deletes more than 5,000 files below many/" in made.judge("rm -rf many", "").notes
+
+
+def test_CMD_6_programs_are_not_taken_from_unsafe_folders(tmp_path: Path):
+    root, good, temporary = tmp_path / "ws", tmp_path / "good", tmp_path / "tmp"
+    for folder in (root / "bin", good, temporary):
+        folder.mkdir(parents=True)
+        (folder / "tool").write_text("#!/bin/sh\n", encoding="utf-8")
+        (folder / "tool").chmod(0o755)
+    (good / "led").symlink_to(root / "bin" / "tool")
+    unsafe = [".", "", "bin", str(root / "bin"), str(temporary)]
+
+    def found(name: str, *folders: str) -> str | None:
+        return find_program(name, ":".join(folders), root, temporary=(str(temporary),))
+
+    assert found("tool", *unsafe) is None
+    assert found("tool", *unsafe, str(good)) == str(good / "tool")
+    assert found("led", str(good)) is None
+    assert found("good/tool", str(tmp_path)) is None
+    assert found("missing", str(good)) is None
+
+
+HIDDEN = ["rm -rf build", "git reset --hard", "rm -rf .", "git push --force", "rm -rf /"]
+DENIED = ("rm -rf", "git reset", "git push")
+
+
+def _single(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _double(text: str) -> str:
+    escaped = "".join(f"\\{letter}" if letter in '\\"$`' else letter for letter in text)
+    return f'"{escaped}"'
+
+
+WRAPS = [
+    lambda text: f"ls && {text}",
+    lambda text: f"ls; {text}",
+    lambda text: f"ls | {text}",
+    lambda text: f"ls & {text}",
+    lambda text: f"ls\n{text}",
+    lambda text: f"( {text} )",
+    lambda text: f"{{ {text}; }}",
+    lambda text: f"echo $({text})",
+    lambda text: f'echo "a $({text}) b"',
+    lambda text: f"cat <({text})",
+    lambda text: f"if true; then {text}; fi",
+    lambda text: f"for x in 1 2; do {text}; done",
+    lambda text: f"while false; do {text}; done",
+    lambda text: f"f() {{ {text}; }}; f",
+    lambda text: f"x=$({text})",
+    lambda text: f"cat <<EOF\n$({text})\nEOF\n",
+    lambda text: f"bash -c {_single(text)}",
+    lambda text: f"sh -c {_double(text)}",
+    lambda text: f"eval {_single(text)}",
+    lambda text: f"true || {text}",
+    lambda text: f"! {text}",
+]  # fmt: skip
+PREFIXES = [
+    "sudo ",
+    "env A=1 ",
+    "nohup ",
+    "timeout 5 ",
+    "nice -n 5 ",
+    "command ",
+    "/bin/",
+    "\\",
+    "",
+]
+
+
+PIECES = ["rm ", "-rf ", "$(", ")", "'", '"', "`", "<<E\n", "sh -c ", "~", ";", "\ud800", "\0"]
+
+
+@st.composite
+def _nested(draw: st.DrawFn) -> str:
+    text = draw(st.sampled_from(PREFIXES)) + draw(st.sampled_from(HIDDEN))
+    for _ in range(draw(st.integers(0, 3))):
+        text = draw(st.sampled_from(WRAPS))(text)
+    return text
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=_nested())
+@pytest.mark.anyio
+async def test_CMD_8_K5_a_denied_command_is_found_in_any_nesting(here: Bench, text: str):
+    judged = here.judge(text, "")
+    assert await decision(judged, text, deny=DENIED) is Decision.DENY, judged.commands
+    assert await decision(judged, text) is not Decision.ALLOW
+    assert judged.plain is None
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=_nested().filter(lambda text: "rm -rf build" not in text))
+def test_GATE_12_a_grave_command_is_found_in_any_nesting(here: Bench, text: str):
+    assert here.judge(text, "").grave, here.judge(text, "").commands
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.one_of(
+        st.text(max_size=120),
+        st.text(alphabet="$(){}[]<>|&;\"'`\\ \n!#*?~=abcrm-/", max_size=200),
+        st.lists(st.sampled_from(PIECES)).map("".join),
+    )
+)  # fmt: skip
+def test_AX_3_no_text_is_too_strange_to_be_judged(here: Bench, text: str):
+    judged = here.judge(text, "")
+    assert judged.plain is None or judged.only_reads
+
+
+UNITS = [
+    *("$(", "`", "((", "$((", '"$(', "'", '"', "{a,b}", "*/", "*", "ls|", "ls;", "rm a;", "a=("),
+    *("sudo -z ", "env ", "cat <<E\n", "if ", "f(){ ", "\\\n", "${", "<(", "sh -c '", "[[ ", "<"),
+    *("cd x;", "cd $x;", "\0", "é\u202e", "find . -exec rm {} + ", 'eval "$(', "a ", "/a/../"),
+]
+
+
+@pytest.mark.parametrize("size", [4 * KIB, 64 * KIB])
+@pytest.mark.parametrize("unit", UNITS, ids=repr)
+def test_K21_a_hostile_text_takes_a_bounded_time(here: Bench, unit: str, size: int):
+    text = "rm -rf " + (unit * size)[:size]
+    started = time.perf_counter()
+    judged = here.judge(text, "")
+    assert time.perf_counter() - started < LONGEST_WAIT
+    assert judged.plain is None
+
+
+def test_a_long_document_is_no_command(here: Bench):
+    body = "rm -rf / # an example\n" * 1_000
+    judged = here.judge(f"cat > new.txt <<'EOF'\n{body}EOF\n", "")
+    assert judged.commands == (("cat",),)
+    assert judged.targets == (Target(Deed.WRITE, "new.txt"),)
+    assert not judged.grave
+    assert here.judge(f"bash <<'EOF'\n{body}EOF\n", "").grave
+
+
+def test_a_long_document_that_is_none_hides_nothing(here: Bench):
+    filler = "x" * 9 * KIB
+    text = f"echo \"<<'E'\n\" {filler}\nrm -rf /\nE\n"
+    assert here.judge(text, "").grave

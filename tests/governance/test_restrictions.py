@@ -1,0 +1,137 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Change
+from rookery.core.limits import Limits
+from rookery.core.rulings import Decision, Ruling
+from rookery.engine.ports import Action, Outcome, Permit
+from rookery.governance.restrictions import Restrictions
+from rookery.workspace.files import WorkspaceFiles
+
+pytestmark = pytest.mark.anyio
+
+CALL = ToolCall(id="c1", name="tool", arguments={})
+NONE, ASK, DENY = Decision.NONE, Decision.ASK, Decision.DENY
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> WorkspaceFiles:
+    root = tmp_path / "work"
+    (root / ".vscode").mkdir(parents=True)
+    (root / ".rookeryignore").write_text("*.key\n")
+    (root / "a.txt").write_text("a")
+    (root / "link").symlink_to("a.txt")
+    (root / "out").symlink_to("../other.txt")
+    (root / "settings").symlink_to(".vscode")
+    (tmp_path / "other.txt").write_text("other")
+    (tmp_path / "home/.ssh").mkdir(parents=True)
+    return WorkspaceFiles(root, Limits(), home=tmp_path / "home")
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> str:
+    return str(tmp_path.resolve())
+
+
+async def perform(permit: Permit) -> Outcome:
+    raise AssertionError("Rules have no power to do anything.")
+
+
+def reading(*paths: str) -> Action:
+    return Action(title="Read", perform=perform, reads=paths)
+
+
+def changing(*paths: str) -> Action:
+    changes = [Change(path=path, after="f" * 64) for path in paths]
+    return Action(title="Write", perform=perform, changes=changes)
+
+
+async def ruling(files: WorkspaceFiles, action: Action, **flags: bool) -> Ruling:
+    return await Restrictions(files, **flags).before(CALL, action)
+
+
+CASES = [
+    pytest.param(reading("a.txt", "link", "."), NONE, "", id="ordinary reads"),
+    pytest.param(changing("a.txt", "new.py"), NONE, "", id="ordinary changes"),
+    pytest.param(reading("{top}/x"), ASK, "outside the workspace: {top}/x", id="PATH-8 read"),
+    pytest.param(reading("{top}"), ASK, "outside the workspace: {top}", id="PATH-8 S10 folder"),
+    pytest.param(reading("out"), ASK, "outside the workspace: {top}/other.txt", id="K8 S5 link"),
+    pytest.param(changing("{top}/x"), ASK, "outside the workspace: {top}/x", id="PATH-8 S4 write"),
+    pytest.param(reading("a.key"), DENY, "kept from you by the user", id="PATH-9 read"),
+    pytest.param(changing("new.KEY"), DENY, "kept from you by the user", id="PATH-9 write"),
+    pytest.param(reading("{top}/home/.ssh/id"), DENY, "credentials", id="K19 read"),
+    pytest.param(changing("{top}/home/.ssh/id"), DENY, "credentials", id="K19 write"),
+    pytest.param(reading("/etc/shadow"), DENY, "credentials", id="K19 system"),
+    pytest.param(reading("/proc/self/environ"), DENY, "operating system", id="PATH-6"),
+    pytest.param(reading("bad\0path"), DENY, "control characters", id="PATH-7"),
+    pytest.param(
+        changing(".git/config"), ASK, "protected, because git runs what is in it: .git/config",
+        id="PROT",
+    ),
+    pytest.param(reading(".git/config"), NONE, "", id="PROT does not keep from reading"),
+    pytest.param(changing("settings/tasks.json"), ASK, ".vscode/tasks.json", id="PROT-1 K9 link"),
+    pytest.param(changing("package.json"), ASK, "npm runs its scripts", id="PROT package.json"),
+    pytest.param(changing("Makefile"), NONE, "", id="PROT Makefile with a person there"),
+    pytest.param(changing("a.txt", "b/.git/HEAD"), ASK, "b/.git/HEAD", id="PROT-3 one of several"),
+    pytest.param(changing("AGENTS.md", "x.key"), DENY, "x.key", id="GATE-2 the strictest holds"),
+]  # fmt: skip
+
+
+def at(action: Action, top: str) -> Action:
+    return replace(
+        action,
+        reads=[path.replace("{top}", top) for path in action.reads],
+        changes=[replace(each, path=each.path.replace("{top}", top)) for each in action.changes],
+    )
+
+
+@pytest.mark.parametrize(("action", "decision", "words"), CASES)
+async def test_GATE_2_every_path_of_an_action_is_judged(
+    files: WorkspaceFiles, top: str, action: Action, decision: Decision, words: str
+):
+    ruled = await ruling(files, at(action, top))
+    assert ruled.decision is decision
+    assert words.replace("{top}", top) in " ".join(ruled.reasons)
+
+
+async def test_PATH_8_every_file_outside_is_named(files: WorkspaceFiles, top: str):
+    ruled = await ruling(files, reading(f"{top}/a", f"{top}/b"))
+    assert ruled.reasons == tuple(f"outside the workspace: {top}/{name}" for name in "ab")
+
+
+async def test_a_command_that_runs_outside_is_asked_about(files: WorkspaceFiles, top: str):
+    action = Action(title="Run", perform=perform, command="ls", cwd=top)
+    assert (await ruling(files, action)).decision is ASK
+
+
+async def test_GATE_9_a_flag_of_the_run_lifts_its_own_rule_and_no_other(
+    files: WorkspaceFiles, top: str
+):
+    outside, protected = changing(f"{top}/x"), changing(".git/config")
+    secret, key = reading("a.key"), reading(f"{top}/home/.ssh/id")
+
+    async def decisions(**flags: bool) -> list[Decision]:
+        actions = (outside, protected, secret, key)
+        return [(await ruling(files, action, **flags)).decision for action in actions]
+
+    assert await decisions(automatic=True) == [ASK, ASK, DENY, DENY]
+    assert await decisions(allow_outside=True) == [NONE, ASK, DENY, DENY]
+    assert await decisions(allow_protected=True) == [ASK, NONE, DENY, DENY]
+
+
+async def test_PROT_a_makefile_is_asked_about_when_nobody_watches(files: WorkspaceFiles):
+    assert (await ruling(files, changing("Makefile"), automatic=True)).decision is ASK
+
+
+async def test_PATH_4_what_a_link_was_called_is_not_forgotten(
+    files: WorkspaceFiles, tmp_path: Path
+):
+    """Tools name a file by where it is; it was `.idea` that the model asked for."""
+    (tmp_path / "work/plain").mkdir()
+    (tmp_path / "work/.idea").symlink_to("plain")
+    located = files.locate(".idea/workspace.xml")
+    assert located == "plain/workspace.xml"
+    assert (await ruling(files, changing(located))).decision is ASK

@@ -1,0 +1,144 @@
+from collections.abc import Sequence
+
+import pytest
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    Change,
+    Ending,
+    Event,
+    Fact,
+    Rewound,
+    Seen,
+    TaskOpened,
+    ToolFinished,
+    ToolStarted,
+)
+from rookery.core.rulings import Decision
+from rookery.engine.ports import Action, Outcome, Permit
+from rookery.governance.stale_guard import StaleGuard
+
+pytestmark = pytest.mark.anyio
+
+CALL = ToolCall(id="c9", name="edit", arguments={})
+
+
+async def perform(permit: Permit) -> Outcome:
+    raise AssertionError("Rules have no power to do anything.")
+
+
+def shown(sha: str, *, whole: bool = True, path: str = "a.txt") -> list[Fact]:
+    return [ToolFinished(call_id="r", text="", seen=(Seen(path, sha, whole),))]
+
+
+def changed(before: str, after: str, ending: Ending = Ending.DONE) -> list[Fact]:
+    change = Change(path="a.txt", before=before, after=after)
+    started = ToolStarted(call_id="w", tool="edit", title="", changes=(change,))
+    return [started, ToolFinished(call_id="w", text="", ending=ending)]
+
+
+def log(*facts: Fact) -> list[Event]:
+    return [Event(number, 0, number, fact) for number, fact in enumerate(facts, start=1)]
+
+
+def writing(before: str, *, whole: bool = False) -> Action:
+    change = Change(path="a.txt", before=before, after="new")
+    return Action(
+        title="Write", perform=perform, changes=[change], whole=["a.txt"] if whole else []
+    )
+
+
+async def said(events: Sequence[Event], action: Action) -> str:
+    ruling = await StaleGuard(lambda: events).before(CALL, action)
+    assert (ruling.decision is Decision.DENY) is bool(ruling.reasons)
+    return " ".join(ruling.reasons)
+
+
+CHANGED, UNREAD, PARTLY, FINE = "has changed since", "have not read it", "only part of", ""
+CASES = [
+    ([], "1", False, FINE, "5.5 an exact edit of a file that was never read"),
+    ([], "1", True, UNREAD, "5.5 a whole file that was never read"),
+    ([], "", True, FINE, "a new file"),
+    (shown("1"), "1", True, FINE, "a whole file that was read"),
+    (shown("1"), "2", True, CHANGED, "5.5 changed since it was read"),
+    (shown("1"), "2", False, CHANGED, "5.5 changed since, and edited"),
+    (shown("1", whole=False), "1", False, FINE, "an edit of a file read in part"),
+    (shown("1", whole=False), "1", True, PARTLY, "5.5 a file read in part"),
+    (shown("", whole=False), "1", True, PARTLY, "5.5 a file too large to be read"),
+    (shown("", whole=False), "1", False, FINE, "an edit of a file too large to be read"),
+    ([*shown("1"), *shown("1", whole=False)], "1", True, FINE, "read whole, then a part again"),
+    ([*shown("1"), *shown("2", whole=False)], "2", True, PARTLY, "changed, and read in part"),
+    ([*shown("1"), *shown("2")], "2", True, FINE, "read again"),
+    (changed("", "1"), "1", True, FINE, "its own new file"),
+    (changed("", "1"), "2", False, CHANGED, "its own new file, changed by somebody else"),
+    ([*shown("1"), *changed("1", "2")], "2", True, FINE, "its own edit of a file it knows"),
+    ([*shown("1"), *changed("1", "2")], "1", False, CHANGED, "its own edit, undone by somebody"),
+    (changed("1", "2"), "2", True, PARTLY, "its own edit of a file it never read"),
+    (changed("1", "2"), "2", False, FINE, "another edit of a file it never read"),
+    (
+        [*shown("1"), *changed("1", "2", Ending.FAILED)], "1", True, FINE,
+        "an edit that failed taught nothing",
+    ),
+    ([*shown("1"), *changed("1", "")], "", True, FINE, "a file it removed is made anew"),
+    ([*shown("1"), *changed("1", "")], "7", True, UNREAD, "one it removed, and somebody made"),
+    (shown("1", path="b.txt"), "1", True, UNREAD, "another file was read"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "before", "whole", "words"),
+    [pytest.param(*row, id=name) for *row, name in CASES],
+)
+async def test_5_5_only_what_the_model_knows_is_changed(
+    facts: list[Fact], before: str, whole: bool, words: str
+):
+    answer = await said(log(*facts), writing(before, whole=whole))
+    assert words in answer
+    assert bool(words) is bool(answer)
+    if answer:
+        assert "a.txt" in answer
+        assert "nothing was written" in answer
+
+
+async def test_one_stale_file_stops_all_changes_of_a_call():
+    changes = [Change(path="b.txt", after="n"), Change(path="a.txt", before="2", after="n")]
+    action = Action(title="Patch", perform=perform, changes=changes)
+    assert CHANGED in await said(log(*shown("1")), action)
+
+
+async def test_what_was_rewound_is_no_longer_known():
+    facts = [TaskOpened(text="t"), *shown("1"), *shown("2"), Rewound(to=2)]
+    assert await said(log(*facts), writing("1", whole=True)) == ""
+    assert CHANGED in await said(log(*facts), writing("2"))
+    facts = [TaskOpened(text="t"), *shown("1"), Rewound(to=1)]
+    assert UNREAD in await said(log(*facts), writing("1", whole=True))
+
+
+class Counting(list[Event]):
+    """A log that counts how many of its events are looked at."""
+
+    looked_at = 0
+
+    def __getitem__(self, which: object) -> object:  # type: ignore[override]
+        found = super().__getitem__(which)  # type: ignore[call-overload]
+        self.looked_at += len(found) if isinstance(found, list) else 1
+        return found
+
+
+async def test_a_long_log_is_read_once():
+    events = Counting(log(TaskOpened(text="t"), *shown("1") * 1000))
+    guard = StaleGuard(lambda: events)
+    for number in range(100):
+        await guard.before(CALL, writing("1"))
+        events.append(Event(2000 + number, 0, 0, shown("1")[0]))
+    assert events.looked_at == 1001 + 99
+    events.append(Event(3000, 0, 0, shown("2")[0]))
+    assert (await guard.before(CALL, writing("1"))).decision is Decision.DENY
+
+
+async def test_a_rewind_is_noticed_while_the_task_runs():
+    events = log(TaskOpened(text="t"), *shown("1"))
+    guard = StaleGuard(lambda: events)
+    assert (await guard.before(CALL, writing("1", whole=True))).decision is Decision.NONE
+    events.append(Event(3, 0, 3, Rewound(to=1)))
+    assert (await guard.before(CALL, writing("1", whole=True))).decision is Decision.DENY

@@ -1,0 +1,316 @@
+"""Standing rules say exactly what they cover, and cover nothing else: GATE-7."""
+
+import json
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.facts import Change
+from rookery.core.shell.judgement import Deed, Judgement, Target
+from rookery.engine.ports import Action, Outcome, Permit, Place, RuleBook
+from rookery.errors import CommandRejected, StorageError, ToolError
+from rookery.storage.folder_marks import FolderMark
+from rookery.storage.permissions import (
+    LASTS,
+    AllowRule,
+    Permissions,
+    clear_rules,
+    problem_with_rules,
+    stored_rules,
+)
+
+NOW = 1_800_000_000_000
+EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+PLACES = {
+    "AGENTS.md": Place("AGENTS.md", protected="it instructs the agent"),
+    "/etc/hosts": Place("/etc/hosts", outside=True),
+    "secret.txt": Place("secret.txt", ignored=True),
+    ".env": Place(".env", credential=True),
+}
+
+
+def place(path: str) -> Place:
+    if path == "bad\0path":
+        raise ToolError("This is no path.")
+    return PLACES.get(path, Place(path))
+
+
+class Book:
+    """A task's rules, with a clock that can be set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = NOW
+        self.file = folder / "config" / "allowed.json"
+        self.root = folder / "project"
+        self.root.mkdir(exist_ok=True)
+        self.rules = self.for_another_task()
+
+    def for_another_task(self, root: Path | None = None) -> Permissions:
+        return Permissions(self.file, root or self.root, place=place, now=lambda: self.now)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    return Book(tmp_path)
+
+
+async def nothing(_: Permit) -> Outcome:
+    raise AssertionError("Rules perform nothing.")
+
+
+def command(text: str, cwd: str = "", **judged: Any) -> Action:
+    return Action(
+        title="Run", perform=nothing, command=text, cwd=cwd, judgement=Judgement(**judged)
+    )
+
+
+def edit(*changes: Change, **more: Any) -> Action:
+    return Action(title="Edit", perform=nothing, changes=changes, **more)
+
+
+TEST = command("npm test")
+EDIT = edit(Change(path="a.py", before="1", after="2"))
+CREATE = edit(Change(path="b.py", after="2"))
+
+
+def test_GATE_7_a_command_is_allowed_once_its_rule_is_added(book: Book):
+    assert not book.rules.allows(TEST)
+    assert book.rules.rule_for(TEST) == (
+        f"exactly this command in {book.root}, for 30 days: npm test"
+    )
+    assert not book.rules.allows(TEST)
+    book.rules.add(TEST)
+    assert book.rules.allows(TEST)
+    assert book.for_another_task().allows(TEST)
+
+
+def test_GATE_7_the_rule_names_the_folder_it_is_for(book: Book):
+    assert book.rules.rule_for(command("make", "web")) == (
+        f"exactly this command in web of {book.root}, for 30 days: make"
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        command("npm test "),
+        command("npm  test"),
+        command("npm test; rm -r x"),
+        command("npm tes"),
+        command("npm"),
+        command("NPM TEST"),
+        command("npm test", "web"),
+        EDIT,
+    ],
+    ids=lambda action: action.command or action.title,
+)
+def test_GATE_7_nothing_but_exactly_that_command_is_allowed(book: Book, other: Action):
+    book.rules.add(TEST)
+    assert not book.rules.allows(other)
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_GATE_7_no_text_allows_another(tmp_path_factory: pytest.TempPathFactory, a: str, b: str):
+    book = Book(tmp_path_factory.mktemp("book"))
+    book.rules.add(command(a))
+    assert book.rules.allows(command(b)) == (a == b)
+
+
+def test_GATE_7_another_workspace_has_rules_of_its_own(book: Book, tmp_path: Path):
+    book.rules.add(TEST)
+    other = tmp_path / "other"
+    other.mkdir()
+    assert not book.for_another_task(other).allows(TEST)
+    assert not book.for_another_task(tmp_path).allows(TEST)
+
+
+def test_GATE_7_a_folder_in_the_place_of_the_workspace_inherits_no_rule(book: Book):
+    book.rules.add(TEST)
+    book.root.rmdir()
+    book.root.mkdir()
+    assert not book.for_another_task().allows(TEST)
+
+
+def test_GATE_7_a_rule_ends_after_thirty_days(book: Book):
+    book.rules.add(TEST)
+    book.now += LASTS - 1
+    assert book.rules.allows(TEST)
+    book.now += 1
+    assert not book.rules.allows(TEST)
+    book.rules.add(command("make"))
+    assert [rule["command"] for rule in json.loads(book.file.read_text())] == ["make"]
+
+
+def test_GATE_7_saying_it_again_makes_it_last_longer_and_not_twice(book: Book):
+    book.rules.add(TEST)
+    book.now += 1000
+    book.rules.add(TEST)
+    assert [rule.expires for rule in stored_rules(book.file, book.now)] == [NOW + 1000 + LASTS]
+
+
+def test_GATE_7_a_rule_that_no_answer_could_have_made_does_not_count(book: Book):
+    book.rules.add(TEST)
+    (rule,) = json.loads(book.file.read_text())
+    book.file.write_text(json.dumps([rule | {"expires": NOW + LASTS + 1}]))
+    assert not book.rules.allows(TEST)
+    assert stored_rules(book.file, NOW) == []
+
+
+def write(path: str) -> dict[str, Any]:
+    return {"targets": (Target(Deed.WRITE, path),)}
+
+
+ALWAYS_ASKED = {
+    "grave": command("git push --force", grave=("it overwrites history",)),
+    "outside": command("rm /etc/hosts", targets=(Target(Deed.DELETE, "/etc/hosts", True),)),
+    "outside by place": command("touch x", **write("/etc/hosts")),
+    "protected": command("touch x", **write("AGENTS.md")),
+    "kept from the agent": command("cat x", targets=(Target(Deed.READ, "secret.txt"),)),
+    "credential": command("cat x", targets=(Target(Deed.READ, ".env"),)),
+    "no path": command("touch x", **write("bad\0path")),
+    "folder outside": command("make", "/etc/hosts"),
+    "leaves the sandbox": Action(
+        title="Run", perform=nothing, command="gh", judgement=Judgement(needs_keys=True)
+    ),
+    "not judged": Action(title="Run", perform=nothing, command="make"),
+    "external": Action(title="Fetch", perform=nothing, external="https://example.org"),
+    "external command": Action(
+        title="Run", perform=nothing, command="make", external="x", judgement=Judgement()
+    ),
+    "command that also edits": Action(
+        title="Run",
+        perform=nothing,
+        command="make",
+        judgement=Judgement(),
+        changes=[Change(path="a", after="1")],
+    ),
+    "reading": Action(title="Read", perform=nothing, reads=["a"]),
+    "edit of what is protected": edit(Change(path="AGENTS.md", before="1", after="2")),
+    "edit outside": edit(Change(path="/etc/hosts", before="1", after="2")),
+    "edit of a credential": edit(Change(path=".env", before="1", after="2")),
+    "one of two edits": edit(*EDIT.changes, Change(path="AGENTS.md", before="1", after="2")),
+    "deleting": edit(Change(path="a.py", before="1")),
+    "emptying": edit(Change(path="a.py", before="1", after=EMPTY)),
+    "external edit": edit(*EDIT.changes, external="x"),
+}
+
+
+@pytest.mark.parametrize("action", ALWAYS_ASKED.values(), ids=ALWAYS_ASKED)
+def test_GATE_7_what_is_always_asked_about_has_no_rule(book: Book, action: Action):
+    book.rules.add(EDIT)
+    assert book.rules.rule_for(action) == ""
+    assert not book.rules.allows(action)
+    with pytest.raises(CommandRejected, match="no rule was added"):
+        book.rules.add(action)
+    assert stored_rules(book.file, NOW) == []
+
+
+@pytest.mark.parametrize(
+    "graver",
+    [
+        command("npm test", grave=("it deletes everything",)),
+        command("npm test", **write("AGENTS.md")),
+        command("npm test", targets=(Target(Deed.READ, "/x", True),)),
+    ],
+)
+def test_GATE_7_a_rule_does_not_hold_where_its_command_has_become_graver(
+    book: Book, graver: Action
+):
+    book.rules.add(TEST)
+    assert book.rules.allows(TEST)
+    assert not book.rules.allows(graver)
+
+
+def test_reading_what_is_protected_against_changes_can_have_a_rule(book: Book):
+    reading = command("cat AGENTS.md", targets=(Target(Deed.READ, "AGENTS.md"),))
+    book.rules.add(reading)
+    assert book.rules.allows(reading)
+
+
+def test_GATE_7_edits_are_allowed_until_the_task_ends(book: Book):
+    assert book.rules.rule_for(EDIT) == f"edits of files in {book.root}, until this task ends"
+    book.rules.add(EDIT)
+    assert book.rules.allows(EDIT)
+    assert book.rules.allows(CREATE)
+    assert not book.rules.allows(TEST)
+    assert not book.for_another_task().allows(EDIT)
+    assert not book.file.exists()
+
+
+def test_GATE_7_a_rule_for_edits_on_disk_does_not_count(book: Book):
+    book.file.parent.mkdir(mode=0o700)
+    mark = FolderMark.of(book.root)
+    workspace = {name: getattr(mark, name) for name in ("path", "device", "inode", "generation")}
+    for expires in (0, NOW + 1000):
+        rule = {"tool": "edits", "workspace": workspace, "expires": expires}
+        book.file.write_text(json.dumps([rule]))
+        book.file.chmod(0o600)
+        assert not problem_with_rules(book.file)
+        assert not book.rules.allows(EDIT)
+
+
+def test_rules_are_kept_privately_and_outside_of_the_project(book: Book):
+    book.rules.add(TEST)
+    assert stat.S_IMODE(book.file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(book.file.parent.stat().st_mode) == 0o700
+    assert list(book.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '[{"tool": "everything"}]'])
+def test_a_damaged_file_allows_nothing_and_takes_no_rule(book: Book, content: str):
+    book.rules.add(EDIT)
+    book.file.parent.mkdir(mode=0o700)
+    book.file.write_text(content)
+    book.file.chmod(0o600)
+    assert not book.rules.allows(TEST)
+    assert book.rules.allows(EDIT)
+    assert book.rules.rule_for(TEST) == ""
+    assert "is damaged" in problem_with_rules(book.file)
+    with pytest.raises(StorageError, match="is damaged"):
+        clear_rules(book.file)
+    assert book.file.read_text() == content
+
+
+def test_a_file_that_others_can_write_allows_nothing(book: Book):
+    book.rules.add(TEST)
+    book.file.chmod(0o666)
+    assert not book.rules.allows(TEST)
+    assert "open to other users" in problem_with_rules(book.file)
+
+
+def test_all_rules_can_be_forgotten(book: Book):
+    for text in ("make", "npm test"):
+        book.rules.add(command(text))
+    assert clear_rules(book.file) == 2
+    assert clear_rules(book.file) == 0
+    assert not book.rules.allows(TEST)
+
+
+def test_tasks_that_add_rules_at_once_lose_none(book: Book):
+    def add(part: int) -> None:
+        rules = book.for_another_task()
+        for number in range(8):
+            rules.add(command(f"make {part}-{number}"))
+
+    threads = [threading.Thread(target=add, args=(part,)) for part in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(stored_rules(book.file, NOW)) == 24
+
+
+def test_it_is_the_rule_book_that_the_gate_wants(book: Book):
+    wanted: RuleBook = book.rules
+    assert wanted.rule_for(TEST)
+
+
+def test_a_rule_reads_as_what_it_is(book: Book):
+    rule = AllowRule(tool="command", workspace=FolderMark("/w", 1, 2), command="a\nb", cwd="x")
+    assert rule.words == "exactly this command in x of /w, for 30 days: a\nb"

@@ -1,0 +1,197 @@
+"""Where paths lead and what is special about them, on a real disk."""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from rookery.core.facts import Change
+from rookery.core.limits import Limits
+from rookery.core.protected_paths import LIKE_A_REPOSITORY
+from rookery.engine.ports import FileText, Permit, Place
+from rookery.errors import Denied, ToolError
+from rookery.workspace.files import WorkspaceFiles
+from workbench import permit_to_read
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace with a neighbour whose name begins like its own."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "work-evil").mkdir()
+    (tmp_path / "work-evil/a.txt").write_text("evil")
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "home/.ssh").mkdir(parents=True)
+    (tmp_path / "home/.ssh/id").write_text("key")
+    return folder
+
+
+@pytest.fixture
+def files(root: Path, tmp_path: Path) -> WorkspaceFiles:
+    own = tmp_path / "home/.config/rookery"
+    return WorkspaceFiles(root, Limits(), own_folders=[own], home=tmp_path / "home")
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """What lies around the workspace, by its canonical name."""
+    return tmp_path.resolve()
+
+
+def link(root: Path, **targets: str) -> None:
+    for name, target in targets.items():
+        (root / name).symlink_to(target.replace("{top}", str(root.parent)))
+
+
+@pytest.mark.parametrize(
+    ("said", "leads"),
+    [
+        pytest.param("../secret.txt", "secret.txt", id="PATH-8 dots"),
+        pytest.param("a/../../secret.txt", "secret.txt", id="PATH-8 dots behind a name"),
+        pytest.param("{top}/secret.txt", "secret.txt", id="PATH-8 absolute"),
+        pytest.param("{top}/work-evil/a.txt", "work-evil/a.txt", id="PATH-2 K7 same beginning"),
+        pytest.param("{top}/work/../secret.txt", "secret.txt", id="PATH-8 absolute and dots"),
+        pytest.param("leaving", "secret.txt", id="PATH-4 link"),
+        pytest.param("twice", "secret.txt", id="PATH-4 K8 link to a link"),
+        pytest.param("absolute", "secret.txt", id="PATH-4 absolute link"),
+        pytest.param("out/secret.txt", "secret.txt", id="PATH-4 folder link"),
+        pytest.param("out/new/file.txt", "new/file.txt", id="PATH-4 new file behind a link"),
+        pytest.param("through/../secret.txt", "secret.txt", id="K8 dots behind a link"),
+    ],
+)
+def test_PATH_8_what_leaves_the_workspace_is_outside(
+    root: Path, files: WorkspaceFiles, tmp_path: Path, said: str, leads: str
+):
+    link(root, leaving="../secret.txt", twice="leaving", absolute="{top}/secret.txt", out="..")
+    link(root, through="../work-evil")
+    place = files.place(said.replace("{top}", str(tmp_path)))
+    assert place.outside
+    assert place.path == files.locate(place.path) == f"{tmp_path.resolve()}/{leads}"
+
+
+@pytest.mark.parametrize(
+    ("said", "path", "linked"),
+    [
+        ("a.txt", "a.txt", False),
+        ("link", "a.txt", True),
+        ("back", "a.txt", True),
+        ("{top}/work/a.txt", "a.txt", False),
+        ("{top}/alias/a.txt", "a.txt", True),
+        ("..data/a.txt", "..data/a.txt", False),
+    ],
+)
+def test_PATH_2_what_ends_in_the_workspace_is_inside(
+    root: Path, files: WorkspaceFiles, tmp_path: Path, said: str, path: str, linked: bool
+):
+    (root / "a.txt").write_text("a")
+    link(root, link="a.txt", back="../work/a.txt")
+    (tmp_path / "alias").symlink_to("work")
+    said = said.replace("{top}", str(tmp_path))
+    assert files.place(said) == Place(path=path, said=said, link=linked)
+
+
+async def test_PATH_8_a_file_outside_is_read_and_written_with_a_permit_for_that_very_path(
+    files: WorkspaceFiles, top: Path
+):
+    path = f"{top}/secret.txt"
+    for permit in (permit_to_read("../secret.txt"), permit_to_read("secret.txt")):
+        with pytest.raises(Denied):
+            await files.read("../secret.txt", permit)
+    read = await files.read("../secret.txt", permit_to_read(path))
+    assert isinstance(read, FileText)
+    assert (read.path, read.text) == (path, "secret")
+    change = Change(path=path, before=read.sha, after=sha256(b"new").hexdigest())
+    await files.write(change, b"new", Permit("", changes=frozenset([change])))
+    assert (top / "secret.txt").read_bytes() == b"new"
+
+
+async def test_PATH_8_a_new_file_outside_gets_its_folders(files: WorkspaceFiles, top: Path):
+    path = f"{top}/new/deep/a.txt"
+    assert await files.examine(path) is None
+    change = Change(path=path, after=sha256(b"new").hexdigest())
+    await files.write(change, b"new", Permit("", changes=frozenset([change])))
+    assert (top / "new/deep/a.txt").read_bytes() == b"new"
+
+
+async def test_PATH_6_only_regular_files_are_opened_outside(files: WorkspaceFiles, top: Path):
+    os.mkfifo(top / "pipe")
+    pipe = f"{top}/pipe"
+    with pytest.raises(ToolError, match="device, pipe or socket"):
+        await files.read(pipe, permit_to_read(pipe))
+    with pytest.raises(ToolError, match="is a folder"):
+        await files.read("..", permit_to_read(str(top)))
+    with pytest.raises(ToolError, match="not a file"):
+        await files.examine("/")
+
+
+PROTECTED = [
+    pytest.param(".vscode/settings.json", id="K9 not there yet"),
+    pytest.param("deep/.VSCode/settings.json", id="K9 nested, other case"),
+    pytest.param("link/settings.json", id="K9 link to it"),
+    pytest.param("chain/settings.json", id="K9 link to a link"),
+    pytest.param(".idea/workspace.xml", id="K9 link from it to an ordinary folder"),
+    pytest.param("repo/config", id="K9 bare repository"),
+    pytest.param("repo/branches/x", id="K9 below a bare repository"),
+    pytest.param("almost/HEAD", id="K9 last part of a bare repository"),
+    pytest.param("../.bashrc", id="PROT-1 outside"),
+    pytest.param("conftest.py", id="PROT-1 new"),
+]
+
+
+@pytest.mark.parametrize("said", PROTECTED)
+def test_PROT_1_a_protected_file_is_known_whatever_way_leads_to_it(
+    root: Path, files: WorkspaceFiles, said: str
+):
+    for folder in (
+        ".vscode",
+        "plain",
+        "repo/objects",
+        "repo/refs",
+        "almost/objects/0",
+        "almost/refs",
+    ):
+        (root / folder).mkdir(parents=True)
+    (root / "repo/HEAD").write_text("ref: refs/heads/main")
+    link(root, link=".vscode", chain="link", **{".idea": "plain"})
+    assert files.place(said).protected
+    # tools name files by their canonical path; what was found out must not be lost by that
+    assert files.place(files.locate(said)).protected
+
+
+@pytest.mark.parametrize("said", ["a.py", "objects/HEAD", "tests/conftest.py", "almost/objects/x"])
+def test_PROT_1_a_file_like_any_other_is_not_protected(
+    root: Path, files: WorkspaceFiles, said: str
+):
+    (root / "almost/objects").mkdir(parents=True)
+    (root / "tests").mkdir()
+    (root / "tests/conftest.py").write_text("")
+    assert files.place(said).protected == ""
+
+
+def test_PROT_1_what_a_workspace_lies_in_does_not_make_it_protected(tmp_path: Path):
+    work = tmp_path / ".cursor/work"
+    work.mkdir(parents=True)
+    for name in ("HEAD", "objects", "refs"):
+        (tmp_path / ".cursor" / name).mkdir()
+    assert WorkspaceFiles(work, Limits()).place("a.py").protected == ""
+    assert WorkspaceFiles(work.parent, Limits()).place("a.py").protected == LIKE_A_REPOSITORY
+
+
+async def test_PATH_8_K19_credentials_are_known_by_place_and_by_link(
+    root: Path, files: WorkspaceFiles, tmp_path: Path
+):
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault/creds").write_text("x")
+    (tmp_path / "home/.aws").symlink_to("../vault")
+    link(root, key="../home/.ssh/id")
+    for said in ("../home/.ssh/id", "key", "../home/.aws/creds", "../vault/creds"):
+        assert files.place(said).credential, said
+        with pytest.raises(ToolError, match="credentials"):
+            await files.examine(said)
+    assert files.place("../home/.config/rookery/keys.toml").credential
+    assert not files.place("../home/notes.txt").credential
+    assert not files.place("a/.ssh/id").credential

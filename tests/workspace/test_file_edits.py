@@ -1,0 +1,239 @@
+"""Several changes at once: all of them, or none."""
+
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from rookery.core.facts import Change
+from rookery.engine.ports import Permit
+from rookery.errors import Denied, ToolError
+from rookery.workspace.file_edits import Edit, make
+from workbench import Workbench
+
+pytestmark = pytest.mark.anyio
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    root = tmp_path / "work"
+    root.mkdir()
+    return Workbench(root)
+
+
+def digest(data: bytes | None) -> str:
+    return "" if data is None else sha256(data).hexdigest()
+
+
+def edit(path: str, before: bytes | None, after: bytes | None) -> tuple[Change, bytes | None]:
+    return Change(path=path, before=digest(before), after=digest(after)), after
+
+
+async def apply(bench: Workbench, *edits: tuple[Change, bytes | None]) -> None:
+    await bench.files.apply(edits, Permit("", changes=frozenset(change for change, _ in edits)))
+
+
+def tree(root: Path) -> dict[str, bytes | None]:
+    """Everything that is there; folders have no content."""
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
+        for path in root.rglob("*")
+    }
+
+
+async def test_files_are_replaced_created_and_removed_together(bench: Workbench):
+    bench.put("a.txt", "a").chmod(0o640)
+    bench.put("old/b.txt", "b")
+    await apply(
+        bench,
+        edit("a.txt", b"a", b"A"),
+        edit("old/b.txt", b"b", None),
+        edit("new/deep/b.txt", None, b"b"),
+    )
+    assert tree(bench.root) == {
+        "a.txt": b"A",
+        "old": None,
+        "new": None,
+        "new/deep": None,
+        "new/deep/b.txt": b"b",
+    }
+    assert (bench.root / "a.txt").stat().st_mode & 0o777 == 0o640
+
+
+FAILING = [
+    pytest.param(edit("c.txt", b"other", b"C"), "changed on disk", id="changed"),
+    pytest.param(edit("c.txt", None, b"C"), "created by somebody else", id="created"),
+    pytest.param(edit("gone.txt", b"c", b"C"), "no longer there", id="gone"),
+    pytest.param(edit("gone.txt", b"c", None), "no longer there", id="gone before its removal"),
+    pytest.param(edit("c.txt", b"other", None), "changed on disk", id="removal of another"),
+    pytest.param(edit("locked.txt", b"l", b"L"), "read-only", id="read-only"),
+    pytest.param(edit("closed/c.txt", b"c", b"C"), "permission is denied", id="closed folder"),
+    pytest.param(edit("closed/c.txt", b"c", None), "permission is denied", id="removal in it"),
+    pytest.param(edit(f"new/{'x' * 300}", None, b"C"), "too long", id="name too long"),
+    pytest.param(edit("c.txt/d.txt", None, b"C"), "not a folder", id="file for a folder"),
+]
+
+
+@pytest.mark.parametrize(("failing", "words"), FAILING)
+@pytest.mark.parametrize("place", [0, 1, 3])
+async def test_5_5_if_one_fails_all_stays_as_it_was(
+    bench: Workbench, failing: tuple[Change, bytes | None], words: str, place: int
+):
+    for name, text in {"a.txt": "a", "b.txt": "b", "c.txt": "c", "closed/c.txt": "c"}.items():
+        bench.put(name, text)
+    bench.put("locked.txt", "l").chmod(0o400)
+    (bench.root / "closed").chmod(0o500)
+    before = tree(bench.root)
+    inodes = {path: path.stat().st_ino for path in bench.root.rglob("*")}
+    edits = [
+        edit("a.txt", b"a", b"A"),
+        edit("b.txt", b"b", None),
+        edit("fresh/d.txt", None, b"D"),
+    ]
+    edits.insert(place, failing)
+    with pytest.raises(ToolError, match=words):
+        await apply(bench, *edits)
+    assert tree(bench.root) == before
+    assert inodes == {path: path.stat().st_ino for path in bench.root.rglob("*")}
+
+
+def test_a_failure_in_the_middle_is_put_back(bench: Workbench):
+    """Nothing shows beforehand that the folder cannot be written to: it takes the first file."""
+    bench.put("a.txt", "a")
+    bench.put("b.txt", "b")
+    long = "n" * 250  # the name itself is allowed, but no neighbour could be named after it
+    before = tree(bench.root)
+    with pytest.raises(ToolError, match="created by somebody else"):
+        make(
+            [
+                _edit(bench, "a.txt", b"a", b"A"),
+                _edit(bench, "b.txt", b"b", None),
+                _edit(bench, f"new/{long}", None, b"1"),
+                _edit(bench, f"new/{long}", None, b"2"),
+            ]
+        )
+    assert tree(bench.root) == before
+
+
+def _edit(bench: Workbench, path: str, before: bytes | None, after: bytes | None) -> Edit:
+    change, data = edit(path, before, after)
+    return Edit(change, data, bench.root, tuple(path.split("/")))
+
+
+async def test_every_change_needs_its_permit_and_its_bytes(bench: Workbench):
+    bench.put("a.txt", "a")
+    wanted = [edit("a.txt", b"a", b"A"), edit("b.txt", None, b"B")]
+    with pytest.raises(Denied, match=r"permit for this change of b\.txt"):
+        await bench.files.apply(wanted, Permit("", changes=frozenset([wanted[0][0]])))
+    swapped = [(wanted[0][0], None), wanted[1]]
+    with pytest.raises(Denied, match="not what was permitted"):
+        await apply(bench, *swapped)
+    assert tree(bench.root) == {"a.txt": b"a"}
+
+
+async def test_one_file_is_not_changed_twice_at_once(bench: Workbench):
+    bench.put("a.txt", "a")
+    with pytest.raises(ToolError, match="twice"):
+        await apply(bench, edit("a.txt", b"a", b"1"), edit("A.txt", None, b"2"))
+
+
+async def test_PATH_5_hard_links_are_broken_and_left_as_they_were(bench: Workbench):
+    file = bench.put("a.txt", "a")
+    os.link(file, bench.root / "twin.txt")
+    bench.put("b.txt", "b")
+    await apply(bench, edit("a.txt", b"a", b"A"), edit("b.txt", b"b", b"B"))
+    assert tree(bench.root) == {"a.txt": b"A", "twin.txt": b"a", "b.txt": b"B"}
+    assert file.stat().st_nlink == 1
+
+
+def test_a_large_file_is_hashed_without_being_held_in_memory(bench: Workbench):
+    with (bench.root / "big").open("wb") as file:
+        file.truncate(200 * 1024 * 1024)
+    program = """
+import resource, sys, anyio
+from pathlib import Path
+from rookery.core.limits import Limits
+from rookery.workspace.files import WorkspaceFiles
+resource.setrlimit(resource.RLIMIT_DATA, (150 * 1024 * 1024,) * 2)
+print(anyio.run(WorkspaceFiles(Path(sys.argv[1]), Limits()).sha, "big"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(bench.root)],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(done.stdout.strip()) == 64
+
+
+THREE_CHANGES = """
+import sys
+from hashlib import sha256
+from pathlib import Path
+import anyio
+from rookery.core.facts import Change, ToolStarted
+from rookery.core.limits import Limits
+from rookery.engine.ports import Permit
+from rookery.engine.reconcile import reconcile
+from rookery.workspace.files import WorkspaceFiles
+
+def digest(data):
+    return "" if data is None else sha256(data).hexdigest()
+
+wanted = [("a.txt", b"a", b"A"), ("b.txt", b"b", None), ("new/c.txt", None, b"C")]
+edits = [(Change(path=p, before=digest(b), after=digest(a)), a) for p, b, a in wanted]
+files = WorkspaceFiles(Path(sys.argv[1]), Limits())
+changes = tuple(change for change, _ in edits)
+
+async def main():
+    if sys.argv[2] == "apply":
+        await files.apply(edits, Permit("", changes=frozenset(changes)))
+    else:
+        started = ToolStarted(call_id="c", tool="apply_patch", title="t", changes=changes)
+        print((await reconcile(started, files)).ending.value)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("point", "ending", "changed"),
+    [
+        ("files.temp_written", "failed", 0),
+        ("files.before_rename:1", "failed", 0),
+        ("files.renamed:1", "unknown", 1),
+        ("files.before_rename:2", "unknown", 1),
+        ("files.renamed:2", "unknown", 2),
+        ("files.before_rename:3", "unknown", 2),
+        ("files.renamed:3", "done", 3),
+        ("files.synced", "done", 3),
+    ],
+)
+def test_a_kill_leaves_each_file_old_or_new_and_the_log_can_tell(
+    bench: Workbench, point: str, ending: str, changed: int
+):
+    bench.put("a.txt", "a")
+    bench.put("b.txt", "b")
+
+    def run(what: str, killpoint: str) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE), "ROOKERY_KILLPOINT": killpoint}
+        command = [sys.executable, "-c", THREE_CHANGES, str(bench.root), what]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert not done.stderr
+        return done.stdout.strip()
+
+    run("apply", point)
+    assert run("reconcile", "") == ending
+    there = tree(bench.root)
+    there.pop("new", None)
+    assert there == {
+        "a.txt": b"A" if changed >= 1 else b"a",
+        **({} if changed >= 2 else {"b.txt": b"b"}),
+        **({"new/c.txt": b"C"} if changed >= 3 else {}),
+    }

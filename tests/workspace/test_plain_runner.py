@@ -1,0 +1,243 @@
+"""Plain command lines, run without a shell and compared with what a shell makes of them."""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand
+from rookery.workspace.git_safety import git_hardening, hardened
+from rookery.workspace.plain_argv import plain_argv
+
+GIT = shutil.which("git") or "/usr/bin/git"
+
+
+def program(name: str) -> str:
+    return shutil.which(name, path="/usr/bin:/bin") or f"/bin/{name}"
+
+
+def command(*words: str, errors: str = "kept") -> PlainCommand:
+    return PlainCommand((program(words[0]), *words[1:]), errors)  # type: ignore[arg-type]
+
+
+def run(plain: Plain, folder: Path, **env: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        plain_argv(plain),
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder)} | env,
+        stdin=subprocess.PIPE,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def line(*commands: PlainCommand, when: str = "always") -> Pipeline:
+    return Pipeline(commands, when)  # type: ignore[arg-type]
+
+
+YES, NO = command("true"), command("false")
+SAY = command("echo", "said")
+
+
+@pytest.mark.parametrize(
+    ("plain", "expected"),
+    [
+        ((line(SAY),), (0, "said\n")),
+        ((line(command("echo", "a  b", "$HOME", "*", "'")),), (0, "a  b $HOME * '\n")),
+        ((line(NO),), (1, "")),
+        ((line(NO, YES),), (0, "")),
+        ((line(YES, NO),), (1, "")),
+        ((line(command("printf", "b\na\n"), command("sort")),), (0, "a\nb\n")),
+        ((line(command("yes"), command("head", "-n", "1")),), (0, "y\n")),
+        ((line(command("cat")),), (0, "")),
+        ((line(YES), line(SAY, when="succeeded")), (0, "said\n")),
+        ((line(NO), line(SAY, when="succeeded")), (1, "")),
+        ((line(NO), line(SAY, when="failed")), (0, "said\n")),
+        ((line(YES), line(SAY, when="failed")), (0, "")),
+        ((line(NO), line(NO, when="succeeded"), line(SAY, when="failed")), (0, "said\n")),
+        ((line(YES), line(NO, when="failed"), line(SAY, when="succeeded")), (0, "said\n")),
+        ((line(SAY), line(SAY), line(NO)), (1, "said\nsaid\n")),
+        ((line(command("ls", "absent", errors="dropped")),), (2, "")),
+        ((line(command("ls", "absent", errors="dropped"), command("wc", "-l")),), (0, "0\n")),
+        (
+            (line(command("ls", "absent", errors="with output"), command("wc", "-l")),),
+            (0, "1\n"),
+        ),
+    ],
+)
+def test_CMD_3_a_plain_line_does_what_it_says(
+    plain: Plain, expected: tuple[int, str], tmp_path: Path
+):
+    status, out, errors = run(plain, tmp_path)
+    assert (status, out) == expected
+    assert errors == ""
+
+
+def test_CMD_3_errors_are_kept_apart_from_pipes(tmp_path: Path):
+    status, out, errors = run((line(command("ls", "absent"), command("wc", "-l")),), tmp_path)
+    assert (status, out.strip()) == (0, "0")
+    assert "absent" in errors
+
+
+def test_a_program_that_a_signal_ends_ends_as_in_a_shell(tmp_path: Path):
+    killed = line(command("timeout", "-s", "KILL", "0.05", program("sleep"), "60"))
+    assert run((killed,), tmp_path)[0] == 128 + signal.SIGKILL
+
+
+def test_a_program_is_ended_by_a_pipe_nobody_reads(tmp_path: Path):
+    """Python ignores that signal, and must not hand this on."""
+    status, out, errors = run((line(command("yes"), YES), line(SAY)), tmp_path)
+    assert (status, out, errors) == (0, "said\n", "")
+
+
+@pytest.mark.parametrize(("path", "status"), [("/nonexistent/program", 127), ("/etc/passwd", 126)])
+def test_a_program_that_cannot_be_started_is_named(path: str, status: int, tmp_path: Path):
+    plain = (Pipeline((PlainCommand((path,)),)), line(SAY, when="failed"))
+    assert run(plain[:1], tmp_path)[0] == status
+    code, out, errors = run(plain, tmp_path)
+    assert (code, out) == (0, "said\n")
+    assert errors.startswith(f"{path}: ")
+
+
+def test_CMD_6_a_name_is_no_path():
+    with pytest.raises(ValueError, match="not the path"):
+        plain_argv((Pipeline((PlainCommand(("ls",)),)),))
+
+
+def test_CMD_3_no_shell_is_started(tmp_path: Path):
+    status, out, _ = run((line(command("echo", "$(touch x); touch y `touch z`")),), tmp_path)
+    assert (status, out) == (0, "$(touch x); touch y `touch z`\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+STEPS = st.sampled_from([("true",), ("false",), ("echo", "a"), ("printf", "b"), ("cat",)])
+LINES = st.lists(
+    st.tuples(
+        st.sampled_from(["always", "succeeded", "failed"]),
+        st.lists(STEPS, min_size=1, max_size=3),
+    ),
+    min_size=1,
+    max_size=5,
+)
+JOINS = {"always": " ; ", "succeeded": " && ", "failed": " || "}
+
+
+@settings(max_examples=60 if not os.environ.get("ROOKERY_TORTURE") else 2000, deadline=None)
+@given(lines=LINES)
+def test_CMD_14_it_ends_and_says_what_a_shell_would(
+    lines: list[tuple[str, list[tuple[str, ...]]]], tmp_path_factory: pytest.TempPathFactory
+):
+    lines[0] = ("always", lines[0][1])
+    plain = tuple(line(*(command(*step) for step in steps), when=when) for when, steps in lines)
+    text = "".join(
+        JOINS[when] * (at > 0) + " | ".join(" ".join(step) for step in steps)
+        for at, (when, steps) in enumerate(lines)
+    )
+    folder = tmp_path_factory.getbasetemp()
+    shell = subprocess.run(
+        ["/bin/sh", "-c", text],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run(plain, folder)[:2] == (shell.returncode, shell.stdout)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """One whose configuration, attributes and hooks all name a program that leaves a mark."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    mark = f"touch '{tmp_path}/mark';"
+    (folder / "file").write_text("one\n")
+    (folder / ".gitattributes").write_text("* diff=evil filter=e=v.il\n")
+    settings_ = {
+        "core.fsmonitor": mark,
+        "core.pager": mark,
+        "diff.external": mark,
+        "diff.evil.textconv": f"{mark} cat",
+        "diff.evil.command": mark,
+        "filter.e=v.il.clean": f"{mark} cat",
+        "filter.e=v.il.smudge": f"{mark} cat",
+        "filter.e=v.il.required": "true",
+        "core.hooksPath": str(tmp_path / "hooks"),
+        "core.sshCommand": mark,
+        "gpg.program": str(tmp_path / "hooks" / "post-index-change"),
+        "log.showSignature": "true",
+        "alias.st": f"!{mark}",
+    }
+    hook = tmp_path / "hooks" / "post-index-change"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\n{mark}\n")
+    hook.chmod(0o755)
+    identity = ["-c", "user.name=a", "-c", "user.email=b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([GIT, *identity, *words], cwd=folder, check=True)
+    for name, text in settings_.items():
+        subprocess.run([GIT, "config", name, text], cwd=folder, check=True)
+    (folder / "file").write_text("two\n")
+    return folder
+
+
+GIT_LINES = (
+    ("status",),
+    ("status", "-s"),
+    ("diff",),
+    ("diff", "--stat", "HEAD", "--", "file"),
+    ("log", "-p", "-1"),
+    ("show",),
+    ("--no-pager", "log", "--oneline"),
+    ("blame", "file"),
+    ("grep", "two"),
+    ("branch", "--list"),
+    ("ls-files", "-m"),
+    ("describe", "--dirty", "--always"),
+    ("log", "--format=%G?"),
+    ("stash", "list"),
+    ("rev-parse", "HEAD"),
+)
+
+
+@pytest.mark.parametrize("words", GIT_LINES, ids=" ".join)
+def test_GIT_1_git_runs_nothing_of_the_repository(words: tuple[str, ...], repository: Path):
+    status, out, errors = run(
+        (Pipeline((PlainCommand((GIT, *words)),)),), repository, GIT_EXTERNAL_DIFF="/bin/false"
+    )
+    assert (status, errors) == (0, ""), out
+    assert not (repository.parent / "mark").exists()
+    if words[0] in ("diff", "show") and len(words) == 1:
+        assert "+two" in out or "+one" in out
+
+
+def test_GIT_1_the_bench_does_leave_marks(repository: Path):
+    """The repository above is as hostile as it is said to be."""
+    subprocess.run([GIT, "diff"], cwd=repository, capture_output=True, check=False)
+    assert (repository.parent / "mark").exists()
+
+
+def test_GIT_1_options_stand_where_git_takes_them():
+    _, options = git_hardening()
+    assert hardened(("/bin/git", "-C", "log", "diff", "x"), ("--o",)) == (
+        *("/bin/git", "--o", "-C", "log", "diff"),
+        *("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "x"),
+    )
+    assert hardened(("/bin/git",), ("--o",)) == ("/bin/git", "--o")
+    assert options[0] == "--no-pager"
+
+
+def test_GIT_1_no_repository_is_looked_for_above_the_ceiling(repository: Path):
+    inner = repository / "inner"
+    inner.mkdir()
+    for ceiling, status in (("", 0), (str(repository), 128)):
+        argv = plain_argv((Pipeline((PlainCommand((GIT, "status")),)),), ceiling=ceiling)
+        done = subprocess.run(argv, cwd=inner, capture_output=True, check=False)
+        assert done.returncode == status

@@ -1,0 +1,627 @@
+"""The sandbox against real commands, once as bubblewrap makes it and once as Landlock does."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patience import patience
+from rookery.core.values import value
+from rookery.errors import Denied, ToolError
+from rookery.workspace.confine import landlock_version
+from rookery.workspace.guarantees import Holds, guarantees
+from rookery.workspace.layers import CONFINE, INTERPRETER, PROGRAMS
+from rookery.workspace.sandbox import Launch, Sandbox, SandboxWishes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made for Linux")
+
+SECRET = "decoy-5f1c0e"
+SOURCE = Path(__file__).parents[2] / "src"
+BASH = shutil.which("bash") or "/bin/bash"
+BUBBLEWRAP = shutil.which("bwrap", path=PROGRAMS)
+NO_PROGRAMS = "/nonexistent"
+
+DECOYS = (
+    ".ssh/id_ed25519",
+    ".aws/credentials",
+    ".config/gh/hosts.yml",
+    ".config/gcloud/access.db",
+    ".config/google-chrome/Default/Cookies",
+    ".local/share/keyrings/login.keyring",
+    ".cache/huggingface/token",
+    ".m2/settings.xml",
+    ".docker/config.json",
+    ".netrc",
+    ".npmrc",
+    ".git-credentials",
+    ".bash_history",
+)
+
+
+class Cell:
+    """A workspace with a repository, a decoy home, and a sandbox around the first."""
+
+    def __init__(self, folder: Path, programs: str, *, name: str = "work") -> None:
+        self.folder = folder
+        self.programs = programs
+        self.root = folder / name
+        self.home = folder / "home"
+        self.outside = self.home / "elsewhere"  # visible, also where /tmp is private
+        self.own = folder / "own"
+        self.env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.home),
+            "OUTSIDE": str(self.outside),
+            "OWN": str(self.own),
+            "LANG": "C.UTF-8",
+            "SSH_AUTH_SOCK": f"{self.home}/agent",
+            **{f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in _WHO},
+        }
+        for place in (self.root, self.home / ".cache" / "pip", self.outside, self.own / "tasks"):
+            place.mkdir(parents=True)
+        for decoy in (*(self.home / each for each in DECOYS), self.own / "tasks" / "journal"):
+            decoy.parent.mkdir(parents=True, exist_ok=True)
+            decoy.write_text(SECRET)
+        (self.outside / "there").write_text("before")
+        (self.root / "inside").write_text("inside")
+        (self.root / "AGENTS.md").write_text("orders")
+        (self.root / "ignored.env").write_text(SECRET)
+        subprocess.run(["git", "init", "-q", "."], cwd=self.root, check=True)
+        self._sandboxes: list[Sandbox] = []
+
+    def sandbox(self, *, root: Path | None = None, **wishes: object) -> Sandbox:
+        places = {"root": root or self.root, "home": self.home, "own": (str(self.own),)}
+        made = Sandbox(SandboxWishes(**(places | wishes)), self.programs)  # type: ignore[arg-type]
+        self._sandboxes.append(made)
+        return made
+
+    def argv(self, command: str, sandbox: Sandbox) -> tuple[list[str], dict[str, str]]:
+        launch = sandbox.launch(
+            [BASH, "-c", command],
+            cwd=str(self.root),
+            protected=["AGENTS.md", "missing.md"],
+            ignored=["ignored.env"],
+        )
+        return [*launch.argv], self.env | dict(launch.environment)
+
+    def run(self, command: str, sandbox: Sandbox | None = None) -> tuple[int, str]:
+        """The status and everything that was said."""
+        argv, env = self.argv(command, sandbox or self.sandbox())
+        done = subprocess.run(
+            argv,
+            cwd=self.root,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            timeout=30,
+            check=False,
+        )
+        return done.returncode, done.stdout.decode(errors="replace")
+
+    def start(self, command: str) -> subprocess.Popen[str]:
+        argv, env = self.argv(command, self.sandbox())
+        return subprocess.Popen(
+            argv, cwd=self.root, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def close(self) -> None:
+        for sandbox in self._sandboxes:
+            sandbox.close()
+
+
+_WHO = ("NAME", "EMAIL")
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def layer(request: pytest.FixtureRequest) -> str:
+    return needing(request.param)
+
+
+def needing(layer: str) -> str:
+    if layer == "bubblewrap" and not BUBBLEWRAP:
+        pytest.skip("bubblewrap is not installed")
+    if layer == "landlock" and landlock_version() < 1:
+        pytest.skip("the kernel has no Landlock")
+    return layer
+
+
+@pytest.fixture
+def cell(layer: str, tmp_path: Path) -> Iterator[Cell]:
+    made = Cell(tmp_path, PROGRAMS if layer == "bubblewrap" else NO_PROGRAMS)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def the_layers_work(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Otherwise one that does not would pass for another that does."""
+    folder = tmp_path_factory.mktemp("layers")
+    for programs, kind, there in (
+        (PROGRAMS, "bubblewrap", bool(BUBBLEWRAP)),
+        (NO_PROGRAMS, "landlock", landlock_version() > 0),
+    ):
+        cell = Cell(folder / kind, programs)
+        assert not there or cell.sandbox().state.kind.startswith(kind)
+        cell.close()
+
+
+@value
+class Row:
+    """A command, and in which layers it works; elsewhere it must fail."""
+
+    id: str
+    command: str
+    works: tuple[str, ...] = ()
+
+
+BOTH = ("bubblewrap", "landlock")
+
+ROWS = (
+    Row(id="SBX-2 a file elsewhere", command='echo x > "$OUTSIDE/new"'),
+    Row(id="SBX-2 a file at home", command="echo x > ~/new"),
+    Row(id="SBX-2 a folder elsewhere", command='mkdir "$OUTSIDE/new"'),
+    Row(id="SBX-2 appending elsewhere", command='echo x >> "$OUTSIDE/there"'),
+    Row(id="SBX-2 truncating elsewhere", command=': > "$OUTSIDE/there"'),
+    Row(
+        id="SBX-2 truncating unopened",
+        command='python3 -c \'import os; os.truncate(os.environ["OUTSIDE"] + "/there", 0)\'',
+    ),
+    Row(id="SBX-2 removing elsewhere", command='rm -f "$OUTSIDE/there"'),
+    Row(id="SBX-2 moving out", command='mv inside "$OUTSIDE/"'),
+    Row(id="SBX-2 moving in", command='mv "$OUTSIDE/there" .'),
+    Row(id="SBX-2 a hard link", command='ln "$OUTSIDE/there" x && echo x > x'),
+    Row(id="SBX-2 through a link", command='ln -s / x && echo y > "x$OUTSIDE/new"'),
+    Row(id="SBX-2 through the process", command='echo y > "/proc/self/root$OUTSIDE/new"'),
+    Row(id="SBX-2 into the system", command="echo x > /etc/rookery-test"),
+    Row(id="SBX-2 into the kernel", command="exec 3>>/proc/sys/kernel/core_pattern"),
+    Row(id="SBX-2 in the workspace", command="mkdir -p a/b && echo x > a/b/c", works=BOTH),
+    Row(id="SBX-2 moving within", command="mkdir a b && touch a/c && mv a/c b/", works=BOTH),
+    Row(id="SBX-2 a cache", command="echo x > ~/.cache/pip/x", works=BOTH),
+    Row(id="SBX-2 a new cache", command="echo x > ~/.cache/x", works=("bubblewrap",)),
+    Row(id="SBX-2 temporary", command='t=$(mktemp) && echo x > "$t"', works=BOTH),
+    Row(id="SBX-2 temporary by name", command="echo x > /tmp/x", works=("bubblewrap",)),
+    Row(id="SBX-2 devices", command="echo x > /dev/null; cat <(echo x)", works=BOTH),
+    Row(id="SBX-2 user namespaces", command="unshare -U true", works=("landlock",)),
+    Row(id="SBX-7 a key", command="cat ~/.ssh/id_ed25519"),
+    Row(id="SBX-7 own state", command='cat "$OWN/tasks/journal"'),
+    Row(id="SBX-7 sockets", command='test -n "$SSH_AUTH_SOCK$DBUS_SESSION_BUS_ADDRESS"'),
+    Row(id="SBX-7 no capability", command="grep -q '^CapEff:\\s0*$' /proc/$$/status", works=BOTH),
+    Row(id="SBX-7 no gain", command="grep -q '^NoNewPrivs:\\s1$' /proc/$$/status", works=BOTH),
+    Row(id="SBX-7 everything", command='find ~ "$OWN" -type f -exec cat {} +; true', works=BOTH),
+    Row(id="PROT a hook", command="echo x > .git/hooks/pre-commit", works=("landlock",)),
+    Row(id="PROT git's settings", command="git config a.b c", works=("landlock",)),
+    Row(id="PROT moving git", command="mv .git x", works=("landlock",)),
+    Row(id="PROT moving hooks", command="mv .git/hooks x", works=("landlock",)),
+    Row(id="PROT writing", command="echo x >> AGENTS.md", works=("landlock",)),
+    Row(id="PROT removing", command="rm -f AGENTS.md", works=("landlock",)),
+    Row(id="PROT a link", command="ln -sfn /etc/passwd AGENTS.md", works=("landlock",)),
+    Row(id="PROT moving over", command="echo x > y && mv -f y AGENTS.md", works=("landlock",)),
+    Row(id="PROT reading", command="cat AGENTS.md", works=BOTH),
+    Row(id="GIT status", command="git status", works=BOTH),
+    Row(id="GIT commit", command="git add inside && git commit -qm x && git log", works=BOTH),
+    Row(
+        id="GIT branches",
+        command="git commit -q --allow-empty -m x && git switch -qc y",
+        works=BOTH,
+    ),
+    Row(id="SBX-7 renaming what leads to a key", command="mv ~/.cache/huggingface ~/.cache/x"),
+)
+
+
+class WithoutLandlock(Sandbox):
+    """As it is where the kernel is too old for the second layer."""
+
+    def launch(self, argv: Sequence[str], **kinds: Any) -> Launch:
+        launch = super().launch(argv, **kinds)
+        words = [*launch.argv]
+        while "write" in words[: -len(argv)]:
+            at = words.index("write")
+            del words[at : at + 2]
+        return Launch(tuple(words), launch.environment)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+def test_what_a_command_can_do_where_only_mounts_confine_it(row: Row, tmp_path: Path):
+    needing("bubblewrap")
+    cell = Cell(tmp_path, PROGRAMS)
+    wishes = SandboxWishes(root=cell.root, home=cell.home, own=(str(cell.own),))
+    check_row(row, "bubblewrap", cell, WithoutLandlock(wishes))
+    cell.close()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+def test_what_a_command_can_do(row: Row, layer: str, cell: Cell):
+    check_row(row, layer, cell, cell.sandbox())
+
+
+def check_row(row: Row, layer: str, cell: Cell, sandbox: Sandbox) -> None:
+    status, said = cell.run(row.command, sandbox)
+    assert (status == 0) == (layer in row.works), said
+    assert SECRET not in said
+    assert "so the command was not run" not in said
+    assert [path.name for path in cell.outside.iterdir()] == ["there"]
+    assert (cell.outside / "there").read_text() == "before"
+    assert not (cell.root / "missing.md").exists()
+
+
+TESTS = """
+import multiprocessing, tempfile, unittest
+
+
+class Everyday(unittest.TestCase):
+    def test_what_tests_do(self):
+        with tempfile.TemporaryDirectory() as folder, multiprocessing.Pool(2) as pool:
+            self.assertEqual(pool.map(len, ["a", folder])[0], 1)
+"""
+
+
+@pytest.mark.parametrize("network", [True, False], ids=["on", "off"])
+def test_SBX_3_a_test_run_needs_no_network(network: bool, cell: Cell):
+    (cell.root / "test_everyday.py").write_text(TESTS)
+    status, said = cell.run("python3 -m unittest", cell.sandbox(network=network))
+    assert status == 0, said
+
+
+def test_limits_hold_and_no_core_is_left(layer: str, cell: Cell):
+    _, said = cell.run("ulimit -n; ulimit -c; ulimit -u")
+    files, core, processes = said.split()
+    assert (int(files), core) == (4096, "0")
+    assert layer == "landlock" or int(processes) <= 4096
+
+
+def test_PATH_9_an_ignored_file_cannot_be_read_where_mounts_can_hide_it(tmp_path: Path):
+    needing("bubblewrap")
+    cell = Cell(tmp_path, PROGRAMS)
+    status, said = cell.run("cat ignored.env")
+    assert status != 0
+    assert "Permission denied" in said
+    assert (cell.root / "ignored.env").read_text() == SECRET
+    cell.close()
+
+
+def test_nothing_is_left_behind(cell: Cell):
+    before = sorted(cell.folder.rglob("*"))
+    sandbox = cell.sandbox(hidden=(str(cell.home / "nowhere"),))
+    cell.run("mkdir /tmp/a; chmod 0 /tmp/a; touch $TMPDIR/b", sandbox)
+    private = Path(sandbox._private)
+    assert private.is_dir()
+    sandbox.close()
+    assert not private.exists()
+    assert sorted(cell.folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("wish", ["writable", "hidden"])
+def test_SBX_5_places_the_user_adds(wish: str, cell: Cell):
+    sandbox = cell.sandbox(**{wish: (str(cell.outside),)})
+    status, said = cell.run('cat "$OUTSIDE/there"; echo x > "$OUTSIDE/new"', sandbox)
+    assert (status == 0) == (wish == "writable"), said
+    assert ("before" in said) == (wish == "writable")
+
+
+def test_SEC_2_no_key_of_another_process_can_be_read(cell: Cell):
+    environ = {"PROVIDER_KEY": SECRET}
+    with subprocess.Popen(["/bin/sleep", "60"], env=environ) as other:
+        try:
+            _, said = cell.run(f"cat /proc/{other.pid}/environ /proc/*/environ; kill {other.pid}")
+            assert SECRET not in said
+            assert other.poll() is None
+        finally:
+            other.kill()
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        yield listening
+
+
+@pytest.mark.parametrize("network", [True, False], ids=["on", "off"])
+def test_SBX_3_the_network_is_open_or_closed(network: bool, cell: Cell, server: socket.socket):
+    port = server.getsockname()[1]
+    command = f"exec 3<>/dev/tcp/127.0.0.1/{port}"
+    status, said = cell.run(command, cell.sandbox(network=network))
+    assert (status == 0) == network, said
+    if network:
+        server.accept()[0].close()
+    else:
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_SBX_3_datagrams_do_not_leave_either(cell: Cell):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.setblocking(False)
+        command = f"echo x > /dev/udp/127.0.0.1/{server.getsockname()[1]}"
+        assert cell.run(command, cell.sandbox(network=True))[0] == 0
+        assert server.recv(10) == b"x\n"
+        cell.run(command, cell.sandbox(network=False))
+        with pytest.raises(BlockingIOError):
+            server.recv(10)
+
+
+def test_SBX_7_sockets_without_a_path_are_closed(cell: Cell):
+    if landlock_version() < 6:
+        pytest.skip("this kernel's Landlock does not know such sockets")
+    name = f"\0{uuid.uuid4()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(name)
+        server.listen()
+        program = f"import socket; socket.socket(socket.AF_UNIX).connect({name!r})"
+        assert cell.run(f"python3 -c '{program.replace(chr(39), chr(34))}'")[0] != 0
+
+
+def test_SBX_5_a_folder_outside_is_no_place_to_run_in(cell: Cell):
+    for folder in (cell.outside, cell.root / ".." / "home", cell.folder):
+        with pytest.raises(Denied, match="outside the workspace"):
+            cell.sandbox().launch(["/bin/true"], cwd=str(folder))
+
+
+def test_K18_a_folder_that_was_swapped_after_the_launch_is_not_used(tmp_path: Path):
+    """A command in the background could do so while the mounts of the next one are made."""
+    needing("bubblewrap")
+    cell = Cell(tmp_path, PROGRAMS)
+    argv, env = cell.argv("echo ran", cell.sandbox())
+    (cell.root / ".git").rename(cell.root / "moved")
+    shutil.copytree(cell.root / "moved", cell.root / ".git")
+    done = subprocess.run(argv, env=env, cwd=cell.root, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (126, "")
+    assert "replaced" in done.stderr
+    assert "the command was not run" in done.stderr
+    cell.close()
+
+
+def test_K18_what_is_behind_a_mount_is_looked_at_once_more(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    found = (tmp_path / "a").stat()
+    for inode, status in ((found.st_ino, 0), (found.st_ino + 1, 126)):
+        named = f"{found.st_dev}:{inode}:{tmp_path}/a"
+        words = [INTERPRETER, "-I", "-S", str(CONFINE), "is", named, "--", "/bin/true"]
+        assert subprocess.run(words, capture_output=True, check=False).returncode == status
+
+
+def test_SBX_4_a_workspace_that_was_replaced_is_not_used(cell: Cell):
+    sandbox = cell.sandbox()
+    cell.run("true", sandbox)
+    cell.root.rename(cell.folder / "moved")
+    cell.root.mkdir()
+    with pytest.raises(ToolError, match="no longer the folder"):
+        sandbox.launch(["/bin/true"], cwd=str(cell.root))
+
+
+def test_SBX_4_a_sandbox_that_is_gone_is_not_done_without(tmp_path: Path):
+    needing("bubblewrap")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    shutil.copy(str(BUBBLEWRAP), programs / "bwrap")
+    cell = Cell(tmp_path, str(programs))
+    sandbox = cell.sandbox()
+    assert cell.run("true", sandbox)[0] == 0
+    (programs / "bwrap").unlink()
+    with pytest.raises(ToolError, match="was not run"):
+        sandbox.launch(["/bin/true"], cwd=str(cell.root))
+    cell.close()
+
+
+WITHOUT_LANDLOCK = """
+import sys
+from pathlib import Path
+from rookery.errors import Denied
+from rookery.workspace.guarantees import guarantees
+from rookery.workspace.sandbox import Sandbox, SandboxWishes
+folder = Path(sys.argv[1])
+for mode in ("on", "required"):
+    sandbox = Sandbox(SandboxWishes(root=folder, home=folder, mode=mode), "/nonexistent")
+    try:
+        print(sandbox.launch(["/bin/true"], cwd=str(folder)).argv)
+    except Denied as error:
+        print(error)
+print(sandbox.state.line)
+print({each.holds.value for each in guarantees(sandbox)})
+"""
+
+
+def test_SBX_4_where_there_is_no_sandbox_it_is_said_and_a_required_one_refuses(tmp_path: Path):
+    """Landlock stops at sixteen layers, so behind sixteen of them there is none to be had."""
+    needing("landlock")
+    layers = [INTERPRETER, "-I", "-S", str(CONFINE), "write", "/", "--"] * 16
+    program = [sys.executable, "-c", WITHOUT_LANDLOCK, str(tmp_path)]
+    env = {"PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([*layers, *program], env=env, capture_output=True, text=True, check=False)
+    launched, denied, line, holds = done.stdout.splitlines()
+    assert launched == "('/bin/true',)"
+    assert "bubblewrap is not installed" in denied
+    assert "was not run" in denied
+    assert line.startswith("no sandbox: commands can do whatever you can")
+    assert "yes" not in holds
+
+
+def test_switched_off_it_changes_nothing_and_says_so(cell: Cell):
+    sandbox = cell.sandbox(mode="off")
+    launch = sandbox.launch(["/bin/true"], cwd=str(cell.outside))
+    assert (launch.argv, launch.environment) == (("/bin/true",), {})
+    assert sandbox.state.line.startswith("no sandbox")
+
+
+def test_SBX_4_the_state_says_what_holds(layer: str, cell: Cell):
+    state = cell.sandbox(network=False).state
+    assert state.kind.startswith(layer)
+    assert state.line.endswith("network off")
+    found = {each.name: each for each in guarantees(cell.sandbox(network=False))}
+    assert found["network closed"].holds is Holds.YES
+    assert found["no new privileges"].holds is Holds.YES
+    whole = Holds.YES if layer == "bubblewrap" else Holds.PARTLY
+    assert found["writes confined"].holds is whole
+    assert found["credentials hidden"].holds is whole
+    assert all(each.why for each in found.values() if each.holds is not Holds.YES)
+
+
+NAMES = ("with space", "quo'te\"s", "new\nline", "-rf", "$(touch x)", "ümläut", "a:b=c,d")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_SBX_9_the_name_of_the_workspace_is_only_a_name(name: str, layer: str, tmp_path: Path):
+    cell = Cell(tmp_path, PROGRAMS if layer == "bubblewrap" else NO_PROGRAMS, name=name)
+    status, said = cell.run("git status -s && echo x > new")
+    assert status == 0, said
+    assert (cell.root / "new").read_text() == "x\n"
+    cell.close()
+
+
+def test_the_command_sees_its_folder_and_its_arguments(cell: Cell):
+    assert cell.run("pwd -P; exit 7") == (7, f"{cell.root}\n")
+    assert cell.run("kill -9 $$")[0] in (137, -9)
+
+
+def eventually(happened: Callable[[], bool]) -> None:
+    with patience():
+        while not happened():
+            time.sleep(0.01)
+
+
+def alive(marker: str) -> list[str]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if words[:2] == [b"sleep", marker.encode()]:
+            found.append(entry.name)
+    return found
+
+
+@pytest.mark.parametrize("how", ["", "setsid ", "nohup "])
+def test_SBX_8_nothing_outlives_the_command(how: str, tmp_path: Path):
+    needing("bubblewrap")
+    cell = Cell(tmp_path, PROGRAMS)
+    marker = f"{300 + uuid.uuid4().int % 10**9}"
+    assert cell.run(f"{how}sleep {marker} > /dev/null 2>&1 & disown; echo x")[0] == 0
+    eventually(lambda: not alive(marker))
+    cell.close()
+
+
+def test_SBX_8_what_is_in_the_sandbox_dies_with_what_is_outside(tmp_path: Path):
+    needing("bubblewrap")
+    cell = Cell(tmp_path, PROGRAMS)
+    marker = f"{300 + uuid.uuid4().int % 10**9}"
+    with cell.start(f"echo x; setsid sleep {marker}") as process:
+        assert process.stdout
+        process.stdout.readline()
+        eventually(lambda: bool(alive(marker)))
+        process.kill()
+    eventually(lambda: not alive(marker))
+    cell.close()
+
+
+def test_a_command_that_is_asked_to_end_can_say_its_last_words(cell: Cell):
+    command = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.02; done"
+    with cell.start(command) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.stdout.read() == "bye\n"
+    assert process.returncode == 3
+
+
+def test_a_workspace_among_our_own_folders_is_all_that_is_seen_of_them(cell: Cell):
+    root = cell.own / "worktrees" / "one"
+    root.mkdir(parents=True)
+    cell.root.rename(root / "was")
+    cell.root = root
+    status, said = cell.run('echo x > new; find "$OWN" -type f -exec cat {} +; true')
+    assert status == 0
+    assert SECRET not in said.replace((root / "was" / "ignored.env").read_text(), "", 1)
+    assert (root / "new").exists()
+
+
+def linked_worktree(cell: Cell) -> Path:
+    main = cell.outside / "main"
+    git = ["git", "-c", "init.defaultBranch=main"]
+    subprocess.run([*git, "init", "-q", str(main)], check=True)
+    commit = [*git, "-C", str(main), "commit", "-q", "--allow-empty", "-m", "x"]
+    subprocess.run(commit, check=True, env=cell.env)
+    linked = cell.folder / "linked"
+    added = [*git, "-C", str(main), "worktree", "add", "-q", str(linked)]
+    subprocess.run(added, check=True, env=cell.env, capture_output=True)
+    cell.root = linked
+    return main
+
+
+def test_a_linked_worktree_can_commit_into_its_repository(layer: str, cell: Cell):
+    main = linked_worktree(cell)
+    status, said = cell.run("echo x > y && git add y && git commit -qm y && git log -1")
+    assert status == 0, said
+    status, said = cell.run('echo x > "$OUTSIDE/main/.git/hooks/pre-commit"')
+    assert (status == 0) == (layer == "landlock"), said
+    assert cell.run('echo x > "$OUTSIDE/main/y"')[0] != 0
+    assert not (main / "y").exists()
+
+
+def test_K18_a_git_file_cannot_open_a_folder_that_does_not_know_it(cell: Cell):
+    main = linked_worktree(cell)
+    text = (cell.root / ".git").read_text()
+    cell.root = cell.folder / "forged"
+    cell.root.mkdir()
+    (cell.root / ".git").write_text(text)
+    assert cell.run(f"echo x > {main}/.git/new")[0] != 0
+    (cell.root / ".git").write_text(f"gitdir: {cell.home}\n")
+    assert cell.run("echo x > ~/new")[0] != 0
+
+
+UNPRIVILEGED = """
+import subprocess, sys
+from pathlib import Path
+from rookery.workspace.sandbox import Sandbox, SandboxWishes
+folder = Path(sys.argv[1])
+sandbox = Sandbox(SandboxWishes(root=folder / "work", home=folder / "home"), sys.argv[2])
+command = "cat ~/.ssh/key; echo x > ~/new; echo x > new && id -u; grep CapEff /proc/self/status"
+launch = sandbox.launch(["/bin/sh", "-c", command], cwd=str(folder / "work"))
+subprocess.run(launch.argv, cwd=folder / "work", env={"HOME": str(folder / "home")}, check=True)
+print(sandbox.state.kind)
+sandbox.close()
+"""
+
+
+def test_SBX_2_without_any_privilege_it_is_the_same(layer: str, tmp_path: Path):
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    nobody = shutil.which("setpriv")
+    if os.geteuid() != 0 or not python or not nobody:
+        pytest.skip("needs root, setpriv and a Python that everybody can run")
+    folder = Path("/var/tmp") / f"sandbox-{uuid.uuid4()}"
+    try:
+        shutil.copytree(SOURCE / "rookery", folder / "src" / "rookery")
+        for place in ("work", "home/.ssh"):
+            (folder / place).mkdir(parents=True)
+        (folder / "home/.ssh/key").write_text(SECRET)
+        subprocess.run(["chown", "-R", "65534:65534", str(folder)], check=True)
+        become = [nobody, "--reuid=65534", "--regid=65534", "--clear-groups"]
+        programs = PROGRAMS if layer == "bubblewrap" else NO_PROGRAMS
+        done = subprocess.run(
+            [*become, python, "-B", "-c", UNPRIVILEGED, str(folder), programs],
+            env={"PYTHONPATH": str(folder / "src"), "TMPDIR": "/tmp"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if "SyntaxError" in done.stderr or "ImportError" in done.stderr:
+            pytest.skip("the system's Python is too old")
+        assert "65534\nCapEff:\t0000000000000000\n" in done.stdout, done.stderr
+        assert layer in done.stdout
+        assert SECRET not in done.stdout
+        assert (folder / "work/new").exists()
+        assert not (folder / "home/new").exists()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,346 @@
+"""Whatever an agent did can be undone to the byte, and what a person did meanwhile stays.
+
+Random work is done in a small workspace: by tools, by commands, and by a person in between. A
+plain copy of everything, taken by the test itself, says what each of them did. All of it:
+
+    ROOKERY_TORTURE=1 python -m pytest tests/workspace/test_undo_sequences.py -n auto
+"""
+
+import os
+import random
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rookery.core.limits import Limits
+from rookery.engine.ports import Restored
+from rookery.workspace.checkpoints import ShadowCheckpoints
+from rookery.workspace.paths import visible
+
+pytestmark = pytest.mark.anyio
+
+SEQUENCES = 1000 if os.environ.get("ROOKERY_TORTURE") else 30
+BATCH = 10
+NAMES = ["a.txt", "b", "ünïcödé 文.md", "new\nline", "sp ace", "-dash", "\udcff\udcfe.bin", "B.TXT"]
+FOLDERS = ["", "src/", "src/deep/", "nested/", "d\nd/", "\udce9t\udce9/"]
+MODES = [0o644, 0o600, 0o755, 0o444, 0o640, 0o664]
+FOLDER_MODES = [0o755, 0o700, 0o775, 0o2750]
+
+Thing = tuple[str, int, bytes]
+Picture = dict[str, Thing]
+"""Everything in the workspace: its kind, its rights, what is in it."""
+
+
+def picture(work: Path) -> Picture:
+    return {
+        str(path.relative_to(work)): _thing(path)
+        for path in _walk(work)
+        if ".git" not in path.relative_to(work).parts
+    }
+
+
+def _thing(path: Path) -> Thing:
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        return "link", 0, os.fsencode(os.readlink(path))
+    if stat.S_ISDIR(mode):
+        return "folder", stat.S_IMODE(mode), b""
+    return "file", stat.S_IMODE(mode), path.read_bytes()
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        yield Path(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path))
+
+
+def git_folders(work: Path) -> dict[str, str]:
+    """The hash of every file in any .git."""
+    return {
+        str(path): sha256(path.read_bytes()).hexdigest()
+        for path in _walk(work)
+        if ".git" in path.relative_to(work).parts and path.is_file()
+    }
+
+
+class Hands:
+    """Somebody who does random things below a folder."""
+
+    def __init__(self, work: Path, luck: random.Random, below: str = "") -> None:
+        self._work = work
+        self._luck = luck
+        self._below = below
+
+    def place(self) -> Path:
+        return self._work / (self._below + self._luck.choice(FOLDERS) + self._luck.choice(NAMES))
+
+    def edit(self, path: Path) -> None:
+        """What a file tool does: write or remove one file, with the folders it needs."""
+        if path.is_file() and not path.is_symlink() and self._luck.random() < 0.2:
+            path.unlink()
+        elif not path.is_dir():
+            self._write(path)
+
+    def work(self) -> None:
+        doings: list[Callable[[], None]] = [
+            *[lambda: self._write(self.place())] * 4,
+            self._append,
+            self._append,
+            self._rename,
+            self._chmod,
+            self._chmod,
+            self._remove,
+            self._remove,
+            self._link,
+            self._swap,
+            self._make_folder,
+        ]
+        for _ in range(self._luck.randrange(1, 5)):
+            try:
+                self._luck.choice(doings)()
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                continue  # some things cannot be done where something else is
+
+    def _data(self) -> bytes:
+        return self._luck.randbytes(self._luck.choice([0, 1, 30, 3000])) + self._luck.choice(
+            [b"", b"\r\n", b"$Id$\n", b"\xef\xbb\xbf"]
+        )
+
+    def _things(self) -> list[Path]:
+        below = self._work / self._below
+        found = list(_walk(below)) if below.is_dir() else []
+        return [path for path in found if ".git" not in path.relative_to(self._work).parts]
+
+    def _some(self, wanted: Callable[[Path], bool] = lambda _: True) -> Path | None:
+        found = [path for path in self._things() if wanted(path)]
+        return self._luck.choice(found) if found else None
+
+    def _write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir() and not path.is_symlink():
+            return
+        path.unlink(missing_ok=True)
+        path.write_bytes(self._data())
+        path.chmod(self._luck.choice(MODES))
+
+    def _append(self) -> None:
+        path = self._some(lambda path: path.is_file() and os.access(path, os.W_OK))
+        if path:
+            with path.open("ab") as file:
+                file.write(b"more\n")
+
+    def _rename(self) -> None:
+        path = self._some(lambda path: not _has_repository(path))
+        target = self.place()
+        if path and path not in target.parents and not target.is_dir():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(target)
+
+    def _chmod(self) -> None:
+        path = self._some(lambda path: not path.is_symlink())
+        if path:
+            path.chmod(self._luck.choice(FOLDER_MODES if path.is_dir() else MODES))
+
+    def _remove(self) -> None:
+        path = self._some(lambda path: not _has_repository(path))
+        if path and path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path:
+            path.unlink()
+
+    def _link(self) -> None:
+        path = self.place()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink() or not path.is_dir():
+            path.unlink(missing_ok=True)
+            path.symlink_to(self._luck.choice(["a.txt", "../..", "/etc/passwd", "src", "gone"]))
+
+    def _swap(self) -> None:
+        """A file becomes a folder, or a folder a file."""
+        path = self._some(lambda path: not _has_repository(path))
+        if path and path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+            path.write_bytes(self._data())
+        elif path:
+            path.unlink()
+            path.mkdir()
+            (path / "inner").write_bytes(self._data())
+
+    def _make_folder(self) -> None:
+        self.place().mkdir(parents=True, exist_ok=True)
+
+
+def _has_repository(path: Path) -> bool:
+    return path.is_dir() and any(inner.name == ".git" for inner in _walk(path))
+
+
+def build(work: Path, luck: random.Random) -> None:
+    """A workspace that is a repository and has another one in it."""
+    work.mkdir()
+    for folder in (work, work / "nested"):
+        folder.mkdir(exist_ok=True)
+        subprocess.run(["git", "init", "-q", folder], check=True)
+        (folder / ".git" / "index").write_bytes(luck.randbytes(100))
+    hands = Hands(work, luck)
+    for _ in range(6):
+        hands.edit(hands.place())
+
+
+class Agent:
+    """Works with checkpoints around every step, as the engine does it."""
+
+    def __init__(self, work: Path, home: Path, luck: random.Random, below: str = "") -> None:
+        self.checkpoints = ShadowCheckpoints(work, home, Limits())
+        self._work = work
+        self._luck = luck
+        self._hands = Hands(work, luck, below)
+        self.steps: list[tuple[str, str]] = []
+        self.pictures: list[tuple[Picture, Picture]] = []
+
+    async def step(self) -> None:
+        by_tool = self._luck.random() < 0.5
+        places = [self._hands.place() for _ in range(self._luck.randrange(1, 3))]
+        places = [place for place in places if self._reachable(place)]
+        named = [str(place.relative_to(self._work)) for place in places] if by_tool else None
+        seen = picture(self._work)
+        before = await self.checkpoints.save(named)
+        if by_tool:
+            for place in places:
+                if self._reachable(place):
+                    self._hands.edit(place)
+        else:
+            self._hands.work()
+        after = await self.checkpoints.save(named)
+        assert (before.problem, after.problem) == ("", "")
+        self.steps.append((before.id, after.id))
+        self.pictures.append((seen, picture(self._work)))
+
+    def _reachable(self, path: Path) -> bool:
+        """Tools name files by where they really are."""
+        parents = [p for p in path.parents if p.is_relative_to(self._work)]
+        return not path.is_symlink() and all(
+            not p.is_symlink() and (p.is_dir() or not p.exists()) for p in parents
+        )
+
+    async def back_to(self, point: int) -> Restored:
+        restored = await self.checkpoints.restore(self.steps[point:], overwrite=False)
+        assert restored.problem == ""
+        return restored
+
+
+def valid(home: Path) -> None:
+    for repository in home.iterdir():
+        command = ["git", f"--git-dir={repository}", "fsck", "--full", "--strict", "--no-dangling"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def seeds() -> list[range]:
+    return [range(start, start + BATCH) for start in range(0, SEQUENCES, BATCH)]
+
+
+def some_of(tmp_path: Path, seed: int) -> tuple[Path, Path, random.Random]:
+    luck = random.Random(seed)
+    folder = tmp_path / str(seed)
+    folder.mkdir()
+    build(folder / "work", luck)
+    return folder / "work", folder / "home", luck
+
+
+@pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"GIT-4,6,8 from {batch.start}")
+async def test_everything_the_agent_did_is_undone_exactly(batch: range, tmp_path: Path):
+    """A person works in a folder of their own meanwhile, of which nothing may change."""
+    for seed in batch:
+        work, home, luck = some_of(tmp_path, seed)
+        repositories = git_folders(work)
+        agent = Agent(work, home, luck, "agents/")
+        person = Hands(work, luck, "mine/")
+        for _ in range(luck.randrange(2, 9)):
+            if luck.random() < 0.4:
+                person.work()
+            await agent.step()
+        if luck.random() < 0.5:
+            person.work()
+        point = luck.randrange(len(agent.steps))
+        now, then = picture(work), agent.pictures[point][0]
+        restored = await agent.back_to(point)
+        expected = {path: thing for path, thing in now.items() if not path.startswith("agents")}
+        expected |= {path: thing for path, thing in then.items() if path.startswith("agents")}
+        assert picture(work) == expected, f"seed {seed}"
+        assert restored.kept == ()
+        again = await agent.checkpoints.restore(
+            [(restored.before, restored.after)], overwrite=False
+        )
+        assert (picture(work), again.kept, again.problem) == (now, (), ""), f"seed {seed}"
+        assert git_folders(work) == repositories
+        valid(home)
+
+
+@pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"GIT-6,8 from {batch.start}")
+async def test_what_a_person_did_to_the_same_files_is_untouched_and_told(
+    batch: range, tmp_path: Path
+):
+    for seed in batch:
+        work, home, luck = some_of(tmp_path, seed)
+        repositories = git_folders(work)
+        agent, person = Agent(work, home, luck), Hands(work, luck)
+        for _ in range(luck.randrange(2, 7)):
+            await agent.step()
+            if luck.random() < 0.4:
+                person.work()
+        point = luck.randrange(len(agent.steps))
+        now = picture(work)
+        rehearsed = await agent.checkpoints.restore(
+            agent.steps[point:], overwrite=False, rehearse=True
+        )
+        assert picture(work) == now
+        restored = await agent.back_to(point)
+        compare(agent.pictures[point:], now, picture(work), restored, f"seed {seed}")
+        assert set(rehearsed.kept) <= set(restored.kept)
+        again = await agent.checkpoints.restore(
+            [(restored.before, restored.after)], overwrite=False
+        )
+        assert (picture(work), again.kept, again.problem) == (now, (), ""), f"seed {seed}"
+        assert git_folders(work) == repositories
+        valid(home)
+
+
+def compare(
+    steps: list[tuple[Picture, Picture]], now: Picture, result: Picture, told: Restored, seed: str
+) -> None:
+    """Every path is as it was before the steps, or as it is now; which of them the copies say."""
+    for path in (
+        now.keys() | result.keys() | {path for pair in steps for each in pair for path in each}
+    ):
+        touched = [(old.get(path), new.get(path)) for old, new in steps]
+        touched = [(old, new) for old, new in touched if old != new]
+        if not touched:
+            assert result.get(path) == now.get(path), (seed, path)
+            continue
+        target, left = touched[0][0], touched[-1][1]
+        whole = all(a[1] == b[0] for a, b in pairwise(touched))
+        if now.get(path) == target:
+            assert result.get(path) == target, (seed, path)
+        elif not whole or now.get(path) != left:
+            assert result.get(path) == now.get(path), (seed, path)
+            assert visible(path) in told.kept, (seed, path)
+        elif visible(path) in told.kept:
+            assert result.get(path) == now.get(path), (seed, path)
+            assert in_the_way(path, result, target), (seed, path)
+        else:
+            assert result.get(path) == target, (seed, path)
+
+
+def in_the_way(path: str, result: Picture, target: Thing | None) -> bool:
+    """Whether something that had to stay made it impossible to put this back."""
+    if any(other.startswith(f"{path}/") for other in result):
+        return True
+    above = [path[:at] for at, character in enumerate(path) if character == "/"]
+    return target is not None and any(result.get(each, ("",))[0] != "folder" for each in above)
