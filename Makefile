@@ -21,6 +21,7 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/checkpoints.py
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m rookery.settings > docs/settings.md

@@ -72,10 +72,10 @@ class Stage:
         self._spread = spread
         self._limits = limits or Limits()
         self._files = WorkspaceFiles(self.root, self._limits, home=folder)
-        self._rules = Permissions(
+        self.rules = Permissions(
             folder / "allowed.json", self.root, place=self._files.place, now=self.clock.now
         )
-        self._hooks = [ApprovalGate(self._rules, automatic=automatic), *hooks]
+        self._hooks = [ApprovalGate(self.rules, automatic=automatic), *hooks]
         self.checkpoints: Checkpoints = WithoutCheckpoints()
         if checkpoints:
             self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
@@ -88,7 +88,7 @@ class Stage:
             specs=[spec_of(tool) for tool in tools.values()],
             system=lambda mode: f"You are in {mode} mode.",
             hooks=self._hooks,
-            rules=self._rules,
+            rules=self.rules,
             checkpoints=self.checkpoints,
             shielded=shielded,
             judge=not_judged,
@@ -107,8 +107,8 @@ class Stage:
     async def play(self, *answers: str, reopen: bool = False, within: float = 20) -> None:
         """Run the task, answering its questions in order.
 
-        An answer is `yes`, `no why`, `message words`, `cancel`, `close`, or `crash`, which ends
-        the process as far as the task can tell. `say words; yes` speaks first. `offer yes` is
+        An answer is `yes`, `always`, `no why`, `message words`, `cancel`, `close`, or `crash`,
+        which ends the process as far as the task can tell. `say words; yes` speaks first. `offer yes` is
         for the next question that stops nothing; without such an entry nobody heeds those.
         """
         book = list(answers)
@@ -154,14 +154,15 @@ class Stage:
                 await engine.send(Cancel(task_id=TASK))
             case "close":
                 await engine.send(CloseTask(task_id=TASK))
-            case "yes" | "no" | "message":
+            case "yes" | "no" | "message" | "always":
                 await engine.send(
                     Answer(
                         task_id=TASK,
                         ask_id=asked.ask_id,
-                        reply=word,  # type: ignore[arg-type]
+                        reply="yes" if word == "always" else word,  # type: ignore[arg-type]
                         text=text,
                         digest=asked.digest,
+                        always=word == "always",
                     )
                 )
             case _:

@@ -39,8 +39,8 @@ from rookery.tools import all_tools, offered
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.git_watch import GitWatch
-from rookery.workspace.guarantees import Holds, guarantees
-from rookery.workspace.launching import Launching
+from rookery.workspace.guarantees import NETWORK, Holds, guarantees
+from rookery.workspace.launching import Launching, NoSandboxNotice
 from rookery.workspace.sandbox import Sandbox, SandboxWishes
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
@@ -128,8 +128,11 @@ async def open_host(
         surroundings = f"{platform.system()}, shell {shell.name}"
 
         def make_task(task_id: str, log: EventLog) -> Task:
-            def tell(text: str) -> None:
+            def tell_user(text: str) -> None:
                 log.append(Noted(text=text))
+
+            def tell_both(text: str) -> None:
+                tell_user(text)
                 log.append(Reminded(text=f"[automatic] {text}"))
 
             rules = Permissions(places.rules_file, workspace, place=files.place, now=clock.now)
@@ -152,7 +155,13 @@ async def open_host(
                         automatic=consent.automatic,
                     ),
                     StaleGuard(lambda: log.events),
-                    GitWatch(workspace.resolve(), places.data / "set-aside", tell),
+                    GitWatch(
+                        workspace.resolve(),
+                        places.data / "set-aside",
+                        tell_both,
+                        attended=not consent.automatic,
+                    ),
+                    NoSandboxNotice(sandbox, tell_user),
                     CommandRules(
                         allow=settings.commands.allow,
                         deny=settings.commands.deny,
@@ -230,8 +239,9 @@ def examine(settings: Settings, workspace: Path, places: Places) -> Iterator[Fin
     with _sandbox(settings, workspace, places) as sandbox:
         yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)
         for guarantee in guarantees(sandbox):
-            holds = guarantee.holds is Holds.YES
-            yield Finding(guarantee.name, _health(holds), guarantee.why)
+            wished = guarantee.name != NETWORK or settings.sandbox.network == "off"
+            holds = guarantee.holds is Holds.YES or not wished
+            yield Finding(guarantee.name, _health(holds), guarantee.why or "It holds here.")
     yield anyio.run(_examine_checkpoints, settings, workspace, places)
 
 

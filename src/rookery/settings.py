@@ -129,10 +129,10 @@ class SandboxSettings(_Section, frozen=True):
     leave: Annotated[
         _Texts,
         Meta(
-            description="Commands that need your keys, by their first words: they run outside "
-            "the sandbox, but only if you allow them yourself."
+            description="Commands that need your keys or change git's own settings, by their "
+            "first words: they run outside the sandbox, but only if you allow them yourself."
         ),
-    ] = ("git push", "git fetch", "git pull", "gh", "ssh", "scp", "docker", "podman")
+    ] = ("git", "gh", "glab", "ssh", "scp", "docker", "podman")
 
 
 class CheckpointSettings(_Section, frozen=True):

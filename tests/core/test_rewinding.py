@@ -7,6 +7,7 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Answered,
     Asked,
+    Change,
     CheckpointSaved,
     Event,
     Fact,
@@ -109,10 +110,19 @@ def test_a_restore_is_a_step_like_any_other():
 
 
 def test_a_call_whose_end_nobody_recorded_is_unsettled():
-    begun = log(OPENED, CheckpointSaved(id="a", call_id="c"))
+    saved = CheckpointSaved(id="a", call_id="c")
+    begun = log(OPENED, saved, ToolStarted(call_id="c", tool="execute_command", title="Run x"))
     assert unsettled(begun) == Unsettled("c", "a", 2)
-    assert unsettled([*begun, Event(3, 0, 3, step("c", "a", "a", 2))]) is None
+    assert unsettled([*begun, Event(4, 0, 4, step("c", "a", "a", 2))]) is None
+    assert unsettled(log(OPENED, saved)) is None
     assert unsettled(log(OPENED)) is None
+
+
+def test_a_lost_edit_is_settled_by_the_files_it_was_about():
+    change = Change(path="x.py", before="1", after="2")
+    started = ToolStarted(call_id="c", tool="edit", title="Edit x.py", changes=(change,))
+    lost = unsettled(log(OPENED, CheckpointSaved(id="a", call_id="c"), started))
+    assert lost == Unsettled("c", "a", 2, ("x.py",))
 
 
 def test_points_are_what_the_user_said_and_what_may_have_changed_files():

@@ -2,13 +2,21 @@
 
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Ending, ToolFinished, ToolStarted
+from rookery.core.commands import Answer
+from rookery.core.facts import Asked, Ending, TaskOpened, ToolFinished, ToolStarted
 from rookery.core.rulings import Decision, Ruling, allow, ask, deny, strictest
-from rookery.engine.ports import Action, Outcome
-from stage import Stage, finish, write
+from rookery.core.shell.judgement import Judgement
+from rookery.core.shell.plain_commands import plain
+from rookery.engine.dialogue import Dialogue
+from rookery.engine.event_log import EventLog
+from rookery.engine.gate import REFUSED_BEFORE, Gate
+from rookery.engine.ports import Action, Outcome, Permit
+from stage import TASK, Stage, finish, write
 
 pytestmark = pytest.mark.anyio
 
@@ -79,3 +87,110 @@ async def test_hooks_are_told_what_became_of_an_action(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])
     await stage.play("yes")
     assert hook.told[0] == "Create a: done"
+
+
+# ── what is asked, and what a yes is for ────────────────────────────────────────────────
+
+
+def asked(stage: Stage) -> list[Asked]:
+    return [fact for fact in stage.facts if isinstance(fact, Asked) and fact.call_id]
+
+
+async def test_GATE_5_a_question_holds_every_reason_and_note(tmp_path: Path):
+    hooks = [Opinion(ask("outside: /x")), Opinion(Ruling(notes=("a link leads to /y",)))]
+    stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=hooks)
+    await stage.play("yes", "yes")
+    assert asked(stage)[0].notes == ("outside: /x", "a link leads to /y")
+
+
+async def test_GATE_11_what_was_refused_before_is_marked_when_it_comes_again(tmp_path: Path):
+    scenes = [[write("a", "1")], [write("a", "1")], [write("a", "2")], [finish()]]
+    stage = Stage(tmp_path, *scenes)
+    await stage.play("no", "no", "no", "yes")
+    assert [question.notes for question in asked(stage)] == [(), (REFUSED_BEFORE,), ()]
+
+
+async def test_GATE_7_always_allows_what_the_rule_says_and_nothing_else(tmp_path: Path):
+    scenes = [[write("a", "1")], [write("b", "2")], [write("AGENTS.md", "3")], [finish()]]
+    stage = Stage(tmp_path, *scenes)
+    await stage.play("always", "no", "yes")
+    first, other = asked(stage)
+    assert first.rule.startswith("edits of files in ")
+    assert (other.title, other.rule) == ("Create AGENTS.md", "")
+    assert sorted(path.name for path in stage.root.iterdir()) == ["a", "b"]
+
+
+async def test_GATE_7_a_rule_ends_with_its_task(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [finish()])
+    await stage.play("always", "yes")
+    again = Stage(tmp_path, [write("b", "2")], [finish()])
+    await again.play("message go on", "no", "yes", reopen=True)
+    assert asked(again)[-1].title == "Create b"
+
+
+PLAIN = plain("cat a.txt")
+
+
+@pytest.mark.parametrize(
+    ("judged", "answers", "run_plainly"),
+    [
+        (Judgement(plain=PLAIN, spelled=PLAIN), [], True),
+        (Judgement(spelled=PLAIN), [], True),
+        (Judgement(spelled=PLAIN, grave=("so",)), ["yes"], False),
+        (Judgement(), [], False),
+    ],
+    ids=["understood", "spelled by a rule", "read by a person", "text for a shell"],
+)
+async def test_CMD_3_what_no_person_read_is_run_from_its_words(
+    tmp_path: Path, judged: Judgement, answers: list[str], run_plainly: bool
+):
+    permits: list[Permit] = []
+
+    async def perform(permit: Permit) -> Outcome:
+        permits.append(permit)
+        return Outcome(text="")
+
+    action = Action(title="Run", perform=perform, command="cat a.txt", judgement=judged)
+    hook = Opinion(Ruling(Decision.ASK, judged.grave) if judged.grave else allow())
+    permit = await permitted(tmp_path, action, hook, answers)
+    assert (permit.plain is not None) is run_plainly
+
+
+@pytest.mark.parametrize(("by", "confined"), [("user", False), ("policy", True), ("", True)])
+async def test_SBX_1_a_command_leaves_the_sandbox_only_by_a_persons_own_yes(
+    tmp_path: Path, by: str, confined: bool
+):
+    async def perform(permit: Permit) -> Outcome:
+        return Outcome(text="")
+
+    judged = Judgement(needs_keys=True)
+    action = Action(title="Run", perform=perform, command="git push", judgement=judged)
+    hook = Opinion(ask("so") if by else allow())
+    permit = await permitted(tmp_path, action, hook, ["yes"] if by else [], by=by or "user")
+    assert permit.confined is confined
+
+
+async def permitted(
+    folder: Path, action: Action, hook: Opinion, answers: list[str], by: str = "user"
+) -> Permit:
+    """The permit for an action, with the questions on the way answered."""
+    stage = Stage(folder)
+    log = EventLog(stage.store.create(TASK), stage.clock.now)
+    log.append(TaskOpened(text="x"))
+    dialogue = Dialogue(log, lambda: "q")
+    gate = Gate([hook], dialogue, stage.rules)
+    permits: list[Permit] = []
+
+    async def pass_through() -> None:
+        permit, _ = await gate.pass_through(ToolCall(id="c", name="t", arguments={}), action)
+        permits.append(permit)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(pass_through)
+        for reply in answers:
+            while not isinstance(log.events[-1].fact, Asked):
+                await anyio.lowlevel.checkpoint()
+            dialogue.answer(
+                Answer(task_id=TASK, ask_id="q", reply=reply, digest=action.digest, by=by)  # type: ignore[arg-type]
+            )
+    return permits[0]

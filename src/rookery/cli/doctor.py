@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from rookery import NAME, VERSION
+from rookery.app import examine
 from rookery.cli.main import resolve_folder
 from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.core.characters import whole_values
@@ -20,7 +21,9 @@ from rookery.providers import KEY_VARIABLES
 from rookery.settings import Settings
 from rookery.storage.checkup import check_up
 from rookery.storage.keys import find_key
-from rookery.storage.places import find_places
+from rookery.storage.places import Places, find_places
+from rookery.storage.settings_files import find_settings
+from rookery.storage.trust import TrustStore
 
 OLDEST_PYTHON = (3, 11)
 PATIENCE = 5.0
@@ -55,9 +58,20 @@ def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding
     yield check_program(
         "rg", workspace, environ, lacking="Searching works without it, only slower."
     )
+    yield from examine(_settings(places, workspace, environ), workspace, places)
     yield from check_up(places, workspace, environ)
     yield check_keys(places.keys_file, environ)
     yield check_terminal(environ)
+
+
+def _settings(places: Places, workspace: Path, environ: Mapping[str, str]) -> Settings:
+    """Those that hold here; the usual ones if they are faulty, which is told elsewhere."""
+    trusted = TrustStore(places.trust_file).trusts(workspace)
+    try:
+        heard = workspace if trusted else None
+        return find_settings(places.settings_file, heard, environ, {}).settings
+    except SettingsError:
+        return Settings()
 
 
 def check_python() -> Finding:

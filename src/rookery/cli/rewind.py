@@ -1,6 +1,7 @@
 """`rookery rewind`: take a session back to an earlier point, its files, its words, or both."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -89,7 +90,10 @@ def command(
         async with open_past(settings, places, store, task_id, home) as past:
             return await _rewind(past, wish, dry_run=dry_run, sure=yes)
 
-    return anyio.run(carry_out)
+    try:
+        return anyio.run(carry_out)
+    except BaseExceptionGroup as group:  # the reader wants to know what was in it
+        raise group.exceptions[0] from group
 
 
 async def _rewind(past: Past, wish: _Wish, *, dry_run: bool, sure: bool) -> int:
@@ -170,6 +174,8 @@ def _list(known: Sequence[Point]) -> None:
 def _confirmed() -> bool:
     if not sys.stdin.isatty():
         raise SettingsError("Nobody is there to say yes; add -y, or --dry-run to only look.")
+    # the event loop's own handler would not end a wait for input
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return input("Go back? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:

@@ -38,7 +38,7 @@ def run_session(wishes: Wishes) -> int:
     with _places(wishes, usual) as places:
         store = TaskStore(places)
         store.sweep()
-        run = prepare(wishes, usual, store)
+        run = prepare(wishes, places, store)
         with open_report(run, wishes, places) as report:
             return carry_out(run, report)
 

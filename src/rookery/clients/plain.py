@@ -26,6 +26,7 @@ from rookery.core.facts import (
     RequestFailed,
     RequestStarted,
     Rewound,
+    SavingFiles,
     StepCancelled,
     TaskFailed,
     TextStreamed,
@@ -94,6 +95,8 @@ class PlainDisplay:
                 self._busy = f"waiting for {harmless_line(model)}"
             case ToolStarted(command=command) if command:
                 self._busy = "running"
+            case SavingFiles():
+                self._busy = "saving the files, so that this can be undone"
             case Waiting() | OutputStreamed() | CommandQuiet() | FilesChanged() | Noted():
                 return
             case _:

@@ -91,6 +91,8 @@ class Prompter:
             where = f" in {visible_line(asked.cwd)}" if asked.cwd else ""
             screen.line(paint.bold(f"Run this command{where}:"))
             screen.line("  " + plainly_visible(asked.text).replace("\n", "\n  "))
+            if asked.where:
+                screen.line(paint.dim(f"  {visible_line(asked.where)}"))
         else:
             subject = paint.bold(visible_line(asked.title or asked.text))
             screen.line(subject)

@@ -171,8 +171,9 @@ class QueueEdited(Lasting):
 class Asked(Lasting):
     """A question that stops the loop; `digest` is of the action that a yes would allow.
 
-    `notes` are what else one must know to answer: reach, real targets, sandbox. `rule` is what
-    answering with `always` would allow from then on; without it there is no such answer.
+    `notes` are what else one must know to answer: reach, real targets, why it is asked at all.
+    `where` is what a command is confined to. `rule` is what answering with `always` would allow
+    from then on; without it there is no such answer.
     """
 
     ask_id: str
@@ -183,6 +184,7 @@ class Asked(Lasting):
     cwd: str = ""
     call_id: str = ""
     digest: str = ""
+    where: str = ""
     notes: tuple[str, ...] = ()
     rule: str = ""
 
@@ -339,6 +341,13 @@ class CommandEnded(Lasting):
 
 
 @value
+class SavingFiles(Passing):
+    """Files are being saved before a call; in a large workspace that takes a while at first."""
+
+    call_id: str
+
+
+@value
 class CheckpointSaved(Lasting):
     """How the files were before a call, as the shadow repository calls it. `skipped` names
     what is not in it and could not be brought back.
@@ -456,6 +465,7 @@ Fact: TypeAlias = (
     | CommandQuiet
     | CommandDetached
     | CommandEnded
+    | SavingFiles
     | CheckpointSaved
     | FilesChanged
     | FilesRestored
@@ -497,11 +507,14 @@ def live(events: Iterable[Event]) -> list[Event]:
     went back to, on whichever branch that is.
     """
     known = list(events)
-    place = {event.seq: index for index, event in enumerate(known)}
-    follows = [
-        place.get(event.fact.to, -1) if isinstance(event.fact, Rewound) else index - 1
-        for index, event in enumerate(known)
-    ]
+    place: dict[int, int] = {}
+    follows: list[int] = []
+    for index, event in enumerate(known):
+        before = index - 1
+        if isinstance(event.fact, Rewound) and event.fact.to < event.seq:
+            before = place.get(event.fact.to, -1)
+        follows.append(before)
+        place[event.seq] = index
     kept: list[Event] = []
     at = len(known) - 1
     while at >= 0:

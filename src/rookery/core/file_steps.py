@@ -9,7 +9,7 @@ from rookery.core.values import record
 
 @record
 class Unsettled:
-    """A call before which a checkpoint was saved, and whose changes nobody has recorded.
+    """A call that was started after a checkpoint, and whose changes nobody has recorded.
     `paths` are the files it was about, if that is known."""
 
     call_id: str
@@ -36,14 +36,15 @@ def steps_since(events: Iterable[Event], to: int) -> list[tuple[str, str]]:
 def unsettled(events: Iterable[Event]) -> Unsettled | None:
     """The last call that began to change files, if its process died before it could tell what
     it had changed."""
+    saved: Unsettled | None = None
     last: Unsettled | None = None
     for event in events:
         match event.fact:
             case CheckpointSaved(id=id, call_id=call_id):
-                last = Unsettled(call_id, id, event.seq)
-            case ToolStarted(call_id=call_id, changes=changes) if changes:
-                if last and last.call_id == call_id:
-                    last = replace(last, paths=tuple(change.path for change in changes))
+                saved, last = Unsettled(call_id, id, event.seq), None
+            case ToolStarted(call_id=call_id, changes=changes) if saved:
+                if saved.call_id == call_id:
+                    last = replace(saved, paths=tuple(c.path for c in changes) or None)
             case FilesChanged(call_id=call_id) if last and last.call_id == call_id:
                 last = None
             case _:

@@ -31,6 +31,7 @@ class Message:
     digest: str = ""
     title: str = ""
     diff: str = ""
+    where: str = ""
     notes: tuple[str, ...] = ()
     rule: str = ""
 

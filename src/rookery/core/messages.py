@@ -233,6 +233,7 @@ class Transcript:
             digest=fact.digest,
             title=fact.title,
             diff=fact.diff,
+            where=fact.where,
             notes=fact.notes,
             rule=fact.rule,
         )

@@ -39,6 +39,7 @@ class Dialogue:
         cwd: str = "",
         call_id: str = "",
         digest: str = "",
+        where: str = "",
         notes: tuple[str, ...] = (),
         rule: str = "",
     ) -> Answered:
@@ -52,6 +53,7 @@ class Dialogue:
             cwd=cwd,
             call_id=call_id,
             digest=digest,
+            where=where,
             notes=notes,
             rule=rule,
         )

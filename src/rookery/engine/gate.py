@@ -65,6 +65,7 @@ class Gate:
             cwd=action.cwd,
             call_id=call.id,
             digest=action.digest,
+            where=action.where,
             notes=tuple(dict.fromkeys([*refused, *notes, *action.notes])),
             rule=self._rules.rule_for(action),
         )

@@ -180,6 +180,8 @@ class Action:
     ordinary: Sequence[str] = ()
     command: str = ""
     cwd: str = ""
+    where: str = ""
+    """What a command is confined to, in a line for whoever is asked."""
     judgement: Judgement | None = None
     external: str = ""
     diff: str = ""
@@ -203,6 +205,7 @@ class Action:
             list(self.changes),
             self.command,
             self.cwd,
+            self.where,
             self.external,
             self.diff,
             list(self.notes),

@@ -7,12 +7,22 @@ that: the model is asked meanwhile, and only the next call that changes things m
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 import anyio
 
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import CheckpointSaved, Effect, FilesChanged, FilesRestored, Noted, Reminded
+from rookery.core.facts import (
+    CheckpointSaved,
+    Effect,
+    FilesChanged,
+    FilesRestored,
+    Noted,
+    Reminded,
+    SavingFiles,
+)
 from rookery.core.file_steps import named_checkpoints, steps_since, unsettled
 from rookery.core.replies import PUT_BACK
 from rookery.core.values import record
@@ -50,6 +60,8 @@ class Undo:
         self._watched: dict[str, _Watched] = {}
         self._complained = False
         self._tidied = False
+        self._unsettled = 0
+        self._in_turn = anyio.Lock()
         self._settled = anyio.Event()
         self._settled.set()
 
@@ -59,6 +71,7 @@ class Undo:
             return
         await self._settled.wait()
         paths = None if action.command or action.external else [c.path for c in action.changes]
+        self._log.append(SavingFiles(call_id=call.id))
         saved = await self._checkpoints.save(paths)
         if not saved.id:
             self._complain(saved.problem)
@@ -76,17 +89,18 @@ class Undo:
 
     async def after(self, call_id: str) -> None:
         """Put on record what the call did. For a command that is done while others go on."""
+        self.settle_soon(call_id)  # so that cancelling the step only ends the waiting
         watched = self._watched.get(call_id)
         if watched and watched.paths is not None:
-            await self._record(watched)
-        else:
-            self.settle_soon(call_id)
+            await self._settled.wait()
 
     def settle_soon(self, call_id: str) -> None:
         """The same, without waiting for it."""
-        if watched := self._watched.get(call_id):
-            self._settled = anyio.Event()
-            self._start_soon(self._settling(watched, self._settled))
+        if call_id in self._watched:
+            if not self._unsettled:
+                self._settled = anyio.Event()
+            self._unsettled += 1
+            self._start_soon(partial(self._settle, call_id))
 
     async def settled(self) -> None:
         await self._settled.wait()
@@ -124,16 +138,14 @@ class Undo:
             )
         )
 
-    def _settling(
-        self, watched: _Watched, settled: anyio.Event
-    ) -> Callable[[], Coroutine[Any, Any, None]]:
-        async def settle() -> None:
-            try:
-                await self._record(watched)
-            finally:
-                settled.set()
-
-        return settle
+    async def _settle(self, call_id: str) -> None:
+        try:
+            async with self._in_turn:
+                await self._record(self._watched[call_id])
+        finally:
+            self._unsettled -= 1
+            if not self._unsettled:
+                self._settled.set()
 
     async def _record(self, watched: _Watched) -> None:
         saved = await self._checkpoints.save(watched.paths)
@@ -168,7 +180,8 @@ class Undo:
         ]
 
     async def _put_back(self, before: str, after: str, paths: Collection[str]) -> str:
-        done = await self._checkpoints.restore([(before, after)], overwrite=True, only=paths)
+        only = {*paths, *(str(folder) for path in paths for folder in PurePosixPath(path).parents)}
+        done = await self._checkpoints.restore([(before, after)], overwrite=True, only=only)
         back = sorted({effect.path for effect in done.effects} & set(paths))
         left = sorted(set(paths) - set(back))
         if back:

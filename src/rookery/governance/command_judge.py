@@ -80,7 +80,8 @@ class CommandJudge:
             grave=tuple(dict.fromkeys(told.grave))[:MOST_REASONS],
             notes=tuple(dict.fromkeys(told.notes))[:MOST_REASONS],
             too_deep=unfolded.too_deep,
-            needs_keys=any(begins_with(entry, said) for entry in self._leave for said in texts),
+            needs_keys=bool(texts)
+            and all(any(begins_with(entry, said) for entry in self._leave) for said in texts),
         )
 
     def _look_at(self, commands: Sequence[SimpleCommand], start: str, told: "_Told") -> None:

@@ -1,6 +1,7 @@
 """Whether a stored task keeps the promises a task makes. The answers are sentences."""
 
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,8 +12,15 @@ from rookery.core.facts import (
     Answered,
     Asked,
     AssistantSpoke,
+    CheckpointSaved,
+    CommandDetached,
+    CommandEnded,
     Ending,
     Event,
+    FilesChanged,
+    FilesRestored,
+    Noted,
+    Reminded,
     RequestFailed,
     RequestStarted,
     Rewound,
@@ -33,6 +41,8 @@ from rookery.storage.lines import LONGEST, counting_lines, flaw
 from rookery.storage.recovery import JOURNAL, opened_journal
 
 _EXECUTED = {Ending.DONE, Ending.UNKNOWN}
+_AFTER_THE_END = (FilesChanged, FilesRestored, Noted, Reminded)
+"""What `rewind` may put on record without reopening a task."""
 
 
 def verify(folder: Path) -> list[str]:
@@ -48,6 +58,7 @@ def verify(folder: Path) -> list[str]:
         *_exposed(folder),
         *_problems_of_order(events),
         *_problems_of_turns(events),
+        *_problems_of_deeds(events),
         *_problems_of_history(history(events)),
     ]
 
@@ -92,6 +103,8 @@ def _problems_of_order(events: Sequence[Event]) -> Iterator[str]:
                 yield f"Event {event.seq} opens the task again."
             case Rewound(to=to) if not 1 <= to < event.seq:
                 yield f"Event {event.seq} rewinds to event {to}, which does not lie before it."
+            case FilesRestored(to=to) if not 1 <= to < event.seq:
+                yield f"Event {event.seq} restores files as of event {to}, which is not before it."
             case _:
                 pass
         if event.sub or not event.fact.lasting:
@@ -168,6 +181,70 @@ def _problems_of_turns(events: Sequence[Event]) -> Iterator[str]:
     ledger = _Ledger()
     for event in live(events):
         yield from ledger.enter(event)
+
+
+@dataclass(slots=True)
+class _Deeds:
+    """What calls did to files, and which of their commands run on. Rewinding a conversation
+    takes back neither, so every event counts.
+    """
+
+    calls: set[str] = field(default_factory=set)
+    saved: dict[int, str] = field(default_factory=dict)
+    """By event: the checkpoint that was then the newest."""
+    running: Counter[str] = field(default_factory=Counter)
+    closed: bool = False
+
+    def enter(self, event: Event) -> Iterator[str]:
+        """Take note of one more event; yields what is wrong with it."""
+        match event.fact:
+            case AssistantSpoke(blocks=blocks, interrupted=False):
+                self.calls |= {block.id for block in blocks if isinstance(block, ToolCall)}
+            case CheckpointSaved(id=checkpoint, call_id=call_id):
+                if call_id:
+                    yield from self._of_a_known_call(event.seq, call_id)
+                self.saved[event.seq] = checkpoint
+            case FilesChanged() as change:
+                yield from self._change(event.seq, change)
+            case CommandDetached(call_id=call_id):
+                yield from self._of_a_known_call(event.seq, call_id)
+                self.running[call_id] += 1
+            case CommandEnded(call_id=call_id):
+                if not self.running[call_id]:
+                    yield f"Event {event.seq} ends a command of call {call_id} that did not run on."
+                self.running[call_id] -= 1
+            case _:
+                pass
+        yield from self._after_the_end(event)
+
+    def _change(self, seq: int, change: FilesChanged) -> Iterator[str]:
+        yield from self._of_a_known_call(seq, change.call_id)
+        if self.saved.get(change.since) != change.before:
+            yield f"Event {seq} changes files since event {change.since}, which did not save them."
+        self.saved[seq] = change.after
+
+    def _of_a_known_call(self, seq: int, call_id: str) -> Iterator[str]:
+        if call_id not in self.calls:
+            yield f"Event {seq} is about call {call_id}, which the model did not make."
+
+    def _after_the_end(self, event: Event) -> Iterator[str]:
+        match event.fact:
+            case TaskClosed():
+                if self.closed:
+                    yield f"Event {event.seq} closes the task a second time."
+                self.closed = True
+            case TaskReopened() | Rewound():
+                self.closed = False
+            case fact if self.closed and not isinstance(fact, _AFTER_THE_END):
+                yield f"Event {event.seq} comes after the end of the task."
+            case _:
+                pass
+
+
+def _problems_of_deeds(events: Sequence[Event]) -> Iterator[str]:
+    deeds = _Deeds()
+    for event in events:
+        yield from deeds.enter(event)
 
 
 def _problems_of_history(turns: Sequence[Turn]) -> Iterator[str]:

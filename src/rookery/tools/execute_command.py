@@ -50,7 +50,7 @@ class ExecuteCommand:
             raise ToolError(f"{cwd} is outside the workspace. Commands run inside it.")
 
         judged = await beside(lambda: ctx.judge(args.command, cwd))
-        place = await beside(lambda: ctx.shell.describe(confined=not judged.needs_keys))
+        where = await beside(lambda: ctx.shell.describe(confined=not judged.needs_keys))
 
         async def perform(permit: Permit) -> Outcome:
             return await _run(permit, args, ctx)
@@ -60,8 +60,9 @@ class ExecuteCommand:
             perform=perform,
             command=args.command,
             cwd=cwd,
+            where=where,
             judgement=judged,
-            notes=[*judged.notes, *([place] if place else [])],
+            notes=judged.notes,
             payload={"tool": "executeCommand", "command": args.command, "cwd": cwd},
         )
 

@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling
+from rookery.core.shell.judgement import Deed
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.git_folders import git_folders, git_programs
 from rookery.workspace.text_files import sha
@@ -21,16 +22,20 @@ LARGEST = 1024 * 1024
 
 
 class GitWatch:
-    """A hook. `aside` is where things are moved, `tell` hears a sentence about it."""
+    """A hook. `aside` is where things are moved, `tell` hears a sentence about it. `attended`
+    if a person allows commands one by one."""
 
-    def __init__(self, root: Path, aside: Path, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, root: Path, aside: Path, tell: Callable[[str], None], *, attended: bool
+    ) -> None:
         self._root = root
+        self._attended = attended
         self._aside = aside
         self._tell = tell
         self._before: dict[str, dict[str, bytes]] = {}
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        if action.command and not (action.judgement and action.judgement.only_reads):
+        if action.command and not self._may(action):
             self._before[call.id] = await anyio.to_thread.run_sync(self._look)
         return Ruling()
 
@@ -40,8 +45,7 @@ class GitWatch:
         now = await anyio.to_thread.run_sync(self._look)
         changed = [path for path, data in now.items() if before.get(path) != data]
         changed += [path for path in before if path not in now]
-        if named := _meant(action):
-            changed = [path for path in changed if not path.startswith(named)]
+        changed = [path for path in changed if path not in self._meant(action)]
         if changed:
             await anyio.to_thread.run_sync(self._put_back, changed, before)
             paths = ", ".join(self._named(path) for path in sorted(changed))
@@ -50,8 +54,18 @@ class GitWatch:
                 f"it wrote is in {self._aside}."
             )
 
+    def _meant(self, action: Action) -> set[str]:
+        """What the user was asked about and has allowed."""
+        targets = action.judgement.targets if action.judgement else ()
+        return {str(self._root / target.path) for target in targets if target.deed is Deed.WRITE}
+
     def _named(self, path: str) -> str:
         return os.path.relpath(path, self._root)
+
+    def _may(self, action: Action) -> bool:
+        """It changes nothing, or is git's own doing that a person has read and allowed."""
+        judged = action.judgement
+        return judged is not None and (judged.only_reads or (judged.needs_keys and self._attended))
 
     def _look(self) -> dict[str, bytes]:
         """All that git would run or obey, by where it is."""
@@ -69,12 +83,6 @@ class GitWatch:
                 file.unlink()
             if path in before:
                 file.write_bytes(before[path])
-
-
-def _meant(action: Action) -> tuple[str, ...]:
-    """What the user was asked about and has allowed."""
-    targets = action.judgement.targets if action.judgement else ()
-    return tuple(target.path for target in targets if "/.git/" in f"/{target.path}")
 
 
 def _files(part: Path) -> Iterator[Path]:

@@ -2,11 +2,15 @@
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import anyio.to_thread
+
+from rookery.core.blocks import ToolCall
 from rookery.core.protected_paths import OF_BUILDS, protected
-from rookery.engine.ports import Permit
+from rookery.core.rulings import Ruling
+from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.plain_argv import plain_argv
 from rookery.workspace.sandbox import Launch, Sandbox
@@ -35,8 +39,8 @@ class Launching:
     def describe(self, *, confined: bool) -> str:
         """Where a command runs, in one line for whoever is asked."""
         if not confined:
-            return "outside the sandbox, with your keys and the network."
-        return f"{self._sandbox.state.line}."
+            return "outside the sandbox, with your keys and the network"
+        return self._sandbox.state.line
 
     def _special_files(self) -> tuple[list[str], list[str]]:
         """What there is of protected and of ignored files; of a folder only itself."""
@@ -56,6 +60,26 @@ class Launching:
                 elif is_folder and entry.name not in _NOT_ENTERED:
                     waiting.append(path)
         return [path for path in shielded if path != ".git"], hidden
+
+
+class NoSandboxNotice:
+    """A hook that says once, before the first command, that nothing confines it."""
+
+    def __init__(self, sandbox: Sandbox, tell: Callable[[str], None]) -> None:
+        self._sandbox = sandbox
+        self._tell = tell
+        self._told = False
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        if action.command and not self._told:
+            self._told = True
+            state = await anyio.to_thread.run_sync(lambda: self._sandbox.state)
+            if state.kind == "none":
+                self._tell(state.line)
+        return Ruling()
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
 
 
 def _entries(folder: Path) -> list["os.DirEntry[str]"]:

@@ -58,8 +58,8 @@ class SandboxState:
             return f"no sandbox: commands can do whatever you can ({self.why})"
         network = "on" if self.network else "off"
         extent = f"in a part of the sandbox ({self.why})" if self.why else "in the sandbox"
-        bounds = "writes only in the workspace, temp and caches; credentials hidden"
-        return f"{extent}: {bounds}; network {network}"
+        bounds = "writes in the workspace, temp and caches only, keys hidden"
+        return f"{extent}: {bounds}, network {network}"
 
 
 @record

@@ -34,7 +34,7 @@ class Judgement:
     run instead of the text, if it needs no shell at all and only reads what it may. `spelled`
     is the same for a line that only a rule of the user's can allow. `grave` are the reasons for
     asking whatever the settings say. `notes` tell a person what it would do. `too_deep` means
-    that there may be commands which are not among `commands`. `needs_keys` if one of them is
+    that there may be commands which are not among `commands`. `needs_keys` if all of them are
     among those that run outside the sandbox.
     """
 
