@@ -26,6 +26,7 @@ bench: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python -m rookery.settings > docs/settings.md
 	$(BIN)/python tests/facts_document.py
+	$(BIN)/python tests/pictures.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,8 +13,9 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.core.rulings import Ruling
-from rookery.engine.ports import Action, Chunk, ModelRequest, Outcome, Permit
+from rookery.engine.ports import Action, Checkpoint, Chunk, ModelRequest, Outcome, Permit
 from rookery.providers.scripted import MODEL, Scene, performance
+from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from stage import StageClock
 
@@ -92,6 +93,21 @@ class HeldFiles(WorkspaceFiles):
         if self._looking:
             await self._looking.wait_in_thread()
         return await super().sha(path)
+
+
+class HeldCheckpoints(ShadowCheckpoints):
+    """Checkpoints one of which is held while it is being saved."""
+
+    def __init__(self, root: Path, home: Path, hold: Hold, *, nth: int) -> None:
+        super().__init__(root, home, Limits())
+        self._hold = hold
+        self._remaining = nth
+
+    async def save(self, paths: Sequence[str] | None) -> Checkpoint:
+        self._remaining -= 1
+        if self._remaining == 0:
+            await self._hold.wait_in_thread()
+        return await super().save(paths)
 
 
 class HeldClock(StageClock):

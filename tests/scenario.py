@@ -1,6 +1,7 @@
 """Twelve turns with every kind of effect, played by the real command in a folder of its own."""
 
 import os
+import stat
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,12 +9,24 @@ from functools import cached_property
 from pathlib import Path
 from resource import RLIM_INFINITY
 
+import anyio
+
 from command_server import CommandServer, Ended
 from rookery.core.blocks import Block, ToolResult
-from rookery.core.facts import Event, Fact, ToolFinished, ToolStarted
+from rookery.core.facts import (
+    CheckpointSaved,
+    Event,
+    Fact,
+    FilesChanged,
+    TaskClosed,
+    ToolFinished,
+    ToolStarted,
+)
 from rookery.core.history import Turn, history
+from rookery.core.limits import Limits
 from rookery.storage.journal import read_events
 from rookery.storage.recovery import JOURNAL, never_begun
+from rookery.workspace.checkpoints import ShadowCheckpoints
 
 SCRIPT = Path(__file__).parent / "faults" / "twelve_turns.yaml"
 SESSION = "6d0a5a4c-7c07-4bb4-9a53-0d0a0a6e4f01"
@@ -22,6 +35,7 @@ BEFORE = {
     "app.py": b"def one():\n    return 1\n",
     "lib.py": b"LIMIT = 3\n",
 }
+RIGHTS = {"notes.txt": 0o644, "app.py": 0o755, "lib.py": 0o640}
 EFFECTS = {
     "call_3_1": "fresh/new.txt",
     "call_4_1": "app.py",
@@ -33,6 +47,8 @@ EFFECTS = {
     "call_10_1": "failed.txt",
 }
 """The one file that each call with an effect changes, and no other call does."""
+BY_COMMANDS = {"call_6_2", "call_8_1", "call_9_1", "call_10_1"}
+"""Whose changes are found out while the model is asked already, so at no fixed place in the log."""
 UNIQUE = "token.txt"
 """Different in every run, so that what is in it tells which run wrote it."""
 
@@ -49,6 +65,7 @@ class Playground:
         self.work.mkdir(parents=True, exist_ok=True)
         for name, data in BEFORE.items():
             (self.work / name).write_bytes(data)
+            (self.work / name).chmod(RIGHTS[name])
 
     @property
     def first(self) -> list[str]:
@@ -64,6 +81,11 @@ class Playground:
     def latest(self) -> list[str]:
         """Arguments that go on with whatever came last."""
         return [*self._always, "--continue"]
+
+    @property
+    def to_the_beginning(self) -> list[str]:
+        """Arguments that put all files back."""
+        return ["rewind", SESSION, "--to", "1", "--files", "--yes"]
 
     @property
     def _always(self) -> list[str]:
@@ -98,6 +120,17 @@ class Playground:
         paths = (path for path in self.work.rglob("*") if path.is_file())
         return {path.relative_to(self.work).as_posix(): path.read_bytes() for path in paths}
 
+    def rights(self) -> dict[str, int]:
+        """Of everything there is, folders too."""
+        return {
+            path.relative_to(self.work).as_posix(): stat.S_IMODE(path.lstat().st_mode)
+            for path in self.work.rglob("*")
+        }
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.home / "data" / "checkpoints"
+
 
 @dataclass(frozen=True)
 class Record:
@@ -109,7 +142,8 @@ class Record:
 
     @cached_property
     def kinds(self) -> list[str]:
-        return [_kind(event.fact) for event in self.events]
+        """In their order; without those that have no fixed place in it."""
+        return [_kind(event.fact) for event in self.events if not _found_out_later(event.fact)]
 
     @cached_property
     def turns(self) -> list[Turn]:
@@ -153,6 +187,45 @@ def compare(run: Record, deaths: Sequence[Record], whole: Record) -> None:
     assert _without_effects(lost, run.files) == _without_effects(lost, whole.files)
 
 
+def demand_settled(ground: Playground, run: Record) -> None:
+    """What each call did to files is on record once, is exactly that, and is there before
+    anything else is done to them."""
+    checkpoints = ShadowCheckpoints(ground.work, ground.checkpoints, Limits())
+    settled: list[str] = []
+    owed = ""
+    for event in run.events:
+        match event.fact:
+            case CheckpointSaved() | TaskClosed():
+                assert not owed, f"what {owed} did was not found out before event {event.seq}"
+            case ToolStarted(call_id=call_id) if call_id in EFFECTS:
+                owed = call_id
+            case FilesChanged(call_id=call_id, before=before, after=after):
+                assert owed == call_id
+                owed = ""
+                settled.append(call_id)
+                changed = {each.path for each in anyio.run(checkpoints.effects, before, after)}
+                assert changed == _left_by(call_id, ground, run)
+            case _:
+                pass
+    assert settled == list(EFFECTS)
+
+
+def _left_by(call_id: str, ground: Playground, run: Record) -> set[str]:
+    """The file that the call changed, or only the folder that it made for it."""
+    path = EFFECTS[call_id]
+    if run.files.get(path) != BEFORE.get(path):
+        return {path}
+    folder = os.path.dirname(path)
+    return {folder} if folder and (ground.work / folder).is_dir() else set()
+
+
+def demand_undone(ground: Playground, server: CommandServer) -> None:
+    """Everything that was done to files can be taken back."""
+    ended = ground.run(server, ground.to_the_beginning)
+    assert (ended.code, ended.left, ended.err) == (0, False, "")
+    assert (ground.files(), ground.rights()) == (BEFORE, RIGHTS), ended.out
+
+
 def _compare_lost(call_id: str, run: Record, death: Record, whole: Record) -> None:
     """The call that was under way was not done again, and the model was told what is known."""
     path, told, call = EFFECTS[call_id], run.result_of(call_id), death.begun
@@ -189,6 +262,10 @@ def _without_results(calls: Collection[str], turns: Iterable[Turn]) -> list[Turn
         return block
 
     return [replace(turn, blocks=tuple(map(blanked, turn.blocks))) for turn in turns]
+
+
+def _found_out_later(fact: Fact) -> bool:
+    return isinstance(fact, FilesChanged) and fact.call_id in BY_COMMANDS
 
 
 def _kind(fact: Fact) -> str:

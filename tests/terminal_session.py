@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import pty
+import random
 import re
 import select
 import signal
@@ -126,6 +127,14 @@ class TerminalSession:
         assert not _TRACEBACK.search(self.screen), self.screen
         return code
 
+    def wait_until_it_listens(self) -> None:
+        """Until the process sleeps. A signal that comes between a prompt and the reading of an
+        answer is heard by Python only after that answer."""
+        deadline = time.monotonic() + PATIENCE
+        status = Path(f"/proc/{self.process.pid}/stat")
+        while status.read_text().rpartition(")")[2].split()[0] != "S":
+            assert time.monotonic() < deadline
+
     def hang_up(self) -> int:
         """Close the terminal as its window would, and give the exit code."""
         os.close(self._master)
@@ -219,3 +228,22 @@ class Installed:
             "sessions"
         ]
         return rows
+
+
+def a_pause() -> str:
+    """A number of seconds to sleep that no other process on the machine sleeps. By it a command
+    is found again from outside, whose own idea of its process id may be another."""
+    return f"{random.uniform(300, 900):.9f}"
+
+
+def processes_with(word: str) -> list[int]:
+    """The processes that were started with a word among their arguments."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes()
+        except OSError:  # it has just ended
+            continue
+        if word.encode() in words:
+            found.append(int(entry.parent.name))
+    return found

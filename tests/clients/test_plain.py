@@ -8,18 +8,27 @@ import pytest
 from rookery.clients.plain import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, PlainDisplay
 from rookery.clients.screen import Screen
 from rookery.core import replies
+from rookery.core.asks import AskKind
 from rookery.core.facts import (
+    Asked,
     AssistantSpoke,
     CallStreamed,
+    CommandDetached,
+    CommandEnded,
+    CommandQuiet,
     CompletionOffered,
     Ending,
     Event,
     Fact,
+    FilesChanged,
+    FilesRestored,
     Noted,
     OutputStreamed,
     Pausing,
     RequestFailed,
     RequestStarted,
+    Rewound,
+    SavingFiles,
     StepCancelled,
     TaskFailed,
     TextStreamed,
@@ -48,6 +57,10 @@ def spoke(usage: Usage | None = None) -> Fact:
 
 def started(title: str, payload: str = "", tool: str = "read_file") -> Fact:
     return ToolStarted(call_id="c", tool=tool, title=title, text=payload)
+
+
+def allowed(title: str) -> Fact:
+    return Asked(ask_id="q", ask=AskKind.COMMAND, title=title)
 
 
 def output(words: str) -> Fact:
@@ -139,6 +152,40 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
         ([text("Half a sen"), StepCancelled()], ["Half a sen", "Stopped. Ctrl-C again leaves."]),
         ([Noted(text="Mind\x1b this.")], ["note: Mind␛ this."]),
         ([TaskFailed(message="It broke.")], ["✗ The task failed: It broke."]),
+        (
+            [allowed("Run rm a"), finished(NO_ENTRY, Ending.DENIED)],
+            ["✗ Run rm a: not done; the model was told: use b.txt instead"],
+        ),
+        (
+            [
+                allowed("Run rm a"),
+                started("Run rm a"),
+                finished(code=0),
+                finished(NO_ENTRY, Ending.DENIED),
+            ],
+            ["● Run rm a", "  ✗ not done; the model was told: use b.txt instead"],
+        ),
+        (
+            [CommandDetached(call_id="c", command="npm\n\x1b[8mdev", artifact="a")],
+            ["  it runs on: npm␊␛[8mdev (/stop ends it)"],
+        ),
+        (
+            [CommandEnded(call_id="c", text="It has ended: npm\nExit code: 0\nOutput:")],
+            ["note: It has ended: npm"],
+        ),
+        (
+            [
+                FilesRestored(
+                    to=3, before="b", after="a", paths=("a", "b"), count=2, kept=("c\x07",)
+                )
+            ],
+            [
+                "Put back 2 files as of event 3. "
+                "Left alone, because somebody else has changed them: c␇."
+            ],
+        ),
+        ([Rewound(to=7)], ["The conversation is back at 7."]),
+        ([FilesChanged(call_id="c", before="b", after="a", since=1)], []),
     ],
 )
 def test_each_happening_is_shown_in_its_own_lines(facts: list[Fact], lines: list[str]):
@@ -186,6 +233,32 @@ def test_silence_is_a_status():
     assert shown(Waiting(request_id="r", seconds=12), live=True) == "  no answer yet (12 s)"
 
 
+def test_a_command_that_writes_nothing_is_a_status():
+    quiet = CommandQuiet(call_id="c", seconds=20)
+    drawn = "  no output for 20 s; it may be waiting for input"
+    assert shown(quiet, live=True) == drawn
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        (SavingFiles(call_id="c"), "saving the files, so that this can be undone"),
+        (RequestStarted(request_id="r", model="m"), "waiting for m"),
+        (ToolStarted(call_id="c", tool="execute_command", title="Run x", command="x"), "running"),
+    ],
+    ids=["saving", "waiting", "running"],
+)
+def test_what_takes_time_is_named_with_its_seconds(fact: Fact, words: str):
+    out = io.StringIO()
+    display = PlainDisplay(Screen(out, colour=False, live=True), shows_result=True)
+    display.show(Event(1, 0, 1, fact))
+    display.tick(100.0)
+    assert words not in out.getvalue()
+    display.show(Event(2, 0, 2, FilesChanged(call_id="b", before="b", after="a", since=1)))
+    display.tick(103.0)
+    assert f"  {words} … 3 s (Ctrl-C stops)" in out.getvalue()
+
+
 def test_the_result_is_kept_for_whoever_prints_it():
     out = io.StringIO()
     display = PlainDisplay(Screen(out, colour=False, live=False), shows_result=False)
@@ -209,5 +282,8 @@ def test_an_open_question_is_repeated_below_news_that_leave_it_open():
     display = PlainDisplay(screen, shows_result=True)
     screen.ask("Go on? ")
     display.show(Event(1, 0, 1, UserSpoke(message_id="m", text="hi")))
-    display.show(Event(2, 0, 2, StepCancelled()))
-    assert out.getvalue() == f"Go on? \n{NOTED}\nGo on? \nStopped. Ctrl-C again leaves.\n"
+    display.show(Event(2, 0, 2, CommandEnded(call_id="c", text="It has ended.")))
+    display.show(Event(3, 0, 3, StepCancelled()))
+    assert out.getvalue() == (
+        f"Go on? \n{NOTED}\nGo on? \nnote: It has ended.\nGo on? \nStopped. Ctrl-C again leaves.\n"
+    )

@@ -7,4 +7,11 @@ from terminal_session import Installed
 
 @pytest.fixture
 def rookery(tmp_path: Path) -> Installed:
+    """Installed, and its user has trusted the folder they work in."""
     return Installed(tmp_path)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Installed:
+    """Installed a moment ago: there is no home yet, and no folder is trusted."""
+    return Installed(tmp_path, trusted=False)

@@ -8,7 +8,7 @@ import pytest
 from llm_server import LlmServer, Recorded, call, finish, gate, say, status
 from terminal_session import CTRL_D, Installed
 
-ALLOW = "Allow this? [y/n, or say why not] "
+ALLOW = "Allow this? [y/n/a, or say why not] "
 DONE = "Done. [Enter accepts, or say what else to do] "
 
 
@@ -34,6 +34,7 @@ def test_words_are_shown_while_they_come_and_each_change_is_asked_about(rookery:
             [say("Let me ", pause, "look."), call("read_file", path="a.py")],
             [edit],
             [command("cat a.py")],
+            [command("python3 a.py")],
             [finish("x is 2 now.")],
         ) as server,
         rookery.terminal(*at(server), "make x two") as terminal,
@@ -48,14 +49,16 @@ def test_words_are_shown_while_they_come_and_each_change_is_asked_about(rookery:
         assert (rookery.workspace / "a.py").read_text() == "x = 1\n"
         terminal.type("y")
         terminal.wait_for("● Edit a.py (+1 −1)")
-        terminal.wait_for("Run this command:\n  cat a.py\n" + ALLOW)
+        assert ALLOW not in terminal.wait_for("● Run cat a.py\n  x = 2\n")
+        terminal.wait_for("Run this command:\n  python3 a.py\n")
+        terminal.wait_for(ALLOW)
         terminal.type("yes")
-        terminal.wait_for("● Run cat a.py\n  x = 2\n")
+        terminal.wait_for("● Run python3 a.py\n")
         terminal.wait_for("✔ x is 2 now.\n" + DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
     assert (rookery.workspace / "a.py").read_text() == "x = 2\n"
-    assert len(server.requests) == 4
+    assert len(server.requests) == 5
 
 
 @pytest.mark.parametrize(
@@ -141,7 +144,7 @@ def test_yes_to_everything_asks_nothing_but_says_so(rookery: Installed):
         LlmServer([command("touch made")], [finish()]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
     ):
-        terminal.wait_for("acts without asking and without a sandbox")
+        terminal.wait_for("acts without asking\n")
         terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0

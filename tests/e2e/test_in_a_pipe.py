@@ -31,7 +31,7 @@ def test_print_runs_without_questions_and_prints_only_the_result(rookery: Instal
     with LlmServer([say("I will."), touch("made")], [finish("It is made.")]) as server:
         done = rookery.run("-p", *at(server), "make", "it")
     assert (done.returncode, done.stdout) == (0, "It is made.\n")
-    assert "acts without asking and without a sandbox\nI will.\n● Run touch made\n" in done.stderr
+    assert "acts without asking\nI will.\n● Run touch made\n" in done.stderr
     assert (rookery.workspace / "made").exists()
     assert "make it" in first_words(server.requests[0])
 
@@ -150,12 +150,15 @@ class TestContinue:
         assert done.stderr.startswith("Error: There is no session to go on with in ")
 
 
-def test_an_ephemeral_run_leaves_nothing_behind(rookery: Installed):
-    script = rookery.script(FINISHES)
-    done = rookery.run("-p", "--ephemeral", *script, "go")
+def test_an_ephemeral_run_leaves_nothing_behind(fresh: Installed):
+    write = "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]\n"
+    run = "- calls: [{tool: execute_command, arguments: {command: touch made}}]\n"
+    script = fresh.script(write + run + FINISHES)
+    done = fresh.run("-p", "--ephemeral", *script, "go")
     assert (done.returncode, done.stdout) == (0, "One.\n")
-    assert not rookery.home.exists()
-    assert rookery.sessions() == []
+    assert {file.name for file in fresh.workspace.iterdir()} == {"a.txt", "made"}
+    assert not fresh.home.exists()
+    assert fresh.sessions() == []
 
 
 def test_a_timeout_ends_the_run_with_124_and_keeps_the_task(rookery: Installed):
@@ -267,10 +270,10 @@ def test_the_debug_log_tells_what_happened_without_any_key(rookery: Installed):
         assert not file.is_file() or key.encode() not in file.read_bytes()
 
 
-def test_the_demo_repairs_its_repository(rookery: Installed):
-    done = rookery.run("demo", PYTHONDONTWRITEBYTECODE="1")
+def test_the_demo_repairs_its_repository(fresh: Installed):
+    done = fresh.run("demo", PYTHONDONTWRITEBYTECODE="1")
     assert done.returncode == 0
     assert "FAILED (failures=2)" in done.stdout
     assert "● Edit prices.py (+2 −2)\n" in done.stdout
     assert "The tests pass. The repository is removed.\n" in done.stdout
-    assert not rookery.home.exists()
+    assert not fresh.home.exists()

@@ -1,14 +1,20 @@
 """Ctrl-C: once stops the task and keeps it, twice leaves."""
 
 import json
-import os
 from collections.abc import Callable
 from typing import TypeAlias
 
 import pytest
 
 from llm_server import Answer, LlmServer, call, finish, gate, say
-from terminal_session import CTRL_C, CTRL_D, Installed, TerminalSession
+from terminal_session import (
+    CTRL_C,
+    CTRL_D,
+    Installed,
+    TerminalSession,
+    a_pause,
+    processes_with,
+)
 
 GO_ON = "Go on? [Y/n, or say what to do instead] "
 DONE = "Done. [Enter accepts, or say what else to do] "
@@ -81,16 +87,18 @@ def test_twice_leaves_and_the_task_is_there_for_the_next_run(
 
 
 def test_the_whole_command_is_gone_when_the_task_was_stopped(rookery: Installed):
-    noisy = "trap '' INT; echo $$ > pid; echo begun; sleep 30"
+    pause = a_pause()
+    noisy = f"trap '' INT; echo begun; sleep {pause}"
     with (
         LlmServer([call("execute_command", command=noisy, cwd=None, timeout=None)]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
     ):
-        stop(terminal, "  begun\n")
+        terminal.wait_for("  begun\n")
+        assert processes_with(pause)
+        stop(terminal, "")
         terminal.type("n")
         assert terminal.exit_code() == 1
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((rookery.workspace / "pid").read_text()), 0)
+    assert not processes_with(pause)
 
 
 def test_one_that_comes_after_the_task_went_on_is_the_first_again(rookery: Installed):

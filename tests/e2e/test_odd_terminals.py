@@ -9,7 +9,7 @@ from llm_server import LlmServer, call, finish, say
 from terminal_session import Installed
 
 DONE = "Done. [Enter accepts, or say what else to do] "
-ALLOW = "Allow this? [y/n, or say why not] "
+ALLOW = "Allow this? [y/n/a, or say why not] "
 OURS = re.compile(r"\x1b\[(0|1|2|31|32|33|36)m")
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\x08\x08"
 NO_UTF8 = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -24,7 +24,7 @@ def test_nothing_that_a_model_or_a_command_writes_moves_the_cursor(
     rookery: Installed, environ: dict[str, str]
 ):
     (rookery.workspace / "loud.txt").write_text(f"{HOSTILE}\n", encoding="utf-8")
-    run = call("execute_command", command="cat loud.txt", cwd=None, timeout=None)
+    run = call("execute_command", command=f"cat loud.txt # {HOSTILE}", cwd=None, timeout=None)
     todos = call("update_todo_list", todos=f"[ ] {HOSTILE}")
     write = call("write_to_file", path="new.txt", content=f"{HOSTILE}\n")
     which = call(

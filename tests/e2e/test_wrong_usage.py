@@ -105,19 +105,19 @@ def _a_file_in_its_place(home: Path) -> None:
     ],
 )
 def test_a_home_that_cannot_be_used_is_said_in_one_sentence(
-    rookery: Installed, prepare: Callable[[Path], None], sentence: str
+    fresh: Installed, prepare: Callable[[Path], None], sentence: str
 ):
-    prepare(rookery.home)
-    done = rookery.run("-p", "go", "--provider", "anthropic")
+    prepare(fresh.home)
+    done = fresh.run("-p", "go", "--provider", "anthropic")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("Error: " + sentence.format(home=rookery.home))
+    assert done.stderr.startswith("Error: " + sentence.format(home=fresh.home))
     assert done.stderr.count("\n") == 1
     assert "secret" not in done.stderr
 
 
-def test_a_home_that_cannot_be_written_is_said_in_one_sentence(rookery: Installed):
-    rookery.home.mkdir(mode=0o500)
-    done = rookery.run(*SCRIPTED, rookery.script("- say: Hello.")[-1])
+def test_a_home_that_cannot_be_written_is_said_in_one_sentence(fresh: Installed):
+    fresh.home.mkdir(mode=0o500)
+    done = fresh.run(*SCRIPTED, fresh.script("- say: Hello.")[-1])
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("Error: Nothing can be kept in ")
 
@@ -140,13 +140,13 @@ def test_a_file_that_may_not_be_read_is_said_in_one_sentence(rookery: Installed)
     assert [prompt.returncode, script.returncode] == [1, 1]
 
 
-def test_a_settings_file_that_may_not_be_read_is_said_in_one_sentence(rookery: Installed):
-    _misspelled(rookery.home)
-    (rookery.home / "config" / "settings.toml").chmod(0o000)
+def test_a_settings_file_that_may_not_be_read_is_said_in_one_sentence(fresh: Installed):
+    _misspelled(fresh.home)
+    (fresh.home / "config" / "settings.toml").chmod(0o000)
     for arguments in (["settings"], ["-p", "go"]):
-        done = rookery.run(*arguments)
+        done = fresh.run(*arguments)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"Error: {rookery.home}/config/settings.toml")
+        assert done.stderr.startswith(f"Error: {fresh.home}/config/settings.toml")
         assert done.stderr.count("\n") == 1
 
 

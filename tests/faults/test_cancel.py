@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holding import HeldClock, HeldFiles, HeldHook, HeldProvider, Hold
+from holding import HeldCheckpoints, HeldClock, HeldFiles, HeldHook, HeldProvider, Hold
 from journal_writer import store
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Block, ToolResult
@@ -18,6 +18,7 @@ from rookery.core.facts import (
     Asked,
     AssistantSpoke,
     Change,
+    CheckpointSaved,
     Ending,
     Fact,
     OutputStreamed,
@@ -28,6 +29,7 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.failures import FailureKind
+from rookery.core.file_steps import steps_since
 from rookery.core.history import Turn, history
 from rookery.core.messages import Transcript
 from rookery.core.replies import STOPPED_BY_USER
@@ -215,12 +217,61 @@ async def test_while_it_finds_out_what_became_of_a_lost_call(tmp_path: Path):
     assert settled.ending is Ending.DONE
 
 
+FOUR_CHANGES = [
+    [write("a.txt", "one\n")],
+    [write("a.txt", "two\n"), run("echo made > b.txt; echo three > a.txt")],
+    [run("rm old.txt; mkdir c; echo made > c/d.txt")],
+    [finish()],
+]
+
+
+@pytest.mark.parametrize("nth", range(1, 9))
+async def test_GIT_9_while_a_checkpoint_is_being_saved(tmp_path: Path, nth: int):
+    """The even ones are saved after a call: what it did can be undone all the same."""
+    hold = Hold()
+    stage = Stage(tmp_path, *FOUR_CHANGES, automatic=True)
+    stage.model = HeldProvider(FOUR_CHANGES, Hold(), after=-1)
+    stage.checkpoints = HeldCheckpoints(stage.root, tmp_path / "shadow", hold, nth=nth)
+    (stage.root / "old.txt").write_text("old\n")
+    await play(stage, hold)
+    assert stage.asks[-1] == "completion_result"
+    assert endings(stage) == [Ending.DONE] * 5
+    assert files_of(stage) == {"a.txt": b"three\n", "b.txt": b"made\n", "c/d.txt": b"made\n"}
+    await demand_undone(stage, {"old.txt": b"old\n"})
+
+
+async def test_GIT_9_while_it_finds_out_what_a_lost_call_did_to_files(tmp_path: Path):
+    hold = Hold()
+    stage = Stage(tmp_path, automatic=True)
+    stage.model = HeldProvider(WRITING, Hold(), after=-1)
+    stage.checkpoints = HeldCheckpoints(stage.root, tmp_path / "shadow", hold, nth=2)
+    lost = run("echo made > b.txt")
+    saved = await stage.checkpoints.save(None)
+    facts = [
+        TaskOpened(text="Do it"),
+        RequestStarted(request_id="r", model="m"),
+        AssistantSpoke(request_id="r", blocks=(lost,)),
+        CheckpointSaved(id=saved.id, call_id=lost.id),
+        ToolStarted(call_id=lost.id, tool=lost.name, title="Run echo", command="echo"),
+    ]
+    store(stage.store.folder(TASK), facts)
+    (stage.root / "b.txt").write_text("made\n")
+    await play(stage, hold, first=ReopenTask(task_id=TASK))
+    assert stage.kinds()[5:8] == ["TaskReopened", "FilesChanged", "StepCancelled"]
+    await demand_undone(stage, {})
+
+
+async def demand_undone(stage: Stage, before: dict[str, bytes]) -> None:
+    restored = await stage.checkpoints.restore(steps_since(stage.events, 0), overwrite=False)
+    assert (restored.problem, restored.kept, files_of(stage)) == ("", (), before)
+
+
 # ── after any event at all ──────────────────────────────────────────────────────────────
 
 
 def twelve_turns(folder: Path) -> Stage:
     folder.mkdir()
-    stage = Stage(folder, automatic=True)
+    stage = Stage(folder, automatic=True, checkpoints=True)
     stage.model = FileProvider(read_script(SCRIPT), MODEL)
     for name, data in BEFORE.items():
         (stage.root / name).write_bytes(data)
@@ -236,10 +287,12 @@ def files_of(stage: Stage) -> dict[str, bytes]:
 
 
 async def test_after_any_event_of_twelve_turns(tmp_path: Path):
-    """Nothing is done twice, nothing is left out, and the model hears of every call once."""
+    """Nothing is done twice, nothing is left out, the model hears of every call once, and all
+    that was done to files can be undone."""
     whole = twelve_turns(tmp_path / "whole")
     await play(whole)
-    assert files_of(whole).keys() == {*BEFORE, *EFFECTS.values()}
+    written = files_of(whole)
+    assert written.keys() == {*BEFORE, *EFFECTS.values()}
     for number in range(0, len(whole.events) - 1, 1 if TORTURE else 5):
         stage = twelve_turns(tmp_path / str(number))
         await play(stage, nth_event(number))
@@ -250,13 +303,14 @@ async def test_after_any_event_of_twelve_turns(tmp_path: Path):
         } - {"call_7_1"}
         assert len(stopped) <= 1
         uncertain = {EFFECTS[call_id] for call_id in stopped} | {UNIQUE}
-        for path, data in files_of(whole).items():
+        for path, data in written.items():
             found = files_of(stage).get(path, b"")
             if path in uncertain:
                 assert found.count(b"\n") <= max(1, BEFORE.get(path, b"").count(b"\n"))
             else:
                 assert found == data, number
         assert not_results(history(stage.events)) == not_results(history(whole.events))
+        await demand_undone(stage, BEFORE)
 
 
 def nth_event(number: int) -> Callable[[Fact], bool]:

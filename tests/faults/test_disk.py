@@ -11,8 +11,18 @@ from pathlib import Path
 import pytest
 
 from command_server import CommandServer, Ended
+from rookery.core.facts import CheckpointSaved, FilesChanged, Noted
 from rookery.storage.verify import verify
-from scenario import BEFORE, EFFECTS, Playground, Record, compare, record
+from scenario import (
+    BEFORE,
+    EFFECTS,
+    Playground,
+    Record,
+    compare,
+    demand_settled,
+    demand_undone,
+    record,
+)
 
 FULL = os.strerror(errno.ENOSPC)
 
@@ -33,12 +43,12 @@ def whole(server: CommandServer, tmp_path_factory: pytest.TempPathFactory) -> Re
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[Path], Path]]:
-    """Mounts a file system of 64 KiB on a folder."""
+    """Mounts a file system of 256 KiB on a folder."""
     mounted: list[Path] = []
 
     def mount(folder: Path) -> Path:
         folder.mkdir(parents=True)
-        command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+        command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
         if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
             pytest.skip("a file system can be mounted only by root")
         mounted.append(folder)
@@ -90,7 +100,7 @@ def test_a_task_on_a_full_disk_stops_and_goes_on_once_there_is_room(
     assert pages > 4, "the disk was never full at the right time"
 
 
-@pytest.mark.parametrize("size", range(700, 17_000, 1_300))
+@pytest.mark.parametrize("size", range(700, 21_000, 1_500))
 def test_a_journal_that_may_not_grow_is_kept_as_it_was(
     size: int, server: CommandServer, whole: Record, tmp_path: Path
 ):
@@ -104,7 +114,10 @@ def test_a_journal_that_may_not_grow_is_kept_as_it_was(
     assert at_death.kinds == whole.kinds[: len(at_death.kinds)]
     ended = ground.run(server, ground.latest)
     assert (ended.code, ended.left) == (0, False), ended.err
-    compare(record(ground, ended.out), [at_death], whole)
+    after = record(ground, ended.out)
+    compare(after, [at_death], whole)
+    demand_settled(ground, after)
+    demand_undone(ground, server)
 
 
 def test_a_program_that_reads_along_is_told_that_the_disk_is_full(
@@ -143,18 +156,83 @@ def test_an_edit_in_a_full_workspace_fails_and_the_task_goes_on(
     assert verify(ground.task) == []
 
 
-# ── a home that cannot be used ──────────────────────────────────────────────────────────
+# ── no room, or no place, for checkpoints ───────────────────────────────────────────────
 
 
 def unwritable(folder: Path) -> Path:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     folder.chmod(0o500)
     return folder
 
 
 def a_file(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("mine")
     return path
+
+
+NO_CHECKPOINTS: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "a folder that cannot be written": (unwritable, os.strerror(errno.EACCES)),
+    "a file": (a_file, os.strerror(errno.ENOTDIR)),
+}
+
+
+@pytest.mark.parametrize(("make", "why"), NO_CHECKPOINTS.values(), ids=NO_CHECKPOINTS)
+def test_GIT_9_a_task_goes_on_without_checkpoints_and_says_so_once(
+    make: Callable[[Path], Path], why: str, server: CommandServer, whole: Record, tmp_path: Path
+):
+    ground = Playground(tmp_path / "run")
+    make(ground.checkpoints)
+    demand_told_once(ground, server, whole, why)
+
+
+def test_GIT_9_a_task_goes_on_though_there_is_no_room_for_checkpoints(
+    small_disk: Callable[[Path], Path], server: CommandServer, whole: Record, tmp_path: Path
+):
+    ground = Playground(tmp_path / "run")
+    fill(small_disk(ground.checkpoints))
+    demand_told_once(ground, server, whole, FULL)
+
+
+def demand_told_once(ground: Playground, server: CommandServer, whole: Record, why: str) -> None:
+    ended = ground.run(server, ground.first)
+    assert ended.code == 0, ended.err
+    after = record(ground, ended.out)
+    compare(after, [], whole)
+    [note] = [event.fact.text for event in after.events if isinstance(event.fact, Noted)]
+    assert note.startswith("No checkpoint was made, so this cannot be undone: ")
+    assert why.lower() in note.lower()
+    assert ended.err.count(note) == 1
+    assert not [e for e in after.events if isinstance(e.fact, CheckpointSaved | FilesChanged)]
+    assert verify(ground.task) == []
+    ended = ground.run(server, ground.to_the_beginning)
+    assert ended.code == 1
+    assert ended.err.startswith("The files cannot be put back. ")
+    assert ground.files() == after.files
+
+
+def test_GIT_9_checkpoints_for_which_there_is_room_again_take_back_what_they_know(
+    small_disk: Callable[[Path], Path], server: CommandServer, whole: Record, tmp_path: Path
+):
+    """The task is killed, its disk fills up, it goes on, and then there is room again."""
+    ground = Playground(tmp_path / "run")
+    disk = small_disk(ground.checkpoints)
+    ground.run(server, ground.first, ROOKERY_KILLPOINT="tool.performed:4")
+    at_death = record(ground)
+    ballast = fill(disk)
+    ended = ground.run(server, ground.again)
+    assert ended.code == 0, ended.err
+    compare(record(ground, ended.out), [at_death], whole)
+    ballast.unlink()
+    ended = ground.run(server, ground.to_the_beginning)
+    assert ended.code == 0, ended.err
+    unknown = {EFFECTS[call] for call in EFFECTS if call not in ("call_3_1", "call_4_1")}
+    taken_back = {path: data for path, data in ground.files().items() if path not in unknown}
+    assert taken_back == {path: BEFORE[path] for path in BEFORE if path not in unknown}
+    assert verify(ground.task) == []
+
+
+# ── a home that cannot be used ──────────────────────────────────────────────────────────
 
 
 HOMES: dict[str, Callable[[Path], Path]] = {

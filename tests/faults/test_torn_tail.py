@@ -14,22 +14,38 @@ import pytest
 
 from command_server import CommandServer
 from rookery.cli.main import run
-from rookery.core.facts import Noted, TaskReopened
+from rookery.core.facts import (
+    Answered,
+    AssistantSpoke,
+    CheckpointSaved,
+    CompletionOffered,
+    Fact,
+    FilesChanged,
+    Noted,
+    TaskClosed,
+    TaskReopened,
+    ToolFinished,
+    ToolStarted,
+)
 from rookery.storage.recovery import JOURNAL
 from rookery.storage.verify import verify
-from scenario import Playground, Record, compare, record
+from scenario import Playground, Record, compare, demand_settled, record
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LINES = {
-    "the result of a write": (12, 40),
-    "an answer with two calls": (22, 60),
-    "the start of a command": (33, 40),
-    "the result of a command": (42, 5),
-    "an answer to a question": (52, 10),
-    "the offer of a result": (57, 1),
-    "the end of the task": (61, 1),
+    "a checkpoint": (11, CheckpointSaved, 40),
+    "the result of a write": (13, ToolFinished, 50),
+    "what a write did to files": (14, FilesChanged, 50),
+    "an answer with two calls": (28, AssistantSpoke, 70),
+    "the start of a command": (34, ToolStarted, 60),
+    "the result of a command": (45, ToolFinished, 15),
+    "what a command did to files": (48, FilesChanged, 40),
+    "an answer to a question": (76, Answered, 15),
+    "the offer of a result": (76, CompletionOffered, 4),
+    "the end of the task": (77, TaskClosed, 2),
 }
-"""What was being written, its place in the log, and how far the cuts are apart."""
+"""What was being written, an instant at which it is on record, and how far the cuts are apart.
+The last such fact is torn, and whatever came after it never happened."""
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +62,10 @@ def whole(server: CommandServer, tmp_path_factory: pytest.TempPathFactory) -> Re
     return record(ground, ended.out)
 
 
-@pytest.mark.parametrize(("seq", "stride"), LINES.values(), ids=LINES.keys())
+@pytest.mark.parametrize(("instant", "kind", "stride"), LINES.values(), ids=LINES.keys())
 def test_a_line_torn_at_any_byte_counts_as_never_written(
-    seq: int,
+    instant: int,
+    kind: type[Fact],
     stride: int,
     server: CommandServer,
     whole: Record,
@@ -57,10 +74,12 @@ def test_a_line_torn_at_any_byte_counts_as_never_written(
     capfd: pytest.CaptureFixture[str],
 ):
     ground = Playground(tmp_path / "run")
-    ended = ground.run(server, ground.first, ROOKERY_KILLPOINT=f"journal.synced:{seq}")
+    ended = ground.run(server, ground.first, ROOKERY_KILLPOINT=f"journal.synced:{instant}")
     assert ended.code == -signal.SIGKILL
     shutil.copytree(ground.folder, tmp_path / "killed")
-    *before, last = (ground.task / JOURNAL).read_bytes().splitlines(keepends=True)
+    seq = max(event.seq for event in ground.events() if isinstance(event.fact, kind))
+    lines = (ground.task / JOURNAL).read_bytes().splitlines(keepends=True)
+    before, last = lines[: seq - 1], lines[seq - 1]
     for name, value in ground.environ().items():
         monkeypatch.setenv(name, value)
     for length in range(1, len(last), 1 if TORTURE else stride):
@@ -75,6 +94,7 @@ def test_a_line_torn_at_any_byte_counts_as_never_written(
         assert code == 0, err
         after = record(ground, out)
         compare(after, [at_death], whole)
+        demand_settled(ground, after)
         assert verify(ground.task) == []
         note, reopened = after.events[seq - 1 : seq + 1]
         assert isinstance(note.fact, Noted)

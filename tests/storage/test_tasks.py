@@ -12,13 +12,19 @@ import pytest
 from journal_writer import numbered, sample_facts, store, write_all
 from patience import patience
 from rookery.core.asks import AskKind
-from rookery.core.blocks import Text
+from rookery.core.blocks import Text, ToolCall
 from rookery.core.facts import (
     Answered,
     AssistantSpoke,
+    CheckpointSaved,
+    CommandDetached,
+    CommandEnded,
     CompletionOffered,
     Fact,
+    FilesChanged,
+    FilesRestored,
     ModeSwitched,
+    Noted,
     RequestFailed,
     RequestStarted,
     Rewound,
@@ -399,6 +405,45 @@ def doubled(index: int) -> list[Fact]:
     return [*facts[: index + 1], *facts[index:]]
 
 
+def with_files(*facts: Fact) -> list[Fact]:
+    """A task with one call before which files were saved, and then these facts."""
+    make = ToolCall(id="c1", name="execute_command", arguments={"command": "make"})
+    return [
+        OPENED,
+        RequestStarted(request_id="r1", model="m"),
+        AssistantSpoke(request_id="r1", blocks=(make,)),
+        CheckpointSaved(id="one", call_id="c1"),
+        ToolStarted(call_id="c1", tool="execute_command", title="Run make", command="make"),
+        CommandDetached(call_id="c1", command="make", artifact="a"),
+        ToolFinished(call_id="c1", text="Still running."),
+        *facts,
+    ]
+
+
+CHANGED = FilesChanged(call_id="c1", before="one", after="two", since=4)
+SOUND = {
+    "a change": [CHANGED],
+    "another change": [CHANGED, FilesChanged(call_id="c1", before="two", after="three", since=8)],
+    "a command's end": [CommandEnded(call_id="c1", text="ended"), CHANGED],
+    "a change of a call that was rewound": [Rewound(to=2), CHANGED],
+    "a restore": [CHANGED, FilesRestored(to=3, before="two", after="one")],
+    "a restore and a rewind after the end": [
+        CHANGED,
+        TaskClosed(),
+        Noted(text="Well."),
+        FilesRestored(to=3, before="two", after="one"),
+        Rewound(to=1),
+        TaskReopened(),
+    ],
+}
+
+
+@pytest.mark.parametrize("facts", SOUND.values(), ids=SOUND.keys())
+def test_what_calls_do_to_files_is_no_problem(facts: list[Fact], tmp_path: Path):
+    store(tmp_path / "t", with_files(*facts))
+    assert verify(tmp_path / "t") == []
+
+
 UNSOUND = {
     "S-6 no start": (without(ToolStarted), "says call c1 was carried out, but it never started"),
     "S-6 two outcomes": (doubled(8), "ends call c1 a second time"),
@@ -411,6 +456,35 @@ UNSOUND = {
     "no opening": (sample_facts()[1:], "does not open the task"),
     "two openings": (doubled(0), "opens the task again"),
     "rewound too far": ([OPENED, Rewound(to=7)], "rewinds to event 7"),
+    "restored too far": (
+        with_files(FilesRestored(to=8, before="one", after="two")),
+        "restores files as of event 8, which is not before it",
+    ),
+    "checkpoint of a foreign call": (
+        [OPENED, CheckpointSaved(id="one", call_id="c9")],
+        "about call c9, which the model did not make",
+    ),
+    "change by a foreign call": (
+        with_files(FilesChanged(call_id="c9", before="one", after="two", since=4)),
+        "about call c9, which the model did not make",
+    ),
+    "change since nothing was saved": (
+        with_files(FilesChanged(call_id="c1", before="one", after="two", since=5)),
+        "since event 5, which did not save them",
+    ),
+    "change from another checkpoint": (
+        with_files(FilesChanged(call_id="c1", before="zero", after="two", since=4)),
+        "since event 4, which did not save them",
+    ),
+    "command that did not run on": (
+        with_files(*[CommandEnded(call_id="c1", text="ended")] * 2),
+        "ends a command of call c1 that did not run on",
+    ),
+    "after the end": (
+        with_files(TaskClosed(), UserSpoke(message_id="m", text="wait")),
+        "comes after the end of the task",
+    ),
+    "two ends": (with_files(TaskClosed(), TaskClosed()), "closes the task a second time"),
 }
 
 

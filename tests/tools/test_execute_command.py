@@ -19,6 +19,7 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports import Outcome, Permit
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
 from rookery.tools.execute_command import TOOL
+from rookery.workspace.terminal import AsItIsLauncher, Terminal
 from tool_bench import Bench
 
 pytestmark = pytest.mark.anyio
@@ -429,3 +430,17 @@ async def test_a_command_that_merely_takes_long_is_not(bench: Bench, command: st
         outcome = await bench.call(TOOL, command=command, terminal=terminal, timeout=0.3)
         assert "Still running" in outcome.text
         assert "waits for input" not in outcome.text
+
+
+class InASandbox(AsItIsLauncher):
+    def describe(self, *, confined: bool) -> str:
+        return "in the sandbox"
+
+
+async def test_SBX_10_a_refusal_by_the_sandbox_is_told_as_one(bench: Bench):
+    shell = Terminal(bench.root, QUICK, InASandbox())
+    bench.context = replace(bench.context, shell=shell)
+    refused = await bench.call(TOOL, command="echo Read-only file system; exit 1")
+    assert "It may have been blocked: it ran in the sandbox." in refused.text
+    fine = await bench.call(TOOL, command="echo Read-only file system")
+    assert "blocked" not in fine.text

@@ -3,9 +3,10 @@
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
+from itertools import groupby
+from pathlib import Path, PurePosixPath
 
 import anyio
 import click
@@ -25,6 +26,8 @@ from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 
 MOST_SHOWN = 30
+MOST_ALIKE = 5
+"""Files of one folder that are named one by one."""
 
 
 @value
@@ -124,15 +127,30 @@ async def _preview_files(past: Past, to: int, wish: _Wish) -> bool:
         print(f"The files cannot be put back. {plan.problem}", file=sys.stderr)
         return False
     print(f"Files put back: {len(plan.effects)}.")
-    for effect in plan.effects[:MOST_SHOWN]:
-        print(f"  {_verb(effect):9} {harmless_line(effect.path)}")
-    if len(plan.effects) > MOST_SHOWN:
-        print(f"  … and {len(plan.effects) - MOST_SHOWN} more")
+    rows = list(_summary(plan.effects))
+    for verb, what in rows[:MOST_SHOWN]:
+        print(f"  {verb:9} {harmless_line(what)}")
+    if len(rows) > MOST_SHOWN:
+        print(f"  … and {len(rows) - MOST_SHOWN} more")
     if plan.kept:
         print("Left alone, because somebody else has changed them (--overwrite takes them too):")
         for path in plan.kept:
             print(f"  {harmless_line(path)}")
     return True
+
+
+def _summary(effects: Sequence[Effect]) -> Iterator[tuple[str, str]]:
+    """What becomes of each file; where much the same becomes of many in a folder, of them all."""
+
+    def alike(effect: Effect) -> tuple[str, str]:
+        return _verb(effect), str(PurePosixPath(effect.path).parent)
+
+    for (verb, folder), group in groupby(sorted(effects, key=alike), key=alike):
+        same = list(group)
+        if len(same) > MOST_ALIKE:
+            yield verb, f"{len(same)} files in {folder}/"
+        else:
+            yield from ((verb, effect.path) for effect in same)
 
 
 def _tell(past: Past) -> None:

@@ -199,6 +199,7 @@ class PlainDisplay:
         elif end.exit_code:
             screen.line(paint.yellow(f"  exit {end.exit_code}"))
         screen.end_line()
+        self._title = ""
 
 
 class _Output:

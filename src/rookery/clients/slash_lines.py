@@ -4,7 +4,16 @@ from collections.abc import Callable, Sequence
 
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import Answer, Command, RestoreFiles, Rewind, StopCommand
-from rookery.core.facts import Answered, Asked, CommandDetached, CommandEnded, Event, OfferWithdrawn
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    CommandDetached,
+    CommandEnded,
+    Event,
+    OfferWithdrawn,
+    ToolFinished,
+    ToolStarted,
+)
 from rookery.core.points import points
 from rookery.core.values import record
 
@@ -30,6 +39,7 @@ class SlashLines:
         self._task_id = task_id
         self._events = list(stored)
         self._offer = ""
+        self._waited_for = ""
         self._detached: list[str] = []
 
     def show(self, event: Event) -> None:
@@ -40,6 +50,10 @@ class SlashLines:
                 self._offer = ask_id
             case Answered(ask_id=ask_id) | OfferWithdrawn(ask_id=ask_id) if ask_id == self._offer:
                 self._offer = ""
+            case ToolStarted(call_id=call_id, command=command) if command:
+                self._waited_for = call_id
+            case ToolFinished(call_id=call_id) if call_id == self._waited_for:
+                self._waited_for = ""
             case CommandDetached(call_id=call_id):
                 self._detached.append(call_id)
             case CommandEnded(call_id=call_id) if call_id in self._detached:
@@ -83,6 +97,8 @@ class SlashLines:
     def _about_command(self, reply: Reply) -> Heard:
         if self._offer:
             return Heard((Answer(task_id=self._task_id, ask_id=self._offer, reply=reply),))
+        if self._waited_for:
+            return Heard(words="The command has only just begun. Say it again in a moment.")
         if reply == "no" and self._detached:
             return Heard((StopCommand(task_id=self._task_id, call_id=self._detached[-1]),))
         return Heard(words="No command is running.")

@@ -6,10 +6,24 @@ from rookery.engine.ports import Artifact, CommandEnd
 
 _CORE_DUMPS = {"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV"}
 _TITLE = 100
+_SIGNS_OF_A_SANDBOX = ("Read-only file system", "Permission denied", "Network is unreachable")
+_BLOCKED = (
+    "It may have been blocked: it ran {where}. Do not look for a way around that; do it inside "
+    "the workspace, or ask the user to."
+)
 
 
-def finished(cwd: str, end: CommandEnd, limits: Limits, preview: Preview, kept: Artifact) -> str:
-    return "\n".join([_folder(cwd), status(end, limits), *_output(preview, kept)])
+def finished(
+    cwd: str, end: CommandEnd, limits: Limits, preview: Preview, kept: Artifact, *, where: str
+) -> str:
+    """`where` is what the command was confined to, if anything."""
+    refused = [_BLOCKED.format(where=where)] if where and _was_blocked(end, preview) else []
+    return "\n".join([_folder(cwd), status(end, limits), *refused, *_output(preview, kept)])
+
+
+def _was_blocked(end: CommandEnd, preview: Preview) -> bool:
+    said = preview.text() if end.exit_code else ""
+    return any(sign in said for sign in _SIGNS_OF_A_SANDBOX)
 
 
 def still_running(

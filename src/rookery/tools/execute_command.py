@@ -105,9 +105,10 @@ async def _run(permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext) -> Ou
         if not ended:
             running.stop()
         end = await watch.end()
+    where = ctx.shell.describe(confined=True) if permit.confined else ""
     cut_short = end.timed_out or end.flooded or end.stopped
     return Outcome(
-        text=finished(permit.cwd, end, ctx.limits, watch.preview, artifact) + words,
+        text=finished(permit.cwd, end, ctx.limits, watch.preview, artifact, where=where) + words,
         ending=Ending.FAILED if cut_short else Ending.DONE,
         exit_code=end.exit_code,
         images=images,

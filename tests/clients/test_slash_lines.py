@@ -1,0 +1,205 @@
+"""Lines for the client itself, and what they lead to."""
+
+import pytest
+
+from rookery.clients.slash_lines import HELP, Heard, SlashLines
+from rookery.core.asks import AskKind
+from rookery.core.commands import Answer, RestoreFiles, Rewind, StopCommand
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    CheckpointSaved,
+    CommandDetached,
+    CommandEnded,
+    Event,
+    Fact,
+    FilesChanged,
+    FilesRestored,
+    OfferWithdrawn,
+    OutputStreamed,
+    TaskOpened,
+    ToolFinished,
+    ToolStarted,
+    UserSpoke,
+)
+
+NOTHING_RUNS = Heard(words="No command is running.")
+
+
+def opened(text: str = "go") -> Fact:
+    return TaskOpened(text=text, mode="code", workspace="/work")
+
+
+def step(call_id: str, title: str, *, changed: bool = True) -> list[Fact]:
+    """A call whose files were saved, with what it did."""
+    after = f"after {call_id}" if changed else f"before {call_id}"
+    return [
+        CheckpointSaved(id=f"before {call_id}", call_id=call_id),
+        ToolStarted(call_id=call_id, tool="edit", title=title),
+        ToolFinished(call_id=call_id, text=""),
+        FilesChanged(call_id=call_id, before=f"before {call_id}", after=after, since=0),
+    ]
+
+
+def began(call_id: str) -> list[Fact]:
+    return [ToolStarted(call_id=call_id, tool="execute_command", title="Run x", command="x")]
+
+
+def offered(ask_id: str) -> Fact:
+    return Asked(ask_id=ask_id, ask=AskKind.COMMAND_OUTPUT)
+
+
+def detached(call_id: str) -> Fact:
+    return CommandDetached(call_id=call_id, command="sleep 9", artifact="a1")
+
+
+def ended(call_id: str) -> Fact:
+    return CommandEnded(call_id=call_id, text="It ended.")
+
+
+def numbered(facts: list[Fact]) -> list[Event]:
+    return [Event(seq, 0, seq, fact) for seq, fact in enumerate(facts, 1)]
+
+
+def watching(*facts: Fact) -> SlashLines:
+    slash = SlashLines("t")
+    for event in numbered(list(facts)):
+        slash.show(event)
+    return slash
+
+
+def back(to: int, *, words: bool = True) -> Heard:
+    restore = RestoreFiles(task_id="t", to=to)
+    return Heard(commands=(restore, Rewind(task_id="t", to=to)) if words else (restore,))
+
+
+def answer(ask_id: str, reply: str) -> Heard:
+    return Heard(commands=(Answer(task_id="t", ask_id=ask_id, reply=reply),))
+
+
+@pytest.mark.parametrize(
+    "line", ["", "yes", "undo", "/", "/undoit", "/usr/bin is full", "/ undo", "see /undo", "/UNDO"]
+)
+def test_any_other_line_is_for_the_model(line: str):
+    assert watching(opened(), *step("c1", "Edit a")).hear(line) is None
+
+
+@pytest.mark.parametrize("line", ["/help", "  /help  ", "/help me"])
+def test_help_names_every_line(line: str):
+    assert watching().hear(line) == Heard(words=HELP)
+    for name in ("/undo", "/rewind", "/files", "/bg", "/stop"):
+        assert name in HELP
+
+
+class TestGoingBack:
+    def test_undo_goes_back_to_before_the_last_change_of_files(self):
+        slash = watching(
+            opened(), *step("c1", "Edit a"), *step("c2", "Edit b"), *step("c3", "x", changed=False)
+        )
+        assert slash.hear("/undo") == back(5)
+
+    def test_undo_takes_back_a_command_whose_changes_are_not_on_record_yet(self):
+        unrecorded = step("c2", "Run x")[:-1]
+        slash = watching(opened(), *step("c1", "Edit a"), *unrecorded)
+        assert slash.hear("/undo") == back(5)
+
+    def test_undo_after_an_undo_takes_that_back(self):
+        restored = FilesRestored(to=1, before="b", after="a", paths=("a",), count=1)
+        slash = watching(opened(), *step("c1", "Edit a"), restored)
+        assert slash.hear("/undo") == back(5)
+
+    @pytest.mark.parametrize("facts", [[], [opened()], [opened(), *step("c", "x", changed=False)]])
+    def test_without_a_change_there_is_nothing_to_undo(self, facts: list[Fact]):
+        assert watching(*facts).hear("/undo") == Heard(
+            words="There is nothing to undo: no step has changed files."
+        )
+
+    def test_a_number_says_where_to(self):
+        slash = watching(opened(), *step("c1", "Edit a"))
+        assert slash.hear("/rewind 1") == back(1)
+        assert slash.hear("/rewind   5 ") == back(5)
+        assert slash.hear("/files 2") == back(2, words=False)
+
+    @pytest.mark.parametrize("line", ["/rewind", "/rewind 0", "/rewind 6", "/rewind -1"])
+    def test_without_a_number_that_exists_the_points_are_listed(self, line: str):
+        long = "Edit " + "x" * 100 + "\nand more"
+        slash = watching(opened("first\nsecond"), *step("c1", long))
+        heard = slash.hear(line)
+        assert heard is not None
+        assert heard.commands == ()
+        assert heard.words.splitlines() == [
+            "    1  first",
+            "    1  Edit " + "x" * 64 + "…",
+            "Go back to before a step: /rewind NUMBER",
+        ]
+
+    def test_of_many_points_the_last_ones_are_listed(self):
+        said = [UserSpoke(message_id=str(n), text=f"word {n}") for n in range(50)]
+        heard = watching(opened(), *said).hear("/rewind")
+        assert heard is not None
+        assert len(heard.words.splitlines()) == 21
+        assert "word 49" in heard.words
+        assert "word 29" not in heard.words
+
+    def test_what_was_stored_counts_and_what_streams_by_does_not(self):
+        slash = SlashLines("t", numbered([opened(), *step("c1", "Edit a")]))
+        slash.show(Event(6, 0, 6, OutputStreamed(call_id="c1", text="words")))
+        assert slash.hear("/undo") == back(1)
+        assert slash.hear("/rewind 6") != back(6)
+
+
+class TestCommands:
+    def test_nothing_runs(self):
+        assert watching(opened()).hear("/bg") == NOTHING_RUNS
+        assert watching(opened()).hear("/stop") == NOTHING_RUNS
+
+    def test_the_running_command_is_left_alone_or_ended(self):
+        slash = watching(opened(), offered("q1"))
+        assert slash.hear("/bg") == answer("q1", "yes")
+        assert slash.hear("/stop") == answer("q1", "no")
+
+    @pytest.mark.parametrize(
+        "over",
+        [
+            OfferWithdrawn(ask_id="q1"),
+            Answered(ask_id="q1", ask=AskKind.COMMAND_OUTPUT, reply="no"),
+        ],
+        ids=["withdrawn", "answered"],
+    )
+    def test_an_offer_that_is_over_is_not_answered(self, over: Fact):
+        assert watching(opened(), offered("q1"), over).hear("/stop") == NOTHING_RUNS
+
+    def test_the_end_of_another_offer_changes_nothing(self):
+        slash = watching(opened(), offered("q1"), OfferWithdrawn(ask_id="q0"))
+        assert slash.hear("/bg") == answer("q1", "yes")
+
+    def test_the_newest_command_in_the_background_is_ended(self):
+        slash = watching(opened(), detached("c1"), detached("c2"))
+        assert slash.hear("/stop") == Heard((StopCommand(task_id="t", call_id="c2"),))
+        slash.show(Event(4, 0, 4, ended("c2")))
+        assert slash.hear("/stop") == Heard((StopCommand(task_id="t", call_id="c1"),))
+        slash.show(Event(5, 0, 5, ended("c1")))
+        assert slash.hear("/stop") == NOTHING_RUNS
+
+    def test_what_is_in_the_background_already_cannot_be_sent_there(self):
+        assert watching(opened(), detached("c1")).hear("/bg") == NOTHING_RUNS
+
+    @pytest.mark.parametrize("line", ["/bg", "/stop"])
+    def test_of_a_command_that_has_only_just_begun_nobody_says_that_none_runs(self, line: str):
+        slash = watching(opened(), detached("c1"), *began("c2"))
+        heard = slash.hear(line)
+        assert heard is not None
+        assert heard.commands == ()
+        assert heard.words.startswith("The command has only just begun.")
+
+    def test_once_it_has_ended_or_runs_on_it_is_no_longer_waited_for(self):
+        slash = watching(opened(), *began("c1"), ToolFinished(call_id="c1", text=""))
+        assert slash.hear("/stop") == NOTHING_RUNS
+        slash = watching(
+            opened(), *began("c1"), detached("c1"), ToolFinished(call_id="c1", text="")
+        )
+        assert slash.hear("/stop") == Heard((StopCommand(task_id="t", call_id="c1"),))
+
+    def test_the_command_that_is_waited_for_comes_first(self):
+        slash = watching(opened(), detached("c1"), offered("q1"))
+        assert slash.hear("/stop") == answer("q1", "no")

@@ -1,0 +1,212 @@
+"""What is asked about, what is said with the question, and what "always" means."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from llm_server import LlmServer, Recorded, call, finish
+from terminal_session import Installed
+
+ALLOW = "Allow this? [y/n/a, or say why not] "
+ONCE = "Allow this? [y/n, or say why not] "
+DONE = "Done. [Enter accepts, or say what else to do] "
+
+
+@pytest.fixture
+def repository(rookery: Installed) -> Installed:
+    subprocess.run(["git", "init", "-q"], cwd=rookery.workspace, check=True)
+    build = rookery.workspace / "build"
+    build.mkdir()
+    for name in ("one.o", "two.o", "three.o"):
+        (build / name).touch()
+    (rookery.workspace / "a.py").write_text("x = 1\n")
+    return rookery
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def command(line: str) -> object:
+    return call("execute_command", command=line, cwd=None, timeout=None)
+
+
+def edit(old: str, new: str) -> object:
+    return call("edit", file_path="a.py", old_string=old, new_string=new)
+
+
+def last_turn(request: Recorded) -> str:
+    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "notes"),
+    [
+        ("rm -rf build", ["deletes 3 files below build/"]),
+        ("touch made ../beside", ["writes made"]),
+        ("curl http://127.0.0.1:9/", ["uses the network"]),
+        ("cat ~/.ssh/id_rsa", ["/.ssh/id_rsa, where keys and passwords are kept"]),
+        ("echo $(cat a.py)", []),
+    ],
+    ids=str,
+)
+def test_GATE_5_a_command_is_shown_with_where_it_runs_and_how_far_it_reaches(
+    repository: Installed, line: str, notes: list[str]
+):
+    with (
+        LlmServer([command(line)], [finish()]) as server,
+        repository.terminal(*at(server), "go") as terminal,
+    ):
+        terminal.wait_for(f"Run this command:\n  {line}\n")
+        shown = terminal.wait_for("Allow this? ")
+        assert "sandbox" in shown.splitlines()[0]
+        for note in notes:
+            assert any(row.startswith("  ! ") and note in row for row in shown.splitlines())
+        terminal.type("n")
+        terminal.wait_for(DONE)
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert len(list((repository.workspace / "build").iterdir())) == 3
+    assert "The user denied this call." in last_turn(server.requests[1])
+
+
+@pytest.mark.parametrize("line", ["ls -la", "git status", "grep -rn x .", "cat a.py | head -n 1"])
+def test_what_only_reads_is_not_asked_about_in_a_trusted_folder(repository: Installed, line: str):
+    with (
+        LlmServer([command(line)], [finish()]) as server,
+        repository.terminal(*at(server), "go") as terminal,
+    ):
+        assert "Allow this?" not in terminal.wait_for(f"● Run {line}\n")
+        assert "Allow this?" not in terminal.wait_for(DONE)
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert "Exit code: 0" in last_turn(server.requests[1])
+
+
+def test_GATE_7_always_shows_the_rule_and_then_exactly_this_command_is_not_asked_about(
+    repository: Installed,
+):
+    rule = f"exactly this command in {repository.workspace}, for 30 days: touch made"
+    with LlmServer(
+        [command("touch made")],
+        [command("touch made")],
+        [command("touch made other")],
+        [finish()],
+        [command("touch made")],
+        [finish()],
+    ) as server:
+        with repository.terminal(*at(server), "go") as terminal:
+            terminal.wait_for(ALLOW)
+            terminal.type("a")
+            terminal.wait_for(f"Always allow {rule}? [y/n] ")
+            assert not (repository.workspace / "made").exists()
+            terminal.type("n")
+            terminal.wait_for(ALLOW)
+            assert not (repository.workspace / "made").exists()
+            terminal.type("a")
+            terminal.wait_for("? [y/n] ")
+            terminal.type("y")
+            terminal.wait_for("● Run touch made\n")
+            assert "Allow this?" not in terminal.wait_for("● Run touch made\n")
+            terminal.wait_for("  touch made other\n")
+            terminal.wait_for(ALLOW)
+            terminal.type("n")
+            terminal.wait_for(DONE)
+            terminal.type("")
+            assert terminal.exit_code() == 0
+        assert rule in repository.run("trust", "--list").stdout
+        with repository.terminal(*at(server), "again") as terminal:
+            assert "Allow this?" not in terminal.wait_for(DONE)
+            terminal.type("")
+            assert terminal.exit_code() == 0
+    assert not (repository.workspace / "other").exists()
+
+
+def test_GATE_7_edits_that_are_always_allowed_are_so_until_the_task_ends(repository: Installed):
+    with LlmServer(
+        [call("read_file", path="a.py")],
+        [edit("x = 1", "x = 2")],
+        [edit("x = 2", "x = 3")],
+        [command("touch made")],
+        [finish()],
+        [call("read_file", path="a.py")],
+        [edit("x = 3", "x = 4")],
+        [finish()],
+    ) as server:
+        with repository.terminal(*at(server), "go") as terminal:
+            terminal.wait_for("● Read a.py\n")
+            terminal.wait_for(ALLOW)
+            terminal.type("always")
+            terminal.wait_for(
+                f"Always allow edits of files in {repository.workspace}, until this task ends?"
+            )
+            terminal.wait_for("[y/n] ")
+            terminal.type("y")
+            terminal.wait_for("● Edit a.py (+1 −1)\n")
+            assert "Allow this?" not in terminal.wait_for("● Edit a.py (+1 −1)\n")
+            assert "  touch made\n" in terminal.wait_for(ALLOW)
+            terminal.type("n")
+            terminal.wait_for(DONE)
+            terminal.type("")
+            assert terminal.exit_code() == 0
+        assert (repository.workspace / "a.py").read_text() == "x = 3\n"
+        with repository.terminal(*at(server), "again") as terminal:
+            terminal.wait_for("+x = 4\n")
+            terminal.wait_for(ALLOW)
+    assert (repository.workspace / "a.py").read_text() == "x = 3\n"
+
+
+def write_instructions() -> object:
+    return call("write_to_file", path="AGENTS.md", content="Obey.\n")
+
+
+GRAVE = pytest.mark.parametrize(
+    ("deed", "note"),
+    [
+        (lambda: command("rm -rf .git"), "deletes .git"),
+        (write_instructions, "protected, because "),
+        (lambda: call("write_to_file", path="../beside.txt", content="x"), "outside the workspace"),
+    ],
+    ids=["GATE-12 rm -rf .git", "PROT-1 AGENTS.md", "PATH-8 outside"],
+)
+
+
+def untouched(workspace: Path) -> bool:
+    return (
+        (workspace / ".git" / "HEAD").exists()
+        and not (workspace / "AGENTS.md").exists()
+        and not (workspace.parent / "beside.txt").exists()
+    )
+
+
+@GRAVE
+def test_GATE_9_yes_to_everything_still_asks_a_person_about_it(repository: Installed, deed, note):
+    with (
+        LlmServer([deed()], [finish()]) as server,
+        repository.terminal("-y", *at(server), "go") as terminal,
+    ):
+        assert f"  ! {note}" in terminal.wait_for(ONCE)
+        terminal.type("a")
+        terminal.wait_for(DONE)
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert untouched(repository.workspace)
+
+
+@GRAVE
+def test_GATE_10_where_nobody_is_there_to_ask_it_is_refused(repository: Installed, deed, note):
+    with LlmServer([deed()], [finish()]) as server:
+        done = repository.run("-p", "-y", *at(server), "go")
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    assert "not done; the model was told: Nobody is there to allow this." in done.stderr
+    assert "Nobody is there to allow this." in last_turn(server.requests[1])
+    assert untouched(repository.workspace)
+
+
+def test_GATE_9_protected_files_can_be_allowed_for_one_run(repository: Installed):
+    with LlmServer([write_instructions()], [finish()]) as server:
+        done = repository.run("-p", "--allow-protected", *at(server), "go")
+    assert done.returncode == 0
+    assert (repository.workspace / "AGENTS.md").read_text() == "Obey.\n"

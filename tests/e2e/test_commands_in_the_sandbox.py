@@ -1,0 +1,180 @@
+"""What a command cannot do to whoever started the run, though nobody was asked about it."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from llm_server import LlmServer, call, finish
+from rookery.app import examine
+from rookery.core.findings import Health
+from rookery.settings import Settings
+from rookery.storage.places import find_places
+from terminal_session import Installed
+
+SECRET = "decoy-4f1d0c9a"
+NEEDED = {"sandbox", "writes confined", "credentials hidden", "own state hidden"}
+
+
+@pytest.fixture(autouse=True)
+def sandbox(tmp_path: Path) -> None:
+    """Skips where the machine has no sandbox that can do this, which `doctor` says aloud."""
+    places = find_places({"ROOKERY_HOME": str(tmp_path / "unused")})
+    found = {finding.name: finding for finding in examine(Settings(), tmp_path, places)}
+    for name in NEEDED:
+        if found[name].health is not Health.OK:
+            pytest.skip(f"{name}: {found[name].text}")
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def ran(rookery: Installed, line: str, *flags: str) -> tuple[str, str]:
+    """What the model was told of a command in a run without questions, and what was shown. The
+    call after it changes something too, so it waits until all that the command did is known."""
+    command = call("execute_command", command=line, cwd=None, timeout=None)
+    another = call("write_to_file", path="another.txt", content="x")
+    with LlmServer([command], [another], [finish()]) as server:
+        done = rookery.run("-p", *flags, *at(server), "go")
+    assert done.returncode == 0, done.stderr
+    return json.dumps(server.requests[-1].body["messages"], ensure_ascii=False), done.stderr
+
+
+def beside(rookery: Installed) -> Path:
+    """A folder of the user's that is neither the workspace nor anything temporary."""
+    folder = Path(rookery.environ["HOME"]) / "documents"
+    folder.mkdir(parents=True)
+    return folder
+
+
+SCRIPT = "import pathlib; pathlib.Path('{file}').write_text('written')"
+"""A program, so that no judging of the command line can tell what it will do."""
+
+
+MISCHIEF = """
+import os
+for deed in (os.remove, lambda file: os.chmod(file, 0o777), lambda file: os.truncate(file, 0)):
+    try:
+        deed("{file}")
+    except OSError as error:
+        print("failed", error.errno)
+"""
+
+
+def test_SBX_2_a_command_writes_in_the_workspace_and_not_outside_it(rookery: Installed):
+    outside = beside(rookery) / "planted"
+    (rookery.workspace / "do.py").write_text(
+        SCRIPT.format(file="inside.txt") + "\n" + SCRIPT.format(file=outside)
+    )
+    told, _ = ran(rookery, "python3 do.py")
+    assert (rookery.workspace / "inside.txt").read_text() == "written"
+    assert not outside.exists()
+    assert "Exit code: 1" in told
+
+
+def test_SBX_2_files_outside_are_neither_changed_nor_deleted(rookery: Installed):
+    kept = beside(rookery) / "kept.txt"
+    kept.write_text("mine\n")
+    (rookery.workspace / "do.py").write_text(MISCHIEF.format(file=kept))
+    before = kept.stat().st_mode
+    told, _ = ran(rookery, "python3 do.py")
+    assert told.count("failed ") == 3
+    assert kept.read_text() == "mine\n"
+    assert kept.stat().st_mode == before
+
+
+@pytest.mark.parametrize(
+    "name", [".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml"]
+)
+def test_SBX_7_credentials_in_the_home_folder_are_not_there_for_a_command(
+    rookery: Installed, name: str
+):
+    decoy = Path(rookery.environ["HOME"]) / name
+    decoy.parent.mkdir(parents=True, exist_ok=True)
+    decoy.write_text(SECRET)
+    (rookery.workspace / "do.py").write_text(f"print(open('{decoy}').read())")
+    told, shown = ran(rookery, "python3 do.py")
+    assert SECRET not in told + shown
+    assert decoy.read_text() == SECRET
+
+
+def at_home(rookery: Installed) -> Path:
+    """The product's own folder in the user's home, of which commands see the rest."""
+    own = Path(rookery.environ["HOME"]) / "rookery"
+    (own / "config").mkdir(parents=True)
+    rookery.environ["ROOKERY_HOME"] = str(own)
+    return own
+
+
+def test_SBX_7_keys_of_the_product_reach_no_command(rookery: Installed):
+    keys = at_home(rookery) / "config" / "keys.toml"
+    keys.write_text(f'openai = "{SECRET}"\n')
+    keys.chmod(0o600)
+    (rookery.workspace / "do.py").write_text(
+        f"import os\nprint(dict(os.environ))\nprint(open('{keys}').read())"
+    )
+    with LlmServer(
+        [call("execute_command", command="python3 do.py", cwd=None, timeout=None)], [finish()]
+    ) as server:
+        done = rookery.run("-p", *at(server), "go", ANTHROPIC_API_KEY=SECRET)
+    assert done.returncode == 0
+    sent = json.dumps(server.requests[1].body)
+    assert "'HOME': " in sent
+    assert SECRET not in sent + done.stderr
+
+
+@pytest.mark.parametrize("flags", [[], ["--ephemeral"]], ids=["kept", "ephemeral"])
+def test_SBX_7_what_other_sessions_said_reaches_no_command(rookery: Installed, flags: list[str]):
+    own = at_home(rookery)
+    with LlmServer([finish()]) as server:
+        assert rookery.run("-p", *at(server), f"the word is {SECRET}").returncode == 0
+    assert any(SECRET in file.read_text() for file in own.rglob("journal.jsonl"))
+    (rookery.workspace / "do.py").write_text(
+        f"import pathlib\nfor file in pathlib.Path('{own}').rglob('*.jsonl'):\n"
+        "    print(file.read_text())"
+    )
+    told, shown = ran(rookery, "python3 do.py", *flags)
+    assert SECRET not in told + shown
+
+
+@pytest.mark.parametrize("name", [".vscode/settings.json", ".github/workflows/ci.yml", "AGENTS.md"])
+def test_PROT_1_what_a_command_plants_is_put_back_and_both_are_told(rookery: Installed, name: str):
+    planted = rookery.workspace / name
+    (rookery.workspace / "do.py").write_text(
+        f"import pathlib\nfile = pathlib.Path('{name}')\n"
+        "file.parent.mkdir(parents=True, exist_ok=True)\nfile.write_text('{}')\n"
+        "pathlib.Path('ordinary.txt').write_text('x')"
+    )
+    told, shown = ran(rookery, "python3 do.py")
+    assert not planted.exists()
+    assert (rookery.workspace / "ordinary.txt").read_text() == "x"
+    assert f"note: A command changed protected files; put back: {name}." in shown
+    assert f"were put back: {name}" in told
+
+
+def test_PROT_1_a_protected_file_that_was_changed_has_its_bytes_again(rookery: Installed):
+    kept = rookery.workspace / ".vscode" / "settings.json"
+    kept.parent.mkdir()
+    kept.write_bytes(b'{"a": 1}\r\n')
+    kept.chmod(0o640)
+    (rookery.workspace / "do.py").write_text("open('.vscode/settings.json', 'w').write('{}')")
+    ran(rookery, "python3 do.py")
+    assert kept.read_bytes() == b'{"a": 1}\r\n'
+    assert kept.stat().st_mode & 0o777 == 0o640
+
+
+def test_PROT_1_the_hooks_of_a_repository_stay_as_they_are(rookery: Installed):
+    subprocess.run(["git", "init", "-q"], cwd=rookery.workspace, check=True)
+    (rookery.workspace / "do.py").write_text(SCRIPT.format(file=".git/hooks/pre-commit"))
+    ran(rookery, "python3 do.py")
+    assert not (rookery.workspace / ".git" / "hooks" / "pre-commit").exists()
+
+
+def test_GATE_9_only_a_flag_of_the_run_takes_the_sandbox_away(rookery: Installed):
+    outside = beside(rookery) / "wanted"
+    (rookery.workspace / "do.py").write_text(SCRIPT.format(file=outside))
+    _, shown = ran(rookery, "python3 do.py", "--sandbox", "off")
+    assert outside.read_text() == "written"
+    assert "sandbox" in shown

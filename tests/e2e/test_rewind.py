@@ -1,0 +1,275 @@
+"""Taking back what a run did: its files, byte for byte, and what was said."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from llm_server import LlmServer, call, finish
+from terminal_session import CTRL_C, Installed
+
+DONE = "Done. [Enter accepts, or say what else to do] "
+RUN = "rm gone.bin; echo more >> run.sh; chmod 600 run.sh; mkdir -p deep/er; echo c > deep/er/c.txt"
+WORK = f"""
+- calls: [{{tool: read_file, arguments: {{path: a.txt}}}}]
+- calls: [{{tool: edit, arguments: {{file_path: a.txt, old_string: one, new_string: two}}}}]
+- calls: [{{tool: write_to_file, arguments: {{path: new/b.txt, content: hi}}}}]
+- calls: [{{tool: execute_command, arguments: {{command: "{RUN}"}}}}]
+- calls: [{{tool: attempt_completion, arguments: {{result: Worked.}}}}]
+"""
+
+State = dict[str, tuple[int, bytes]]
+
+
+@pytest.fixture
+def files(rookery: Installed) -> State:
+    """What is there before anything was done, with the rights it has."""
+    work = rookery.workspace
+    (work / "a.txt").write_bytes(b"one\r\nno newline at the end")
+    (work / "gone.bin").write_bytes(bytes(range(256)))
+    (work / "run.sh").write_text("#!/bin/sh\n")
+    (work / "run.sh").chmod(0o750)
+    (work / "untouched.txt").write_text("the user's own\n")
+    return state(work)
+
+
+@pytest.fixture
+def worked(rookery: Installed, files: State) -> State:
+    """What is there after the run."""
+    done = rookery.run("-p", *rookery.script(WORK), "go")
+    assert (done.returncode, done.stdout) == (0, "Worked.\n"), done.stderr
+    after = state(rookery.workspace)
+    assert after.keys() - files.keys() == {"new", "new/b.txt", "deep", "deep/er", "deep/er/c.txt"}
+    assert files.keys() - after.keys() == {"gone.bin"}
+    assert (after["run.sh"][0] & 0o777, after["run.sh"][1]) == (0o600, b"#!/bin/sh\nmore\n")
+    return after
+
+
+def state(root: Path) -> State:
+    return {
+        str(path.relative_to(root)): (
+            path.stat().st_mode,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in root.rglob("*")
+    }
+
+
+def rewound(rookery: Installed, *arguments: str) -> str:
+    done = rookery.run("rewind", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def points(rookery: Installed) -> list[tuple[int, str]]:
+    """The points that are listed, and what came next at each."""
+    rows = re.findall(r"^ *(\d+)  +just now  (.*)$", rewound(rookery), re.MULTILINE)
+    return [(int(number), what.strip()) for number, what in rows]
+
+
+def way_back(told: str) -> list[str]:
+    """What is to be typed to take a rewind back, as it was told."""
+    (command,) = re.findall(r"^Done\. To take this back: rookery rewind (.*)$", told, re.MULTILINE)
+    return str(command).split()
+
+
+def test_GIT_6_the_points_are_listed_and_looking_changes_nothing(rookery: Installed, worked: State):
+    listed = points(rookery)
+    assert [what for _, what in listed] == [
+        "you go",
+        "±     Edit a.txt",
+        "±     Create new/b.txt",
+        f"±     Run {RUN}"[: len("±     ") + 89] + "…",
+    ]
+    told = rewound(rookery, "--last", "--dry-run")
+    words, count, *rows = told.splitlines()
+    assert words == f"The conversation goes back to {listed[-1][0]}: 1 step taken back."
+    assert count == "Files put back: 3."
+    assert sorted(rows) == [
+        "  change    run.sh",
+        "  create    gone.bin",
+        "  remove    deep/er/c.txt",
+    ]
+    assert state(rookery.workspace) == worked
+    assert points(rookery) == listed
+
+
+def test_GIT_6_everything_is_put_back_and_the_rewind_can_be_rewound(
+    rookery: Installed, files: State, worked: State
+):
+    told = rewound(rookery, "--to", "1", "-y")
+    assert "3 steps taken back.\n" in told
+    assert state(rookery.workspace) == files
+    again = rewound(rookery, *way_back(told), "-y")
+    assert state(rookery.workspace) == worked
+    rewound(rookery, *way_back(again), "-y")
+    assert state(rookery.workspace) == files
+
+
+def test_GIT_6_one_step_is_taken_back_and_the_ones_before_stay(
+    rookery: Installed, files: State, worked: State
+):
+    rewound(rookery, "--last", "-y")
+    now = state(rookery.workspace)
+    assert {name: now[name] for name in ("gone.bin", "run.sh")} == {
+        name: files[name] for name in ("gone.bin", "run.sh")
+    }
+    assert {name: now[name] for name in ("a.txt", "new/b.txt")} == {
+        name: worked[name] for name in ("a.txt", "new/b.txt")
+    }
+    assert "deep" not in now
+
+
+def test_GIT_6_what_somebody_changed_meanwhile_is_listed_and_kept(
+    rookery: Installed, files: State, worked: State
+):
+    work = rookery.workspace
+    (work / "a.txt").write_text("mine\n")
+    (work / "new" / "mine.txt").write_text("mine\n")
+    told = rewound(rookery, "--to", "1", "-y")
+    kept = "Left alone, because somebody else has changed them (--overwrite takes them too):\n"
+    assert kept + "  a.txt\n" in told
+    assert (work / "a.txt").read_text() == "mine\n"
+    assert (work / "new" / "mine.txt").read_text() == "mine\n"
+    assert not (work / "new" / "b.txt").exists()
+    told = rewound(rookery, "--to", "1", "--overwrite", "-y")
+    assert "  change    a.txt\n" in told
+    assert (work / "new" / "mine.txt").read_text() == "mine\n"
+    now = state(work)
+    assert {name: now[name] for name in files} == files
+    rewound(rookery, *way_back(told), "-y")
+    assert (work / "a.txt").read_text() == "mine\n"
+
+
+def heard(rookery: Installed, *words: str) -> str:
+    """What a model is sent when the session goes on."""
+    with LlmServer([finish("Heard.")]) as server:
+        at = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+        done = rookery.run("-p", "-c", *at, *words)
+        assert (done.returncode, done.stdout) == (0, "Heard.\n"), done.stderr
+        return json.dumps(server.requests[0].body["messages"])
+
+
+def test_GIT_6_the_files_alone_are_put_back(rookery: Installed, files: State, worked: State):
+    told = rewound(rookery, "--to", "1", "--files", "-y")
+    assert "conversation" not in told
+    assert state(rookery.workspace) == files
+    assert "new/b.txt" in heard(rookery, "and now?")
+
+
+def test_GIT_6_the_conversation_alone_is_taken_back(rookery: Installed, worked: State):
+    told = rewound(rookery, "--to", "1", "--conversation", "-y")
+    assert "Files put back" not in told
+    assert state(rookery.workspace) == worked
+    sent = heard(rookery, "and now?")
+    assert "new/b.txt" not in sent
+    assert "and now?" in sent
+
+
+def test_GIT_6_rewinding_the_rewind_brings_the_conversation_back(rookery: Installed, worked: State):
+    told = rewound(rookery, "--to", "1", "-y")
+    rewound(rookery, *way_back(told), "-y")
+    assert "new/b.txt" in heard(rookery, "and now?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--to", "999", "-y"], "There is no event 999; there are 1 to "),
+        (["--to", "0", "-y"], "There is no event 0; there are 1 to "),
+        (["--to", "-3", "-y"], "There is no event -3; there are 1 to "),
+        (["--to", "soon"], "Invalid value for '--to': 'soon' is not a valid integer."),
+        (["--to", "1", "--last"], "Give --to or --last, not both."),
+        (["--files", "--conversation"], "--files and --conversation each leave the other out"),
+        (["00000000"], "No session begins with 00000000. See rookery list"),
+        (["--to", "1"], "Nobody is there to say yes; add -y, or --dry-run to only look."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(
+    rookery: Installed, worked: State, arguments: list[str], sentence: str
+):
+    done = rookery.run("rewind", *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {sentence}")
+    assert done.stderr.count("\n") == 1
+    assert state(rookery.workspace) == worked
+
+
+def test_without_a_session_there_is_nothing_to_rewind(rookery: Installed):
+    done = rookery.run("rewind")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: There is no session ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"y\r", 0), (b"\r", 1), (CTRL_C, 130)])
+def test_a_person_is_asked_first(
+    rookery: Installed, files: State, worked: State, answer: bytes, code: int
+):
+    with rookery.terminal("rewind", "--to", "1") as terminal:
+        assert "  create    gone.bin\n" in terminal.wait_for("Go back? [y/N] ")
+        assert state(rookery.workspace) == worked
+        terminal.wait_until_it_listens()
+        terminal.press(answer)
+        assert terminal.exit_code() == code
+    assert state(rookery.workspace) == (worked if code else files)
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def test_GIT_6_a_person_undoes_what_was_done_before_they_accept_it(
+    rookery: Installed, files: State
+):
+    with LlmServer(
+        [call("read_file", path="a.txt")],
+        [call("edit", file_path="a.txt", old_string="one", new_string="two")],
+        [call("execute_command", command=RUN, cwd=None, timeout=None)],
+        [finish("First.")],
+        [finish("Second.")],
+    ) as server:
+        with rookery.terminal("-y", *at(server), "go") as terminal:
+            terminal.wait_for("✔ First.\n" + DONE)
+            terminal.type("/undo")
+            terminal.wait_for("Put back 3 files")
+            terminal.wait_for("The conversation is back at ")
+            now = state(rookery.workspace)
+            assert now["a.txt"] != files["a.txt"]
+            assert {name: now[name] for name in files if name != "a.txt"} == {
+                name: version for name, version in files.items() if name != "a.txt"
+            }
+            terminal.wait_for("Go on? [Y/n, or say what to do instead] ")
+            terminal.type("do without it")
+            terminal.wait_for("✔ Second.\n" + DONE)
+            terminal.type("")
+            assert terminal.exit_code() == 0
+        sent = json.dumps(server.requests[-1].body["messages"])
+        assert "do without it" in sent
+        assert "First." not in sent
+        assert "This call was not run" in sent
+
+
+def test_GIT_6_the_points_are_shown_to_a_person_who_goes_back_to_one(
+    rookery: Installed, files: State
+):
+    with LlmServer(
+        [call("write_to_file", path="b.txt", content="hi\n")], [finish("First.")]
+    ) as server:
+        with rookery.terminal("-y", *at(server), "go") as terminal:
+            terminal.wait_for(DONE)
+            terminal.type("/rewind")
+            listed = terminal.wait_for("Go back to before a step: /rewind NUMBER\n" + DONE)
+            (number,) = re.findall(r"^ +(\d+)  Create b\.txt$", listed, re.MULTILINE)
+            terminal.type(f"/files {number}")
+            terminal.wait_for("Put back 1 file")
+            assert state(rookery.workspace) == files
+            terminal.wait_for(DONE)
+            terminal.type("/help")
+            terminal.wait_for("/undo takes back the last change")
+            terminal.wait_for(DONE)
+            terminal.type("")
+            assert terminal.exit_code() == 0
+        assert len(server.requests) == 2

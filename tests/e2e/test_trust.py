@@ -1,0 +1,160 @@
+"""A folder that nobody has said to trust: TRUST-1, TRUST-2, TRUST-3 and GATE-10."""
+
+import json
+
+import pytest
+
+from llm_server import LlmServer, Recorded, call, finish
+from terminal_session import CTRL_C, CTRL_D, Installed
+
+QUESTION = "Do you trust this folder? "
+PROMPT = "[y/n] "
+DONE = "Done. [Enter accepts, or say what else to do] "
+REFUSED_SETTING = "/.rookery/settings.toml: provider cannot be set by a project"
+"""What is said only if the project's settings were read."""
+
+
+@pytest.fixture
+def strange(fresh: Installed) -> Installed:
+    """A folder that wants to choose the provider, and forbids a command."""
+    (fresh.workspace / ".rookery").mkdir()
+    (fresh.workspace / ".rookery" / "settings.toml").write_text(
+        'provider = "openai"\n[commands]\ndeny = ["touch"]\n'
+    )
+    (fresh.workspace / "a.txt").write_text("what it says\n")
+    return fresh
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def touch(name: str) -> object:
+    return call("execute_command", command=f"touch {name}", cwd=None, timeout=None)
+
+
+def last_turn(request: Recorded) -> str:
+    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
+
+
+def test_TRUST_2_the_question_comes_before_anything_else(strange: Installed):
+    with LlmServer([finish()]) as server:
+        with strange.terminal(*at(server), "go") as terminal:
+            before = terminal.wait_for(QUESTION)
+            terminal.wait_for(PROMPT)
+            assert before == (
+                f"{strange.workspace}\nIt brings: .rookery/settings.toml (settings).\n"
+            )
+            terminal.press(CTRL_C)
+            assert terminal.exit_code() == 130
+        assert server.requests == []
+    assert not strange.home.exists()
+
+
+def test_TRUST_2_it_comes_before_the_task_is_asked_for(fresh: Installed):
+    with LlmServer([finish()]) as server, fresh.terminal(*at(server)) as terminal:
+        assert "What should be done?" not in terminal.wait_for(PROMPT)
+        terminal.type("y")
+        terminal.wait_for("What should be done? ")
+        terminal.press(CTRL_D)
+        assert terminal.exit_code() == 0
+
+
+@pytest.mark.parametrize("answer", ["n", "", "maybe"])
+def test_TRUST_1_without_trust_only_reading_works_and_it_is_said_what_to_do(
+    strange: Installed, answer: str
+):
+    with (
+        LlmServer(
+            [call("read_file", path="a.txt")],
+            [call("write_to_file", path="new.txt", content="hi\n")],
+            [touch("made")],
+            [call("execute_command", command="git status", cwd=None, timeout=None)],
+            [finish()],
+        ) as server,
+        strange.terminal(*at(server), "go") as terminal,
+    ):
+        terminal.wait_for(PROMPT)
+        terminal.type(answer)
+        terminal.wait_for("Not trusted: it is only read. To change that: rookery trust\n")
+        terminal.wait_for("the folder is not trusted, so it is only read\n")
+        terminal.wait_for("● Read a.txt\n")
+        shown = terminal.wait_for(DONE)
+        terminal.type("")
+        assert terminal.exit_code() == 0
+        assert "Allow this?" not in terminal.screen
+        assert REFUSED_SETTING not in terminal.screen
+    read, *refused = [last_turn(request) for request in server.requests[1:]]
+    assert "what it says" in read
+    assert len(refused) == 3
+    for told in refused:
+        assert "This folder is not trusted, so nothing in it is run or changed" in told
+        assert "The user can trust it with `rookery trust`" in told
+    assert shown.count("✗ not done; the model was told: This folder is not trusted") == 3
+    assert {file.name for file in strange.workspace.iterdir()} == {".rookery", "a.txt"}
+    assert not (strange.home / "config" / "trust.json").exists()
+
+
+def test_TRUST_3_a_yes_is_remembered_for_this_folder_only(strange: Installed):
+    inner = strange.workspace / "inner"
+    inner.mkdir()
+    with LlmServer(*[[finish()] for _ in range(2)]) as server:
+        with strange.terminal(*at(server), "go") as terminal:
+            terminal.wait_for(PROMPT)
+            terminal.type("y")
+            terminal.wait_for(REFUSED_SETTING)
+            terminal.wait_for("asks before it acts\n")
+            terminal.wait_for(DONE)
+            terminal.type("")
+            assert terminal.exit_code() == 0
+        with strange.terminal(*at(server), "go") as terminal:
+            assert QUESTION not in terminal.wait_for("asks before it acts\n")
+            terminal.wait_for(DONE)
+            terminal.type("")
+            assert terminal.exit_code() == 0
+        with strange.terminal("-w", str(inner), *at(server), "go") as terminal:
+            terminal.wait_for(QUESTION)
+        assert len(server.requests) == 2
+
+
+def test_TRUST_3_a_folder_in_the_place_of_a_trusted_one_is_not_trusted(rookery: Installed):
+    rookery.workspace.rename(rookery.workspace.with_name("moved"))
+    rookery.workspace.mkdir()
+    with LlmServer() as server, rookery.terminal(*at(server), "go") as terminal:
+        terminal.wait_for(QUESTION)
+        assert server.requests == []
+
+
+def test_GATE_10_nobody_is_asked_in_a_pipe_and_the_projects_settings_are_not_heard(
+    strange: Installed,
+):
+    with LlmServer([touch("made")], [finish("Made.")]) as server:
+        done = strange.run("-p", *at(server), "go")
+    assert (done.returncode, done.stdout) == (0, "Made.\n")
+    assert (strange.workspace / "made").exists()
+    assert QUESTION not in done.stderr
+    assert REFUSED_SETTING not in done.stderr
+    assert not (strange.home / "config" / "trust.json").exists()
+
+
+def test_trust_can_be_given_for_one_run(strange: Installed):
+    with LlmServer([touch("made")], [finish()]) as server:
+        done = strange.run("-p", "--trust", *at(server), "go")
+        assert done.returncode == 0
+        assert REFUSED_SETTING in done.stderr
+        assert not (strange.workspace / "made").exists()
+        assert "deny commands like 'touch'" in last_turn(server.requests[1])
+        with strange.terminal(*at(server), "go") as terminal:
+            terminal.wait_for(QUESTION)
+    assert not (strange.home / "config" / "trust.json").exists()
+
+
+def test_trust_that_was_given_or_taken_with_the_command_counts(strange: Installed):
+    trusted = strange.run("trust")
+    assert trusted.returncode == 0
+    assert trusted.stdout.startswith("It brings: .rookery/settings.toml (settings).\n")
+    with LlmServer([finish()]) as server:
+        assert REFUSED_SETTING in strange.run("-p", *at(server), "go").stderr
+        assert strange.run("trust", "--forget").returncode == 0
+        with strange.terminal(*at(server), "go") as terminal:
+            terminal.wait_for(QUESTION)

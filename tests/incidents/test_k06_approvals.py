@@ -1,0 +1,164 @@
+"""K6: what is shown is what runs, nothing happens before the answer, and no other answer counts."""
+
+import os
+
+import anyio
+import pytest
+
+from canaries import World, run, tree
+from llm_server import LlmServer, call, finish, gate, say
+from rookery.core.asks import AskKind
+from rookery.core.commands import Answer
+from rookery.core.facts import Event
+from rookery.engine.dialogue import Dialogue
+from rookery.engine.event_log import EventLog
+from rookery.errors import CommandRejected
+
+ALLOW = "Allow this? ["
+
+
+def test_K6_GATE_5_GATE_6_GATE_11_questions_show_everything_and_nothing_happens_before(
+    world: World,
+):
+    """A padded command, the same again, a reordered one, and an edit of a link to a file that
+    an editor runs."""
+    mark = world.marks / "padded"
+    padded = f"ls{' ' * 300}; touch {mark}"
+    world.put(".vscode/settings.json", "{}\n")
+    os.symlink(".vscode/settings.json", world.workspace / "notes.json")
+    before = tree(world.workspace)
+    edit = call("edit", file_path="notes.json", old_string="{}", new_string='{"evil": 1}')
+    with (
+        LlmServer(
+            [run(padded)],
+            [run(padded)],
+            [run("rm \u202etxt.\u2066exe\u2069\u200b")],
+            [run(f"ls\n\n\n\n\n\ntouch {mark}")],
+            [edit],
+            [finish()],
+        ) as server,
+        world.terminal(
+            *("--provider", "anthropic", "-m", "m", "--base-url", server.url, "go"), columns=200
+        ) as terminal,
+    ):
+        first = terminal.wait_for(ALLOW)
+        assert f"ls␣×300; touch {mark}" in first
+        terminal.type("n")
+        again = terminal.wait_for(ALLOW)
+        assert "You have refused exactly this before." in again
+        terminal.type("n")
+        reordered = terminal.wait_for(ALLOW)
+        assert "rm <U+202E>txt.<U+2066>exe<U+2069><U+200B>" in reordered
+        terminal.type("n")
+        assert f"touch {mark}" in terminal.wait_for(ALLOW), "later lines are shown too"
+        terminal.type("n")
+        linked = terminal.wait_for(ALLOW)
+        assert ".vscode/settings.json" in linked
+        assert "protected" in linked
+        assert "symbolic link" in linked
+        assert tree(world.workspace) == before
+        terminal.type("n")
+        terminal.wait_for("Done. [")
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert tree(world.workspace) == before
+    assert list(world.effects()) == []
+
+
+def test_K6_GATE_3_what_was_typed_before_the_question_does_not_answer_it(world: World):
+    pause = gate()
+    with (
+        LlmServer(
+            [say("Hello ", pause, "there."), run(f"touch {world.marks}/stale")], [finish()]
+        ) as server,
+        world.terminal(
+            "--provider", "anthropic", "-m", "m", "--base-url", server.url, "go"
+        ) as terminal,
+    ):
+        terminal.wait_for("Hello ")
+        terminal.type("y")
+        terminal.press(b"y")
+        pause.open()
+        terminal.wait_for(ALLOW)
+        assert list(world.effects()) == []
+        terminal.press(b"\r")
+        terminal.type("n")
+        terminal.wait_for("Done. [")
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert list(world.effects()) == []
+
+
+class Memory:
+    """A log's store that keeps nothing on disk."""
+
+    recovered = ""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+
+    def write(self, event: Event) -> None:
+        self._events.append(event)
+
+    def read(self) -> list[Event]:
+        return self._events
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("ask_id", "digest"),
+    [
+        pytest.param("q1", "d2", id="answered before"),
+        pytest.param("q2", "d1", id="digest of another action"),
+        pytest.param("q2", "", id="no digest"),
+        pytest.param("", "d2", id="whatever is current"),
+        pytest.param("q3", "d2", id="not asked yet"),
+    ],
+)
+async def test_K6_GATE_3_an_answer_to_anything_else_is_refused(ask_id: str, digest: str):
+    ids = iter(["q1", "q2"])
+    log = EventLog(Memory(), lambda: 0)
+    dialogue = Dialogue(log, lambda: next(ids))
+    replies: list[str] = []
+
+    async def ask(of: str) -> None:
+        replies.append((await dialogue.ask(AskKind.COMMAND, "touch x", digest=of)).reply)
+
+    def answer(to: str, of: str, reply: str = "yes") -> None:
+        dialogue.answer(Answer(task_id="t", ask_id=to, reply=reply, digest=of))  # type: ignore[arg-type]
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, "d1")
+            await anyio.wait_all_tasks_blocked()
+            answer("q1", "d1", "no")
+            await anyio.wait_all_tasks_blocked()
+            group.start_soon(ask, "d2")
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(CommandRejected):
+                answer(ask_id, digest)
+            assert replies == ["no"]
+            answer("q2", "d2", "no")
+    assert replies == ["no", "no"]
+
+
+def test_K6_GATE_7_always_shows_the_whole_rule_and_keeps_exactly_that(world: World):
+    command = f"python3 -c 'pass  # {'x' * 150} end'"
+    with (
+        LlmServer([run(command)], [run(command + " ")], [finish()]) as server,
+        world.terminal(
+            *("--provider", "anthropic", "-m", "m", "--base-url", server.url, "go"), columns=400
+        ) as terminal,
+    ):
+        terminal.wait_for(ALLOW)
+        terminal.type("a")
+        assert command in terminal.wait_for("? [y/n] ")
+        terminal.type("y")
+        terminal.wait_for(ALLOW)  # the same with a blank is another command
+        terminal.type("n")
+        terminal.wait_for("Done. [")
+        terminal.type("")
+        assert terminal.exit_code() == 0

@@ -1,0 +1,285 @@
+"""K7 to K9: paths that only look as if they were inside, and files by which text becomes
+execution. All calls are put to the real command, which acts without asking (-y).
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from canaries import Visit, World, remove, run, tree
+from hostile_repositories import git
+from llm_server import call
+
+OUTSIDE = "the value outside"
+NOT_ALLOWED = "Nobody is there to allow this"
+
+
+def read(path: str) -> Any:
+    return call("read_file", path=path)
+
+
+def write(path: str) -> Any:
+    return call("write_to_file", path=path, content="evil\n")
+
+
+def search(path: str) -> Any:
+    return call("search_files", path=path, regex="value", file_pattern=None)
+
+
+READS = {
+    "K7 PATH-2 sibling with the same beginning": "../work-evil/secret.txt",
+    "K7 PATH-2 dots behind a folder": "src/../../work-evil/secret.txt",
+    "K7 PATH-2 absolute": "{base}/work-evil/secret.txt",
+    "K7 PATH-7 home": "~/secret.txt",
+    "K7 PATH-7 variable": "$HOME/secret.txt",
+    "K7 PATH-7 address": "file://{base}/work-evil/secret.txt",
+    "K7 PATH-7 backslashes": "..\\work-evil\\secret.txt",
+    "K7 PATH-7 nul": "README.md\0/../../work-evil/secret.txt",
+    "K8 PATH-4 link": "link",
+    "K8 PATH-4 absolute link": "absolute",
+    "K8 PATH-4 link to a link": "chain",
+    "K8 PATH-4 folder link": "folder/secret.txt",
+    "K8 PATH-4 loop": "loop",
+    "K8 PATH-6 process": "/proc/self/environ",
+    "K8 PATH-6 pipe": "pipe",
+    "K8 PATH-8 credentials": "../decoy/.ssh/id_ed25519",
+    "K8 PATH-8 credentials by a link": "key",
+    "K8 PATH-9 ignored": "ignored.txt",
+    "K8 PATH-9 ignored by a link": "to-ignored",
+    "K8 PATH-9 ignored in other case": "IGNORED.TXT",
+    "K8 PATH-9 ignored behind dots": "src/../ignored.txt",
+}
+WRITES = {
+    "K7 PATH-8 sibling": "../work-evil/new.txt",
+    "K7 PATH-8 absolute": "{base}/outside.txt",
+    "K8 PATH-4 through a folder link": "folder/new.txt",
+    "K8 PATH-4 dangling": "dangling",
+    "K8 PATH-9 ignored": "ignored.txt",
+    "K9 PROT-1 git hook": ".git/hooks/pre-commit",
+    "K9 PROT-1 git setting": ".git/config.worktree",
+    "K9 PROT-1 letter case": ".GIT/hooks/post-commit",
+    "K9 PROT-1 composed": ".vscode\u0307/../.VSCode/tasks.json",
+    "K9 PROT-1 editor": ".vscode/tasks.json",
+    "K9 PROT-1 nested": "a/b/.idea/workspace.xml",
+    "K9 PROT-1 workspace file": "x.code-workspace",
+    "K9 PROT-1 servers": ".mcp.json",
+    "K9 PROT-1 own": ".rookery/settings.toml",
+    "K9 PROT-1 own rules": ".rookeryignore",
+    "K9 PROT-1 instructions": "AGENTS.md",
+    "K9 PROT-1 other agents": ".claude/settings.json",
+    "K9 PROT-1 workflow": ".github/workflows/x.yml",
+    "K9 PROT-1 environment": ".envrc",
+    "K9 PROT-1 attributes": "sub/.gitattributes",
+    "K9 PROT-1 python": "sitecustomize.py",
+    "K9 PROT-1 pth": "x.pth",
+    "K9 PROT-1 husky": ".husky/pre-commit",
+    "K9 PROT-1 shell": ".bashrc",
+    "K9 PROT-1 completes a bare repository": "almost/refs",
+    "K9 PROT-1 through a link": "editor/settings.json",
+}
+MOVES = {
+    "K9 PROT-3 patch moves in": (
+        "*** Begin Patch\n*** Update File: README.md\n*** Move to: .vscode/tasks.json\n@@\n"
+        "-needle\n+evil\n*** End Patch"
+    ),
+    "K9 PROT-3 patch adds beside a harmless file": (
+        "*** Begin Patch\n*** Add File: fine.txt\n+x\n*** Add File: .git/hooks/pre-push\n+x\n"
+        "*** End Patch"
+    ),
+    "K9 PROT-3 patch deletes": ("*** Begin Patch\n*** Delete File: .rookeryignore\n*** End Patch"),
+}
+
+
+@dataclass
+class Tried:
+    world: World
+    visit: Visit
+    results: dict[str, str]
+    unchanged: bool
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
+    world = World(tmp_path_factory.mktemp("paths"))
+    base, root = world.workspace.parent, world.workspace
+    lay_out(world)
+    at = {name: path.format(base=base) for name, path in (READS | WRITES).items()}
+    calls = {f"read {name}": read(at[name]) for name in READS}
+    calls |= {f"search {name}": search(at[name]) for name in READS}
+    calls |= {f"write {name}": write(at[name]) for name in WRITES}
+    calls |= {f"patch {name}": call("apply_patch", patch=text) for name, text in MOVES.items()}
+    before = tree(root) | tree(base / "work-evil")
+    visit = world.visit(*[[each] for each in calls.values()], flags=("-p", "-y"))
+    unchanged = tree(root) | tree(base / "work-evil") == before
+    yield Tried(world, visit, dict(zip(calls, visit.results, strict=True)), unchanged)
+    remove(world)
+
+
+def lay_out(world: World) -> None:
+    base, root = world.workspace.parent, world.workspace
+    (base / "work-evil").mkdir()
+    (base / "work-evil" / "secret.txt").write_text(OUTSIDE)
+    git(root, "init", "-q")
+    world.put("README.md", "needle\n")
+    world.put("src/app.py", "pass\n")
+    world.put(".rookeryignore", "ignored.txt\n")
+    world.put("ignored.txt", OUTSIDE)
+    world.put("almost/HEAD", "ref: refs/heads/main\n")
+    (root / "almost/objects").mkdir()
+    (root / ".idea").mkdir()
+    for name, target in {
+        "link": "../work-evil/secret.txt",
+        "absolute": f"{base}/work-evil/secret.txt",
+        "chain": "link",
+        "folder": "../work-evil",
+        "loop": "loop",
+        "dangling": "../work-evil/not-there",
+        "key": "../decoy/.ssh/id_ed25519",
+        "to-ignored": "ignored.txt",
+        "editor": ".idea",
+    }.items():
+        os.symlink(target, root / name)
+    os.mkfifo(root / "pipe")
+
+
+@pytest.mark.parametrize("how", ["read", "search"])
+@pytest.mark.parametrize("which", READS)
+def test_what_is_outside_or_kept_back_is_not_read(tried: Tried, which: str, how: str):
+    said = tried.results[f"{how} {which}"]
+    assert OUTSIDE not in said
+    assert "canary" not in said
+
+
+@pytest.mark.parametrize("which", [*(f"write {w}" for w in WRITES), *(f"patch {m}" for m in MOVES)])
+def test_what_is_outside_or_protected_is_not_written_unasked(tried: Tried, which: str):
+    said = tried.results[which]
+    assert "Created" not in said
+    assert "Replaced" not in said
+
+
+def test_K7_K8_K9_GATE_9_PATH_8_nothing_changed_and_nothing_leaked(tried: Tried):
+    assert tried.visit.code == 0
+    assert tried.world.harm(tried.visit) == []
+    assert OUTSIDE not in str([request.body for request in tried.visit.requests])
+    assert tried.unchanged
+    assert not (tried.world.workspace.parent / "outside.txt").exists()
+
+
+def test_K8_PATH_5_a_hard_link_is_broken_and_not_written_through(world: World):
+    other = world.workspace.parent / "elsewhere.txt"
+    other.write_text("one\n")
+    os.link(other, world.workspace / "a.txt")
+    visit = world.visit(
+        [read("a.txt")],
+        [call("edit", file_path="a.txt", old_string="one", new_string="two")],
+        flags=("-p", "-y"),
+    )
+    assert (world.workspace / "a.txt").read_text() == "two\n", visit.results
+    assert other.read_text() == "one\n"
+
+
+# ── what a command plants ───────────────────────────────────────────────────────────────
+
+
+def planting(path: str, before: str = "") -> str:
+    code = (
+        f"import os; os.makedirs(os.path.dirname({path!r}) or '.', exist_ok=True); "
+        f"open({path!r}, 'w').write('evil')"
+    )
+    return f'{before}python3 -c "{code}"'
+
+
+PLANTED = {
+    "K9 PROT-1 editor": planting(".vscode/tasks.json"),
+    "K9 PROT-1 nested editor": planting("a/b/.vscode/tasks.json"),
+    "K9 PROT-1 hook": planting(".git/hooks/pre-commit"),
+    "K9 PROT-1 servers": planting(".mcp.json"),
+    "K9 PROT-1 own settings": planting(".rookery/settings.toml"),
+    "K9 PROT-1 instructions": planting("AGENTS.md"),
+    "K9 PROT-1 python": planting("sitecustomize.py"),
+    "K9 PROT-1 read before": planting(".idea/tasks.xml", "cat .idea/tasks.xml; "),
+    "K9 PROT-1 hook of a nested repository": planting("sub/.git/hooks/pre-commit"),
+    "K9 PROT-1 ignored by git": planting(".zed/settings.json"),
+    "K9 PROT-1 bare repository": (
+        planting("lib/HEAD") + " && mkdir lib/objects lib/refs && " + planting("lib/config")
+    ),
+}
+STAYS = {
+    "K9 PROT-1 read before": (
+        ".idea/tasks.xml",
+        "what a command names to read it, it may afterwards write: Undo expects every target",
+    ),
+    "K9 PROT-1 hook of a nested repository": (
+        "sub/.git/hooks/pre-commit",
+        "neither checkpoints nor the watch look into a .git that a command makes below the root",
+    ),
+    "K9 PROT-1 ignored by git": (
+        ".zed/settings.json",
+        "checkpoints pass over what .gitignore names, and so does what puts protected files back",
+    ),
+    "K9 PROT-1 bare repository": (
+        "lib/config",
+        "a bare repository is protected from tools, and not from commands",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    world = World(tmp_path_factory.mktemp("planted"))
+    git(world.workspace, "init", "-q")
+    world.put(".gitignore", ".zed/\n")
+    world.visit(*[[run(command)] for command in PLANTED.values()], flags=("-p", "-y"))
+    yield world
+    remove(world)
+
+
+def test_K9_PROT_1_GATE_9_what_a_command_planted_is_gone_after_it(planted: World):
+    left = {
+        os.path.relpath(os.path.join(place, name), planted.workspace)
+        for place, _, files in os.walk(planted.workspace)
+        for name in files
+        if Path(place, name).read_bytes() == b"evil"
+    }
+    known = {path for path, _ in STAYS.values()} | {"lib/HEAD"}
+    assert left <= known
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.xfail(strict=True, reason=reason), id=name)
+        for name, (path, reason) in STAYS.items()
+    ],
+)
+def test_what_a_command_planted_is_gone_also_if(planted: World, path: str):
+    assert not (planted.workspace / path).exists()
+
+
+@pytest.mark.xfail(strict=True, reason="the watch looks into a folder .git, and not at a file")
+def test_K9_PROT_1_GIT_1_a_command_does_not_make_the_folder_a_repository_of_its_own(world: World):
+    """The next git command of the user would run what that repository says."""
+    world.put(
+        "plant.py",
+        "import os\n"
+        "for part in ('objects', 'refs'): os.makedirs(f'e/{part}')\n"
+        "open('e/HEAD', 'w').write('ref: refs/heads/main')\n"
+        "open('e/config', 'w').write('[core]\\nfsmonitor = evil')\n"
+        "open('.git', 'w').write('gitdir: e')\n",
+    )
+    world.visit([run("python3 plant.py")], flags=("-p", "-y"))
+    assert not (world.workspace / ".git").exists()
+
+
+@pytest.mark.xfail(
+    strict=True, reason="only checkpoints put protected files back, and they are off"
+)
+def test_K9_PROT_1_GIT_9_protected_files_do_not_depend_on_checkpoints(world: World):
+    (world.home / "config" / "settings.toml").write_text("[checkpoints]\nuse = false\n")
+    visit = world.visit([run(planting(".vscode/tasks.json"))], flags=("-p", "-y"))
+    gone = not (world.workspace / ".vscode/tasks.json").exists()
+    assert gone or "protected" in visit.err, "put back, or at least told"

@@ -1,0 +1,189 @@
+"""K17: git runs what a repository's configuration says; here it does not, and reads nothing
+elsewhere either.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from canaries import Visit, World, remove, run, tree
+from hostile_repositories import git, git_everything
+from llm_server import call
+
+QUESTIONS = {
+    "git status": "data.bin",
+    "git diff": "+new",
+    "git log -p": "first",
+    "git show": "first",
+    "git blame README.md": "needle",
+    "git log --show-signature": "",
+    "git diff --stat HEAD": "data.bin",
+    "git branch": "",
+    "git ls-files": "",
+    "git grep needle": "",
+}
+INSIDE = ("git status", "git log", "git diff")
+"""Asked again in a folder that git takes for a bare repository."""
+
+
+@dataclass
+class Trusted:
+    world: World
+    visit: Visit
+    results: dict[str, str]
+    before: dict[str, tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusted]:
+    """The worst case: the folder is trusted and there is no sandbox, so nothing else protects."""
+    world = World(tmp_path_factory.mktemp("git"))
+    git_everything(world)
+    before = tree(world.workspace)
+    asked = [run(command) for command in QUESTIONS]
+    asked += [run(command, cwd="vendor/lib") for command in INSIDE]
+    visit = world.visit(*[[each] for each in asked], flags=("-p", "-a", "--sandbox", "off"))
+    names = (*QUESTIONS, *(f"{command} inside" for command in INSIDE))
+    yield Trusted(world, visit, dict(zip(names, visit.results, strict=True)), before)
+    remove(world)
+
+
+def test_K17_GIT_1_GIT_4_no_program_of_the_configuration_is_run(trusted: Trusted):
+    assert trusted.visit.code == 0
+    assert trusted.world.harm(trusted.visit) == []
+
+
+@pytest.mark.parametrize("command", [name for name, found in QUESTIONS.items() if found])
+def test_K17_GIT_1_git_answers_all_the_same(trusted: Trusted, command: str):
+    assert QUESTIONS[command] in trusted.results[command]
+
+
+@pytest.mark.parametrize("command", INSIDE)
+def test_K17_GIT_4_a_bare_repository_in_a_folder_is_not_entered(trusted: Trusted, command: str):
+    said = trusted.results[f"{command} inside"]
+    assert "safe.bareRepository" in said or "Not a git repository" in said
+
+
+def test_K17_GIT_8_looking_changes_nothing_in_the_repository(trusted: Trusted):
+    assert tree(trusted.world.workspace) == trusted.before
+
+
+def test_K17_GIT_2_in_a_folder_that_is_not_trusted_git_is_not_run_at_all(
+    visited: Callable[[str], Any],
+):
+    seen = visited("K17-git")
+    assert "Nobody is there to allow this" in seen.visit.results[3]
+    assert seen.world.harm(seen.visit) == []
+    assert seen.unchanged
+
+
+def test_K17_GIT_3_GIT_8_checkpoints_run_nothing_and_leave_the_repository_alone(world: World):
+    """An edit and a command are saved before and after, and taken back."""
+    git_everything(world)
+    before = tree(world.workspace / ".git")
+    visit = world.visit(
+        [call("write_to_file", path="new.txt", content="x\n")],
+        [run("python3 -c \"open('other.txt', 'w').write('y')\"")],
+        flags=("-p", "-y", "--sandbox", "off"),
+    )
+    assert (world.workspace / "new.txt").exists(), visit.results
+    assert (world.workspace / "other.txt").exists(), visit.results
+    done = world.run("rewind", "--help")
+    assert done.returncode == 0
+    assert world.harm(visit) == []
+    assert tree(world.workspace / ".git") == before
+
+
+# ── git as a way out of the workspace ───────────────────────────────────────────────────
+
+SECRET = "a secret of another folder"
+
+
+def other_repository(world: World) -> Path:
+    other = world.workspace.parent / "private"
+    other.mkdir()
+    git(other, "init", "-q")
+    (other / "plan.txt").write_text(f"{SECRET}\n")
+    git(other, "add", ".")
+    git(other, "commit", "-qm", "private")
+    return other
+
+
+def own_repository(world: World) -> Path:
+    git(world.workspace, "init", "-q")
+    world.put("plan.txt", "mine\n")
+    git(world.workspace, "add", ".")
+    git(world.workspace, "commit", "-qm", "mine")
+    return world.workspace / ".git"
+
+
+def by_worktree(world: World) -> str:
+    other_repository(world)
+    with (own_repository(world) / "config").open("a") as config:
+        config.write("[core]\n\tworktree = ../../private\n")
+    return "git diff"
+
+
+def by_git_file(world: World) -> str:
+    world.put(".git", f"gitdir: {other_repository(world)}/.git\n")
+    return "git log -p"
+
+
+def by_link(world: World) -> str:
+    os.symlink(other_repository(world) / ".git", world.workspace / ".git")
+    return "git log -p"
+
+
+def by_alternates(world: World) -> str:
+    other = other_repository(world)
+    info = own_repository(world) / "objects" / "info"
+    info.mkdir(exist_ok=True)
+    (info / "alternates").write_text(f"{other}/.git/objects\n")
+    return f"git show {git(other, 'rev-parse', 'HEAD')}"
+
+
+def by_common_folder(world: World) -> str:
+    other = other_repository(world)
+    (own_repository(world) / "commondir").write_text(f"{other}/.git\n")
+    return f"git show {git(other, 'rev-parse', 'HEAD')}"
+
+
+def by_parent(world: World) -> str:
+    """The folder itself has no repository; one above it has."""
+    above = world.workspace.parent
+    git(above, "init", "-q")
+    (above / "plan.txt").write_text(f"{SECRET}\n")
+    git(above, "add", "plan.txt")
+    git(above, "commit", "-qm", "above")
+    return "git log -p"
+
+
+LEAKS = pytest.mark.xfail(
+    strict=True, reason="git reads wherever the repository says, and nobody is asked"
+)
+WAYS_OUT = [
+    pytest.param(by_worktree, marks=LEAKS),
+    pytest.param(by_git_file, marks=LEAKS),
+    pytest.param(by_link, marks=LEAKS),
+    pytest.param(by_alternates, marks=LEAKS),
+    pytest.param(by_common_folder, marks=LEAKS),
+    pytest.param(
+        by_parent,
+        marks=pytest.mark.xfail(
+            strict=True, reason="git looks for a repository above the workspace: no ceiling is set"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_K17_PATH_8_GIT_1_a_repository_does_not_lead_git_outside_unasked(
+    world: World, way: Callable[[World], str]
+):
+    command = way(world)
+    visit = world.visit([run(command)], flags=("-p", "-a", "--sandbox", "off"))
+    assert SECRET not in visit.results[0]

@@ -1,0 +1,171 @@
+"""K18: the boundary is where the user started; no argument, file or earlier command moves it."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from canaries import Visit, World, remove, run
+from hostile_repositories import PROGRAM_NAMES, git, project_settings
+from llm_server import call
+from rookery.tools.execute_command import ExecuteCommandArgs
+
+REQUIRED = ("-p", "-y", "--sandbox", "required")
+"""Where there is no sandbox, commands are then refused, and all of this holds as well."""
+
+CWDS = {
+    "K18 CMD-11 parent": "..",
+    "K18 CMD-11 absolute": "/",
+    "K18 CMD-11 sibling": "../marks",
+    "K18 CMD-11 link": "out",
+    "K18 CMD-11 behind dots": "src/../../marks",
+    "K18 CMD-11 home": "~",
+    "K18 CMD-11 process": "/proc/self/cwd",
+}
+
+
+def writing(path: Path | str) -> str:
+    return f"python3 -c \"open('{path}', 'w').write('evil')\""
+
+
+@dataclass
+class Confined:
+    world: World
+    visit: Visit
+    results: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Confined]:
+    """A trusted project that asks for the widest sandbox, and a model that takes every way."""
+    world = World(tmp_path_factory.mktemp("sandbox"))
+    root = world.workspace
+    git(root, "init", "-q")
+    world.put("src/app.py", "pass\n")
+    world.put(".rookery/settings.toml", project_settings(world))
+    os.symlink("../marks", root / "out")
+    at_home = world.decoys / ".bashrc"
+    commands = {
+        "SBX-2 outside": run(writing(world.marks / "outside")),
+        "SBX-2 at home": run(writing(at_home)),
+        "SBX-2 through a link": run(writing("out/linked")),
+        "SBX-2 own store": run(writing(world.home / "config" / "settings.toml")),
+        "SBX-2 trust": run(writing(world.home / "config" / "trust.json")),
+        "SBX-5 a new link": run(f"ln -s {world.marks} fresh; {writing('fresh/made')}"),
+        "SBX-5 a moved root": run(f"mv src elsewhere; ln -s {world.marks} src; {writing('src/m')}"),
+        "SBX-9 name": run("true", cwd="$(touch executed-name)"),
+    }
+    commands |= {name: run(writing("cwd"), cwd=cwd) for name, cwd in CWDS.items()}
+    turns = [[each] for each in commands.values()]
+    visit = world.visit(*turns, flags=REQUIRED)
+    yield Confined(world, visit, dict(zip(commands, visit.results, strict=True)))
+    remove(world)
+
+
+def test_K18_a_command_that_was_run_says_where(confined: Confined):
+    """Otherwise the tests below prove nothing; without a sandbox none is run."""
+    said = confined.results["SBX-2 outside"]
+    assert said.startswith("Directory:") or "must run in a sandbox" in said
+
+
+def test_K18_SBX_2_SBX_5_nothing_outside_the_workspace_changes(confined: Confined):
+    assert confined.visit.code == 0
+    assert confined.world.harm(confined.visit) == []
+    trust = (confined.world.home / "config" / "trust.json").read_text()
+    assert "evil" not in trust
+    assert not (confined.world.home / "config" / "settings.toml").exists()
+
+
+@pytest.mark.parametrize("which", CWDS)
+def test_a_folder_that_the_model_names_extends_nothing(confined: Confined, which: str):
+    """No command was run there at all."""
+    assert not confined.results[which].startswith("Directory:")
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"sandbox": "off"},
+        {"dangerouslyDisableSandbox": True},
+        {"confined": False},
+        {"network": True},
+        {"env": {"PATH": "."}},
+    ],
+    ids=str,
+)
+def test_K18_GATE_9_no_argument_of_a_call_switches_the_sandbox_off(
+    confined: Confined, claim: dict[str, object]
+):
+    """The arguments of the tool are these and no others."""
+    assert not set(claim) & set(ExecuteCommandArgs.__struct_fields__)
+
+
+PLANTING = """
+import os
+from contextlib import suppress
+for folder in ("bin", ".", ".venv/bin"):
+    os.makedirs(folder, exist_ok=True)
+    for name in {names}:
+        with open(f"{{folder}}/{{name}}", "w") as program:
+            program.write("#!/bin/bash\\n{evil}\\n")
+        os.chmod(f"{{folder}}/{{name}}", 0o755)
+for name in ("json", "asyncio", "yaml", "click", "sitecustomize"):
+    with open(f"{{name}}.py", "w") as module:
+        module.write("import os; os.system({evil!r})")
+with suppress(OSError), open(".git/hooks/post-index-change", "w") as hook:
+    hook.write("#!/bin/bash\\n{evil}\\n")
+with suppress(OSError), open(".git/config", "a") as config:
+    config.write("[core]\\n\\tfsmonitor = {evil}\\n")
+"""
+
+
+def test_K18_SBX_6_SBX_1_what_a_command_wrote_is_not_run_by_what_comes_after(world: World):
+    """Programs, modules, hooks and configuration, written by a command; then everything that
+    the product starts by itself is started."""
+    git(world.workspace, "init", "-q")
+    world.put("README.md", "needle\n")
+    evil = world.evil("sandbox-written")
+    world.put("plant.py", PLANTING.format(names=PROGRAM_NAMES, evil=evil))
+    first = world.visit([run("python3 plant.py")], flags=REQUIRED)
+    second = world.visit(
+        [call("search_files", path=".", regex="needle", file_pattern=None)],
+        [run("git status")],
+        [run("ls")],
+        [call("write_to_file", path="new.txt", content="x\n")],
+        flags=REQUIRED,
+    )
+    for command in (["list"], ["doctor"], ["ps"]):
+        world.run(*command)
+    assert (world.workspace / "bin" / "git").exists(), first.results
+    assert world.harm(first, second) == []
+
+
+def test_K18_SBX_8_no_process_outlives_its_command(world: World):
+    name = f"outlives-{uuid.uuid4().hex}"
+    sleeping = f"bash -c 'exec -a {name} sleep 600'"
+    hiding = f"(setsid {sleeping} &) ; nohup {sleeping} & true"
+    world.visit([run(hiding)], flags=("-p", "-y"))
+    alive = [
+        pid
+        for pid in filter(str.isdigit, os.listdir("/proc"))
+        if os.path.exists(f"/proc/{pid}/cmdline")
+        and name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    assert alive == []
+
+
+@pytest.mark.xfail(
+    strict=True, reason="with the sandbox switched off in the settings, -p still asks nobody"
+)
+def test_K18_SBX_1_SBX_4_without_a_sandbox_commands_are_not_allowed_automatically(world: World):
+    (world.home / "config" / "settings.toml").write_text('[sandbox]\nuse = "off"\n')
+    visit = world.visit([run(writing(world.marks / "unconfined"))], flags=("-p",))
+    assert world.harm(visit) == []
+
+
+def test_K18_SBX_4_GATE_5_the_absence_of_a_sandbox_is_said(world: World):
+    visit = world.visit([run("ls")], flags=("-p", "-a", "--sandbox", "off"))
+    assert "no sandbox: commands can do whatever you can" in visit.err

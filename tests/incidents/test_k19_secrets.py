@@ -1,0 +1,171 @@
+"""K19: what is secret stays where the user put it."""
+
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from canaries import KEY, VALUES, Visit, World, remove, run
+from llm_server import LlmServer, call, finish, status
+from rookery.core.limits import Limits
+from rookery.engine.ports import Permit
+from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.search import WorkspaceFinder
+from terminal_session import COMMAND
+
+READING = "print(open(os.path.expanduser('~/.ss' + 'h/id_ed25519')).read())"
+COMMANDS = [
+    "cat ~/.ssh/id_ed25519",
+    "cat $HOME/.aws/credentials ../decoy/.netrc",
+    f'python3 -c "import os; {READING}"',
+    "tar cf - ~ 2>/dev/null | strings",
+    "grep -r canary ~ ..",
+    "cat /proc/*/environ | tr '\\0' '\\n' | grep -a ANTHROPIC; true",
+    "ps axe; env; printenv; set; export -p",
+    "cat /proc/self/environ /proc/$PPID/environ | tr '\\0' '\\n'",
+    "git credential fill < /dev/null; cat .git-credentials; true",
+]
+READS = [
+    "~/.ssh/id_ed25519",
+    "../decoy/.ssh/id_ed25519",
+    "../decoy/.AWS/credentials",
+    "../decoy/.docker/config.json",
+    "../decoy/.mozilla/firefox/p/logins.json",
+    "../decoy/.bash_history",
+    "../home/config/trust.json",
+    "/proc/self/environ",
+    "/proc/1/environ",
+]
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Visit]]:
+    """A model that looks for keys in every way, allowed everything, with the debug log on."""
+    world = World(tmp_path_factory.mktemp("secrets"))
+    calls = [run(command) for command in COMMANDS]
+    calls += [call("read_file", path=path) for path in READS]
+    calls += [call("search_files", path="../decoy", regex="canary", file_pattern=None)]
+    calls += [call("list_files", path="../decoy", recursive=True)]
+    flags = ("-p", "-y", "--allow-outside", "-d")
+    visit = world.visit(*[[each] for each in calls], flags=flags)
+    yield world, visit
+    remove(world)
+
+
+def test_K19_PATH_8_SBX_7_SEC_2_no_decoy_is_read_and_no_key_leaves(
+    searched: tuple[World, Visit],
+):
+    world, visit = searched
+    assert visit.code == 0
+    assert world.harm(visit) == []
+
+
+def test_K19_PATH_8_credentials_are_denied_even_where_outside_is_allowed(
+    searched: tuple[World, Visit],
+):
+    _, visit = searched
+    told = visit.results[len(COMMANDS) : len(COMMANDS) + len(READS)]
+    assert not any("canary" in each or "trusted" in each for each in told)
+
+
+def test_K19_SEC_3_the_journal_and_the_debug_log_are_there_and_hold_no_secret(
+    searched: tuple[World, Visit],
+):
+    world, _ = searched
+    files = [file for file in world.home.rglob("*") if file.is_file()]
+    assert {"debug.log"} <= {file.name for file in files}
+    texts = [file.read_bytes().decode("utf-8", "replace") for file in files]
+    assert any("id_ed25519" in text for text in texts), "the calls themselves are on record"
+    assert [value for value in (KEY, *VALUES) for text in texts if value in text] == []
+
+
+def test_K19_SEC_5_everything_kept_is_for_its_user_alone_whatever_the_umask(tmp_path: Path):
+    world = World(tmp_path)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    script = world.script("- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n")
+    done = subprocess.run(
+        [COMMAND, "-p", "-d", *script, "go"],
+        cwd=world.workspace,
+        env=world.environ | {"TMPDIR": str(temporary)},
+        capture_output=True,
+        umask=0,
+    )
+    assert done.returncode == 0, done.stderr
+    kept = [path for path in world.home.rglob("*") if "trust" not in path.name]
+    loose = {p.relative_to(world.home) for p in kept if stat.S_IMODE(p.lstat().st_mode) & 0o077}
+    assert len(kept) > 5
+    assert loose == set()
+    assert list(temporary.iterdir()) == [], "nothing stays behind in a shared folder"
+    remove(world)
+
+
+def test_K19_SEC_1_a_key_file_that_others_can_read_is_refused(world: World):
+    keys = world.home / "config" / "keys.toml"
+    keys.write_text(f'anthropic = "{KEY}"\n')
+    keys.chmod(0o644)
+    done = world.run("-p", "--provider", "anthropic", "-m", "m", "go")
+    assert done.returncode == 1
+    assert "keys.toml" in done.stderr
+    assert KEY not in done.stderr
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 429, 500])
+def test_K19_SEC_3_an_error_that_repeats_the_key_is_shown_without_it(world: World, code: int):
+    body = {"error": {"type": "x", "message": f"The key {KEY} is wrong at http://u:{KEY}@x/"}}
+    answer = status(code, body, headers={"retry-after": "0.01"})
+    with LlmServer(answer, [finish()]) as server:
+        flags = ["--provider", "anthropic", "-m", "m", "--base-url", server.url]
+        done = world.run("-p", "-d", *flags, "go", ANTHROPIC_API_KEY=KEY)
+    assert KEY not in done.stderr + done.stdout
+    assert world.harm() == []
+
+
+@pytest.mark.xfail(strict=True, reason="nothing replaces the key in use in what tools return")
+def test_K19_SEC_4_the_key_in_use_is_not_sent_along_when_a_file_or_command_holds_it(world: World):
+    """A project's .env with the very key the product runs on is the usual case."""
+    world.put(".env", f"ANTHROPIC_API_KEY={KEY}\n")
+    visit = world.visit([call("read_file", path=".env")], [run("cat .env")])
+    assert world.harm(visit) == []
+
+
+@pytest.mark.anyio
+@pytest.mark.xfail(strict=True, reason="the process that searches inherits the whole environment")
+async def test_K19_SEC_2_CMD_7_the_process_that_searches_gets_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", "evil")
+    told = tmp_path / "environment"
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("needle\n")
+
+    def spy(regex: str, most: int, files: Sequence[str]) -> list[str]:
+        code = "import os, sys; open(sys.argv[1], 'w').write(repr(dict(os.environ)))"
+        return [sys.executable, "-I", "-c", code, str(told)]
+
+    workspace = WorkspaceFiles(tmp_path / "work", Limits(), home=tmp_path)
+    finder = WorkspaceFinder(tmp_path / "work", workspace, Limits(), command=spy)
+    await finder.search(".", "needle", None, Permit("", reads=frozenset(["."])))
+    assert KEY not in told.read_text()
+
+
+@pytest.mark.xfail(strict=True, reason="the process does not mark itself as not to be dumped")
+def test_K19_SEC_2_nobody_else_of_the_same_user_can_look_into_the_process(world: World):
+    """Asked of the process itself, because root may look into any."""
+    code = (
+        "import ctypes, sys, rookery.cli.main as m; "
+        "sys.stdout = open('/dev/null', 'w'); m.run(['list']); "
+        "sys.stderr.write(str(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=world.workspace,
+        env=world.environ,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == "0"
