@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench torture docs clean
+.PHONY: demo test check bench torture docs pages clean
 
 demo: $(VENV)/.product
 	$(BIN)/rookery demo
@@ -23,10 +23,12 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/checkpoints.py
 
-docs: $(VENV)/.dev
+docs: pages $(VENV)/.dev
+	$(BIN)/python tests/pictures.py
+
+pages: $(VENV)/.dev
 	$(BIN)/python -m rookery.settings > docs/settings.md
 	$(BIN)/python tests/facts_document.py
-	$(BIN)/python tests/pictures.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

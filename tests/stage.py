@@ -93,6 +93,7 @@ class Stage:
             shielded=shielded,
             judge=not_judged,
             command_list=UnlistedCommands(),
+            settle=anyio.lowlevel.checkpoint,
             files=self._files,
             finder=WorkspaceFinder(self.root, self._files, self._limits),
             shell=Terminal(self.root, self._limits),

@@ -79,7 +79,7 @@ def test_make_docs_writes_the_pages_that_come_from_the_code(tmp_path: Path):
     for name in ("bin/python", ".dev"):  # make sees that everything is installed
         (tmp_path / "venv" / name).touch()
     subprocess.run(
-        ["make", "docs", "VENV=venv", f"BIN={Path(sys.executable).parent}"],
+        ["make", "pages", "VENV=venv", f"BIN={Path(sys.executable).parent}"],
         cwd=tmp_path,
         capture_output=True,
         check=True,

@@ -9,9 +9,12 @@ def main() -> int:
     if sys.argv[1:] in (["--version"], ["-V"]):
         print(f"{NAME} {VERSION}")
         return 0
-    from rookery.cli.main import run
+    try:
+        from rookery.cli.main import run
 
-    return run(sys.argv[1:])
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:  # before there was anything to stop
+        return 130
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
 
 from rookery.core.facts import Event, Fact, Noted, Reminded
+from rookery.core.file_steps import commands_running_on
 from rookery.core.findings import Finding, Health
 from rookery.core.system_prompt import system_prompt
 from rookery.core.values import record, value
@@ -38,6 +40,7 @@ from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools, offered
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.git_folders import own_repository
 from rookery.workspace.git_watch import GitWatch
 from rookery.workspace.guarantees import NETWORK, Holds, guarantees
 from rookery.workspace.launching import Launching, NoSandboxNotice
@@ -104,13 +107,6 @@ async def open_host(
     home = Path.home()
     files = WorkspaceFiles(workspace, limits, own_folders=_own_folders(places), home=home)
     finder = WorkspaceFinder(workspace, files, limits)
-    judge = CommandJudge(
-        files,
-        workspace,
-        home=home,
-        hiding=files.boundaries.hiding,
-        leave=settings.sandbox.leave,
-    )
     running = RunningCommands(places.running)
     provider = open_provider(
         choice.provider,
@@ -123,6 +119,15 @@ async def open_host(
     )
     with _sandbox(settings, workspace, places) as sandbox:
         launching = Launching(files.boundaries, sandbox)
+        judge = CommandJudge(
+            files,
+            workspace,
+            home=home,
+            hiding=files.boundaries.hiding,
+            leave=settings.sandbox.leave,
+            writable=sandbox.writable,
+            own_repository=partial(own_repository, str(files.boundaries.root)),
+        )
         shell = Terminal(workspace, limits, launching)
         checkpoints = _checkpoints(settings, workspace, places)
         surroundings = f"{platform.system()}, shell {shell.name}"
@@ -135,6 +140,13 @@ async def open_host(
                 tell_user(text)
                 log.append(Reminded(text=f"[automatic] {text}"))
 
+            watch = GitWatch(
+                workspace.resolve(),
+                places.data / "set-aside",
+                tell_both,
+                attended=not consent.automatic,
+                running=lambda: bool(commands_running_on(log.events)),
+            )
             rules = Permissions(places.rules_file, workspace, place=files.place, now=clock.now)
             gear = Gear(
                 provider=provider,
@@ -155,12 +167,7 @@ async def open_host(
                         automatic=consent.automatic,
                     ),
                     StaleGuard(lambda: log.events),
-                    GitWatch(
-                        workspace.resolve(),
-                        places.data / "set-aside",
-                        tell_both,
-                        attended=not consent.automatic,
-                    ),
+                    watch,
                     NoSandboxNotice(sandbox, tell_user),
                     CommandRules(
                         allow=settings.commands.allow,
@@ -177,6 +184,7 @@ async def open_host(
                 finder=finder,
                 shell=shell,
                 artifacts=TaskArtifacts(store.folder(task_id)),
+                settle=watch.settle,
                 command_list=running.of(task_id, workspace),
                 clock=clock,
                 new_id=lambda: uuid.uuid4().hex,
@@ -239,8 +247,9 @@ def examine(settings: Settings, workspace: Path, places: Places) -> Iterator[Fin
     with _sandbox(settings, workspace, places) as sandbox:
         yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)
         for guarantee in guarantees(sandbox):
-            wished = guarantee.name != NETWORK or settings.sandbox.network == "off"
-            holds = guarantee.holds is Holds.YES or not wished
+            if guarantee.name == NETWORK and settings.sandbox.network == "on":
+                continue
+            holds = guarantee.holds is Holds.YES
             yield Finding(guarantee.name, _health(holds), guarantee.why or "It holds here.")
     yield anyio.run(_examine_checkpoints, settings, workspace, places)
 
@@ -260,7 +269,7 @@ def _health(good: bool) -> Health:
 
 
 def _own_folders(places: Places) -> tuple[Path, ...]:
-    return (places.config, places.data, places.cache, places.state)
+    return (places.config, places.data, places.cache, places.state, *places.elsewhere)
 
 
 @contextmanager

@@ -180,8 +180,9 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
                 )
             ],
             [
-                "Put back 2 files as of event 3. "
-                "Left alone, because somebody else has changed them: c␇."
+                "Put back 2 files as of event 3: a, b. "
+                "Left alone, because somebody else has changed them: c␇. "
+                "/rewind 0 takes that back."
             ],
         ),
         ([Rewound(to=7)], ["The conversation is back at 7."]),

@@ -78,10 +78,17 @@ def answer(ask_id: str, reply: str) -> Heard:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "yes", "undo", "/", "/undoit", "/usr/bin is full", "/ undo", "see /undo", "/UNDO"]
+    "line", ["", "yes", "undo", "/", "/usr/bin is full", "/ undo", "see /undo", "/UNDO", "/a.b"]
 )
 def test_any_other_line_is_for_the_model(line: str):
     assert watching(opened(), *step("c1", "Edit a")).hear(line) is None
+
+
+@pytest.mark.parametrize("line", ["/undoit", "/undp now"])
+def test_a_mistyped_one_is_not(line: str):
+    name = line.split()[0]
+    words = f"There is no {name}; /help shows what there is."
+    assert watching(opened()).hear(line) == Heard(words=words)
 
 
 @pytest.mark.parametrize("line", ["/help", "  /help  ", "/help me"])
@@ -127,9 +134,11 @@ class TestGoingBack:
         heard = slash.hear(line)
         assert heard is not None
         assert heard.commands == ()
+        number = line.partition(" ")[2]
         assert heard.words.splitlines() == [
             "    1  first",
             "    1  Edit " + "x" * 64 + "…",
+            *([f"There is no point {number}."] if number else []),
             "Go back to before a step: /rewind NUMBER",
         ]
 

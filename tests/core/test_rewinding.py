@@ -23,7 +23,7 @@ from rookery.core.facts import (
 )
 from rookery.core.file_steps import Unsettled, steps_since, unsettled
 from rookery.core.history import history
-from rookery.core.points import Point, points
+from rookery.core.points import Point, last_change, points
 from rookery.core.view import View, see
 
 
@@ -142,6 +142,71 @@ def test_points_are_what_the_user_said_and_what_may_have_changed_files():
         Point(1, 50, "Edit x", changed_files=True),
         Point(8, 90, "no, y", by_user=True),
     ]
+
+
+def saved_and_started(call_id: str, checkpoint: str, title: str) -> list[Fact]:
+    return [
+        CheckpointSaved(id=checkpoint, call_id=call_id),
+        ToolStarted(call_id=call_id, tool="edit", title=title),
+        ToolFinished(call_id=call_id, text=""),
+    ]
+
+
+def changing(*facts: Fact) -> list[tuple[int, str]]:
+    return [(point.to, point.what) for point in points(log(*facts)) if point.changed_files]
+
+
+def test_a_step_of_which_nobody_has_recorded_the_change_counts_as_one():
+    first = saved_and_started("c1", "a", "Run x")
+    assert changing(OPENED, *first) == [(1, "Run x")]
+    assert changing(OPENED, *first, step("c1", "a", "a", since=2)) == []
+
+
+def test_a_call_id_that_comes_again_is_another_step():
+    events = log(
+        OPENED,
+        Asked(ask_id="q", ask=AskKind.TOOL, call_id="c"),
+        *saved_and_started("c", "a", "Edit x"),
+        step("c", "a", "b", since=3),
+        Rewound(to=1),
+        Asked(ask_id="r", ask=AskKind.TOOL, call_id="c"),
+        *saved_and_started("c", "b", "Run y"),
+        step("c", "b", "b", since=9),
+    )
+    found = [(point.to, point.what, point.changed_files) for point in points(events)]
+    assert found[1] == (1, "Edit x", True)
+    assert found[3] == (7, "Run y", False)
+
+
+def test_points_are_in_the_order_of_where_they_lead():
+    events = log(
+        OPENED,
+        Asked(ask_id="q", ask=AskKind.TOOL, call_id="c"),
+        UserSpoke(message_id="m", text="and y"),
+        *saved_and_started("c", "a", "Edit x"),
+    )
+    assert [point.to for point in points(events)] == [1, 1, 2]
+
+
+def test_what_was_taken_back_already_is_not_the_last_change():
+    steps = [
+        OPENED,
+        *saved_and_started("c1", "a", "Edit x"),
+        step("c1", "a", "b", since=2),
+        *saved_and_started("c2", "b", "Edit y"),
+        step("c2", "b", "c", since=6),
+    ]
+    back = FilesRestored(to=5, before="c", after="b")
+    assert last_change(log(*steps)) == 5
+    assert last_change(log(*steps, back)) == 1
+    assert last_change(log(*steps, back, FilesRestored(to=1, before="b", after="a"))) is None
+
+
+def test_a_change_that_was_taken_back_and_brought_again_is_the_last_one():
+    steps = [OPENED, *saved_and_started("c1", "a", "Edit x"), step("c1", "a", "b", since=2)]
+    back = FilesRestored(to=1, before="b", after="a")
+    assert last_change(log(*steps, back)) is None
+    assert last_change(log(*steps, back, FilesRestored(to=5, before="a", after="b"))) == 1
 
 
 def test_the_model_is_told_which_files_the_user_put_back():

@@ -1,11 +1,13 @@
 """What the engine keeps of a call's changes, and how it goes back."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import anyio
 import pytest
 
-from rookery.core.commands import CloseTask, OpenTask, RestoreFiles, Rewind
+from rookery.core.asks import AskKind
+from rookery.core.commands import Cancel, CloseTask, OpenTask, RestoreFiles, Rewind
 from rookery.core.facts import (
     Asked,
     CheckpointSaved,
@@ -16,6 +18,8 @@ from rookery.core.facts import (
     SavingFiles,
     ToolStarted,
 )
+from rookery.core.file_steps import steps_since
+from rookery.storage.verify import verify
 from stage import TASK, Stage, call, finish, run, write
 
 pytestmark = pytest.mark.anyio
@@ -79,6 +83,96 @@ async def test_PROT_a_protected_file_that_was_changed_is_as_it_was(tmp_path: Pat
     assert (stage.root / "AGENTS.md").read_text() == "ours\n"
 
 
+PLANTED = {
+    "PROT-1 ignored by git": "mkdir .zed; echo evil > .zed/tasks.json",
+    "PROT-1 ignored by itself": "echo .idea >> .gitignore; mkdir .idea; echo evil > .idea/x.xml",
+    "PROT-1 a file": "echo .envrc >> .gitignore; echo evil > .envrc",
+    "PROT-1 bare repository": "mkdir -p lib/refs lib/objects/aa; touch lib/HEAD lib/objects/aa/b",
+}
+
+
+@pytest.mark.parametrize("command", PLANTED.values(), ids=PLANTED.keys())
+async def test_K9_what_a_command_planted_is_put_back(tmp_path: Path, command: str):
+    stage = Stage(tmp_path, [run(command)], [finish()], automatic=True, checkpoints=True)
+    (stage.root / ".gitignore").write_text(".zed/\n")
+    await stage.play("yes")
+    assert [path.name for path in stage.root.iterdir()] == [".gitignore"]
+
+
+async def test_PROT_1_an_ignored_file_is_as_it_was(tmp_path: Path):
+    stage = Stage(
+        tmp_path, [run("echo evil > .envrc")], [finish()], automatic=True, checkpoints=True
+    )
+    (stage.root / ".gitignore").write_text(".envrc\n")
+    (stage.root / ".envrc").write_text("ours\n")
+    await stage.play("yes")
+    assert (stage.root / ".envrc").read_text() == "ours\n"
+
+
+async def test_PROT_1_what_a_command_plants_while_it_runs_on_is_put_back_before_the_next_call(
+    tmp_path: Path,
+):
+    plants = "while [ ! -e x.txt ]; do sleep 0.02; done; echo evil > AGENTS.md; touch y; sleep 60"
+    stage = Stage(
+        tmp_path,
+        [call("execute_command", command=plants, timeout=0.2)],
+        [write("x.txt", "x\n")],
+        [run("while [ ! -e y ]; do sleep 0.02; done")],
+        [finish()],
+        automatic=True,
+        checkpoints=True,
+    )
+    await stage.play("yes")
+    assert not (stage.root / "AGENTS.md").exists()
+
+
+async def test_what_was_put_back_is_told_before_the_user_is_asked_whether_all_is_done(
+    tmp_path: Path,
+):
+    stage = Stage(
+        tmp_path, [run("echo obey > AGENTS.md")], [finish()], automatic=True, checkpoints=True
+    )
+    await stage.play("yes")
+    (asked,) = (
+        number
+        for number, fact in enumerate(stage.facts)
+        if isinstance(fact, Asked) and fact.ask is AskKind.COMPLETION_RESULT
+    )
+    assert "put back: AGENTS.md" in next(
+        fact.text for fact in stage.facts[:asked] if isinstance(fact, Noted)
+    )
+
+
+async def test_a_command_that_ends_with_its_task_is_told(tmp_path: Path):
+    stage = Stage(
+        tmp_path,
+        [call("execute_command", command="sleep 60", timeout=0.2)],
+        [finish()],
+        automatic=True,
+        checkpoints=True,
+    )
+    await stage.play("yes")
+    assert stage.facts[-2] == Noted(text="Ended with the task: sleep 60")
+    assert stage.kinds()[-1] == "TaskClosed"
+
+
+async def test_nothing_follows_the_end_of_a_task_however_often_it_is_ended(tmp_path: Path):
+    stage = Stage(tmp_path, [finish()], checkpoints=True)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as process:
+            engine = stage.engine(process)
+            await engine.send(OpenTask(task_id=TASK, text="Do it"))
+            async for event in engine.follow(TASK):
+                stage.events.append(event)
+                if isinstance(event.fact, Asked):
+                    for _ in range(2):
+                        await engine.send(CloseTask(task_id=TASK))
+                    await engine.send(Cancel(task_id=TASK))
+            process.cancel_scope.cancel()
+    kinds = [type(event.fact).__name__ for event in stage.store.read(TASK)]
+    assert (kinds[-1], kinds.count("TaskClosed")) == ("TaskClosed", 1)
+
+
 async def test_GIT_9_without_checkpoints_the_task_goes_on_and_says_so_once(tmp_path: Path):
     stage = Stage(
         tmp_path,
@@ -123,6 +217,33 @@ async def test_files_and_words_go_back_while_the_task_asks(tmp_path: Path):
             process.cancel_scope.cancel()
     assert list(stage.root.iterdir()) == []
     assert (restored[0].count, restored[0].kept) == (2, ())
+
+
+async def test_GIT_6_changes_before_and_after_a_restore_beside_a_command_do_not_overlap(
+    tmp_path: Path,
+):
+    stage = Stage(
+        tmp_path,
+        [call("execute_command", command="echo 1 > a.txt; sleep 60", timeout=0.2)],
+        [finish()],
+        automatic=True,
+        checkpoints=True,
+    )
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as process:
+            engine = stage.engine(process)
+            await engine.send(OpenTask(task_id=TASK, text="Do it"))
+            async for event in engine.follow(TASK):
+                stage.events.append(event)
+                if isinstance(event.fact, Asked) and event.fact.ask is AskKind.COMPLETION_RESULT:
+                    await engine.send(RestoreFiles(task_id=TASK, to=1))
+                elif isinstance(event.fact, FilesRestored):
+                    await engine.send(CloseTask(task_id=TASK))
+            process.cancel_scope.cancel()
+    assert list(stage.root.iterdir()) == []
+    steps = steps_since(stage.events, 0)
+    assert all(one[1] == other[0] for one, other in pairwise(steps))
+    assert verify(stage.store.folder(TASK)) == []
 
 
 async def test_a_call_whose_process_died_can_be_taken_back_all_the_same(tmp_path: Path):

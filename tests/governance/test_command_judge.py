@@ -3,17 +3,20 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from command_bench import Bench, bench, decision
-from rookery.core.limits import KIB
+from rookery.core.limits import KIB, Limits
 from rookery.core.rulings import Decision
 from rookery.core.shell.judgement import Deed, Target
 from rookery.core.shell.plain_commands import Pipeline, PlainCommand
+from rookery.governance.command_judge import CommandJudge
 from rookery.governance.program_paths import find_program
+from rookery.workspace.files import WorkspaceFiles
 
 LONGEST_WAIT = 5.0
 """Seconds for a hostile text on a busy machine; it takes about a quarter of one."""
@@ -145,6 +148,53 @@ def test_CMD_6_programs_are_not_taken_from_unsafe_folders(tmp_path: Path):
     assert found("led", str(good)) is None
     assert found("good/tool", str(tmp_path)) is None
     assert found("missing", str(good)) is None
+
+
+def test_CMD_6_programs_are_not_taken_from_where_sandboxed_commands_can_write(tmp_path: Path):
+    root, cache, good = tmp_path / "ws", tmp_path / "home" / ".cargo" / "bin", tmp_path / "good"
+    for folder in (root, cache, good):
+        folder.mkdir(parents=True)
+    (cache / "tool").write_text("#!/bin/sh\n", encoding="utf-8")
+    (cache / "tool").chmod(0o755)
+    (good / "led").symlink_to(cache / "tool")
+    path = f"{cache}:{good}"
+
+    assert find_program("tool", path, root, temporary=()) == str(cache / "tool")
+    assert find_program("tool", path, root, temporary=(), writable=(str(cache.parent),)) is None
+    assert find_program("led", path, root, temporary=(), writable=(str(cache),)) is None
+
+
+def _judge(here: Bench, **more: Any) -> CommandJudge:
+    files = WorkspaceFiles(here.root, Limits(), home=here.home)
+    return CommandJudge(files, here.root, home=here.home, temporary=(), **more)
+
+
+def test_CMD_6_a_line_with_a_program_from_a_writable_folder_is_not_plain(here: Bench):
+    assert _judge(here)("ls", "").plain
+    assert _judge(here, writable=(str(here.programs),))("ls", "").spelled is None
+
+
+def test_GIT_1_git_in_a_repository_that_is_not_the_folders_own_is_asked_about(here: Bench):
+    judge = _judge(here, own_repository=lambda: False)
+    judged = judge("ls && git status", "")
+    assert judged.plain is None
+    assert judged.spelled is None
+    assert "not this folder's own" in judged.why_not
+    assert judge("ls", "").plain
+    assert _judge(here)("git status", "").plain
+
+
+@pytest.mark.parametrize("folder", ["", ".hidden", "node_modules/x", "__pycache__"])
+@pytest.mark.parametrize("line", ["rg KEY", "rg -g .env KEY", "rg --iglob '!x' KEY"])
+def test_PATH_9_rg_is_taken_to_show_hidden_files(tmp_path: Path, folder: str, line: str):
+    made = bench(tmp_path)
+    project = made.root / "project"
+    (project / folder).mkdir(parents=True)
+    (project / folder / ".env").write_text("KEY=1\n", encoding="utf-8")
+    (made.root / ".rookeryignore").write_text(".env\n", encoding="utf-8")
+    judged = made.judge(f"{line} project", "")
+    assert judged.plain is None
+    assert any("would come upon" in note for note in judged.notes)
 
 
 HIDDEN = ["rm -rf build", "git reset --hard", "rm -rf .", "git push --force", "rm -rf /"]

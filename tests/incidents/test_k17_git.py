@@ -26,8 +26,8 @@ QUESTIONS = {
     "git ls-files": "",
     "git grep needle": "",
 }
-INSIDE = ("git status", "git log", "git diff")
-"""Asked again in a folder that git takes for a bare repository."""
+INSIDE = {"git status": "data.bin", "git log": "first", "git diff": "+new"}
+"""Asked again in a folder that git takes for a bare repository; the workspace's own answers."""
 
 
 @dataclass
@@ -64,8 +64,7 @@ def test_K17_GIT_1_git_answers_all_the_same(trusted: Trusted, command: str):
 
 @pytest.mark.parametrize("command", INSIDE)
 def test_K17_GIT_4_a_bare_repository_in_a_folder_is_not_entered(trusted: Trusted, command: str):
-    said = trusted.results[f"{command} inside"]
-    assert "safe.bareRepository" in said or "Not a git repository" in said
+    assert INSIDE[command] in trusted.results[f"{command} inside"]
 
 
 def test_K17_GIT_8_looking_changes_nothing_in_the_repository(trusted: Trusted):
@@ -162,21 +161,13 @@ def by_parent(world: World) -> str:
     return "git log -p"
 
 
-LEAKS = pytest.mark.xfail(
-    strict=True, reason="git reads wherever the repository says, and nobody is asked"
-)
 WAYS_OUT = [
-    pytest.param(by_worktree, marks=LEAKS),
-    pytest.param(by_git_file, marks=LEAKS),
-    pytest.param(by_link, marks=LEAKS),
-    pytest.param(by_alternates, marks=LEAKS),
-    pytest.param(by_common_folder, marks=LEAKS),
-    pytest.param(
-        by_parent,
-        marks=pytest.mark.xfail(
-            strict=True, reason="git looks for a repository above the workspace: no ceiling is set"
-        ),
-    ),
+    by_worktree,
+    by_git_file,
+    by_link,
+    by_alternates,
+    by_common_folder,
+    by_parent,
 ]
 
 

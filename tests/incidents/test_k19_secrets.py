@@ -133,7 +133,6 @@ def test_K19_SEC_4_the_key_in_use_is_not_sent_along_when_a_file_or_command_holds
 
 
 @pytest.mark.anyio
-@pytest.mark.xfail(strict=True, reason="the process that searches inherits the whole environment")
 async def test_K19_SEC_2_CMD_7_the_process_that_searches_gets_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

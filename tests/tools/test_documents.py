@@ -317,7 +317,10 @@ def test_without_the_packages_it_is_said_which_to_install():
         timeout=20,
         check=True,
     )
-    assert done.stdout == b"\0Reading pdf documents needs a package: pip install 'rookery[docs]'."
+    assert (
+        done.stdout
+        == b"\0Reading pdf documents needs a package: pip install pypdf python-docx openpyxl."
+    )
 
 
 def test_4_3_at_most_50000_rows_of_a_sheet_are_read():

@@ -232,6 +232,25 @@ async def test_ignored_files_are_stored_only_when_they_are_named(ground: Ground)
     }
 
 
+async def test_PROT_1_what_is_protected_is_stored_though_it_be_ignored(ground: Ground):
+    ground.put(".gitignore", ".*/\n.env*\nbuild/\nnode_modules/\n")
+    stored = [".envrc", ".vscode/tasks.json", "a/.zed/b/c.json"]
+    passed_over = [
+        ".env/lib/x.py",
+        ".cache/x",
+        "build/.envrc",
+        "node_modules/.vscode/x",
+        ".vscode/node_modules/x",
+        ".vscode/.git/config",
+    ]
+    for path in (*stored, *passed_over):
+        ground.put(path, "x\n")
+    ground.put(".vscode/large", "x" * 2000)
+    checkpoints = ground.open(checkpoint_file_bytes=1000)
+    saved = await checkpoints.save(None)
+    assert set(await checkpoints.files_at(saved.id)) == {".gitignore", *stored}
+
+
 @pytest.mark.parametrize("after", ["", "*.log\nsecret*\n*.txt\n"], ids=["ignored less", "more"])
 async def test_a_change_of_what_is_ignored_neither_makes_nor_removes_files(
     after: str, ground: Ground

@@ -1,8 +1,10 @@
 """Commands cannot plant programs where git would run them (PROT, K9, K17)."""
 
+import os
 import subprocess
 from pathlib import Path
 
+import anyio
 import pytest
 
 from rookery.core.blocks import ToolCall
@@ -26,12 +28,19 @@ class Watched:
         self.git = self.root / ".git"
         self.told: list[str] = []
         self.aside = folder / "aside"
-        self.watch = GitWatch(self.root, self.aside, self.told.append, attended=True)
+        self.background = False
+        self.watch = GitWatch(
+            self.root,
+            self.aside,
+            self.told.append,
+            attended=True,
+            running=lambda: self.background,
+        )
 
     async def run(self, command: str, judged: Judgement | None = None) -> None:
         action = Action(title="Run", perform=perform, command=command, judgement=judged)
         await self.watch.before(CALL, action)
-        subprocess.run(["bash", "-c", command], cwd=self.root, check=True)
+        await anyio.run_process(["bash", "-c", command], cwd=self.root)
         await self.watch.after(CALL, action, Outcome(text=""))
 
 
@@ -87,3 +96,142 @@ async def test_what_a_person_let_git_do_stays(watched: Watched):
     await watched.run("git config user.name me", Judgement(needs_keys=True))
     assert "name = me" in (watched.git / "config").read_text()
     assert watched.told == []
+
+
+# ── links, pipes and folders in the way ─────────────────────────────────────────────────
+
+LINKS = (
+    "mkdir -p .git/worktrees; ln -s {outside} .git/worktrees/w",
+    "ln -s {parent} .git/worktrees",
+    "mkdir -p .git/modules; ln -s {outside} .git/modules/m",
+    "mkdir -p .git/modules/deep; ln -s {outside} .git/modules/deep/m",
+    "ln -s {parent} .git/modules",
+    "rm -rf .git/hooks; ln -s {outside} .git/hooks",
+    "rm -rf .git/info; ln -s {outside} .git/info",
+    "mv .git elsewhere; ln -s {outside} .git",
+)
+
+
+@pytest.mark.parametrize("plant", LINKS)
+async def test_K17_PATH_8_no_link_leads_putting_back_outside(watched: Watched, plant: str):
+    outside = watched.root.parent / "above" / "outside"
+    (outside / "hooks").mkdir(parents=True)
+    for name in ("config", "HEAD", "attributes", "pre-commit", "hooks/x", "commondir", "gitdir"):
+        (outside / name).write_text(name)
+    command = plant.format(outside=outside, parent=outside.parent)
+    await watched.run(command)
+    await watched.run(f"echo changed > {outside}/config; rm {outside}/HEAD")
+    left = {str(f.relative_to(outside)) for f in outside.rglob("*") if f.is_file()}
+    assert left == {"config", "attributes", "pre-commit", "hooks/x", "commondir", "gitdir"}
+    assert (outside / "config").read_text() == "changed\n"
+    assert not (watched.root / command.split()[-1]).is_symlink()
+    assert len(watched.told) == 1
+    if "elsewhere" not in plant:
+        assert (watched.git / "hooks" / "pre-commit.sample").exists()
+
+
+async def test_K17_a_link_that_leads_outside_from_the_start_is_not_followed(watched: Watched):
+    outside = watched.root.parent / "outside"
+    outside.mkdir()
+    (watched.git / "worktrees").mkdir()
+    (watched.git / "worktrees" / "w").symlink_to(outside)
+    await watched.run(f"echo x > {outside}/config")
+    assert ((outside / "config").read_text(), watched.told) == ("x\n", [])
+
+
+PIPES = ("commondir", "config", "info/attributes", "hooks/x", "worktrees/w/gitdir", "worktrees/p")
+
+
+@pytest.mark.parametrize("name", PIPES)
+async def test_K17_a_pipe_is_removed_and_not_waited_for(watched: Watched, name: str):
+    await watched.run(f"mkdir -p .git/worktrees/w; rm -f .git/{name}; mkfifo .git/{name}")
+    assert not (watched.git / name).is_fifo()
+    assert (watched.git / "config").is_file()
+    os.mkfifo(watched.git / "hooks" / "there-before")
+    await watched.run("true")
+    assert len(watched.told) == 1
+
+
+async def test_K17_a_folder_in_the_place_of_a_file_makes_room(watched: Watched):
+    before = (watched.git / "config").read_bytes()
+    await watched.run("rm .git/config; mkdir .git/config; echo x > .git/config/y")
+    assert (watched.git / "config").read_bytes() == before
+
+
+async def test_K17_a_hook_is_put_back_with_its_folder_and_may_be_run_as_before(watched: Watched):
+    hook = watched.git / "hooks" / "pre-commit"
+    hook.write_text("mine")
+    hook.chmod(0o755)
+    await watched.run("rm -r .git/hooks")
+    assert (hook.read_text(), hook.stat().st_mode & 0o777) == ("mine", 0o755)
+    await watched.run("chmod -x .git/hooks/pre-commit")
+    assert hook.stat().st_mode & 0o777 == 0o755
+
+
+async def test_a_worktree_that_is_removed_stays_removed(watched: Watched):
+    (watched.git / "worktrees" / "w").mkdir(parents=True)
+    (watched.git / "worktrees" / "w" / "gitdir").write_text("x")
+    await watched.run("rm -r .git/worktrees")
+    assert (watched.told, (watched.git / "worktrees").exists()) == ([], False)
+
+
+@pytest.mark.parametrize("plant", ["echo 'gitdir: e' > .git", "ln -s e .git", "mkfifo .git"])
+async def test_K17_a_repository_that_is_somewhere_else_cannot_be_planted(
+    watched: Watched, plant: str
+):
+    watched.git.rename(watched.root / "e")
+    await watched.run(plant)
+    assert ".git" not in [entry.name for entry in watched.root.iterdir()]
+    assert ".git" in watched.told[0]
+
+
+# ── commands that run on ────────────────────────────────────────────────────────────────
+
+
+def plant(watched: Watched) -> Path:
+    hook = watched.git / "hooks" / "pre-commit"
+    hook.write_text("evil")
+    return hook
+
+
+async def test_K17_what_a_background_command_plants_is_found_when_it_ends(watched: Watched):
+    watched.background = True
+    await watched.run("true")
+    hook = plant(watched)
+    watched.background = False
+    await watched.watch.settle()
+    assert (hook.exists(), len(watched.told)) == (False, 1)
+
+
+async def test_K17_what_a_background_command_plants_is_found_by_the_next_one(watched: Watched):
+    watched.background = True
+    await watched.run("true")
+    hook = plant(watched)
+    await watched.run(f"test ! -e {hook}")
+    plant(watched)
+    watched.background = False
+    await watched.run(f"test ! -e {hook}")
+    assert len(watched.told) == 2
+
+
+async def test_K17_what_a_command_planted_that_never_came_back_is_found(watched: Watched):
+    action = Action(title="Run", perform=perform, command="sleep 60")
+    await watched.watch.before(CALL, action)
+    hook = plant(watched)
+    await watched.run("true")
+    assert not hook.exists()
+
+
+async def test_what_the_user_does_between_commands_stays(watched: Watched):
+    await watched.run("true")
+    hook = plant(watched)
+    await watched.run("true")
+    assert (hook.read_text(), watched.told) == ("evil", [])
+
+
+async def test_what_a_person_allowed_stays_while_another_command_runs(watched: Watched):
+    watched.background = True
+    await watched.run("true")
+    await watched.run("git config user.name me", Judgement(needs_keys=True))
+    await watched.watch.settle()
+    assert "name = me" in (watched.git / "config").read_text()

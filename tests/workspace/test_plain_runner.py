@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rookery.core.shell.git_table import GIT_READERS
 from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand
 from rookery.workspace.git_safety import git_hardening, hardened
 from rookery.workspace.plain_argv import plain_argv
@@ -224,6 +225,41 @@ def test_GIT_1_the_bench_does_leave_marks(repository: Path):
     assert (repository.parent / "mark").exists()
 
 
+BLANKED = (("status", "-v"), ("reflog", "-p"), ("reflog", "show", "-p"))
+
+
+@pytest.mark.parametrize("words", BLANKED, ids=" ".join)
+def test_GIT_1_programs_that_show_differences_are_blanked_by_name(
+    words: tuple[str, ...], repository: Path
+):
+    """None of these can be told to leave them out; git may fail, but runs nothing."""
+    (repository / ".git" / "config").rename(repository.parent / "config")
+    subprocess.run([GIT, "add", "."], cwd=repository, check=True)
+    (repository.parent / "config").rename(repository / ".git" / "config")
+    run((Pipeline((PlainCommand((GIT, *words)),)),), repository)
+    assert not (repository.parent / "mark").exists()
+    subprocess.run([GIT, *words], cwd=repository, capture_output=True, check=False)
+    assert (repository.parent / "mark").exists()
+
+
+@pytest.mark.parametrize("name", ["git status", "git reflog", "git reflog show"])
+def test_GIT_1_what_would_show_differences_so_is_not_done_unasked(name: str):
+    patches = {"-v", "--verbose", "-p", "-u", "--patch", "--patch-with-stat", "-U+NUM", "--cc"}
+    assert not patches & set(GIT_READERS[name].flags.split())
+
+
+@pytest.mark.parametrize("folder", ["nested", "bare"])
+def test_GIT_4_only_the_repository_of_the_workspace_is_read(repository: Path, folder: str):
+    inner = repository / folder
+    words = ["init", "-q", *(["--bare"] if folder == "bare" else []), str(inner)]
+    subprocess.run([GIT, *words], check=True)
+    said = Pipeline((PlainCommand((GIT, "rev-parse", "--absolute-git-dir", "--show-prefix")),))
+    done = subprocess.run(
+        plain_argv((said,), root=str(repository)), cwd=inner, capture_output=True, text=True
+    )
+    assert done.stdout == f"{repository}/.git\n{folder}/\n"
+
+
 def test_GIT_1_options_stand_where_git_takes_them():
     _, options = git_hardening()
     assert hardened(("/bin/git", "-C", "log", "diff", "x"), ("--o",)) == (
@@ -234,10 +270,10 @@ def test_GIT_1_options_stand_where_git_takes_them():
     assert options[0] == "--no-pager"
 
 
-def test_GIT_1_no_repository_is_looked_for_above_the_ceiling(repository: Path):
+def test_GIT_1_no_repository_is_looked_for_above_the_workspace(repository: Path):
     inner = repository / "inner"
     inner.mkdir()
-    for ceiling, status in (("", 0), (str(repository), 128)):
-        argv = plain_argv((Pipeline((PlainCommand((GIT, "status")),)),), ceiling=ceiling)
+    for root, status in (("", 0), (str(inner), 128)):
+        argv = plain_argv((Pipeline((PlainCommand((GIT, "status")),)),), root=root)
         done = subprocess.run(argv, cwd=inner, capture_output=True, check=False)
         assert done.returncode == status

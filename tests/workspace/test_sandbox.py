@@ -625,3 +625,47 @@ def test_SBX_2_without_any_privilege_it_is_the_same(layer: str, tmp_path: Path):
         assert not (folder / "home/new").exists()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+NO_CACHES = (
+    ".deno/bin/git",
+    ".gradle/init.d/e.gradle",
+    ".gradle/wrapper/dists/gradle",
+    ".local/share/pnpm/tsc",
+    ".local/share/virtualenvs/a/bin/python",
+    ".m2/extensions.xml",
+    ".nuget/NuGet/NuGet.Config",
+    ".sbt/1.0/plugins/e.sbt",
+    ".yarn/bin/yarn",
+)
+
+
+@pytest.mark.parametrize("path", NO_CACHES)
+def test_SBX_2_what_is_run_later_outside_is_no_cache(path: str, cell: Cell):
+    (cell.home / path).parent.mkdir(parents=True, exist_ok=True)
+    assert cell.run(f'echo x > "$HOME/{path}"')[0] != 0
+    assert not (cell.home / path).exists()
+
+
+def test_SBX_2_all_that_is_writable_is_told(cell: Cell):
+    sandbox = cell.sandbox(writable=(str(cell.outside),))
+    told = sandbox.writable
+    assert {str(cell.home / ".cache"), str(cell.outside), "/tmp"} <= set(told)
+
+
+def test_FIFO_a_pipe_in_the_place_of_git_does_not_stop_anything(cell: Cell):
+    shutil.rmtree(cell.root / ".git")
+    os.mkfifo(cell.root / ".git")
+    assert cell.run("echo x") == (0, "x\n")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_SBX_4_a_workspace_that_is_gone_is_not_taken_for_a_missing_sandbox(known: bool, cell: Cell):
+    sandbox = cell.sandbox()
+    assert not known or sandbox.state.kind != "none"
+    moved = cell.root.rename(cell.folder / "moved")
+    assert sandbox.state.line == f"The folder {cell.root} is gone."
+    with pytest.raises(ToolError, match=r"is gone\. The command was not run"):
+        sandbox.launch(["/bin/true"], cwd=str(cell.root))
+    moved.rename(cell.root)
+    assert sandbox.state.kind != "none"

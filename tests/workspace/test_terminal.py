@@ -15,6 +15,7 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports import CommandEnd, Permit, RunningCommand
 from rookery.errors import Denied, StorageError, ToolError
 from rookery.workspace.command_environment import command_environment
+from rookery.workspace.own_programs import find_own_program
 from rookery.workspace.terminal import GATHERING, AsItIs, Launch, Terminal
 
 pytestmark = pytest.mark.anyio
@@ -703,6 +704,7 @@ sys.path[:0] = {path!r}
 from rookery.core.limits import Limits
 from rookery.engine.ports import Permit
 from rookery.storage.artifacts import TaskArtifacts
+from rookery.workspace.own_programs import find_own_program
 from rookery.workspace.terminal import Terminal
 
 async def main():
@@ -771,3 +773,25 @@ async def test_a_kept_command_survives_a_product_that_is_killed(tmp_path: Path, 
         assert await back.read_text() == "alive\n"
     await told_to_end(warden)
     assert marked(mark) == []
+
+
+# ── whose programs ──────────────────────────────────────────────────────────────────────
+
+
+def test_CMD_6_own_programs_come_neither_from_the_workspace_nor_from_where_commands_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    root, home, linked = (tmp_path / name for name in ("work", "home", "linked"))
+    planted = [root / "bin", home / ".cache" / "bin", tmp_path / "temporary"]
+    for folder in planted:
+        folder.mkdir(parents=True)
+        (folder / "bash").write_text("#!/bin/sh\n")
+        (folder / "bash").chmod(0o755)
+    linked.symlink_to(root / "bin")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(root)
+    path = ":".join(["", ".", "bin", *map(str, planted), str(linked)])
+    monkeypatch.setenv("PATH", path)
+    assert find_own_program("bash", root) == ""
+    monkeypatch.setenv("PATH", f"{path}:/usr/bin:/bin")
+    assert find_own_program("bash", root) in ("/usr/bin/bash", "/bin/bash")

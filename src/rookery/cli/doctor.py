@@ -54,7 +54,7 @@ def command(workspace: Path, for_programs: bool) -> int:
 def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     places = find_places(environ)
     yield check_python()
-    yield check_program("git", workspace, environ, lacking="Checkpoints need it.")
+    yield check_program("git", workspace, environ, lacking="Commands that use it will fail.")
     yield check_program(
         "rg", workspace, environ, lacking="Searching works without it, only slower."
     )

@@ -190,7 +190,7 @@ def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> 
     help="The folder to work in.",
 )
 @click.option("-p", "--print", "once", is_flag=True, help="Run once without questions, then exit.")
-@click.option("-y", "--yes", is_flag=True, help="Allow every action without asking.")
+@click.option("-y", "--yes", is_flag=True, help="Ask only about what is grave.")
 @click.option("-a", "--require-approval", is_flag=True, help="Ask before every change.")
 @click.option("--trust", is_flag=True, help="Trust the folder, for this run.")
 @click.option(

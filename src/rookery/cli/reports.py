@@ -107,7 +107,7 @@ class TextReport:
         elif run.consent.automatic:
             manner = "acts without asking"
         elif not run.person:
-            manner = "nobody is there to ask, so it changes nothing (-y lets it)"
+            manner = "nobody is there to ask, so what needs a yes is not done (-y)"
         choice = run.choice
         self._dim(f"{NAME} {VERSION} · {choice.provider} {harmless(choice.name)} · {manner}")
         for line in _where_we_were(run.stored):

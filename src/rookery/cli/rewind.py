@@ -17,8 +17,16 @@ from rookery.cli.main import resolve_folder
 from rookery.cli.session_ids import chosen_session
 from rookery.cli.session_table import age, cut, one_line
 from rookery.clients.terminal_text import harmless_line
-from rookery.core.facts import Effect, Event, FilesRestored, Rewound, TaskOpened
-from rookery.core.points import Point, points
+from rookery.core.facts import (
+    CheckpointSaved,
+    Effect,
+    Event,
+    FilesRestored,
+    Rewound,
+    TaskOpened,
+    ToolStarted,
+)
+from rookery.core.points import Point, last_change, points
 from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.storage.places import find_places
@@ -81,7 +89,7 @@ def command(
     events = list(store.read(task_id))
     known = points(events)
     if last:
-        to = _before_last_change(known)
+        to = _before_last_change(events)
     if to is None:
         _list(known)
         return 0
@@ -172,11 +180,15 @@ def _home_of(events: Sequence[Event], workspace: Path) -> Path:
     return home if home.is_dir() else workspace
 
 
-def _before_last_change(known: Sequence[Point]) -> int:
-    changes = [point.to for point in known if point.changed_files]
-    if not changes:
-        raise SettingsError("No step of this session has changed files.")
-    return changes[-1]
+def _before_last_change(events: Sequence[Event]) -> int:
+    last = last_change(events)
+    if last is not None:
+        return last
+    if any(isinstance(event.fact, CheckpointSaved) for event in events):
+        raise SettingsError("No step is left that has changed files.")
+    if any(isinstance(e.fact, ToolStarted) and e.fact.changes for e in events):
+        raise SettingsError("Nothing was kept of what this session changed; see checkpoints.use.")
+    raise SettingsError("No step of this session has changed files.")
 
 
 def _list(known: Sequence[Point]) -> None:

@@ -67,6 +67,7 @@ class PlainDisplay:
         """The next try was already spoken of."""
         self._title = ""
         """What the last question was about."""
+        self._seq = 0
         self._busy = ""
         self._busy_since: float | None = None
         self.result = ""
@@ -75,6 +76,7 @@ class PlainDisplay:
         self.usage = Usage()
 
     def show(self, event: Event) -> None:
+        self._seq = event.seq
         self._note_business(event.fact)
         self._write(event.fact)
         if isinstance(event.fact, BESIDE_A_QUESTION):
@@ -159,7 +161,8 @@ class PlainDisplay:
             case CommandEnded(text=text):
                 screen.line(paint.yellow(f"note: {harmless_line(text.partition(chr(10))[0])}"))
             case FilesRestored():
-                screen.line(paint.yellow(harmless(restored_files(fact))))
+                back = f"/rewind {self._seq - 1} takes that back."
+                screen.line(paint.yellow(f"{harmless(restored_files(fact))} {back}"))
             case Rewound(to=to):
                 screen.line(paint.yellow(f"The conversation is back at {to}."))
             case TaskFailed(message=message):

@@ -1,5 +1,6 @@
 """Lines that begin with a slash are for the client, not for the model."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from rookery.core.asks import AskKind, Reply
@@ -72,7 +73,10 @@ class SlashLines:
             "/bg": lambda _: self._about_command("yes"),
             "/stop": lambda _: self._about_command("no"),
         }
-        return doings[name](rest.strip()) if name in doings else None
+        if name in doings:
+            return doings[name](rest.strip())
+        mistyped = re.fullmatch(r"/[a-z]+", name)
+        return Heard(words=f"There is no {name}; /help shows what there is.") if mistyped else None
 
     def _undo(self) -> Heard:
         changes = [point.to for point in points(self._events) if point.changed_files]
@@ -83,8 +87,10 @@ class SlashLines:
     def _go_back(self, to: str, *, files: bool, words: bool) -> Heard:
         if to.isdecimal() and 1 <= int(to) <= len(self._events):
             return self._back(int(to), files=files, words=words)
-        rows = [f"{point.to:>5}  {_first_line(point.what)}" for point in points(self._events)]
-        return Heard(words="\n".join([*rows[-20:], "Go back to before a step: /rewind NUMBER"]))
+        known = points(self._events)
+        rows = [f"{point.to:>5}  {_first_line(point.what)}" for point in known[-20:]]
+        wrong = [f"There is no point {to}."] if to else []
+        return Heard(words="\n".join([*rows, *wrong, "Go back to before a step: /rewind NUMBER"]))
 
     def _back(self, to: int, *, files: bool, words: bool) -> Heard:
         return Heard(

@@ -3,7 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from rookery.core.facts import CheckpointSaved, Event, FilesChanged, FilesRestored, ToolStarted
+from rookery.core.facts import (
+    CheckpointSaved,
+    CommandDetached,
+    CommandEnded,
+    Event,
+    FilesChanged,
+    FilesRestored,
+    TaskReopened,
+    ToolStarted,
+)
 from rookery.core.values import record
 
 
@@ -50,6 +59,27 @@ def unsettled(events: Iterable[Event]) -> Unsettled | None:
             case _:
                 pass
     return last
+
+
+def commands_running_on(events: Iterable[Event]) -> dict[str, str]:
+    """The commands that run on behind their calls, by those calls, oldest first."""
+    running: dict[str, str] = {}
+    for event in events:
+        match event.fact:
+            case CommandDetached(call_id=call_id, command=command):
+                running[call_id] = command
+            case CommandEnded(call_id=call_id):
+                running.pop(call_id, None)
+            case TaskReopened():
+                running.clear()
+            case _:
+                pass
+    return running
+
+
+def running_on(events: Iterable[Event]) -> str:
+    """The call whose command was the last to run on, if it still does."""
+    return next(reversed(commands_running_on(events)), "")
 
 
 def named_checkpoints(events: Iterable[Event]) -> set[str]:

@@ -1,6 +1,6 @@
 """The points of a task one may want to go back to, folded from its events."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from rookery.core.facts import (
     Answered,
@@ -11,6 +11,7 @@ from rookery.core.facts import (
     FilesRestored,
     Rewound,
     TaskOpened,
+    ToolFinished,
     ToolStarted,
     UserSpoke,
 )
@@ -33,17 +34,29 @@ class Point:
 
 def points(events: Iterable[Event]) -> list[Point]:
     """In the order in which things happened, what was rewound included: one can go back there
-    too. Each is one thing the user said, or one call that may have changed files."""
+    too. Each is one thing the user said, or one call that may have changed files. Calls are
+    told apart by their checkpoints, as the same id may come again."""
+    known = list(events)
+    restores = {event.seq for event in known if isinstance(event.fact, FilesRestored)}
+    return _points(known, _changing(known, ()) | restores)
+
+
+def last_change(events: Iterable[Event]) -> int | None:
+    """Where the last call that changed files can be undone, of those that nobody has taken back
+    already: to go there again and again goes back step by step."""
+    known = list(events)
+    standing = _changing(known, _taken_back(known))
+    return max(
+        (point.to for point in _points(known, standing) if point.changed_files), default=None
+    )
+
+
+def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
+    """`changing` are the checkpoints and the restores with which files changed."""
     found: list[Point] = []
     asked: dict[str, int] = {}
-    saved: dict[str, int] = {}
-    known = list(events)
-    changed = {
-        event.fact.call_id
-        for event in known
-        if isinstance(event.fact, FilesChanged) and event.fact.before != event.fact.after
-    }
-    for event in known:
+    saved: dict[str, tuple[int, int]] = {}
+    for event in events:
         before, ts = event.seq - 1, event.ts
         match event.fact:
             case TaskOpened(text=text):
@@ -55,14 +68,57 @@ def points(events: Iterable[Event]) -> list[Point]:
             case Asked(call_id=call_id) if call_id:
                 asked.setdefault(call_id, before)
             case CheckpointSaved(call_id=call_id):
-                saved[call_id] = asked.get(call_id, before)
+                saved[call_id] = asked.get(call_id, before), event.seq
             case ToolStarted(call_id=call_id, title=title) if call_id in saved:
-                touched = call_id in changed
-                found.append(Point(saved[call_id], ts, title, changed_files=touched))
+                to, checkpoint = saved.pop(call_id)
+                found.append(Point(to, ts, title, changed_files=checkpoint in changing))
+            case ToolFinished(call_id=call_id):
+                asked.pop(call_id, None)
             case Rewound(to=to):
+                asked.clear()
                 found.append(Point(before, ts, f"(The conversation went back to {to}.)"))
             case FilesRestored() as restored:
-                found.append(Point(before, ts, f"({restored_files(restored)})", changed_files=True))
+                touched = event.seq in changing
+                what = f"({restored_files(restored)})"
+                found.append(Point(before, ts, what, changed_files=touched))
             case _:
                 pass
-    return found
+    return sorted(found, key=lambda point: point.to)
+
+
+def _changing(events: Sequence[Event], taken_back: Sequence[tuple[int, int]]) -> set[int]:
+    """The checkpoints before calls that changed files, but for what was taken back; what a call
+    did that nobody has recorded yet counts as a change."""
+    saved: dict[str, list[int]] = {}
+    unrecorded: set[int] = set()
+    changing: set[int] = set()
+    for event in events:
+        match event.fact:
+            case CheckpointSaved(call_id=call_id):
+                saved.setdefault(call_id, []).append(event.seq)
+                unrecorded.add(event.seq)
+            case FilesChanged(call_id=call_id, since=since) as change if call_id in saved:
+                earlier = [seq for seq in saved[call_id] if seq <= since]
+                own = (earlier or saved[call_id])[-1]
+                unrecorded.discard(own)
+                if change.before != change.after and not _within(since, taken_back):
+                    changing.add(own)
+            case _:
+                pass
+    return changing | {seq for seq in unrecorded if not _within(seq, taken_back)}
+
+
+def _taken_back(events: Sequence[Event]) -> list[tuple[int, int]]:
+    """Between which events what was done to files was undone, and stayed so."""
+    spans: list[tuple[int, int]] = []
+    for event in reversed(events):
+        match event.fact:
+            case FilesRestored(to=to) if not _within(event.seq, spans):
+                spans.append((to, event.seq))
+            case _:
+                pass
+    return spans
+
+
+def _within(seq: int, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(start < seq < end for start, end in spans)

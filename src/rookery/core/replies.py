@@ -57,15 +57,19 @@ UNDONE = (
     "[automatic] The user has put files back as they were earlier: {paths}. Read them again "
     "before you rely on them."
 )
+NAMED_FILES = 5
 STUCK = "The model made {count} mistakes in a row. A hint may help it on; yes lets it try again."
 
 
 def restored_files(restored: FilesRestored) -> str:
     """What a restore did, for the user."""
     files = f"{restored.count} {'file' if restored.count == 1 else 'files'}"
+    named = ", ".join(restored.paths[:NAMED_FILES])
+    more = ", …" if restored.count > NAMED_FILES else ""
+    which = f": {named}{more}" if named else ""
     kept = ", ".join(restored.kept)
     others = f" Left alone, because somebody else has changed them: {kept}." if kept else ""
-    return f"Put back {files} as of event {restored.to}.{others}"
+    return f"Put back {files} as of event {restored.to}{which}.{others}"
 
 
 def user_message(text: str) -> str:

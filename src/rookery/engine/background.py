@@ -33,6 +33,10 @@ class BackgroundCommands:
         """Let a command outlive the task and the product."""
         self._find(call_id).keep()
 
+    def ends_with_task(self, call_id: str) -> bool:
+        command = self._commands.get(call_id)
+        return command is not None and not command.kept
+
     def _find(self, call_id: str) -> RunningCommand:
         if command := self._commands.get(call_id):
             return command

@@ -1,6 +1,6 @@
 """A task: a log, and a loop that keeps asking what to do next and does it."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -25,6 +25,7 @@ from rookery.core.facts import (
     ToolFinished,
     Truncated,
 )
+from rookery.core.file_steps import commands_running_on
 from rookery.core.history import history
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
@@ -83,14 +84,17 @@ class Gear:
     hooks: Sequence[Hook]
     rules: RuleBook
     checkpoints: Checkpoints
-    shielded: Callable[[Effect], bool]
-    """Whether a command must not have done this to a file without anybody having been asked."""
+    shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]]
+    """Which files a command must not have changed without anybody having been asked: all that
+    it did, and the files about which somebody was."""
     judge: Callable[[str, str], Judgement]
     files: Files
     finder: Finder
     shell: Shell
     artifacts: Artifacts
     command_list: CommandList
+    settle: Callable[[], Coroutine[Any, Any, None]]
+    """To be done whenever a command has ended of which nobody had seen the end."""
     clock: Clock
     new_id: Callable[[], str]
     spread: Callable[[float], float]
@@ -118,12 +122,16 @@ class Task:
 
     async def run(self) -> None:
         """Work until there is nothing left to do. What was left running ends with the task."""
-        async with anyio.create_task_group() as self._beside:
-            await self._undo.recover()
-            while not isinstance(step := await self._next(), Stop):
-                with anyio.CancelScope() as self._step:
-                    await self._take(step)
-            self._beside.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as self._beside:
+                await self._undo.recover()
+                while not isinstance(step := await self._next(), Stop):
+                    with anyio.CancelScope() as self._step:
+                        await self._take(step)
+                self._beside.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._gear.settle()
 
     def cancel(self) -> None:
         """Stop the step under way. The task then asks whether to go on."""
@@ -160,10 +168,13 @@ class Task:
     async def _close(self) -> None:
         """The end of a task is its last word: what calls did to files is on record by then."""
         await self._undo.settled()
+        for call_id, command in commands_running_on(self.log.events).items():
+            if self._background.ends_with_task(call_id):
+                self.log.append(Noted(text=f"Ended with the task: {command}"))
         self.log.append(TaskClosed())
 
     async def _next(self) -> Step:
-        while self._errands:
+        while self._errands and not self.log.state.closed:
             await self._errands.pop(0)()
         return next_step(self.log.state, self._gear.limits)
 
@@ -177,6 +188,8 @@ class Task:
                 self.log.append(ToolFinished(call_id=call.id, text=failed(text), ending=ending))
             case Reconcile(call):
                 await self._reconcile(call)
+            case Ask(AskKind.COMPLETION_RESULT):
+                await self._ask_whether_done(step)
             case Ask(ask, text):
                 await self.dialogue.ask(ask, text)
             case Remind(text, mistake):
@@ -193,6 +206,12 @@ class Task:
                 pass
             case _:
                 assert_never(step)
+
+    async def _ask_whether_done(self, step: Ask) -> None:
+        """Once it is known what calls did to files, and unless something came up meanwhile."""
+        await self._undo.settled()
+        if next_step(self.log.state, self._gear.limits) == step:
+            await self.dialogue.ask(step.ask, step.text)
 
     async def _call_model(self, step: CallModel) -> None:
         gear = self._gear
@@ -244,6 +263,7 @@ class Task:
     def _append(self, fact: Fact) -> Event:
         if isinstance(fact, CommandEnded):
             self._undo.settle_soon(fact.call_id)
+            self._beside.start_soon(self._gear.settle)
         return self.log.append(fact)
 
     def _offer_for(

@@ -6,7 +6,6 @@ that: the model is asked meanwhile, and only the next call that changes things m
 """
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
@@ -23,8 +22,9 @@ from rookery.core.facts import (
     Reminded,
     SavingFiles,
 )
-from rookery.core.file_steps import named_checkpoints, steps_since, unsettled
+from rookery.core.file_steps import named_checkpoints, running_on, steps_since, unsettled
 from rookery.core.replies import PUT_BACK
+from rookery.core.shell.judgement import Deed
 from rookery.core.values import record
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Checkpoints, Restored
@@ -37,11 +37,17 @@ class _Watched:
     """A call whose files were saved before it."""
 
     call_id: str
-    checkpoint: str
-    since: int
     paths: Sequence[str] | None
     expected: frozenset[str]
     """Files that the call was allowed to change although they are protected."""
+
+
+@record
+class _Saved:
+    """A checkpoint, and the event that put it on record."""
+
+    id: str
+    seq: int
 
 
 class Undo:
@@ -50,7 +56,7 @@ class Undo:
         log: EventLog,
         checkpoints: Checkpoints,
         *,
-        shielded: Callable[[Effect], bool],
+        shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]],
         start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
     ) -> None:
         self._log = log
@@ -58,6 +64,8 @@ class Undo:
         self._shielded = shielded
         self._start_soon = start_soon
         self._watched: dict[str, _Watched] = {}
+        self._newest: _Saved | None = None
+        """Where the next change begins: no two of them overlap, whichever calls made them."""
         self._complained = False
         self._tidied = False
         self._unsettled = 0
@@ -76,15 +84,20 @@ class Undo:
         if not saved.id:
             self._complain(saved.problem)
             return
+        checkpoint = saved.id
+        if self._newest and (command := running_on(self._log.events)):
+            meanwhile = _Watched(command, None, self._expected_of(command))
+            checkpoint = await self._put_on_record(meanwhile, self._newest, saved.id)
         event = self._log.append(
-            CheckpointSaved(id=saved.id, call_id=call.id, skipped=saved.skipped)
+            CheckpointSaved(id=checkpoint, call_id=call.id, skipped=saved.skipped)
         )
+        self._newest = _Saved(checkpoint, event.seq)
         if not self._tidied:
             self._tidied = True
             self._start_soon(self._tidy)
         judged = action.judgement.targets if action.judgement else ()
         self._watched[call.id] = _Watched(
-            call.id, saved.id, event.seq, paths, frozenset(target.path for target in judged)
+            call.id, paths, frozenset(t.path for t in judged if t.deed is not Deed.READ)
         )
 
     async def after(self, call_id: str) -> None:
@@ -103,14 +116,16 @@ class Undo:
             self._start_soon(partial(self._settle, call_id))
 
     async def settled(self) -> None:
+        """Until all is on record that was done to files, also by what still runs."""
+        if command := running_on(self._log.events):
+            self.settle_soon(command)
         await self._settled.wait()
 
     async def recover(self) -> None:
         """Find out what a call did whose process died before it could tell."""
         if lost := unsettled(self._log.events):
-            await self._record(
-                _Watched(lost.call_id, lost.checkpoint, lost.since, lost.paths, frozenset())
-            )
+            self._newest = _Saved(lost.checkpoint, lost.since)
+            await self._record(_Watched(lost.call_id, lost.paths, frozenset()))
 
     async def rehearse(self, to: int, *, overwrite: bool) -> Restored:
         """What restoring the files as of event `to` would do."""
@@ -119,7 +134,7 @@ class Undo:
 
     async def restore(self, to: int, *, overwrite: bool) -> None:
         """Put the files back as they were at event `to`."""
-        await self._settled.wait()
+        await self.settled()
         steps = steps_since(self._log.events, to)
         done = await self._checkpoints.restore(steps, overwrite=overwrite)
         if done.problem:
@@ -127,7 +142,7 @@ class Undo:
         if not done.after:
             return
         paths = tuple(effect.path for effect in done.effects)
-        self._log.append(
+        event = self._log.append(
             FilesRestored(
                 to=to,
                 before=done.before,
@@ -137,6 +152,7 @@ class Undo:
                 kept=done.kept,
             )
         )
+        self._newest = _Saved(done.after, event.seq)
 
     async def _settle(self, call_id: str) -> None:
         try:
@@ -148,36 +164,32 @@ class Undo:
                 self._settled.set()
 
     async def _record(self, watched: _Watched) -> None:
+        before = self._newest
+        assert before
         saved = await self._checkpoints.save(watched.paths)
         if not saved.id:
             self._complain(saved.problem)
             return
-        effects = await self._checkpoints.effects(watched.checkpoint, saved.id)
-        after = saved.id
-        if intruders := self._intruders(effects, watched):
-            after = await self._put_back(watched.checkpoint, saved.id, intruders) or saved.id
-        self._log.append(
-            FilesChanged(
-                call_id=watched.call_id,
-                before=watched.checkpoint,
-                after=after,
-                since=watched.since,
-            )
-        )
-        # a command that runs on may go on changing files
-        self._watched[watched.call_id] = replace(
-            watched, checkpoint=after, since=self._log.events[-1].seq
-        )
+        await self._put_on_record(watched, before, saved.id)
 
-    def _intruders(self, effects: Sequence[Effect], watched: _Watched) -> list[str]:
+    async def _put_on_record(self, watched: _Watched, before: _Saved, after: str) -> str:
+        """The checkpoint at which the change ends, once what must not be is put back."""
+        effects = await self._checkpoints.effects(before.id, after)
+        if intruders := self._intruders(effects, watched):
+            after = await self._put_back(before.id, after, intruders) or after
+        change = FilesChanged(
+            call_id=watched.call_id, before=before.id, after=after, since=before.seq
+        )
+        self._newest = _Saved(after, self._log.append(change).seq)
+        return after
+
+    def _intruders(self, effects: Sequence[Effect], watched: _Watched) -> Sequence[str]:
         """Protected files that a command changed without anybody having been asked."""
-        if watched.paths is not None:
-            return []
-        return [
-            effect.path
-            for effect in effects
-            if effect.path not in watched.expected and self._shielded(effect)
-        ]
+        return self._shielded(effects, watched.expected) if watched.paths is None else ()
+
+    def _expected_of(self, call_id: str) -> frozenset[str]:
+        watched = self._watched.get(call_id)
+        return watched.expected if watched else frozenset()
 
     async def _put_back(self, before: str, after: str, paths: Collection[str]) -> str:
         only = {*paths, *(str(folder) for path in paths for folder in PurePosixPath(path).parents)}

@@ -14,7 +14,7 @@ from rookery.core.shell.command_entries import begins_with
 from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand, plain
 from rookery.core.shell.programs import Doing, Operand, known_reader, reading
-from rookery.core.shell.shell_words import ShellLine, SimpleCommand, Word, words
+from rookery.core.shell.shell_words import ShellLine, SimpleCommand, Word, spelled_out, words
 from rookery.core.shell.wrappers import SHELLS, Wrapped, assignment, program_name, wrapped
 from rookery.engine.ports import Files
 from rookery.governance.command_folders import Folders
@@ -47,8 +47,14 @@ class CommandJudge:
         hiding: Callable[[str], Hiding] | None = None,
         temporary: Sequence[str] | None = None,
         leave: Sequence[str] = (),
+        own_repository: Callable[[], bool] = lambda: True,
+        writable: Sequence[str] = (),
     ) -> None:
-        """`leave` are the first words of commands that need the user's keys."""
+        """`leave` are the first words of commands that need the user's keys. `own_repository`
+        tells whether git would look into this folder's own. `writable` are the folders that
+        commands in the sandbox can put programs into."""
+        self._own_repository = own_repository
+        self._writable = tuple(writable)
         self._leave = [entry.split() for entry in leave if entry.strip()]
         self._root = workspace.resolve()
         self._home = str(home)
@@ -68,6 +74,9 @@ class CommandJudge:
             told.grave.append("starts itself over and over until the machine gives up")
         self._look_at(commands, str(self._root / cwd), told)
         spelled = self._with_programs(parsed) if parsed else None
+        if spelled and _runs_git(commands) and not self._own_repository():
+            spelled = None
+            told.doubts.append("git would look into a repository that is not this folder's own")
         approved = told.only_reads and not told.doubts and not told.grave
         texts = tuple(one.texts for one in commands if one.words)
         return Judgement(
@@ -114,7 +123,11 @@ class CommandJudge:
             commands = []
             for command in pipeline.commands:
                 program = find_program(
-                    command.words[0], path, self._root, temporary=self._temporary
+                    command.words[0],
+                    path,
+                    self._root,
+                    temporary=self._temporary,
+                    writable=self._writable,
                 )
                 if program is None:
                     return None
@@ -170,7 +183,8 @@ class _Unfolding:
         waiting = [(command, 0) for command in reversed(line.commands)]
         waiting[:0] = [(command, 1) for command in self._handed_to_shells(line, text)]
         while waiting:
-            command, depth = waiting.pop()
+            said, depth = waiting.pop()
+            command = SimpleCommand(spelled_out(said.words), said.redirections, said.scope)
             found.append(command)
             inner = wrapped(command.words)
             if inner is None:
@@ -199,16 +213,20 @@ class _Unfolding:
     def _handed_to_shells(self, line: ShellLine, text: str) -> Iterator[SimpleCommand]:
         """What is written into the line for a shell in it to read."""
         names = {program_name(one.words[0].text) for one in line.commands if one.words}
-        if not names & SHELLS:
+        if not names & {*SHELLS, "source", "."}:
             return
         said = [
-            word.text
+            text
             for one in line.commands
             if one.words and one.words[0].text in {"echo", "printf"}
-            for word in one.words[1:]
+            for text in (*one.texts[1:], " ".join(one.texts[1:]))
         ]
         for script in (*said, *(documents(text) if text else ())):
             yield from self._read(script).commands
+
+
+def _runs_git(commands: Sequence[SimpleCommand]) -> bool:
+    return any(program_name(one.words[0].text) == "git" for one in commands if one.words)
 
 
 def _line_of(parsed: Plain) -> ShellLine:

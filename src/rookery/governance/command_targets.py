@@ -1,14 +1,17 @@
 """What a command's operands lead to in the real folder: how much, and how grave that is."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
 from rookery.core.shell.judgement import Deed, Target
 from rookery.core.shell.programs import Operand, Search
-from rookery.core.shell.shell_words import spellings
+from rookery.core.shell.shell_words import Word, has_braces, spellings
 from rookery.core.values import value
 from rookery.engine.ports import Files, Place
 from rookery.errors import ToolError
@@ -18,10 +21,13 @@ from rookery.governance.program_paths import within
 MOST_COUNTED = 5_000
 MOST_PLACED = 500
 MOST_LOOKED_AT = 200
+MOST_OF_GIT = 50_000
 
 _HARMLESS_DEVICES = {"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero"}
 _WHOLE_FOLDER = frozenset("*?.[]!^-")
 _RULES_THEMSELVES = {".rookeryignore", ".rooignore"}
+_ANY = Word("")
+_FEW_NAMES = re.compile(r"\*?[\w.-]*\w[\w.-]*\*?")
 _DOES = {Deed.DELETE: "deletes", Deed.WRITE: "writes", Deed.READ: "reads"}
 
 
@@ -58,7 +64,7 @@ class Targets:
         self._hiding = hiding
         self._root = os.path.realpath(workspace)
         self._home = os.path.realpath(home)
-        self._found: dict[tuple[Deed, bool, bool, str], Finding] = {}
+        self._found: dict[tuple[Operand, str], Finding] = {}
         self._temporary = tuple(os.path.realpath(folder) for folder in temporary)
 
     def find(self, operand: Operand, folders: Sequence[str], search: Search) -> Iterator[Finding]:
@@ -77,6 +83,9 @@ class Targets:
 
     def _matches(self, operand: Operand, folder: str, search: Search) -> Iterator[Finding]:
         for pattern in spellings(operand.word.pattern):
+            if has_braces(pattern):
+                yield _unknown(operand, pattern[:40])
+                continue
             last = pattern.rpartition("/")[2]
             where = os.path.realpath(os.path.dirname(os.path.join(folder, pattern)))
             if operand.deed is Deed.DELETE and last and set(last) <= _WHOLE_FOLDER and "*" in last:
@@ -107,7 +116,7 @@ class Targets:
 
     def _single(self, operand: Operand, path: str) -> Finding:
         """Each path is looked at once, and no more than a number of them in one line."""
-        asked = (operand.deed, operand.deep, operand.some, path)
+        asked = (replace(operand, word=_ANY, maybe=False, names=()), path)
         if asked not in self._found:
             if len(self._found) >= MOST_LOOKED_AT:
                 return _too_many(operand)
@@ -175,7 +184,7 @@ class Targets:
         if not os.path.isdir(folder):
             return Finding()
         most, hides = MOST_COUNTED, self._hides(os.path.realpath(folder))
-        for count, entry in enumerate(_entries(folder, shows_hidden=search.shows_hidden)):
+        for count, entry in enumerate(_entries(folder)):
             if count >= (most if self._hiding else MOST_PLACED):
                 return Finding(unfit="reads more files than can be looked at before")
             if entry.name in _RULES_THEMSELVES:
@@ -207,9 +216,11 @@ class Targets:
 
     def _grave(self, operand: Operand, place: Place, real: str, shown: str) -> Iterator[str]:
         does = _DOES[operand.deed]
-        deletes_all = operand.deed is Deed.DELETE and operand.deep and not operand.some
+        deletes_all = operand.deed is Deed.DELETE and not _spares_git(operand, real)
         if deletes_all and self._is_root(real):
-            yield f"{does} all of {shown}"
+            yield f"{does} {'some' if operand.some else 'all'} of {shown}"
+        elif operand.rights and self._is_root(real):
+            yield f"changes who may use {shown}"
         elif place.outside and not self._temporary_only(real):
             yield f"{does} outside the workspace: {shown}"
         elif place.protected:
@@ -257,6 +268,14 @@ class Targets:
         return os.path.relpath(real, self._root) if within(real, self._root) else real
 
 
+def _spares_git(operand: Operand, real: str) -> bool:
+    """Only some names are meant, and none that git has for its own files."""
+    if not operand.some or not _FEW_NAMES.fullmatch(operand.only):
+        return False
+    own = [entry.name for entry in islice(_entries(os.path.join(real, ".git")), MOST_OF_GIT)]
+    return len(own) < MOST_OF_GIT and not any(fnmatch(name, operand.only) for name in own)
+
+
 def _unknown(operand: Operand, said: str) -> Finding:
     if operand.deed is Deed.DELETE and operand.deep:
         return Finding(
@@ -289,15 +308,13 @@ def _path_meant(operand: Operand, folder: str, root: str) -> str:
     return os.path.join(root, inside) if colon and inside else ""
 
 
-def _entries(folder: str, *, shows_hidden: bool = True) -> Iterator["os.DirEntry[str]"]:
+def _entries(folder: str) -> Iterator["os.DirEntry[str]"]:
     """The files below a folder; links are not followed."""
     waiting = [folder]
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
-                    if not shows_hidden and entry.name.startswith("."):
-                        continue
                     if not entry.is_dir(follow_symlinks=False):
                         yield entry
                     elif entry.name != ".git":

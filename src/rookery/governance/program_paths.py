@@ -17,13 +17,22 @@ def temporary_folders() -> tuple[str, ...]:
 
 
 def find_program(
-    name: str, path_variable: str, root: Path, *, temporary: Sequence[str] | None = None
+    name: str,
+    path_variable: str,
+    root: Path,
+    *,
+    temporary: Sequence[str] | None = None,
+    writable: Sequence[str] = (),
 ) -> str | None:
     """The absolute program of this name, found in none of the folders that are relative, in
-    the workspace, or for temporary files."""
+    the workspace, for temporary files, or `writable` for commands in the sandbox."""
     if not name or "/" in name:
         return None
-    unsafe = (str(root), *(temporary_folders() if temporary is None else temporary))
+    unsafe = (
+        str(root),
+        *(temporary_folders() if temporary is None else temporary),
+        *(os.path.realpath(folder) for folder in writable),
+    )
     for folder in _safe_folders(path_variable, unsafe):
         program = os.path.join(folder, name)
         if not os.path.isfile(program) or not os.access(program, os.X_OK):

@@ -20,6 +20,7 @@ LONGEST = 8 * KIB
 """The parser takes a time that grows with the square of a hostile text's length."""
 
 MOST_CRUDE = 32
+MOST_VARIABLES = 16
 
 _DOUBTFUL = {
     "ERROR": "it is not proper shell text",
@@ -64,6 +65,8 @@ _FOREIGN = re.compile(r"[^\x00-\x1e\x20-\x7f]")
 """The parser's C code looks characters up in a table that ends long before these do, and has
 crashed on them: it is given their numbers instead."""
 _SPELLED_OUT = re.compile(f"{_MARK}([0-9a-f]+){_MARK}")
+_GAP = re.compile(r"(?:\$IFS\b|\$\{IFS[^}]{0,40}\})(?:\$[1-9])?")
+_SETTING = re.compile(r"""(?<![\w$-])([A-Za-z_]\w{0,40})=('[^']*'|"[^"$`]*"|[^\s;&|$`()'"]*)""")
 _BLANK = re.compile(r"(?<!\\)\s")
 _DOCUMENT = re.compile(
     r"""(?P<head><<-?[ ]?(['"])(?P<name>\w+)\2[^\n]*\n)(?P<body>.*?)(?P<end>^\t*(?P=name)$)""",
@@ -84,11 +87,29 @@ def shell_line(text: str, *, home: str) -> ShellLine:
         if len(shorter) > LONGEST or len(bodies) != _count_documents(shorter):
             return _crude(text, "it is too long")
         text = shorter
-    if "\\\n" not in text:
-        return _parsed(text, home)
-    whole, joined = _parsed(text, home), _parsed(text.replace("\\\n", ""), home)
-    doubts = ("it has lines that go on after a backslash", *whole.doubts)
-    return ShellLine((*whole.commands, *joined.commands), doubts)
+    line = _parsed(text, home)
+    doubts, other = line.doubts, text
+    if "\\\n" in text:
+        doubts = ("it has lines that go on after a backslash", *doubts)
+        other = other.replace("\\\n", "")
+    if _DOUBTFUL["ERROR"] in doubts:
+        # the grammar does not know that a file can be opened for both
+        other = other.replace("<>", "> ")
+    other = _with_values(other)
+    more = _parsed(other, home).commands if other != text and len(other) <= LONGEST else ()
+    return ShellLine((*line.commands, *more), doubts)
+
+
+def _with_values(text: str) -> str:
+    """The text with the variables that it sets itself put in, so that a program or a target
+    behind one of them is found. It is not what the shell would run, only a hint."""
+    text = _GAP.sub(" ", text)
+    for name, value in _SETTING.findall(text)[:MOST_VARIABLES]:
+        bare = value.strip("'\"").replace("\\", r"\\")
+        text = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", bare, text)
+        if len(text) > LONGEST:
+            break
+    return text
 
 
 def documents(text: str) -> list[str]:
@@ -131,6 +152,8 @@ def _crude_commands(text: str) -> Iterator[tuple[Word, ...]]:
         said = re.findall(r"[^\s$<>]+", segment)
         if said:
             yield words(said)
+            # the braces around it have been taken for the end of a command
+            yield words([*said[0].split(","), *said[1:]])
         for place, word in enumerate(said[:MOST_CRUDE]):
             if program_name(word) in _RUNS_TEXT:
                 rest = said[place + 1 : place + 1 + MOST_CRUDE]

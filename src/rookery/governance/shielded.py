@@ -1,15 +1,62 @@
 """Which changes of a command are put back: those that only a person may allow."""
 
+from collections.abc import Collection, Sequence
+
 from rookery.core.facts import Effect
-from rookery.core.protected_paths import OF_BUILDS, protected
+from rookery.core.folded_names import folded
+from rookery.core.protected_paths import (
+    OF_BUILDS,
+    PARTS_OF_A_REPOSITORY,
+    completes_repository,
+    protected,
+)
+
+_OF_A_REPOSITORY = frozenset(map(folded, (*PARTS_OF_A_REPOSITORY, "config")))
 
 
-def shielded(effect: Effect) -> bool:
-    """Whether a command must not have done this by itself."""
+def shielded(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
+    """What a command must not have done by itself. What is `expected` was asked about by its
+    name; but by their names the parts of a repository are files like any other.
+    """
+    planted = _parts_of_new_repositories(effects)
+    return [
+        effect.path
+        for effect in effects
+        if effect.path in planted or (effect.path not in expected and _is_protected(effect))
+    ]
+
+
+def nothing_shielded(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
+    """For a run whose user said so."""
+    return []
+
+
+def _is_protected(effect: Effect) -> bool:
     why = protected(effect.path, new=effect.before is None)
     return bool(why) and why not in OF_BUILDS
 
 
-def nothing_shielded(effect: Effect) -> bool:
-    """For a run whose user said so."""
-    return False
+def _parts_of_new_repositories(effects: Sequence[Effect]) -> set[str]:
+    """What was made by which a folder became what git takes for a repository."""
+    parts: dict[str, dict[str, list[str]]] = {}
+    for effect in effects:
+        if effect.before is None:
+            for folder, name in _places(effect.path):
+                parts.setdefault(folder, {}).setdefault(name, []).append(effect.path)
+    return {
+        path
+        for found in parts.values()
+        if completes_repository("", tuple(found))
+        for paths in found.values()
+        for path in paths
+    }
+
+
+def _places(path: str) -> list[tuple[str, str]]:
+    """The folders of which the path could be in a part, and that part's name."""
+    names = path.split("/")
+    return [
+        ("/".join(names[:at]), folded(name))
+        for at, name in enumerate(names)
+        if folded(name) in _OF_A_REPOSITORY
+    ]

@@ -24,6 +24,8 @@ class Places:
     data: Path
     cache: Path
     state: Path
+    elsewhere: tuple[Path, ...] = ()
+    """Where other runs keep their things, which are nobody's business in this one."""
 
     @property
     def settings_file(self) -> Path:
@@ -92,7 +94,8 @@ def temporary_places(usual: Places) -> Iterator[Places]:
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix=f"{NAME}-") as folder:
-        yield replace(_below(Path(folder)), config=usual.config)
+        elsewhere = (usual.data, usual.cache, usual.state)
+        yield replace(_below(Path(folder)), config=usual.config, elsewhere=elsewhere)
 
 
 def _below(home: Path) -> Places:

@@ -206,6 +206,8 @@ class _Deeds:
                 self.saved[event.seq] = checkpoint
             case FilesChanged() as change:
                 yield from self._change(event.seq, change)
+            case FilesRestored(after=after):
+                self.saved[event.seq] = after
             case CommandDetached(call_id=call_id):
                 yield from self._of_a_known_call(event.seq, call_id)
                 self.running[call_id] += 1

@@ -119,7 +119,7 @@ def loaded(kind: str) -> Any:
         library = import_module(LIBRARIES[kind])
     except ImportError as error:
         raise Refused(
-            f"Reading {kind} documents needs a package: pip install 'rookery[docs]'."
+            f"Reading {kind} documents needs a package: pip install pypdf python-docx openpyxl."
         ) from error
     for part in walk_packages(getattr(library, "__path__", ()), f"{library.__name__}."):
         with suppress(ImportError):  # a part may need what is not installed

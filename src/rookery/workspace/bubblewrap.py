@@ -66,6 +66,7 @@ def mounted(confinement: Confinement) -> Iterator[Spot]:
     """What must be found behind the mounts."""
     yield confinement.root
     yield from confinement.writable
+    yield from confinement.pinned
     yield from confinement.kept
     yield from confinement.fixed
 
@@ -97,6 +98,8 @@ def _workspace(confinement: Confinement) -> Iterator[str]:
         yield from ("--bind", writable.path, writable.path)
     yield from _hide(outside, confinement.private)
     yield from ("--bind", root, root)
+    for pinned in confinement.pinned:  # a folder that is a mount cannot be renamed
+        yield from ("--bind", pinned.path, pinned.path)
     yield from _hide(inside, confinement.private)
     for kept in confinement.kept:
         yield from ("--bind", kept.path, kept.path)

@@ -31,7 +31,7 @@ from rookery.workspace.paths import visible
 from rookery.workspace.putting_back import put_back
 from rookery.workspace.shadow_repository import ShadowRepository, Snapshot
 from rookery.workspace.snapshot_trees import UNSEEN, uncovered_among
-from rookery.workspace.snapshots import Survey
+from rookery.workspace.snapshots import Survey, is_protected
 from rookery.workspace.stat_index import Rows, read_index, write_index
 
 T = TypeVar("T")
@@ -53,15 +53,22 @@ class _Taken:
 
 class ShadowCheckpoints:
     """`home` is the folder of the shadow repositories of all workspaces. It is never stored
-    itself, and neither is what is `private`.
+    itself, and neither is what is `private`. What is `always` meant is stored though it be ignored.
     """
 
     def __init__(
-        self, root: Path, home: Path, limits: Limits, *, private: Collection[Path] = ()
+        self,
+        root: Path,
+        home: Path,
+        limits: Limits,
+        *,
+        private: Collection[Path] = (),
+        always: Callable[[str], bool] = is_protected,
     ) -> None:
         self._root = root.resolve(strict=True)
         self._private = (home, *private)
         self._limits = limits
+        self._always = always
         self._repository = ShadowRepository(home, self._root)
         self._last: Snapshot | None = None
         self._index: Rows | None = None
@@ -210,7 +217,13 @@ class ShadowCheckpoints:
         """
         store, base = self._store, self._base()
         survey = Survey(
-            self._root, store, self._limits, index=self._known(), private=self._private, pause=pause
+            self._root,
+            store,
+            self._limits,
+            index=self._known(),
+            private=self._private,
+            pause=pause,
+            always=self._always,
         )
         try:
             trees = survey.everything() if paths is None else base.trees if base else UNSEEN

@@ -21,8 +21,9 @@ class Spot:
 class Confinement:
     """All paths are canonical and exist. What is outside every `writable` is read-only.
 
-    `kept` are folders that can be written but not moved away, `fixed` cannot be changed, and
-    `hidden` not read. `private` is a folder of ours for what the command thinks is temporary.
+    `kept` are folders that can be written but not moved away, and so are `pinned`, which lead to
+    what is special in the workspace. `fixed` cannot be changed, `hidden` and `ignored` not read.
+    `private` is a folder of ours for what the command thinks is temporary.
     """
 
     root: Spot
@@ -31,6 +32,7 @@ class Confinement:
     network: bool
     writable: tuple[Spot, ...] = ()
     kept: tuple[Spot, ...] = ()
+    pinned: tuple[Spot, ...] = ()
     fixed: tuple[Spot, ...] = ()
     hidden: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()

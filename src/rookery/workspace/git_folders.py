@@ -1,15 +1,22 @@
 """Which parts of git's own folders a command may write: commits yes, programs no.
 
 `git commit` writes objects, refs, logs and the index. Hooks, configuration and attributes name
-programs that git runs later, outside the sandbox too.
+programs that git runs later, outside the sandbox too. No link is followed on the way to them: it
+could lead anywhere.
 """
 
 import os
+import re
+import stat
 from collections.abc import Iterable, Iterator
 
 PROGRAMS = ("hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir")
 """Parts of a git folder that must stay as they are, and must not appear."""
+_LEADING_ELSEWHERE = ("commondir", "objects/info/alternates", "objects/info/http-alternates")
+"""Files of a git folder that make git read another one."""
 _MODULE_DEPTH = 6
+_ELSEWHERE = re.compile(rb"(?:^|[\]\s])worktree\s*=|\[include", re.IGNORECASE)
+_LARGEST_CONFIG = 1024 * 1024
 
 
 def git_folders(named: Iterable[str]) -> tuple[str, ...]:
@@ -21,7 +28,7 @@ def git_folders(named: Iterable[str]) -> tuple[str, ...]:
 
 
 def inner_git_folders(folder: str) -> Iterator[str]:
-    yield from _entries(os.path.join(folder, "worktrees"))
+    yield from filter(is_folder, entries(os.path.join(folder, "worktrees")))
     yield from _modules(os.path.join(folder, "modules"), _MODULE_DEPTH)
 
 
@@ -30,9 +37,23 @@ def git_programs(folder: str) -> list[str]:
     return [os.path.join(folder, part) for part in PROGRAMS]
 
 
+def links_inside(folder: str) -> Iterator[str]:
+    """What stands where git looks for its inner folders, and is neither a folder nor a file."""
+    yield from _links(os.path.join(folder, "worktrees"), 1)
+    yield from _links(os.path.join(folder, "modules"), _MODULE_DEPTH)
+
+
+def _links(path: str, deep: int) -> Iterator[str]:
+    if is_folder(path):
+        for entry in entries(path) if deep else ():
+            yield from _links(entry, deep - 1)
+    elif os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+        yield path
+
+
 def _modules(folder: str, deep: int) -> Iterator[str]:
     """A module is called by its path, so its folder may lie some folders deep."""
-    for entry in _entries(folder) if deep else ():
+    for entry in filter(is_folder, entries(folder) if deep else ()):
         if os.path.lexists(os.path.join(entry, "HEAD")):
             yield entry
             yield from inner_git_folders(entry)
@@ -59,16 +80,66 @@ def common_folder(root: str) -> str:
     return ""
 
 
-def _line(file: str) -> str:
+def own_repository(root: str) -> bool:
+    """Whether git, run in the workspace, reads the workspace's own repository and no other.
+
+    A linked worktree will do if its repository names it in return.
+    """
+    git = os.path.join(root, ".git")
+    if not is_folder(git):
+        git = common_folder(os.path.realpath(root))
+    return bool(git) and not _leads_elsewhere(git)
+
+
+def _leads_elsewhere(git: str) -> bool:
+    """Whether a git folder makes git read others: by name, by a link, or by its settings."""
+    stores = [os.path.join(git, part) for part in ("objects", "objects/pack", "objects/info")]
+    looked_at = [*entries(git), *(entry for store in stores for entry in entries(store))]
+    return (
+        any(os.path.lexists(os.path.join(git, part)) for part in _LEADING_ELSEWHERE)
+        or any(os.path.islink(path) for path in looked_at)
+        or any(_names_elsewhere(os.path.join(git, name)) for name in ("config", "config.worktree"))
+    )
+
+
+def _names_elsewhere(config: str) -> bool:
+    """Whether settings name a work tree or are continued in another file, or cannot be known."""
+    if not os.path.lexists(config):
+        return False
+    text = regular_content(config, _LARGEST_CONFIG + 1)
+    return text is None or len(text) > _LARGEST_CONFIG or bool(_ELSEWHERE.search(text))
+
+
+def regular_content(file: str, most: int) -> bytes | None:
+    """The beginning of a regular file, else None: a pipe is not waited for, nor a link
+    followed."""
     try:
-        with open(file, encoding="utf-8", errors="surrogateescape") as lines:
-            return lines.readline(4096).rstrip("\n")
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(file, flags), "rb") as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                return None
+            return opened.read(most)
     except OSError:
-        return ""
+        return None
 
 
-def _entries(folder: str) -> list[str]:
+def is_folder(path: str) -> bool:
+    """Whether it is a folder itself, not a link to one."""
     try:
-        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def entries(folder: str) -> list[str]:
+    """What is in a folder; nothing is in a link to one."""
+    try:
+        names = sorted(os.listdir(folder)) if is_folder(folder) else []
     except OSError:
         return []
+    return [os.path.join(folder, name) for name in names]
+
+
+def _line(file: str) -> str:
+    text = (regular_content(file, 4096) or b"").decode("utf-8", "surrogateescape")
+    return text.split("\n", 1)[0]

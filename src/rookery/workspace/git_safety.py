@@ -1,8 +1,9 @@
 """Git without what its configuration makes it run.
 
 A repository's configuration names programs under more than a dozen keys. Whoever runs git on
-somebody's repository runs it with these. One kind is left: filters have names of their own, so
-they must be looked up and each be set to nothing, which `plain_runner` does.
+somebody's repository runs it with these. One kind is left: filters, and what shows or merges
+differences, have names of their own, so they must be looked up and each be set to nothing, which
+`plain_runner` does.
 """
 
 import os
@@ -35,10 +36,10 @@ _VISITING_MODULES = ("diff", "status", "diff-index", "diff-files")
 _TAKING_A_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path")
 
 
-def git_hardening(root: str = "", ceiling: str = "") -> tuple[dict[str, str], tuple[str, ...]]:
+def git_hardening(root: str = "") -> tuple[dict[str, str], tuple[str, ...]]:
     """The variables, to be added once every other `GIT_*` is gone, and the options before the
-    sub-command. `root` is a folder that is the user's whoever owns it; git does not look for a
-    repository in `ceiling` or above.
+    sub-command. `root` is a folder that is the user's whoever owns it; its repository is the
+    only one, and git looks for none in other folders, be they inside it or above it.
     """
     variables = {
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -50,9 +51,12 @@ def git_hardening(root: str = "", ceiling: str = "") -> tuple[dict[str, str], tu
         "GIT_ASKPASS": "",
         "GIT_PAGER": "cat",
         "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "",
     }
-    if ceiling:
-        variables["GIT_CEILING_DIRECTORIES"] = ceiling
+    if root:
+        variables["GIT_CEILING_DIRECTORIES"] = os.path.dirname(root)
+    if root and os.path.lexists(git := os.path.join(root, ".git")):
+        variables |= {"GIT_DIR": git, "GIT_WORK_TREE": root}
     settings = (*_SETTINGS, *([f"safe.directory={root}"] if root else []))
     return variables, ("--no-pager", *(word for each in settings for word in ("-c", each)))
 

@@ -58,26 +58,26 @@ CACHES = (
     ".cargo/git",
     ".cargo/registry",
     ".composer/cache",
-    ".deno",
     ".gem/specs",
-    ".gradle",
-    ".ivy2",
-    ".local/share/pnpm",
-    ".local/share/virtualenvs",
+    ".gradle/caches",
+    ".ivy2/cache",
+    ".local/share/pnpm/store",
     ".local/state/pnpm",
-    ".m2",
-    ".npm",
-    ".nuget",
+    ".m2/repository",
+    ".npm/_cacache",
+    ".npm/_logs",
+    ".nuget/packages",
     ".nv/ComputeCache",
     ".pnpm-store",
     ".rustup/downloads",
     ".rustup/tmp",
-    ".sbt",
-    ".yarn",
+    ".yarn/berry/cache",
     "Library/Caches",
-    "go/pkg",
+    "go/pkg/mod",
+    "go/pkg/sumdb",
 )
-"""Relative to the home folder. What is run from a cache is run in the sandbox too."""
+"""Relative to the home folder. Folders that are in a PATH, or whose scripts a build tool runs
+unasked, are none: what a command left there would run outside the sandbox."""
 
 
 def hidden_places(home: str, more: Iterable[str]) -> tuple[str, ...]:

@@ -3,22 +3,40 @@
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
+from rookery.core.folded_names import folded
 from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.core.rulings import Ruling
+from rookery.core.values import record
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.workspace.boundaries import Boundaries
+from rookery.workspace.boundaries import Boundaries, Hiding
+from rookery.workspace.ignore import IGNORE_FILES
 from rookery.workspace.plain_argv import plain_argv
 from rookery.workspace.sandbox import Launch, Sandbox
 
 MOST_LOOKED_AT = 2_000
-"""Entries of the workspace among which those to be shielded are looked for, from the top. What
-lies deeper is put back after the command."""
-_NOT_ENTERED = {".git", "node_modules", "__pycache__"}
+"""Entries of the workspace among which protected ones are looked for, from the top. What lies
+deeper is put back after the command."""
+MOST_SEARCHED = 50_000
+"""Entries among which ignored ones are looked for, for what was read cannot be put back."""
+MOST_MASKED = 500
+"""Mounts for ignored files and the folders that lead to them; twice as many take four times as
+long, and these take about half a second."""
+_WITHOUT_PROTECTED = {"node_modules", "__pycache__"}
+
+
+@record
+class _Special:
+    """What there is of protected and of ignored files; of a folder only itself. It is whole if
+    no ignored file is left out."""
+
+    protected: list[str]
+    ignored: list[str]
+    whole: bool
 
 
 class Launching:
@@ -26,6 +44,8 @@ class Launching:
         self._boundaries = boundaries
         self._root = boundaries.root
         self._sandbox = sandbox
+        self._masks_all: bool | None = None
+        """Whether all ignored files were masked the last time, as far as that is known."""
 
     def __call__(self, shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
         words = list(shell_argv)
@@ -33,33 +53,72 @@ class Launching:
             words = plain_argv(permit.plain, root=str(self._root))
         if not permit.confined:
             return Launch(tuple(words), {})
-        shielded, hidden = self._special_files()
-        return self._sandbox.launch(words, cwd=str(folder), protected=shielded, ignored=hidden)
+        found = self._special_files()
+        return self._sandbox.launch(
+            words, cwd=str(folder), protected=found.protected, ignored=found.ignored
+        )
 
     def describe(self, *, confined: bool) -> str:
         """Where a command runs, in one line for whoever is asked."""
         if not confined:
             return "outside the sandbox, with your keys and the network"
-        return self._sandbox.state.line
+        state = self._sandbox.state
+        if state.kind == "none" or not _has_rules(self._hiding()):
+            return state.line
+        if state.kind == "landlock":
+            return f"{state.line}; ignored files can be read"
+        if self._masks_all is None:
+            self._special_files()
+        return state.line if self._masks_all else f"{state.line}; some ignored files can be read"
 
-    def _special_files(self) -> tuple[list[str], list[str]]:
-        """What there is of protected and of ignored files; of a folder only itself."""
-        hiding = self._boundaries.hiding(str(self._root))
-        shielded: list[str] = []
-        hidden: list[str] = []
-        waiting, seen = deque([""]), 0
-        while waiting and seen < MOST_LOOKED_AT:
-            for entry in _entries(self._root / waiting.popleft()):
-                seen += 1
-                path = os.path.relpath(entry.path, self._root)
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if hiding.hides(path, is_folder=is_folder):
-                    hidden.append(path)
-                elif (why := protected(path, new=False)) and why not in OF_BUILDS:
-                    shielded.append(path)
-                elif is_folder and entry.name not in _NOT_ENTERED:
-                    waiting.append(path)
-        return [path for path in shielded if path != ".git"], hidden
+    def _hiding(self) -> Hiding:
+        return self._boundaries.hiding(str(self._root))
+
+    def _special_files(self) -> _Special:
+        hiding = self._hiding()
+        found = _special_files(self._root, hiding, thorough=_has_rules(hiding))
+        self._masks_all = found.whole
+        return found
+
+
+def _has_rules(hiding: Hiding) -> bool:
+    """As soon as there is one, the files they are in are kept from the agent too."""
+    return hiding.hides(IGNORE_FILES[0], is_folder=False)
+
+
+def _special_files(root: Path, hiding: Hiding, *, thorough: bool) -> _Special:
+    """Ignored files are looked for everywhere if it is thorough. The files with the rules are
+    only protected: git would take one that cannot be read for a change."""
+    shielded: list[str] = []
+    hidden: list[str] = []
+    leading: set[str] = set()
+    looked_at = searched = 0
+    waiting = deque([("", True)])
+    while waiting and searched < (MOST_SEARCHED if thorough else MOST_LOOKED_AT):
+        folder, shielding = waiting.popleft()
+        for entry in _entries(root / folder):
+            searched += 1
+            looked_at += shielding
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if folded(path) not in IGNORE_FILES and hiding.hides(path, is_folder=is_folder):
+                leading.update(map(str, PurePosixPath(path).parents))
+                if len(hidden) + len(leading) >= MOST_MASKED:
+                    return _Special(shielded, hidden, whole=False)
+                hidden.append(path)
+                continue
+            shield = shielding and looked_at <= MOST_LOOKED_AT and _is_shielded(path)
+            if shield:
+                shielded.append(path)
+            inner = shielding and not shield and entry.name not in _WITHOUT_PROTECTED
+            if is_folder and entry.name != ".git" and (inner or thorough):
+                waiting.append((path, inner))
+    return _Special(shielded, hidden, whole=not (thorough and waiting))
+
+
+def _is_shielded(path: str) -> bool:
+    why = protected(path, new=False)
+    return bool(why) and why not in OF_BUILDS and path != ".git"
 
 
 class NoSandboxNotice:

@@ -50,15 +50,20 @@ class SandboxState:
     why: str = ""
     closes_users: bool = False
     """Whether commands are kept from making user namespaces."""
+    lost: str = ""
+    """Why no command can run at all; empty while the workspace is there."""
 
     @property
     def line(self) -> str:
         """The state for people, in one line."""
+        if self.lost:
+            return self.lost
         if self.kind == "none":
             return f"no sandbox: commands can do whatever you can ({self.why})"
         network = "on" if self.network else "off"
         extent = f"in a part of the sandbox ({self.why})" if self.why else "in the sandbox"
-        bounds = "writes in the workspace, temp and caches only, keys hidden"
+        temporary = "temp" if self.kind == "landlock" else "its own temp"
+        bounds = f"writes in the workspace, {temporary} and caches only, keys hidden"
         return f"{extent}: {bounds}, network {network}"
 
 

@@ -10,12 +10,12 @@ from rookery.workspace.layers import INTERPRETER
 RUNNER = Path(__file__).with_name("plain_runner.py")
 
 
-def plain_argv(plain: Plain, *, root: str = "", ceiling: str = "") -> list[str]:
+def plain_argv(plain: Plain, *, root: str = "") -> list[str]:
     """The argv that runs it. Every command must begin with the absolute path of its program.
 
     Git among them is run with `git_hardening` for the workspace `root`.
     """
-    variables, options = git_hardening(root, ceiling)
+    variables, options = git_hardening(root)
     words = [*_counted([f"{name}={text}" for name, text in variables.items()])]
     for pipeline in plain:
         words += [pipeline.when, str(len(pipeline.commands))]

@@ -14,7 +14,7 @@ import sys
 
 NOT_STARTED, NOT_THERE = 126, 127
 NOWHERE = "/dev/null"
-FILTERS = r"^filter\."
+NAMED_PROGRAMS = r"^(filter\..*|diff\..*\.(textconv|command)|merge\..*\.driver)$"
 _IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
 
@@ -103,23 +103,23 @@ def become(command: Command, source: int, target: int, variables: dict[str, str]
 
 
 def git_environment(command: Command, variables: dict[str, str]) -> dict[bytes, bytes]:
-    """Without what was inherited for git, with the variables, and with every filter unset."""
+    """Without what was inherited for git, with the variables, and with no program by name."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(b"GIT_")}
     for name, text in variables.items():
         kept[name.encode()] = text.encode(errors="surrogateescape")
-    filters = filter_settings(command, kept)
-    for at, key in enumerate(filters):
+    programs = named_programs(command, kept)
+    for at, key in enumerate(programs):
         kept[b"GIT_CONFIG_KEY_%d" % at] = key
         kept[b"GIT_CONFIG_VALUE_%d" % at] = b"false" if key.endswith(b".required") else b""
-    return kept | {b"GIT_CONFIG_COUNT": b"%d" % len(filters)}
+    return kept | {b"GIT_CONFIG_COUNT": b"%d" % len(programs)}
 
 
-def filter_settings(command: Command, environment: dict[bytes, bytes]) -> list[bytes]:
-    """The settings that name filters. Asking git for its settings runs none of them."""
+def named_programs(command: Command, environment: dict[bytes, bytes]) -> list[bytes]:
+    """The settings that name filters and the like. Asking git for them runs none."""
     answer, target = os.pipe()
     pid = os.fork()
     if pid == 0:
-        ask_for_filters(command, target, environment)
+        ask_for_programs(command, target, environment)
     os.close(target)
     said = b""
     while data := os.read(answer, 65536):
@@ -129,12 +129,12 @@ def filter_settings(command: Command, environment: dict[bytes, bytes]) -> list[b
     return said.split(b"\0")[:-1]
 
 
-def ask_for_filters(command: Command, target: int, environment: dict[bytes, bytes]) -> None:
+def ask_for_programs(command: Command, target: int, environment: dict[bytes, bytes]) -> None:
     try:
         os.dup2(os.open(NOWHERE, os.O_RDWR), 0)
         os.dup2(target, 1)
         os.dup2(0, 2)
-        asked = ["config", "-z", "--name-only", "--get-regexp", FILTERS]
+        asked = ["config", "-z", "--name-only", "--get-regexp", NAMED_PROGRAMS]
         os.execve(command.words[0], [*command.words[: command.lead], *asked], environment)
     finally:
         os._exit(NOT_STARTED)

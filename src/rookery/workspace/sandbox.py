@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Literal
@@ -52,6 +53,10 @@ class Launch:
     environment: Mapping[str, str]
 
 
+MOST_PINNED = 500
+"""Each pinned folder is a mount, and a mount costs the start of every command some time."""
+
+
 class Sandbox:
     """The sandbox of one workspace. What works is found out once, when it is first needed.
 
@@ -66,7 +71,7 @@ class Sandbox:
         self._home = os.path.realpath(wishes.home)
         own = (path for path in wishes.own if os.path.realpath(path) != self._root.path)
         self._hidden = hidden_places(self._home, (*wishes.hidden, *own))
-        self._common = common_folder(self._root.path)
+        self._common = common_folder(self._root.path) if self._has_git_file() else ""
         declared = (os.path.realpath(path) for path in wishes.writable)
         writable = without((*caches(self._home), *declared), self._hidden)
         on_the_way = folders_between(writable, self._hidden)
@@ -77,7 +82,17 @@ class Sandbox:
 
     @property
     def state(self) -> SandboxState:
+        if lost := self._lost():
+            return SandboxState(kind="none", why=lost, lost=lost)
         return self._found().state
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """All places besides the workspace where commands can leave something for later."""
+        temporary = (
+            os.path.realpath(path) for path in (*TEMPORARY.values(), tempfile.gettempdir())
+        )
+        return tuple(dict.fromkeys((*(at.path for at in self._writable), *temporary)))
 
     def launch(
         self,
@@ -90,8 +105,10 @@ class Sandbox:
         """How to start a command in the sandbox. Where there is none: as it is.
 
         `cwd` is absolute; `protected` and `ignored` are relative to the workspace. Raises
-        `Denied` if a sandbox is required, and `ToolError` if the one there was is gone.
+        `Denied` if a sandbox is required, and `ToolError` if the one there was is gone, or the
+        workspace is.
         """
+        self._check_workspace()
         layers = self._found()
         if layers.state.kind == "none":
             return self._unconfined(argv, layers.state)
@@ -111,7 +128,9 @@ class Sandbox:
     def _found(self) -> Layers:
         with self._probing:
             if self._layers is None:
-                self._layers = self._find()
+                found = self._find()
+                self._check_workspace()  # in another one, that nothing works says nothing
+                self._layers = found
             return self._layers
 
     def _find(self) -> Layers:
@@ -137,11 +156,23 @@ class Sandbox:
                 f"The sandbox cannot be started any more: {layers.program} is gone. The command "
                 "was not run."
             )
-        if spot(self._root.path) != self._root:
-            raise ToolError(
-                f"{self._root.path} is no longer the folder it was at the start. The command was "
-                "not run; start again in the new one."
-            )
+
+    def _check_workspace(self) -> None:
+        if lost := self._lost():
+            raise ToolError(f"{lost} The command was not run; start again where the files are.")
+
+    def _lost(self) -> str:
+        """Why the workspace cannot be worked in any more; empty if it can."""
+        path = self._root.path
+        found = spot(path)
+        if not found:
+            return f"The folder {path} is gone."
+        return "" if found == self._root else f"{path} is no longer the folder it was at the start."
+
+    def _has_git_file(self) -> bool:
+        """Anything else, such as a pipe, must not even be opened."""
+        found = spot(os.path.join(self._root.path, ".git"))
+        return found is not None and not found.folder
 
     def _inside(self, cwd: str) -> str:
         folder = os.path.realpath(cwd)
@@ -159,17 +190,27 @@ class Sandbox:
         fixed += [part for each in git if each.folder for part in git_programs(each.path)]
         unchangeable = _outermost(spots(fixed))
         folders = [each.path for each in unchangeable if each.folder]
+        kept = tuple(e for e in git if e.folder and not within_any(e.path, folders))
+        masked = self._inner(ignored)
+        special = (*masked, *self._hidden, *(at.path for at in (*kept, *unchangeable)))
         return Confinement(
             root=self._root,
             home=self._home,
             private=self._private,
             network=self._wishes.network,
             writable=self._writable,
-            kept=tuple(e for e in git if e.folder and not within_any(e.path, folders)),
+            kept=kept,
+            pinned=self._on_the_way(special, (*folders, *(at.path for at in kept))),
             fixed=unchangeable,
             hidden=self._hidden,
-            ignored=tuple(self._inner(ignored)),
+            ignored=tuple(masked),
         )
+
+    def _on_the_way(self, paths: Iterable[str], mounted: Sequence[str]) -> tuple[Spot, ...]:
+        """The folders of the workspace that lead to the paths and are not mounted anyway. By
+        renaming one, a command would find under the new name what was shielded under the old."""
+        leading = dict.fromkeys(folders_between([self._root.path], list(paths)))
+        return spots(islice((p for p in leading if not within_any(p, mounted)), MOST_PINNED))
 
     def _inner(self, paths: Iterable[str]) -> list[str]:
         """Where the paths lead, if that is in the workspace and there is something."""

@@ -8,7 +8,6 @@ open files, not names: what a name means may have changed until they come to it.
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -22,8 +21,10 @@ import anyio.to_thread
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports import Permit
 from rookery.errors import BadArguments, Denied, ToolError
+from rookery.workspace.command_environment import command_environment
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.found_lines import FoundLines
+from rookery.workspace.own_programs import find_own_program
 from rookery.workspace.paths import visible
 
 if TYPE_CHECKING:
@@ -45,10 +46,11 @@ SearchCommand: TypeAlias = Callable[[str, int, Sequence[str]], list[str]]
 """From an expression, the most matches per file, and files, to the program that looks there."""
 
 
-def find_ripgrep() -> str | None:
-    """`rg` beside the interpreter, or else on the PATH."""
+def find_ripgrep(root: Path = Path()) -> str:
+    """`rg` beside the interpreter, or else one in the PATH that has nothing to do with the
+    workspace `root`; empty if there is none."""
     beside = Path(sys.executable).with_name("rg")
-    return str(beside) if beside.is_file() else shutil.which("rg")
+    return str(beside) if beside.is_file() else find_own_program("rg", root)
 
 
 def with_ripgrep(program: str) -> SearchCommand:
@@ -78,7 +80,7 @@ class WorkspaceFinder:
         *,
         command: SearchCommand | None = None,
     ) -> None:
-        ripgrep = find_ripgrep()
+        ripgrep = find_ripgrep(root)
         self._root = root.resolve(strict=True)
         self._files = files
         self._limits = limits
@@ -134,7 +136,8 @@ class WorkspaceFinder:
         if _LINE_BREAK.search(regex):
             raise BadArguments("Lines are searched one by one: leave \\n and \\r out of the regex.")
         command = self._command(regex, 1, [os.devnull])
-        process = await anyio.run_process(command, stdin=DEVNULL, check=False)
+        environment = command_environment(os.environ, confined=True)
+        process = await anyio.run_process(command, stdin=DEVNULL, check=False, env=environment)
         if process.returncode not in (0, 1):
             said = process.stderr.decode("utf-8", "replace").strip().removeprefix("rg: ")
             raise BadArguments(f"The regular expression is faulty. {said}")
@@ -148,6 +151,7 @@ class WorkspaceFinder:
             stdout=PIPE,
             stderr=DEVNULL,
             cwd=self._root,
+            env=command_environment(os.environ, confined=True),
             pass_fds=[file.descriptor for file in files],
         ) as process:
             assert process.stdout is not None

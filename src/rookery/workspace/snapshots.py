@@ -1,8 +1,9 @@
 """Taking a snapshot: a walk through the workspace that stores what has changed.
 
-Nothing of the workspace is run, and only its .gitignore files are heeded. Folders are opened
-from the one above, and no link is followed. Repositories inside are folders like any other,
-but what is in a `.git` is never stored.
+Nothing of the workspace is run, and only its .gitignore files are heeded; but what is
+protected is stored whatever they say. Folders are opened from the one above, and no link is
+followed. Repositories inside are folders like any other, but what is in a `.git` is never
+stored.
 """
 
 import os
@@ -15,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rookery.core.limits import KIB, Limits
+from rookery.core.protected_paths import protected
 from rookery.workspace.file_patterns import FileRules
 from rookery.workspace.file_versions import content_of, is_gits_own, proper, status_of
 from rookery.workspace.object_store import Kind, ObjectStore
@@ -27,11 +29,19 @@ _DEEPEST = 200
 _IGNORE_FILE = ".gitignore"
 _IGNORE_FILE_BYTES = 256 * KIB
 _NAMED = 50
+_NEVER_WALKED = frozenset({"node_modules", "site-packages", "__pycache__"})
+"""Ignored folders that are passed over even where all is protected: they are huge."""
 _UNFINISHED_EDIT = re.compile(r"\.~[0-9a-f]{16}-[0-9a-f]{8}\.tmp")
 _UNFINISHED_RESTORE = re.compile(r"\.~undo-[0-9a-f]{16}\.tmp")
 
 Rules = tuple[tuple[int, FileRules], ...]
 """The ignore files above, the nearest first, each with the length of its folder's path."""
+_EVERYTHING = FileRules.of_ignore_file(["*"])
+"""What holds in an ignored folder."""
+
+
+def is_protected(path: str) -> bool:
+    return bool(protected(path, new=True))
 
 
 def name_for_unfinished() -> str:
@@ -58,7 +68,7 @@ class Skipped:
 
 class Survey:
     """One snapshot in the making. `private` folders are never looked into. `pause` is called
-    between files, and may raise.
+    between files, and may raise. What is `always` meant is stored though it be ignored.
     """
 
     def __init__(
@@ -70,6 +80,7 @@ class Survey:
         index: Rows,
         private: Collection[Path],
         pause: Callable[[], None],
+        always: Callable[[str], bool] = is_protected,
     ) -> None:
         self._root = root
         self._store = store
@@ -77,6 +88,7 @@ class Survey:
         self._old = index
         self._private = {_identity(os.stat(path)) for path in private if path.exists()}
         self._pause = pause
+        self._always = always
         self._began = time.time_ns()
         self._files = 0
         self.read = 0
@@ -148,7 +160,7 @@ class Survey:
                 continue
             if self._passes_over(folder, name):
                 continue
-            if rules and _ignored(path + name, rules, is_folder=False):
+            if self._left_out(path + name, rules):
                 entries.put_uncovered(name)
                 continue
             try:
@@ -169,6 +181,10 @@ class Survey:
             self.index[path] = new
         return entries.store()
 
+    def _left_out(self, path: str, rules: Rules) -> bool:
+        ignored = bool(rules) and _ignored(path, rules, is_folder=False)
+        return ignored and not self._always(path)
+
     def _passes_over(self, folder: int, name: str) -> bool:
         """Git's own, and what is only half written."""
         if not name.startswith("."):
@@ -184,8 +200,10 @@ class Survey:
     ) -> None:
         here = path + name
         if rules and _ignored(here, rules, is_folder=True):
-            entries.put_uncovered(name)
-            return
+            if name in _NEVER_WALKED or not self._always(here):
+                entries.put_uncovered(name)
+                return
+            rules = ((len(here) + 1, _EVERYTHING), *rules)
         if is_gits_own(name):
             self._skip(entries, name, here, "git could take it for its own")
             return

@@ -8,7 +8,6 @@ that nobody attends to waits, and ends when its context is left.
 import codecs
 import math
 import os
-import shutil
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio
+import anyio.to_thread
 from anyio.lowlevel import checkpoint
 
 from rookery import faults
@@ -26,6 +26,7 @@ from rookery.errors import Denied, ToolError
 from rookery.workspace.command_environment import command_environment
 from rookery.workspace.command_output import KeptOutput
 from rookery.workspace.guarded_process import GuardedProcess, guarded, not_started
+from rookery.workspace.own_programs import find_own_program
 
 PIECE = 4 * KIB
 GATHERING = 0.005
@@ -81,7 +82,7 @@ class Terminal:
         self._root = root.resolve()
         self._limits = limits
         self._launcher = launcher or AsItIsLauncher()
-        self._shell = shutil.which("bash") or "/bin/sh"
+        self._shell = find_own_program("bash", self._root) or "/bin/sh"
         self.name = Path(self._shell).name
 
     def describe(self, *, confined: bool) -> str:
@@ -94,7 +95,9 @@ class Terminal:
         if not permit.command:
             raise Denied("No command was permitted, so none was run.")
         folder = self._folder(permit.cwd)
-        launch = self._launcher([self._shell, "-c", permit.command], permit, folder)
+        words = [self._shell, "-c", permit.command]
+        # it may look through the whole workspace for what to shield
+        launch = await anyio.to_thread.run_sync(self._launcher, words, permit, folder)
         environment = command_environment(os.environ, confined=permit.confined)
         environment |= ON_A_TERMINAL if terminal else {}
         faults.kp("command.before_start")

@@ -5,7 +5,7 @@ import pytest
 from rookery.core.shell.changers import changing
 from rookery.core.shell.program_table import READERS
 from rookery.core.shell.programs import reading
-from rookery.core.shell.shell_words import spellings, words
+from rookery.core.shell.shell_words import has_braces, spellings, words
 
 NEVER = {
     "find": "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls -L -follow",
@@ -20,7 +20,7 @@ NEVER = {
     "git grep": "-O --open-files-in-pager --no-index --textconv --ext-grep",
     "git branch": "-d -D -m -M -c -C -f -u --delete --move --copy --edit-description",
     "git tag": "-d -a -s -f -v --delete --sign",
-    "jq": "-f --from-file -L --slurpfile --rawfile --argfile",
+    "jq": "-f --from-file -L --slurpfile --rawfile --argfile -n --null-input",
     "file": "-C -m -f -z",
     "grep": "-f --file -R --dereference-recursive",
     "sed -n": "-i -f -e -s --in-place --file",
@@ -70,3 +70,15 @@ def test_braces_are_spelled_out_up_to_a_bound():
     assert spellings("plain") == ["plain"]
     many = "{a,b}" * 12
     assert spellings(many) == [many]
+    assert has_braces(many)
+
+
+def test_ranges_in_braces_are_spelled_out_and_quoted_braces_are_not():
+    assert spellings("a{b..d}") == ["ab", "ac", "ad"]
+    assert spellings("{2..1}") == ["2", "1"]
+    assert spellings("[{a,b}]") == ["[a]", "[b]"]
+    assert spellings("[{]a,b}") == ["[{]a,b}"]
+    assert not has_braces("[{]a,b}")
+    for left in ("{A..z}", "{1..100000}", "{a..z..2}"):
+        assert spellings(left) == [left]
+        assert has_braces(left)

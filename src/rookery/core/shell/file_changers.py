@@ -51,8 +51,10 @@ def _mode(words: Sequence[Word]) -> Doing:
     paths = said.operands if "--reference" in said.values else said.operands[1:]
     if words and not said.operands[:1]:
         paths = ()
+    deep = bool(said.flags & _RECURSIVE)
+    rights = deep or not re.match(r"[ugoa]*\+", said.operands[0].text if said.operands else "")
     return Doing(
-        operands=_operands(Deed.WRITE, tuple(paths), deep=bool(said.flags & _RECURSIVE)),
+        operands=tuple(Operand(Deed.WRITE, one, deep=deep, rights=rights) for one in paths)
     )
 
 
@@ -201,13 +203,23 @@ def _find(words: Sequence[Word]) -> Doing:
     texts = [word.text for word in rest]
     deletes = "-delete" in texts
     tests = any(_TEST.match(text) for text in texts)
+    only = _only_name(texts)
     written = [word for flag, word in zip(texts, rest[1:], strict=False) if flag in _FIND_OUTPUTS]
     operands = _operands(Deed.WRITE, written)
     if deletes:
-        operands += tuple(Operand(Deed.DELETE, one, deep=True, some=tests) for one in starts)
+        operands += tuple(
+            Operand(Deed.DELETE, one, deep=True, some=tests, only=only) for one in starts
+        )
     else:
         operands += _operands(Deed.READ, starts)
     return Doing(operands=operands, why_not="find has options that are not known here")
+
+
+def _only_name(texts: Sequence[str]) -> str:
+    """The one pattern that all names must match; empty if it is not as simple as that."""
+    if {"-o", "-or", "-not", "!", ",", "("} & set(texts) or texts.count("-name") != 1:
+        return ""
+    return "".join(texts[texts.index("-name") + 1 :][:1])
 
 
 def _reading_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], Doing]:

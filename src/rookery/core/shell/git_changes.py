@@ -8,7 +8,7 @@ from rookery.core.shell.programs import Doing, Operand
 from rookery.core.shell.shell_words import Word
 from rookery.core.shell.split_words import Split, split
 
-_EVERYTHING = {".", "./", ":/", "*", ":", ":(top)", "./*", ":/*", ":(top)."}
+_EVERYTHING = re.compile(r"(?=.)(:\([^)]*\)|:/?)?[*?./]*|:[!^].*|:\([^)]*exclude[^)]*\).*", re.S)
 _NETWORK = {"push", "pull", "fetch", "clone", "ls-remote", "submodule", "remote", "lfs"}
 _LOCAL = {
     "add", "commit", "checkout", "restore", "switch", "reset", "clean", "stash", "rebase", "merge",
@@ -50,6 +50,9 @@ def _operands(command: str, said: Split) -> Iterator[Operand]:
         case "worktree" if [word.text for word in said.operands[:1]] == ["add"]:
             for word in said.operands[1:2]:
                 yield Operand(Deed.WRITE, word)
+        case "diff" if "--no-index" in said.flags:
+            for word in said.operands:
+                yield Operand(Deed.READ, word, deep=True)
         case "checkout" | "restore":
             for word in said.operands:
                 yield Operand(Deed.WRITE, word, maybe=True)
@@ -58,7 +61,7 @@ def _operands(command: str, said: Split) -> Iterator[Operand]:
 def _grave(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
     flags = said.flags
     operands = [word.text for word in said.operands]
-    everything = bool(_EVERYTHING & set(operands))
+    everything = any(_EVERYTHING.fullmatch(text) for text in operands)
     forced = "-f" in flags or said.abbreviates("--force", "--f")
     match command:
         case "clean" if forced and not ({"-n", "--dry-run"} & flags):
@@ -67,8 +70,12 @@ def _grave(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
             yield "git reset --hard throws away every change that is not committed"
         case "push":
             yield from _grave_push(flags, operands)
+        case "checkout" if "-B" in flags:
+            yield "git checkout -B moves a branch away from commits that may be nowhere else"
         case "checkout" if forced or everything:
             yield "git checkout throws away changes that are not committed"
+        case "switch" if "-C" in flags or said.abbreviates("--force-create", "--force-c"):
+            yield "git switch -C moves a branch away from commits that may be nowhere else"
         case "switch" if forced or said.abbreviates("--discard-changes", "--d"):
             yield "git switch throws away changes that are not committed"
         case "restore" if everything and not ({"--staged", "-S"} & flags and "-W" not in flags):
@@ -77,6 +84,10 @@ def _grave(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
             "-D" in flags or ("-d" in flags and forced) or ("--delete" in flags and forced)
         ):
             yield "git branch -D deletes a branch whose commits may be nowhere else"
+        case "branch" if forced or {"-M", "-C"} & flags:
+            yield "git branch -f, -M or -C overwrites a branch whose commits may be nowhere else"
+        case "symbolic-ref" if {"-d", "--delete"} & flags:
+            yield "git symbolic-ref -d deletes a reference"
         case "reflog" if operands[:1] in (["expire"], ["delete"]):
             yield "git reflog expire removes the last way back to lost commits"
         case "gc" if any(re.match(r"--prune=?(now|all)?$", text) for text in texts):

@@ -27,6 +27,16 @@ _LOG = """
     --ignore-submodules
 """
 
+_REFLOG = """
+    -n+NUM -# --max-count=NUM --skip=NUM --oneline --decorate[=TEXT] --no-decorate --all
+    --branches[=TEXT] --tags[=TEXT] --remotes[=TEXT] -s --no-patch --since=TEXT --until=TEXT
+    --after=TEXT --before=TEXT --author=TEXT --committer=TEXT --grep=TEXT -i -E -F -P --all-match
+    --invert-grep --format=FORMAT --pretty[=FORMAT] --abbrev-commit --no-abbrev-commit
+    --abbrev[=NUM] --date=TEXT --relative-date --merges --no-merges --first-parent --color[=TEXT]
+    --no-color --name-only --name-status -z
+"""
+"""Without patches: a reflog cannot be told to leave out the programs that show them."""
+
 _REFS = """
     --sort=FORMAT --format=FORMAT --contains=REV --no-contains=REV --merged[=REV] --no-merged[=REV]
     --points-at=REV --color[=TEXT] --no-color -i --ignore-case --column[=TEXT] --no-column
@@ -35,8 +45,8 @@ _REFS = """
 GIT_READERS: dict[str, Reader] = {
     "git status": Reader(
         flags="""
-            -s -b -v -u[=TEXT] -z --short --branch --porcelain[=TEXT] --long --show-stash
-            --verbose --untracked-files[=TEXT] --ignored[=TEXT] --ahead-behind --no-ahead-behind
+            -s -b -u[=TEXT] -z --short --branch --porcelain[=TEXT] --long --show-stash
+            --untracked-files[=TEXT] --ignored[=TEXT] --ahead-behind --no-ahead-behind
             --renames --no-renames --ignore-submodules --column[=TEXT]
         """,
         here=True,
@@ -47,8 +57,8 @@ GIT_READERS: dict[str, Reader] = {
         flags=_LOG + " --cached --staged --merge-base --quiet", operands="REV*", here=True
     ),
     "git whatchanged": Reader(flags=_LOG, operands="REV*", here=True),
-    "git reflog": Reader(flags=_LOG, operands="", here=True),
-    "git reflog show": Reader(flags=_LOG, operands="REV*", here=True),
+    "git reflog": Reader(flags=_REFLOG, operands="", here=True),
+    "git reflog show": Reader(flags=_REFLOG, operands="REV*", here=True),
     "git shortlog": Reader(
         flags="""
             -s -n -e -c --summary --numbered --email --since=TEXT --until=TEXT --all --no-merges

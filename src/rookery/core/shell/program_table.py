@@ -49,15 +49,13 @@ READERS: dict[str, Reader] = {
             --multiline --multiline-dotall --with-filename --no-filename --text --hidden
             --after-context=NUM --before-context=NUM --context=NUM --max-count=NUM --glob=GLOB
             --iglob=GLOB --type=TEXT --type-not=TEXT --regexp=TEXT --max-depth=NUM
-            --max-columns=NUM --threads=NUM --replace=TEXT --files --type-list --color=TEXT
+            --max-columns=NUM --threads=NUM --replace=TEXT --type-list --color=TEXT
             --colors=TEXT --heading --no-heading --column --no-column --vimgrep --json --stats
             --sort=TEXT --sortr=TEXT --trim --no-messages --pretty --max-filesize=TEXT --no-config
             --null --passthru --crlf --engine=TEXT --no-follow
         """,
         operands="TEXT PATH*",
         deep="always",
-        hides=True,
-        shows="--hidden -.",
     ),
     "rg --files": Reader(
         flags="""
@@ -142,7 +140,7 @@ READERS: dict[str, Reader] = {
     "expand": Reader(flags="-t+NUM -i"),
     "od": Reader(flags="-c -x -b -A=TEXT -t=TEXT -N+NUM -j+NUM -v -w+NUM"),
     "hexdump": Reader(flags="-C -c -x -v -n=NUM -s=NUM"),
-    "strings": Reader(flags="-a -n=NUM -t=TEXT"),
+    "strings": Reader(flags="-a -n=NUM -t=TEXT", argument_files=True),
     "basename": Reader(flags="-a -s=TEXT -z --suffix=TEXT --multiple", operands="TEXT*"),
     "dirname": Reader(flags="-z", operands="TEXT*"),
     "realpath": Reader(flags="-e -m -q -s -z --relative-to=PATH --relative-base=PATH"),
@@ -180,10 +178,10 @@ READERS: dict[str, Reader] = {
     "b2sum": Reader(flags=_SUM),
     "cksum": Reader(),
     "sum": Reader(),
-    "seq": Reader(flags="-w -s=TEXT -f=TEXT", operands="NUM NUM? NUM?"),
+    "seq": Reader(flags="-w -s=TEXT -f=TEXT", operands="COUNT COUNT? COUNT?"),
     "jq": Reader(
         flags="""
-            -r -c -s -n -e -S -C -M -a -j --raw-output --compact-output --slurp --null-input
+            -r -c -s -e -S -C -M -a -j --raw-output --compact-output --slurp
             --exit-status --sort-keys --color-output --monochrome-output --ascii-output --tab
             --indent=NUM --join-output -R --raw-input
         """,

@@ -21,7 +21,8 @@ from rookery.core.values import record, value
 class Operand:
     """A path a program is given. `deep` means with all that is below, and `some` not all of it;
     `maybe` that it may be something else than a path. If it is a folder, what is written are
-    the `names` in it.
+    the `names` in it. Of some, `only` is the pattern of the names that are meant, if it is known.
+    `rights`: what is written is who may use it.
     """
 
     deed: Deed
@@ -30,13 +31,14 @@ class Operand:
     maybe: bool = False
     some: bool = False
     names: tuple[str, ...] = ()
+    only: str = ""
+    rights: bool = False
 
 
 @record
 class Search:
     """How a program goes through a folder."""
 
-    shows_hidden: bool = True
     follows_links: bool = False
 
 
@@ -56,6 +58,7 @@ class Doing:
 _FLAG = re.compile(r"^(-[^=+\[]*)(=|\+|\[=|)([A-Z]*)\]?$")
 _KINDS = {
     "NUM": re.compile(r"[+-]?[0-9]+[A-Za-z]{0,3}"),
+    "COUNT": re.compile(r"[+-]?([0-9]{1,6}|1000000)"),
     "LIST": re.compile(r"[0-9,+-]+"),
     "TEXT": re.compile(r".*", re.S),
     "GLOB": re.compile(r".*", re.S),
@@ -68,7 +71,11 @@ _KINDS = {
         r"(?:[0-9]+(?:,\+?[0-9]+)?|/[^/\[]+/(?:,(?:/[^/\[]+/|\+?[0-9]+))?)[pdq=]"
         r"(?:; ?[0-9]+(?:,[0-9]+)?[pdq])*"
     ),
-    "JQ": re.compile(r"(?!.*\b(env|ENV|import|include|modulemeta|get_search_list)\b).*", re.S),
+    "JQ": re.compile(
+        r"(?!.*\b(env|ENV|import|include|modulemeta|get_search_list|range|repeat|until|while|def"
+        r"|inputs?|combinations|recurse(?=\s*\())\b).*",
+        re.S,
+    ),
 }
 
 
@@ -94,8 +101,7 @@ def reading(words: Sequence[Word]) -> Doing:
     paths = tuple(Operand(Deed.READ, one.word, deep=deep, maybe=one.maybe) for one in read.paths)
     if (reader.here or deep) and all(one.maybe for one in paths):
         paths = (*paths, Operand(Deed.READ, Word("."), deep=deep))
-    hides = reader.hides and not any(flag in reader.shows.split() for flag in read.flags)
-    return Doing(operands=paths, reads_only=True, search=Search(not hides, reader.follows))
+    return Doing(operands=paths, reads_only=True, search=Search(reader.follows))
 
 
 def _row(texts: Sequence[str]) -> tuple[str, int]:
@@ -129,6 +135,7 @@ class _Reading:
         self._known = known
         self._whole = reader.whole_flags
         self._all_operands = reader.all_operands
+        self._argument_files = reader.argument_files
         self._operands: list[tuple[Word, bool]] = []
         self.flags: list[str] = []
         self.paths: list[Operand] = []
@@ -202,6 +209,8 @@ class _Reading:
         if wanted[:1] == ["TEXT"] and {"-e", "--regexp"} & set(self.flags):
             wanted.pop(0)
         for word, after_dashes in self._operands:
+            if self._argument_files and word.text.startswith("@"):
+                return f"{word.text[:40]} is a file with more words"
             if not wanted:
                 return f"{word.text[:40]} is one operand too many"
             kind = wanted[0] if wanted[0].endswith("*") else wanted.pop(0)

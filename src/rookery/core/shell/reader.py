@@ -2,8 +2,9 @@
 
 `-a` is an option; `-n=NUM` takes the next word, `-n+NUM` may have it attached, `--x=NUM` has it
 after the equals sign or as the next word, and `--x[=TEXT]` may go without. `-#` is a number as
-an option. Kinds: NUM, LIST of numbers, TEXT, GLOB, PATH that is read, REV that git knows or a
-path, FORMAT of git, DATE format, KEY of git's settings, SED script that prints, JQ filter.
+an option. Kinds: NUM, COUNT that is no large number, LIST of numbers, TEXT, GLOB, PATH that is
+read, REV that git knows or a path, FORMAT of git, DATE format, KEY of git's settings, SED script
+that prints, JQ filter that comes to an end.
 """
 
 from rookery.core.values import value
@@ -13,17 +14,16 @@ from rookery.core.values import value
 class Reader:
     """`operands` are their kinds in order, the last with a star for all that follow. `here`: it
     reads the current folder if it is given no path. `deep`: the options with which it reads all
-    that is below a folder. `hides`: it leaves out hidden files unless one of `shows` is given.
-    `follows`: it follows links on the way. `whole_flags`: its options are words with one dash.
-    `all_operands`: a dash means nothing to it.
+    that is below a folder. `follows`: it follows links on the way.
+    `argument_files`: it takes further words from a file that is named after an @.
+    `whole_flags`: its options are words with one dash. `all_operands`: a dash means nothing to it.
     """
 
     flags: str = ""
     operands: str = "PATH*"
     here: bool = False
     deep: str = ""
-    hides: bool = False
-    shows: str = ""
     follows: bool = False
+    argument_files: bool = False
     whole_flags: bool = False
     all_operands: bool = False

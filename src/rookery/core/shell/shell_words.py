@@ -10,6 +10,10 @@ from collections.abc import Sequence
 from rookery.core.values import record
 
 MOST_SPELLINGS = 64
+_BRACE = r"(?!(?<=\[)\{\])\{"
+"""A brace that is meant as such; one in quotes is written [{] in a pattern."""
+_CHOICES = re.compile(_BRACE + r"(?:([^{},]*(?:,[^{},]*)+)|(\w|-?[0-9]+)\.\.(\w|-?[0-9]+))\}")
+_BRACES = re.compile(_BRACE + r"[^{}]*(?:,|\.\.)")
 
 
 @record
@@ -58,21 +62,60 @@ def words(texts: Sequence[str]) -> tuple[Word, ...]:
 
 
 def spellings(pattern: str) -> list[str]:
-    """The words that braces stand for: `a{b,c}` is `ab` and `ac`.
+    """The words that braces stand for: `a{b,c}` is `ab` and `ac`, and so is `a{b..c}`.
 
-    Nested braces and too many spellings are left as they are.
+    Too many spellings, and ranges of other than letters or numbers, are left as they are.
     """
     waiting, done = [pattern], list[str]()
     while waiting:
         said = waiting.pop()
-        braces = re.search(r"\{([^{},]*(?:,[^{},]*)+)\}", said)
-        if braces is None:
+        braces = _CHOICES.search(said)
+        choices = _choices(braces) if braces else []
+        if braces is None or not choices:
             done.append(said)
             continue
         waiting += [
-            said[: braces.start()] + choice + said[braces.end() :]
-            for choice in braces[1].split(",")
+            said[: braces.start()] + choice + said[braces.end() :] for choice in reversed(choices)
         ]
         if len(waiting) + len(done) > MOST_SPELLINGS:
             return [pattern]
-    return sorted(done)
+    return done
+
+
+def spelled_out(said: Sequence[Word]) -> tuple[Word, ...]:
+    """The words as they are after the shell has replaced braces."""
+    found = list[Word]()
+    for word in said:
+        each = spellings(word.pattern)
+        if len(each) < 2:
+            found.append(word)
+            continue
+        found += [
+            Word(one, known=False, pattern=one) if re.search(r"[*?\[{]", one) else Word(one)
+            for one in each
+        ]
+    return tuple(found)
+
+
+def has_braces(spelling: str) -> bool:
+    """Whether the shell would still make something else of it."""
+    return bool(_BRACES.search(spelling))
+
+
+def _choices(braces: re.Match[str]) -> list[str]:
+    if braces[1] is not None:
+        return braces[1].split(",")
+    first, last = braces[2], braces[3]
+    if re.fullmatch(r"[a-z]{2}|[A-Z]{2}", first + last):
+        places = _between(ord(first), ord(last))
+        return [chr(place) for place in places]
+    if re.fullmatch(r"-?[0-9]{1,9}", first) and re.fullmatch(r"-?[0-9]{1,9}", last):
+        return [str(number) for number in _between(int(first), int(last))]
+    return []
+
+
+def _between(first: int, last: int) -> list[int]:
+    """Both ends included; nothing if that is more than is spelled out."""
+    if abs(last - first) >= MOST_SPELLINGS:
+        return []
+    return list(range(first, last + 1) if first <= last else range(first, last - 1, -1))

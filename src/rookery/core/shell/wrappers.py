@@ -80,7 +80,7 @@ _WRAPPERS = {
     "busybox": _Wrapper(),
     "toybox": _Wrapper(),
     "chroot": _Wrapper(valued="--userspec --groups", skipped=1),
-    "flock": _Wrapper(valued="-w -E --wait", plain="-s -x -n -u -e --exclusive", skipped=1),
+    "flock": _Wrapper(valued="-w -E --wait", plain="-s -x -n -u -e -o -F --exclusive", skipped=1),
     "xargs": _Wrapper(
         valued="-I -n -P -d -L -s -a -E -i -J --max-args --max-procs --delimiter --arg-file",
         plain="-0 -r -t -p -x --null --no-run-if-empty --verbose",
@@ -93,12 +93,23 @@ _WRAPPERS = {
     "eval": _Wrapper(joins=True),
 }
 
+_LOOSE_LISTED = """
+    unshare nsenter prlimit setarch linux32 linux64 i386 x86_64 numactl systemd-run bwrap
+"""
+_LOOSE = frozenset(_LOOSE_LISTED.split())
+"""Wrappers whose own words are not worth telling from the command's."""
+_DESTROYERS = {"rm", "rmdir", "shred", "git", "find", "dd", "chmod", "chown", "mv", "truncate"}
+
 
 def wrapped(words: Sequence[Word]) -> Wrapped | None:
     """What the command runs beside itself; None if it is no wrapper."""
     if not words:
         return None
+    if not words[0].known:
+        return Wrapped(commands=tuple(_from_unknown(words)))
     name = program_name(words[0].text)
+    if name in _LOOSE:
+        return Wrapped(commands=_every_rest(words))
     if name in SHELLS:
         return _from_shell(words[1:])
     match name:
@@ -107,7 +118,10 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
         case "fd" | "fdfind":
             return Wrapped(commands=tuple(_from_find(words, [Word("{}", known=False)])))
         case "su" | "runuser" | "script":
-            return Wrapped(scripts=tuple(_after(words, "-c", "--command")))
+            return Wrapped(scripts=tuple(_told_to_run(words)))
+        case "flock" if scripts := tuple(_told_to_run(words)):
+            inner = _from_wrapper(_WRAPPERS[name], words)
+            return Wrapped(commands=inner.commands, scripts=scripts)
         case "ssh":
             return Wrapped(scripts=tuple(_from_ssh(words[1:])), elsewhere=True)
         case "trap":
@@ -218,13 +232,25 @@ def _from_find(words: Sequence[Word], found: Sequence[Word]) -> Iterator[tuple[W
         place += 1
 
 
-def _after(words: Sequence[Word], *flags: str) -> Iterator[str]:
+def _told_to_run(words: Sequence[Word]) -> Iterator[str]:
+    """What follows `-c`, which may be the last of more letters or have the text attached."""
     for flag, word in pairwise(words):
-        if flag.text in flags:
+        if re.fullmatch(r"-[A-Za-z]*c|--command", flag.text):
             yield word.text
     for word in words:
-        if word.text.startswith("--command="):
-            yield word.text.partition("=")[2]
+        if attached := re.match(r"--command=|-[abd-zA-Z]*c(?=.*\s)", word.text):
+            yield word.text[attached.end() :]
+
+
+def _from_unknown(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
+    """What a program that only the shell finds out may be: a wrapper of a command that
+    destroys, or, with such options, `rm`."""
+    rest = words[1 : MOST_RESTS + 1]
+    for place, word in enumerate(rest):
+        if word.known and program_name(word.text) in _DESTROYERS:
+            yield tuple(rest[place:])
+    if any(re.fullmatch(r"-[fiv]*[rR][fiv]*|--recursive", word.text) for word in rest):
+        yield (Word("rm"), *rest)
 
 
 def _from_ssh(arguments: Sequence[Word]) -> Iterator[str]:
@@ -257,13 +283,28 @@ def _from_git(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
     if len(rest) < len(words) - 1 and rest:
         found.append((Word("git"), *rest))
     texts = [word.text for word in rest]
-    if texts[:2] == ["bisect", "run"] or texts[:2] == ["submodule", "foreach"]:
+    if texts[:2] == ["bisect", "run"]:
         found.append(tuple(rest[2:]))
+    if said := _in_submodules(words):
+        found.append(tuple(said))
     return tuple(found)
 
 
+def _in_submodules(words: Sequence[Word]) -> list[Word]:
+    texts = [word.text for word in words]
+    if "submodule" not in texts or "foreach" not in texts:
+        return []
+    said = list(words[texts.index("foreach") + 1 :])
+    while said and said[0].text.startswith("-"):
+        said.pop(0)
+    return said
+
+
 def _git_scripts(words: Sequence[Word]) -> Iterator[str]:
-    """Settings given with `-c` may name programs, and aliases are commands."""
+    """Settings given with `-c` may name programs, and aliases are commands. What is to run in
+    each submodule is a text for a shell if it is one word."""
+    if said := _in_submodules(words):
+        yield said[0].text
     for flag, word in pairwise(words):
         if flag.text == "-c" and "=" in word.text:
             yield word.text.partition("=")[2].removeprefix("!")

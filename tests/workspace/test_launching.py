@@ -1,0 +1,129 @@
+"""What of the workspace is shielded from a command that is started in the sandbox."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rookery.engine.ports import Permit
+from rookery.workspace.boundaries import Boundaries
+from rookery.workspace.launching import MOST_LOOKED_AT, MOST_MASKED, Launching
+from rookery.workspace.layers import PROGRAMS
+from rookery.workspace.sandbox import Sandbox, SandboxWishes
+
+SECRET = "decoy-77a1"
+pytestmark = pytest.mark.skipif(
+    not shutil.which("bwrap", path=PROGRAMS), reason="bubblewrap is not installed"
+)
+
+
+class Project:
+    """A workspace that keeps `*.key` and `priv/` from the agent."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "work"
+        self.home = folder / "home"
+        self.home.mkdir()
+        self.put(".rookeryignore", "*.key\npriv/\n")
+        self.sandbox = Sandbox(SandboxWishes(root=self.root, home=self.home))
+
+    def put(self, path: str, text: str = SECRET) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def launching(self) -> Launching:
+        return Launching(Boundaries(self.root, home=self.home, own=[]), self.sandbox)
+
+    def run(self, command: str) -> tuple[int, str]:
+        permit = Permit("", command=command, confined=True)
+        launch = self.launching()(["/bin/sh", "-c", command], permit, self.root)
+        done = subprocess.run(
+            launch.argv,
+            cwd=self.root,
+            env={"PATH": os.defpath, "HOME": str(self.home), **launch.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        return done.returncode, done.stdout.decode()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    made = Project(tmp_path)
+    yield made
+    made.sandbox.close()
+
+
+DEEP = (
+    "a.key",
+    "node_modules/a/b.key",
+    "src/__pycache__/c.key",
+    ".vscode/d.key",
+    "one/two/three/four/priv/e",
+)
+
+
+@pytest.mark.parametrize("path", DEEP)
+def test_PATH_9_an_ignored_file_is_masked_wherever_it_lies(project: Project, path: str):
+    project.put(path)
+    status, said = project.run(f"cat {path}; grep -r decoy .")
+    assert status != 0
+    assert SECRET not in said
+
+
+def test_PATH_9_an_ignored_file_is_masked_behind_many_others(project: Project):
+    for number in range(MOST_LOOKED_AT + 1):
+        project.put(f"many/{number}", "")
+    project.put("many/more/priv/x")
+    assert SECRET not in project.run("cat many/more/priv/x")[1]
+    assert "ignored" not in project.launching().describe(confined=True)
+
+
+def test_PATH_9_it_is_said_if_there_are_too_many_ignored_files_to_mask(project: Project):
+    for number in range(MOST_MASKED):
+        project.put(f"{number}.key")
+    launching = project.launching()
+    assert launching.describe(confined=True).endswith("; some ignored files can be read")
+
+
+MOVES = (
+    "mv conf conf2 && cat conf2/in/priv/k",
+    "mv conf/in conf/out && cat conf/out/priv/k",
+    "mv conf/in/priv conf/x && cat conf/x/k",
+)
+
+
+@pytest.mark.parametrize("command", MOVES)
+def test_PATH_9_moving_a_folder_unmasks_nothing(project: Project, command: str):
+    project.put("conf/in/priv/k")
+    status, said = project.run(command)
+    assert status != 0
+    assert SECRET not in said
+    assert (project.root / "conf/in/priv/k").read_text() == SECRET
+
+
+def test_PROT_1_moving_a_folder_does_not_make_a_protected_file_writable(project: Project):
+    project.put("docs/AGENTS.md", "orders")
+    assert project.run("mv docs x && echo more >> x/AGENTS.md")[0] != 0
+    assert project.run("echo x > docs/new && mv docs/new docs/other")[0] == 0
+    assert (project.root / "docs/AGENTS.md").read_text() == "orders"
+
+
+def test_GIT_files_with_rules_are_unchanged_to_git(project: Project):
+    git = ["git", "-C", str(project.root)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    who = "-c user.name=a -c user.email=a@b"
+    assert project.run(f"git add -A && git {who} commit -qm x && git status --short") == (0, "")
+    assert project.run("echo x >> .rookeryignore")[0] != 0
+
+
+def test_without_rules_nothing_is_said_of_them(project: Project):
+    (project.root / ".rookeryignore").unlink()
+    line = project.launching().describe(confined=True)
+    assert line == project.sandbox.state.line
+    assert len(line) <= 95
+    assert "its own temp" in line
