@@ -109,8 +109,9 @@ class Stage:
         """Run the task, answering its questions in order.
 
         An answer is `yes`, `always`, `no why`, `message words`, `cancel`, `close`, or `crash`,
-        which ends the process as far as the task can tell. `say words; yes` speaks first. `offer yes` is
-        for the next question that stops nothing; without such an entry nobody heeds those.
+        which ends the process as far as the task can tell. `say words; yes` speaks first.
+        `offer yes` is for the next question that stops nothing; without such an entry nobody
+        heeds those.
         """
         book = list(answers)
         with anyio.fail_after(within):

@@ -107,14 +107,6 @@ def test_K10_GATE_10_TRUST_4_a_run_without_anybody_there_trusts_nothing(stranger
     assert all("not trusted" in result for result in visit.results)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="-p acts in a folder that is not trusted, and without asking"
-)
-def test_K10_GATE_9_GATE_10_print_does_not_switch_off_trust(stranger: World):
-    stranger.visit([run("touch made")], flags=("-p",))
-    assert not (stranger.workspace / "made").exists()
-
-
 # ── what a project may choose ───────────────────────────────────────────────────────────
 
 

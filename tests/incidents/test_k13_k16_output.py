@@ -134,7 +134,6 @@ def test_K14_K16_OUT_5_structured_output_is_valid_and_on_lines(world: World, for
     assert len(visit.out.splitlines()) == visit.out.count("\n")
 
 
-@pytest.mark.xfail(strict=True, reason="JSON is written with DEL and C1 controls as they are")
 def test_K16_OUT_5_structured_output_escapes_all_control_characters(world: World):
     visit = world.visit([say(EVIL)], [finish(EVIL)], flags=("-p", "--output-format", "stream-json"))
     raw = {f"U+{ord(c):04X}" for c in visit.out if c != "\n" and unicodedata.category(c) == "Cc"}

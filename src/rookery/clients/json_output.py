@@ -16,6 +16,10 @@ class ReaderLeft(BrokenPipeError):
     """Whoever read the output has closed it. There is nobody left to tell, and no error."""
 
 
+_CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+"""Controls that JSON lets through as they are, and that a terminal might obey."""
+
+
 class JsonOutput:
     """A display for programs. Nothing but its JSON is written to `out`, always as UTF-8."""
 
@@ -62,6 +66,7 @@ class JsonOutput:
             self._write(json.dumps(output, ensure_ascii=False, separators=(",", ":")))
 
     def _write(self, text: str) -> None:
+        text = text.translate(_CONTROLS)
         try:
             self._out.write(_readable(text) + "\n")
             self._out.flush()
