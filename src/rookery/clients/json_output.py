@@ -9,15 +9,12 @@ from rookery.core.characters import whole
 from rookery.core.facts import Event
 from rookery.dialects.structured_output import StructuredOutput
 
-_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+_ODD = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""What JSON lets through as it is, and what a terminal may obey or take for the end of a line."""
 
 
 class ReaderLeft(BrokenPipeError):
     """Whoever read the output has closed it. There is nobody left to tell, and no error."""
-
-
-_CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
-"""Controls that JSON lets through as they are, and that a terminal might obey."""
 
 
 class JsonOutput:
@@ -66,7 +63,6 @@ class JsonOutput:
             self._write(json.dumps(output, ensure_ascii=False, separators=(",", ":")))
 
     def _write(self, text: str) -> None:
-        text = text.translate(_CONTROLS)
         try:
             self._out.write(_readable(text) + "\n")
             self._out.flush()
@@ -86,4 +82,4 @@ _SUMMARY = ("type", "taskId", "success", "code", "error", "content", "cost")
 
 def _readable(text: str) -> str:
     """JSON text on what every reader takes for one line, in characters that can be encoded."""
-    return whole(text).translate(_LINE_ENDS)
+    return whole(text).translate(_ODD)
