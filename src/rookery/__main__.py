@@ -1,14 +1,25 @@
 """The command. Which part of it is needed is decided before anything else is imported."""
 
+import os
 import sys
 
 from rookery import NAME, VERSION
+
+
+def _import_nothing_from_here() -> None:
+    """`python -m` looks for modules in the current folder first, whoever wrote them."""
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:
+        here = ""
+    sys.path[:] = [folder for folder in sys.path if folder not in ("", ".", here)]
 
 
 def main() -> int:
     if sys.argv[1:] in (["--version"], ["-V"]):
         print(f"{NAME} {VERSION}")
         return 0
+    _import_nothing_from_here()
     try:
         from rookery.cli.main import run
 

@@ -67,8 +67,6 @@ def test_K10_PY_1_not_even_if_PYTHONPATH_has_an_empty_entry(stranger: World):
     assert list(stranger.effects()) == []
 
 
-@pytest.mark.xfail(strict=True, reason="`python -m` puts the current folder first, and nothing "
-                   "takes it out again before the product imports the rest of itself")  # fmt: skip
 def test_K10_PY_1_not_even_if_it_is_started_as_a_module(stranger: World):
     python_modules(stranger)
     (stranger.workspace / "rookery.py").unlink()
