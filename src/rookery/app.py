@@ -1,7 +1,6 @@
 """The composition root: settings in, a host out. It names every part and decides nothing."""
 
 import os
-import platform
 import random
 import time
 import uuid
@@ -130,7 +129,7 @@ async def open_host(
         )
         shell = Terminal(workspace, limits, launching)
         checkpoints = _checkpoints(settings, workspace, places)
-        surroundings = f"{platform.system()}, shell {shell.name}"
+        surroundings = f"{os.uname().sysname}, shell {shell.name}"
 
         def make_task(task_id: str, log: EventLog) -> Task:
             def tell_user(text: str) -> None:
