@@ -32,7 +32,7 @@ def listed(commands: RunningCommands) -> Iterator[ListedCommand]:
             task_id="0123456789abcdef",
             call_id="c1",
             command="npm run dev\n# \x1b[31m",
-            folder="/work/web",
+            folder="/srv/web",
             state="background",
             started=0,
         )
@@ -58,7 +58,7 @@ def test_without_commands_it_says_so(printed):
 
 def test_each_command_is_a_line(printed, listed: ListedCommand):
     row, _, hint = printed().splitlines()
-    assert row == (f"{listed.id}  01234567  1970-01-01  background  /work/web  npm run dev # ␛[31m")
+    assert row == (f"{listed.id}  01234567  1970-01-01  background  /srv/web  npm run dev # ␛[31m")
     assert hint == "End one with: rookery ps --stop ID"
 
 
@@ -70,7 +70,7 @@ def test_for_a_script_they_are_one_object(printed, listed: ListedCommand):
                 "session": "0123456789abcdef",
                 "callId": "c1",
                 "command": "npm run dev\n# \x1b[31m",
-                "folder": "/work/web",
+                "folder": "/srv/web",
                 "state": "background",
                 "ts": 0,
             }

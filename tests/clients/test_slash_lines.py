@@ -27,7 +27,7 @@ NOTHING_RUNS = Heard(words="No command is running.")
 
 
 def opened(text: str = "go") -> Fact:
-    return TaskOpened(text=text, mode="code", workspace="/work")
+    return TaskOpened(text=text, mode="code", workspace="/srv")
 
 
 def step(call_id: str, title: str, *, changed: bool = True) -> list[Fact]:

@@ -51,7 +51,7 @@ def warden() -> Iterator["subprocess.Popen[str]"]:
 
 
 def enter(commands: RunningCommands, warden: int, command: str = "make") -> ListedCommand:
-    of_task = commands.of("t1", Path("/work"))
+    of_task = commands.of("t1", Path("/srv"))
     permit = Permit(digest="", command=command, cwd="sub")
     of_task.enter(Running(warden), call_id="c1", permit=permit, state="running")  # type: ignore[arg-type]
     [listed] = commands.all()
@@ -63,7 +63,7 @@ def test_a_command_is_listed_until_it_leaves(
 ):
     assert commands.all() == []
     assert not (tmp_path / "home").exists()
-    running, of_task = Running(warden.pid), commands.of("t1", Path("/work"))
+    running, of_task = Running(warden.pid), commands.of("t1", Path("/srv"))
     permit = Permit(digest="", command="make\udcff", cwd="sub")
     of_task.enter(running, call_id="c1", permit=permit, state="running")  # type: ignore[arg-type]
     [listed] = commands.all()
@@ -73,7 +73,7 @@ def test_a_command_is_listed_until_it_leaves(
         task_id="t1",
         call_id="c1",
         command="make\ufffd",
-        folder="/work/sub",
+        folder="/srv/sub",
         state="running",
         started=listed.started,
     )
