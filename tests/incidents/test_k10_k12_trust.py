@@ -169,3 +169,12 @@ def test_K10_TRUST_3_trust_is_for_one_folder_and_nobody_inherits_it(world: World
     os.unlink(root)
     os.rename(root.parent / "moved", root)
     assert store.trusts(root)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="decided otherwise: -p acts in a folder that is not trusted, docs/safety.md#trust",
+)
+def test_K10_GATE_9_GATE_10_print_does_not_switch_off_trust(stranger: World):
+    stranger.visit([run("touch made")], flags=("-p",))
+    assert not (stranger.workspace / "made").exists()

@@ -160,3 +160,13 @@ def test_K18_SBX_8_no_process_outlives_its_command(world: World):
 def test_K18_SBX_4_GATE_5_the_absence_of_a_sandbox_is_said(world: World):
     visit = world.visit([run("ls")], flags=("-p", "-a", "--sandbox", "off"))
     assert "no sandbox: commands can do whatever you can" in visit.err
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="decided otherwise: -p runs without a sandbox after a warning, docs/safety.md",
+)
+def test_K18_SBX_1_SBX_4_without_a_sandbox_commands_are_not_allowed_automatically(world: World):
+    (world.home / "config" / "settings.toml").write_text('[sandbox]\nuse = "off"\n')
+    visit = world.visit([run(writing(world.marks / "unconfined"))], flags=("-p",))
+    assert world.harm(visit) == []
