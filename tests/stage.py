@@ -13,6 +13,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.commands import Answer, Cancel, CloseTask, Command, OpenTask, ReopenTask, Speak
 from rookery.core.facts import Asked, Event, Fact
 from rookery.core.limits import Limits
+from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Checkpoints, Hook, UnlistedCommands, not_judged
@@ -82,11 +83,10 @@ class Stage:
 
     def make_task(self, task_id: str, log: EventLog) -> Task:
         tools = all_tools()
+        specs = [spec_of(tool) for tool in tools.values()]
         gear = Gear(
-            provider=self.model,
             tools=tools,
-            specs=[spec_of(tool) for tool in tools.values()],
-            system=lambda mode: f"You are in {mode} mode.",
+            equip=lambda mode: Equipment(self.model, f"You are in {mode} mode.", specs),
             hooks=self._hooks,
             rules=self.rules,
             checkpoints=self.checkpoints,

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import anyio
@@ -16,6 +16,7 @@ from rookery.core.file_steps import commands_running_on
 from rookery.core.findings import Finding, Health
 from rookery.core.system_prompt import system_prompt
 from rookery.core.values import record, value
+from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Checkpoints, Restored
@@ -131,6 +132,18 @@ async def open_host(
         checkpoints = _checkpoints(settings, workspace, places)
         surroundings = f"{os.uname().sysname}, shell {shell.name}"
 
+        specs = offered(tools)
+
+        @cache
+        def equip(mode: str) -> Equipment:
+            system = system_prompt(
+                mode=mode,
+                workspace=str(workspace),
+                tools=[spec.name for spec in specs],
+                surroundings=surroundings,
+            )
+            return Equipment(provider, system, specs)
+
         def make_task(task_id: str, log: EventLog) -> Task:
             def tell_user(text: str) -> None:
                 log.append(Noted(text=text))
@@ -148,15 +161,8 @@ async def open_host(
             )
             rules = Permissions(places.rules_file, workspace, place=files.place, now=clock.now)
             gear = Gear(
-                provider=provider,
                 tools=tools,
-                specs=offered(tools),
-                system=lambda mode: system_prompt(
-                    mode=mode,
-                    workspace=str(workspace),
-                    tools=[spec.name for spec in offered(tools)],
-                    surroundings=surroundings,
-                ),
+                equip=equip,
                 hooks=[
                     TrustGate(trusted=consent.trusted, acts_anyway=consent.acts_anyway),
                     Restrictions(

@@ -17,6 +17,7 @@ from rookery.core.facts import (
     AssistantSpoke,
     CallStreamed,
     CompletionOffered,
+    Condensed,
     Ending,
     Event,
     Fact,
@@ -37,7 +38,6 @@ from rookery.core.facts import (
     ThinkingStreamed,
     ToolFinished,
     ToolStarted,
-    Truncated,
     Usage,
     UserSpoke,
 )
@@ -448,7 +448,7 @@ def test_a_question_stays_open_while_another_call_goes_on():
         RequestFailed(request_id="r", error=FailureKind.BUSY, message="x"),
         Pausing(seconds=1, reason="x"),
         CompletionOffered(result="x"),
-        Truncated(upto=1),
+        Condensed(upto=1),
         Asked(ask_id="q2", ask=AskKind.COMMAND_OUTPUT),
         ToolStarted(call_id="c", tool="read_file", title="Read"),
         ToolFinished(call_id="c", text="x"),
@@ -560,7 +560,8 @@ def test_one_event_that_makes_several_rows_gives_each_its_own_name():
 @pytest.mark.parametrize(
     ("fact", "row"),
     [
-        (Truncated(upto=3), "sliding_window_truncation"),
+        (Condensed(upto=3), "sliding_window_truncation"),
+        (Condensed(upto=3, summary="All went well."), "condense_context All went well."),
         (Noted(text="Look out."), "note Look out."),
         (TaskFailed(message="A bug."), "error A bug."),
     ],

@@ -12,6 +12,7 @@ from rookery.core.facts import (
     AssistantSpoke,
     Change,
     CompletionOffered,
+    Condensed,
     Ending,
     Event,
     Fact,
@@ -27,7 +28,6 @@ from rookery.core.facts import (
     TaskReopened,
     ToolFinished,
     ToolStarted,
-    Truncated,
     Usage,
     UserSpoke,
 )
@@ -168,12 +168,9 @@ def test_each_state_has_one_next_step(state: TaskState, step: Step):
         (after(FailureKind.BAD_KEY), Ask(AskKind.API_REQ_FAILED, "It failed.")),
         (after(FailureKind.NO_CREDIT), Ask(AskKind.PAYMENT_REQUIRED_PROMPT, "It failed.")),
         (after(FailureKind.NO_MODEL), Ask(AskKind.INVALID_MODEL, "It failed.")),
-        (after(FailureKind.OVERFLOW, answers=2), Shorten()),
-        (after(FailureKind.OVERFLOW, answers=1), Ask(AskKind.API_REQ_FAILED, "It failed.")),
-        (
-            after(FailureKind.OVERFLOW, answers=2, cut=True),
-            Ask(AskKind.API_REQ_FAILED, "It failed."),
-        ),
+        (after(FailureKind.OVERFLOW), Shorten("It failed.")),
+        (after(FailureKind.OVERFLOW, 3, cuts=2), Shorten("It failed.")),
+        (after(FailureKind.OVERFLOW, 4, cuts=3), Ask(AskKind.API_REQ_FAILED, "It failed.")),
         (after(FailureKind.BROKEN_HISTORY), Repair()),
         (
             after(FailureKind.BROKEN_HISTORY, repaired=True),
@@ -306,7 +303,7 @@ ASK_AGAIN = Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="yes")
         ),
         ((spoke(READ), spoke(EDIT), failed(FailureKind.OVERFLOW)), RunTool(EDIT)),
         (
-            (spoke(), spoke(), Reminded(text=""), failed(FailureKind.OVERFLOW), Truncated(upto=2)),
+            (spoke(), spoke(), Reminded(text=""), failed(FailureKind.OVERFLOW), Condensed(upto=2)),
             CallModel(attempt=2),
         ),
         (

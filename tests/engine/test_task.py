@@ -19,13 +19,13 @@ from rookery.core.commands import (
 from rookery.core.facts import (
     Asked,
     AssistantSpoke,
+    Condensed,
     Ending,
     Noted,
     Pausing,
     TaskClosed,
     ToolFinished,
     ToolStarted,
-    Truncated,
     UserSpoke,
 )
 from rookery.core.failures import FailureKind
@@ -149,14 +149,21 @@ async def test_a_failed_attempt_never_enters_the_history_RETRY3(tmp_path: Path):
     assert stage.model.requests[1].turns == stage.model.requests[0].turns
 
 
+def fill(folder: Path) -> None:
+    """So many files that listing them is worth leaving out."""
+    for number in range(40):
+        (folder / f"{number:040}").touch()
+
+
 async def test_a_context_that_is_too_long_is_shortened_once_and_nothing_is_deleted(tmp_path: Path):
     scenes = [[call("list_files", path=".", recursive=False), f"step {n}"] for n in range(4)]
     stage = Stage(tmp_path, *scenes, [broken(FailureKind.OVERFLOW)], [finish()])
+    fill(stage.root)
     await stage.play("yes")
     before, after = stage.model.requests[4].turns, stage.model.requests[5].turns
     assert 1 < len(after) < len(before)
     assert after[0].blocks[0] == before[0].blocks[0]
-    assert any(isinstance(f, Truncated) for f in stage.facts)
+    assert any(isinstance(f, Condensed) for f in stage.facts)
     assert any(isinstance(f, Noted) for f in stage.facts)
     assert sum(isinstance(f, AssistantSpoke) for f in stage.facts) == 5
 
@@ -404,12 +411,13 @@ async def test_a_context_that_is_too_long_again_later_is_cut_further(tmp_path: P
     stage = Stage(
         tmp_path, *steps(0), too_long, *steps(0), too_long, [finish()], limits=Limits(repeats=0)
     )
+    fill(stage.root)
     await stage.play("yes")
-    first, second = [fact.upto for fact in stage.facts if isinstance(fact, Truncated)]
+    first, second = [fact.upto for fact in stage.facts if isinstance(fact, Condensed)]
     assert 0 < first < second
     sent = [len(request.turns) // 2 for request in stage.model.requests]
     assert (sent[4], sent[5]) == (4, 2)
-    assert (sent[9], sent[10]) == (6, 3)
+    assert 1 <= sent[10] < sent[9]
 
 
 async def test_a_queued_message_can_be_changed_and_taken_back_until_it_is_heard(tmp_path: Path):

@@ -75,6 +75,13 @@ class RetryNow:
 
 
 @value
+class Condense:
+    """Have the older part of the conversation summarised, although it still fits."""
+
+    task_id: str
+
+
+@value
 class CloseTask:
     task_id: str
 
@@ -125,6 +132,7 @@ Command: TypeAlias = (
     | EditQueue
     | Cancel
     | RetryNow
+    | Condense
     | CloseTask
     | Rewind
     | RestoreFiles

@@ -217,6 +217,8 @@ class RequestStarted(Lasting):
     provider: str = ""
     base_url: str = ""
     attempt: int = 1
+    size: int = 0
+    """Bytes of text that are sent, by which the tokens of later requests are foreseen."""
 
 
 @value
@@ -401,12 +403,27 @@ class ModeSwitched(Lasting):
 
 
 @value
-class Truncated(Lasting):
-    """The context was too full: the model is no longer sent what lies between the task's
-    opening and event `upto`. Nothing was deleted.
+class Condensing(Passing):
+    """The model is being asked for a summary of what no longer fits."""
+
+    tokens: int
+
+
+@value
+class Condensed(Lasting):
+    """The context was too full. Of what lies between the task's opening and event `upto` the
+    model is sent only what the user said after event `words`, and a `summary` if there is one. Of
+    single texts before this event at most `longest` characters are sent, unless that is 0. Nothing
+    was deleted.
     """
 
     upto: int
+    words: int = 0
+    longest: int = 0
+    summary: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    usage: Usage = Usage()
 
 
 @value
@@ -472,7 +489,8 @@ Fact: TypeAlias = (
     | TodosChanged
     | CompletionOffered
     | ModeSwitched
-    | Truncated
+    | Condensing
+    | Condensed
     | HistoryRepaired
     | Reminded
     | Noted

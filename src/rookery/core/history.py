@@ -5,16 +5,18 @@ user turn, before anything else is said there. This fold guarantees both, whatev
 log looks like, so that no other code has to keep two histories in step.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rookery.core.asks import is_interactive_ask, is_non_blocking_ask
+from rookery.core.asks import AskKind, is_interactive_ask, is_non_blocking_ask
 from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import (
     Answered,
+    Asked,
     AssistantSpoke,
     CommandEnded,
+    Condensed,
     Ending,
     Event,
     FilesRestored,
@@ -24,7 +26,6 @@ from rookery.core.facts import (
     RequestStarted,
     TaskOpened,
     ToolFinished,
-    Truncated,
     UserSpoke,
     live,
 )
@@ -33,9 +34,11 @@ from rookery.core.replies import (
     GO_ON,
     NEVER_RUN,
     NOTHING_RETURNED,
+    SUMMARY,
     UNDONE,
     user_message,
 )
+from rookery.core.shortening import shorter_block
 from rookery.core.values import record
 
 
@@ -48,41 +51,87 @@ class Turn:
 def history(events: Iterable[Event]) -> list[Turn]:
     """The turns to send: alternating, and beginning with the user."""
     counted = live(events)
-    cut = max((e.fact.upto for e in counted if isinstance(e.fact, Truncated)), default=0)
+    cuts = Cuts.among(counted)
     bare = max((e.fact.upto for e in counted if isinstance(e.fact, HistoryRepaired)), default=0)
     book = _Book()
     queue: dict[str, UserSpoke] = {}
+    asked: dict[str, str] = {}
+    told = not cuts.upto
     for event in counted:
-        if event.seq <= cut and not isinstance(event.fact, TaskOpened):
-            continue
+        book.longest = cuts.longest_at(event.seq)
+        cut = event.seq <= cuts.upto
+        if not (cut or told):
+            book.say(*cuts.instead())
+            told = True
         match event.fact:
             case TaskOpened(text=text, images=images):
                 book.say(Text(text=user_message(text)), *images)
-                if cut:
-                    book.say(Text(text=CONTEXT_CUT))
+            case UserSpoke(message_id=message_id) as spoken:
+                if event.seq > cuts.words:
+                    queue[message_id] = spoken
+            case QueueEdited() as edit:
+                _edit(queue, edit)
+            case RequestStarted():
+                _say_all(book, queue)
+            case Asked(ask_id=ask_id, ask=AskKind.FOLLOWUP, text=text) if cut:
+                asked[ask_id] = text
+            case Answered() as answer if cut:
+                if event.seq > cuts.words and answer.by == "user" and answer.text:
+                    book.say(Text(text=_remembered(answer, asked)), *answer.images)
+            case _ if cut:
+                pass
             case AssistantSpoke(blocks=blocks, interrupted=False):
                 book.answer(_without_thinking(blocks) if event.seq <= bare else blocks)
             case ToolFinished() as end:
                 book.give_result(end)
             case Answered() as answer if _speaks_to_the_model(answer):
                 book.say(Text(text=user_message(answer.text)), *answer.images)
-            case UserSpoke(message_id=message_id) as spoken:
-                queue[message_id] = spoken
-            case QueueEdited() as edit:
-                _edit(queue, edit)
-            case RequestStarted():
-                for spoken in queue.values():
-                    book.say(Text(text=user_message(spoken.text)), *spoken.images)
-                queue.clear()
             case Reminded(text=text) | CommandEnded(text=text):
                 book.say(Text(text=text))
             case FilesRestored(paths=paths) as restored if paths:
                 book.say(Text(text=UNDONE.format(paths=_named(restored))))
             case _:
                 pass
-    for spoken in queue.values():
-        book.say(Text(text=user_message(spoken.text)), *spoken.images)
+    if not told:
+        book.say(*cuts.instead())
+    book.longest = 0
+    _say_all(book, queue)
     return book.turns()
+
+
+@record
+class Cuts:
+    """All that was condensed so far, taken together."""
+
+    upto: int
+    words: int
+    summary: str
+    lengths: tuple[tuple[int, int], ...]
+    """Up to which event single texts have which length at most; growing in both."""
+
+    @classmethod
+    def among(cls, events: Iterable[Event]) -> "Cuts":
+        facts = [(event.seq, event.fact) for event in events if isinstance(event.fact, Condensed)]
+        lengths: list[tuple[int, int]] = []
+        for seq, fact in facts:
+            if fact.longest:
+                lengths = [each for each in lengths if each[1] < fact.longest]
+                lengths.append((seq, fact.longest))
+        return cls(
+            upto=max((fact.upto for _, fact in facts), default=0),
+            words=max((fact.words for _, fact in facts), default=0),
+            summary=next((fact.summary for _, fact in reversed(facts) if fact.summary), ""),
+            lengths=tuple(lengths),
+        )
+
+    def longest_at(self, seq: int) -> int:
+        """How much of a text in event `seq` is sent at most; 0 if all of it."""
+        return next((longest for upto, longest in self.lengths if seq <= upto), 0)
+
+    def instead(self) -> list[Text]:
+        """What the model is told instead of what was left out."""
+        summary = [Text(text=SUMMARY.format(summary=self.summary))] if self.summary else []
+        return [Text(text=CONTEXT_CUT), *summary]
 
 
 class _Book:
@@ -93,26 +142,30 @@ class _Book:
         self._owed: list[_Debt] = []
         self._said: list[Block] = []
         self._ids: set[str] = set()
+        self.longest = 0
+        """Of what comes next at most so much is kept, unless it is 0."""
 
     def say(self, *blocks: Block) -> None:
-        self._said += blocks
+        self._said += self._shorter(blocks)
 
     def give_result(self, end: ToolFinished) -> None:
         for debt in self._owed:
             if debt.call_id == end.call_id and debt.result is None:
-                debt.result = ToolResult(
+                result = ToolResult(
                     call_id=debt.sent_id,
                     text=end.text or NOTHING_RETURNED,
                     images=end.images,
                     is_error=end.ending is not Ending.DONE,
                 )
+                (debt.result,) = self._shorter([result])
                 return
 
     def answer(self, blocks: tuple[Block, ...]) -> None:
-        if not blocks:
+        kept = self._shorter(blocks)
+        if not kept:
             return
         self._close_user_turn()
-        sent = tuple(self._sent(block) for block in blocks)
+        sent = tuple(self._sent(block) for block in kept)
         if self._turns and self._turns[-1].role == "assistant":
             sent = (*self._turns.pop().blocks, *sent)
         self._turns.append(Turn("assistant", sent))
@@ -134,6 +187,12 @@ class _Book:
         self._owed.append(_Debt(block.id, sent_id))
         return block if sent_id == block.id else replace(block, id=sent_id)
 
+    def _shorter(self, blocks: Sequence[Block]) -> list[Block]:
+        if not self.longest:
+            return list(blocks)
+        shorter = (shorter_block(block, self.longest) for block in blocks)
+        return [block for block in shorter if block]
+
     def _close_user_turn(self) -> None:
         results = [debt.result or _never_run(debt.sent_id) for debt in self._owed]
         if results or self._said:
@@ -145,7 +204,7 @@ class _Book:
 class _Debt:
     call_id: str
     sent_id: str
-    result: ToolResult | None = None
+    result: Block | None = None
 
 
 def _named(restored: FilesRestored) -> str:
@@ -166,6 +225,18 @@ def _speaks_to_the_model(answer: Answered) -> bool:
 
 def _without_thinking(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     return tuple(block for block in blocks if not isinstance(block, Thinking))
+
+
+def _say_all(book: _Book, queue: dict[str, UserSpoke]) -> None:
+    for spoken in queue.values():
+        book.say(Text(text=user_message(spoken.text)), *spoken.images)
+    queue.clear()
+
+
+def _remembered(answer: Answered, asked: Mapping[str, str]) -> str:
+    """What the user said to a question that is no longer sent itself."""
+    question = asked.get(answer.ask_id)
+    return (f"You asked: {question}\n" if question else "") + user_message(answer.text)
 
 
 def _edit(queue: dict[str, UserSpoke], edit: QueueEdited) -> None:

@@ -31,6 +31,7 @@ from rookery.core.facts import (
     CheckpointSaved,
     CommandEnded,
     CompletionOffered,
+    Condensed,
     Ending,
     Event,
     Fact,
@@ -52,7 +53,6 @@ from rookery.core.facts import (
     ThinkingStreamed,
     ToolFinished,
     ToolStarted,
-    Truncated,
     Usage,
     UserSpoke,
 )
@@ -176,8 +176,10 @@ class Transcript:
                 self._offer_completion(result)
             case Pausing(reason=reason, seconds=seconds):
                 sheet.count_down(reason, seconds)
-            case Truncated():
-                sheet.say("sliding_window_truncation", None)
+            case Condensed(summary=summary, usage=usage):
+                self.usage = plus(self.usage, replace(usage, tokens_in=0, tokens_out=0))
+                kind = "condense_context" if summary else "sliding_window_truncation"
+                sheet.say(kind, summary or None)
             case Noted(text=text) | CommandEnded(text=text):
                 sheet.say("note", text)
             case CheckpointSaved(id=id):
@@ -359,7 +361,7 @@ _LOOP_GOES_ON = (
     RequestFailed,
     Pausing,
     CompletionOffered,
-    Truncated,
+    Condensed,
 )
 """Beside those that close everything anyhow."""
 

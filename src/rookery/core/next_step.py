@@ -29,6 +29,9 @@ from rookery.core.replies import (
 from rookery.core.task_state import TaskState, call_key, times_repeated
 from rookery.core.values import record
 
+MOST_CUTS = 3
+"""How often a context is cut for one answer: each time it becomes strictly smaller."""
+
 
 @record
 class CallModel:
@@ -77,7 +80,10 @@ class Remind:
 
 @record
 class Shorten:
-    """Leave the oldest part of the conversation out of what is sent."""
+    """Leave the oldest part of the conversation out of what is sent: it was refused with
+    `message`."""
+
+    message: str
 
 
 @record
@@ -144,8 +150,8 @@ def _about_call(state: TaskState, call: ToolCall, limits: Limits) -> Step:
 
 def _after_failure(state: TaskState, failure: RequestFailed, limits: Limits) -> Step:
     match failure.error:
-        case FailureKind.OVERFLOW if state.answers > 1 and not state.cut:
-            return Shorten()
+        case FailureKind.OVERFLOW if state.cuts < MOST_CUTS:
+            return Shorten(failure.message)
         case FailureKind.BROKEN_HISTORY if not state.repaired:
             return Repair()
         case FailureKind.EMPTY if state.failures > 1:

@@ -19,8 +19,17 @@ EMPTY_ANSWER = (
     "attempt_completion if the task is done."
 )
 CONTEXT_CUT = (
-    "[automatic] The middle of this conversation was left out because it no longer fits. "
-    "Read again whatever you need before you change it."
+    "[automatic] The middle of this conversation was left out because it no longer fits; what the "
+    "user said there stands above. Read again whatever you need before you change it."
+)
+SUMMARY = "[automatic] What happened in the part that was left out, in your own words:\n{summary}"
+SUMMARISE = (
+    "[automatic] The conversation no longer fits and its older part is about to be left out. Write "
+    "what you must know of it to go on as if nothing had been lost; call no tool. In this order: "
+    "what the user wants, with their exact words where they matter; what was decided and why; the "
+    "files that matter, with the names and lines in them that count; what was changed, and how "
+    "it was checked; errors and what mended them; what is being done now, and the next step. Leave "
+    "out greetings, what is finished and of no more use, and this note."
 )
 GO_ON = "[automatic] Go on."
 NEVER_RUN = (
@@ -42,10 +51,14 @@ LOOPING = "The model keeps calling {tool} with the same arguments. What should i
 STOPPED_BY_USER = (
     "The user stopped this command before it ended. What it had done until then stays done."
 )
-HISTORY_SHORTENED = (
-    "The conversation no longer fits the model; its older half is left out of what is sent. "
-    "Nothing was deleted."
+CONDENSED = (
+    "The conversation no longer fits the model: about {before:,} tokens are now {after:,}. {how} "
+    "Nothing was deleted; /rewind brings it back."
 )
+NOTHING_TO_CONDENSE = "The conversation cannot be made any shorter; it is sent as it is."
+SUMMARISED = "The older part was summarised."
+LEFT_OUT = "The older part is left out of what is sent."
+NOT_SUMMARISED = "It could not be summarised ({why}), so the older part is left out."
 HISTORY_REPAIRED = (
     "The provider did not accept the conversation; earlier reasoning is left out of what is sent."
 )

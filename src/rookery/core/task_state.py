@@ -12,6 +12,7 @@ from rookery.core.facts import (
     Answered,
     AssistantSpoke,
     CompletionOffered,
+    Condensed,
     Ending,
     Event,
     Fact,
@@ -30,13 +31,19 @@ from rookery.core.facts import (
     TaskReopened,
     ToolFinished,
     ToolStarted,
-    Truncated,
     UserSpoke,
     live,
 )
+from rookery.core.failures import FailureKind
+from rookery.core.overflow import overflow_in
+from rookery.core.tokens import PER_BYTE, learnt
 from rookery.core.values import record
 
 REMEMBERED_CALLS = 18
+SMALLEST_WINDOW = 1_000
+"""Tokens; no model has less, so a smaller number must mean something else."""
+SMALLEST_GUESS = 4_000
+"""Below it nothing is guessed: tools and rules alone come close to it, and cannot be cut."""
 
 
 @record
@@ -53,8 +60,6 @@ class TaskState:
     """The latest calls, by name and arguments, to notice a model that walks in circles."""
 
     stop: StopReason = StopReason.END
-    answers: int = 0
-    """Answers the model would be sent; what could be cut from the context."""
     toolless: int = 0
     paused: int = 0
     owes_reminder: bool = False
@@ -63,8 +68,17 @@ class TaskState:
 
     failure: RequestFailed | None = None
     failures: int = 0
-    cut: bool = False
+    cuts: int = 0
+    """How often the context was condensed since the last answer."""
     repaired: bool = False
+
+    model: str = ""
+    window: int = 0
+    """What the model's context really holds, as a refusal gave away; 0 while none has."""
+    sent: int = 0
+    """Bytes of text in the last request."""
+    per_byte: float = PER_BYTE
+    """Tokens, as the provider counts them."""
 
     requests: int = 0
     cost: float = 0.0
@@ -94,21 +108,15 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case QueueEdited(message_id=message_id, text=None):
             return replace(state, queue=state.queue - {message_id})
         case RequestStarted():
-            return replace(
-                state,
-                requests=state.requests + 1,
-                queue=frozenset(),
-                completion=None,
-                failure=None,
-                owes_reminder=False,
-            )
+            return _after_sending(state, fact)
         case AssistantSpoke(interrupted=False):
             return _after_answer(state, fact)
         case AssistantSpoke(usage=usage):
             return replace(state, cost=state.cost + (usage.cost or 0.0))
         case RequestFailed(usage=usage):
             cost = state.cost + (usage.cost or 0.0)
-            return replace(state, failure=fact, failures=state.failures + 1, cost=cost)
+            state = replace(state, failure=fact, failures=state.failures + 1, cost=cost)
+            return _too_full(state, fact) if fact.error is FailureKind.OVERFLOW else state
         case ToolStarted():
             return replace(state, running=fact)
         case ToolFinished():
@@ -120,9 +128,9 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, owes_reminder=False, failure=None, mistakes=mistakes)
         case ModeSwitched(mode=mode):
             return replace(state, mode=mode)
-        case Truncated():
-            kept = state.answers - state.answers // 2
-            return replace(state, failure=None, cut=True, answers=kept)
+        case Condensed(usage=usage):
+            cost = state.cost + (usage.cost or 0.0)
+            return replace(state, failure=None, cuts=state.cuts + 1, cost=cost)
         case HistoryRepaired():
             return replace(state, failure=None, repaired=True)
         case Answered():
@@ -155,6 +163,32 @@ def _laps(walk: tuple[str, ...], cycle: int) -> int:
     return laps
 
 
+def _after_sending(state: TaskState, started: RequestStarted) -> TaskState:
+    state = replace(
+        state,
+        requests=state.requests + 1,
+        queue=frozenset(),
+        completion=None,
+        failure=None,
+        owes_reminder=False,
+        sent=started.size,
+    )
+    if started.model == state.model:
+        return state
+    return replace(state, model=started.model, window=0, per_byte=PER_BYTE)
+
+
+def _too_full(state: TaskState, failure: RequestFailed) -> TaskState:
+    """What was learnt about the window: what the provider said of it, or else that it holds less
+    than was sent."""
+    said = overflow_in(failure.message)
+    per_byte = learnt(state.per_byte, state.sent, said.used)
+    guess = int(state.sent * per_byte * 0.75)
+    if said.limit >= SMALLEST_WINDOW:
+        return replace(state, per_byte=per_byte, window=said.limit)
+    return replace(state, per_byte=per_byte, window=guess if guess >= SMALLEST_GUESS else 0)
+
+
 def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
     calls = tuple(block for block in answer.blocks if isinstance(block, ToolCall))
     paused = answer.stop is StopReason.PAUSED
@@ -164,13 +198,13 @@ def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
         answered_calls=0,
         endings=frozenset(),
         stop=answer.stop,
-        answers=state.answers + 1,
         toolless=0 if calls else state.toolless + (not paused),
         paused=state.paused + 1 if paused else 0,
         owes_reminder=not calls,
         failures=0,
-        cut=False,
+        cuts=0,
         repaired=False,
+        per_byte=learnt(state.per_byte, state.sent, answer.usage.tokens_in),
         cost=state.cost + (answer.usage.cost or 0.0),
     )
 

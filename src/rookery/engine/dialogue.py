@@ -29,6 +29,14 @@ class Dialogue:
         self._open: dict[str, _Open] = {}
         self._withdrawn: set[str] = set()
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a question is open that stops the task."""
+        return any(
+            CATEGORY[question.ask] is not AskCategory.NON_BLOCKING
+            for question, _ in self._open.values()
+        )
+
     async def ask(
         self,
         ask: AskKind,

@@ -11,6 +11,7 @@ from rookery.core.commands import (
     Cancel,
     CloseTask,
     Command,
+    Condense,
     DeleteTask,
     EditQueue,
     OpenTask,
@@ -77,6 +78,8 @@ class Engine:
                 self._find(task_id).cancel()
             case RetryNow(task_id=task_id):
                 self._find(task_id).hurry()
+            case Condense(task_id=task_id):
+                self._find(task_id).condense()
             case CloseTask(task_id=task_id):
                 self._find(task_id).close()
             case Rewind(task_id=task_id, to=to):

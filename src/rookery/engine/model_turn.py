@@ -40,6 +40,7 @@ async def model_turn(
     *,
     new_id: Callable[[], str],
     attempt: int,
+    size: int,
     largest_arguments: int,
 ) -> None:
     """Stream one answer into the log. A cancelled answer keeps the words that had arrived."""
@@ -53,6 +54,7 @@ async def model_turn(
             provider=provider.model.provider,
             base_url=provider.model.base_url,
             attempt=attempt,
+            size=size,
         )
     )
     try:

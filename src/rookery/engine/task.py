@@ -8,7 +8,6 @@ import anyio
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
-from rookery.core.condensing import cut_point
 from rookery.core.facts import (
     Answered,
     CommandEnded,
@@ -23,10 +22,8 @@ from rookery.core.facts import (
     StepCancelled,
     TaskClosed,
     ToolFinished,
-    Truncated,
 )
 from rookery.core.file_steps import commands_running_on
-from rookery.core.history import history
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
     Ask,
@@ -42,10 +39,11 @@ from rookery.core.next_step import (
     Stop,
     next_step,
 )
-from rookery.core.replies import HISTORY_REPAIRED, HISTORY_SHORTENED, failed
+from rookery.core.replies import HISTORY_REPAIRED, failed
 from rookery.core.shell.judgement import Judgement
 from rookery.core.values import value
 from rookery.engine.background import BackgroundCommands
+from rookery.engine.context import Context, Equipment, size
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
@@ -58,14 +56,11 @@ from rookery.engine.ports import (
     Files,
     Finder,
     Hook,
-    ModelRequest,
     Offer,
-    Provider,
     RuleBook,
     Shell,
     Tool,
     ToolContext,
-    ToolSpec,
 )
 from rookery.engine.reconcile import reconcile
 from rookery.engine.tool_turn import tool_turn
@@ -76,11 +71,9 @@ from rookery.engine.undo import Undo
 class Gear:
     """What a task works with, put together once by the composition root."""
 
-    provider: Provider
     tools: Mapping[str, Tool[Any]]
-    specs: Sequence[ToolSpec]
-    system: Callable[[str], str]
-    """A mode's system prompt."""
+    equip: Callable[[str], Equipment]
+    """Whom to ask in a mode, and what to tell them."""
     hooks: Sequence[Hook]
     rules: RuleBook
     checkpoints: Checkpoints
@@ -116,6 +109,7 @@ class Task:
             start_soon=lambda work: self._beside.start_soon(work),
         )
         self._background = BackgroundCommands(lambda work: self._beside.start_soon(work))
+        self._context = Context(log, lambda: gear.equip(log.state.mode), task_id)
         self._step = anyio.CancelScope()
         self._errands: list[Callable[[], Awaitable[object]]] = []
         self._hurry = anyio.Event()
@@ -136,6 +130,12 @@ class Task:
     def cancel(self) -> None:
         """Stop the step under way. The task then asks whether to go on."""
         self._interrupt(self._noting(StepCancelled()))
+
+    def condense(self) -> None:
+        """Once the step under way is over, or at once if it only waits for an answer."""
+        self._errands.append(self._context.condense)
+        if self.dialogue.waiting:
+            self._step.cancel()
 
     def close(self) -> None:
         self._interrupt(self._close)
@@ -194,9 +194,9 @@ class Task:
                 await self.dialogue.ask(ask, text)
             case Remind(text, mistake):
                 self.log.append(Reminded(text=text, mistake=mistake))
-            case Shorten():
-                self.log.append(Noted(text=HISTORY_SHORTENED))
-                self.log.append(Truncated(upto=cut_point(self.log.events)))
+            case Shorten(message):
+                if not self._context.leave_out():
+                    await self.dialogue.ask(AskKind.API_REQ_FAILED, message)
             case Repair():
                 self.log.append(Noted(text=HISTORY_REPAIRED))
                 self.log.append(HistoryRepaired(upto=self.log.events[-1].seq))
@@ -218,19 +218,14 @@ class Task:
         if step.delay:
             wait = step.delay if step.named_by_server else gear.spread(step.delay)
             await self._pause(wait, step.reason)
-        request = ModelRequest(
-            system=gear.system(self.log.state.mode),
-            turns=history(self.log.events),
-            tools=gear.specs,
-            max_output=gear.provider.model.max_output,
-            cache_key=self.id,
-        )
+        provider, request = await self._context.request()
         await model_turn(
             self.log,
-            gear.provider,
+            provider,
             request,
             new_id=gear.new_id,
             attempt=step.attempt,
+            size=size(request),
             largest_arguments=gear.limits.arguments_bytes,
         )
 
@@ -254,7 +249,7 @@ class Task:
             offer=partial(self._offer_for, call),
             background=self._background,
             command_list=gear.command_list,
-            sees_images=gear.provider.model.images,
+            sees_images=gear.equip(self.log.state.mode).provider.model.images,
         )
         await tool_turn(
             call, log=self.log, gate=self._gate, undo=self._undo, tools=gear.tools, ctx=ctx

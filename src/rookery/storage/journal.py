@@ -15,6 +15,7 @@ from rookery.core.facts import (
     CheckpointSaved,
     CommandDetached,
     CommandEnded,
+    Condensed,
     Event,
     Fact,
     FilesChanged,
@@ -26,7 +27,6 @@ from rookery.core.facts import (
     StepCancelled,
     TaskReopened,
     TodosChanged,
-    Truncated,
 )
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
@@ -68,7 +68,7 @@ class Journal:
             StepCancelled,
             TaskReopened,
             TodosChanged,
-            Truncated,
+            Condensed,
         }
     )
     """Facts that need not survive a power failure before the next one that must: without

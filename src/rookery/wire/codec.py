@@ -13,7 +13,15 @@ import msgspec
 from rookery.core.blocks import Block
 from rookery.core.characters import whole_values
 from rookery.core.commands import Command
-from rookery.core.facts import AssistantSpoke, Event, Fact, StopReason, Unrecognised, Usage
+from rookery.core.facts import (
+    AssistantSpoke,
+    Condensed,
+    Event,
+    Fact,
+    StopReason,
+    Unrecognised,
+    Usage,
+)
 from rookery.errors import CommandRejected
 
 PROTOCOL = 1
@@ -31,6 +39,8 @@ FACTS: dict[str, type[Any]] = {
 }
 COMMANDS: dict[str, type[Any]] = {kind_of(cls): cls for cls in get_args(Command)}
 _KIND = {cls: kind.encode() for group in (BLOCKS, FACTS, COMMANDS) for kind, cls in group.items()}
+_FORMER = {"truncated": Condensed}
+"""Kinds of facts that journals were written with before they got another name."""
 _encode_strictly = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -101,7 +111,7 @@ def _tagged(value: object) -> bytes:
 
 def _fact_from(fields: dict[str, Any]) -> Fact:
     kind = fields["kind"]
-    cls = FACTS.get(kind)
+    cls = FACTS.get(kind) or _FORMER.get(kind)
     if cls is None:
         return Unrecognised(name=str(kind), raw=_encode(fields).decode())
     if cls is AssistantSpoke:

@@ -1,0 +1,70 @@
+"""How many tokens a request will take, foreseen from what earlier ones took.
+
+Text is measured in bytes of UTF-8, which follows tokens across languages far better than
+characters do. How many tokens a byte makes is learnt from the usage a provider reports.
+"""
+
+import json
+from collections.abc import Iterable
+
+from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.history import Turn
+from rookery.core.values import record
+
+PER_BYTE = 1 / 3.2
+"""Until a provider has said what it counted: code has more tokens than prose."""
+LEAST_PER_BYTE, MOST_PER_BYTE = 0.05, 2.0
+WORTH_LEARNING = 1_000
+"""Bytes below which a request's usage says little about the text in it."""
+OF_A_PICTURE = 1_600 * 3
+"""Bytes that a picture counts as."""
+AROUND_A_BLOCK = 12
+
+
+@record
+class Room:
+    """What a model's context holds: `window` tokens, of which `answer` are for the answer."""
+
+    window: int
+    answer: int
+
+    @property
+    def request(self) -> int:
+        """Tokens that a request may take, with a reserve because they are only foreseen."""
+        return max(self.window * 9 // 10 - self.answer, self.window // 5)
+
+
+def room(window: int, most_output: int) -> Room:
+    """The room for an answer is what the model can say at most, or a fifth of a small window."""
+    return Room(window, min(most_output, max(window // 5, 1)))
+
+
+def weight(turns: Iterable[Turn]) -> int:
+    """The bytes of a conversation."""
+    return sum(_weight(block) for turn in turns for block in turn.blocks)
+
+
+def learnt(per_byte: float, size: int, tokens: int) -> float:
+    """Tokens per byte, now that `size` bytes are known to have been `tokens` tokens."""
+    if size < WORTH_LEARNING or tokens <= 0:
+        return per_byte
+    return min(max(tokens / size, LEAST_PER_BYTE), MOST_PER_BYTE)
+
+
+def _weight(block: Block) -> int:
+    match block:
+        case Text(text=text):
+            return AROUND_A_BLOCK + text_weight(text)
+        case Thinking(text=text, signature=signature):
+            return AROUND_A_BLOCK + text_weight(text) + len(signature)
+        case Image():
+            return OF_A_PICTURE
+        case ToolCall(id=id, name=name, arguments=arguments):
+            spelled = json.dumps(dict(arguments), ensure_ascii=False, default=str)
+            return AROUND_A_BLOCK + len(id) + len(name) + text_weight(spelled)
+        case ToolResult(call_id=id, text=text, images=images):
+            return AROUND_A_BLOCK + len(id) + text_weight(text) + OF_A_PICTURE * len(images)
+
+
+def text_weight(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

@@ -1,0 +1,198 @@
+"""What a task's model is sent, kept within what the model can take.
+
+Nothing is ever deleted: a `Condensed` fact says what is left out from then on. A summary by
+the model is tried first; leaving things out needs nobody, so that it cannot fail.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rookery.core.blocks import Text
+from rookery.core.condensing import fitting, weight_after
+from rookery.core.facts import Condensed, Condensing, Noted, StopReason, Usage
+from rookery.core.history import Turn, history
+from rookery.core.replies import (
+    CONDENSED,
+    LEFT_OUT,
+    NOT_SUMMARISED,
+    NOTHING_TO_CONDENSE,
+    SUMMARISE,
+    SUMMARISED,
+)
+from rookery.core.tokens import Room, room, text_weight, weight
+from rookery.core.values import record
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports import (
+    ModelRequest,
+    Provider,
+    StopChunk,
+    TextChunk,
+    ToolSpec,
+    UsageChunk,
+)
+from rookery.errors import ProviderError
+
+KEPT = 0.3
+"""The part of the room that the newest turns keep when the older ones are summarised."""
+LEFT = 0.6
+"""The part of the room that is used after leaving things out: or it would be full at once."""
+SUMMARY_TOKENS = 4_096
+
+
+@record
+class Equipment:
+    """What a task works with in one mode: whom it asks, and what it is told beforehand."""
+
+    provider: Provider
+    system: str
+    specs: Sequence[ToolSpec]
+
+
+class Context:
+    def __init__(self, log: EventLog, equip: Callable[[], Equipment], cache_key: str) -> None:
+        self._log = log
+        self._equip = equip
+        self._cache_key = cache_key
+
+    async def request(self) -> tuple[Provider, ModelRequest]:
+        """The next request, and whom to send it to. What does not fit is condensed first."""
+        gear = self._equip()
+        request = self._request(gear)
+        if self._tokens(size(request)) > self._room(gear).request:
+            await self.condense()
+            request = self._request(self._equip())
+        return gear.provider, request
+
+    async def condense(self) -> None:
+        """Have the older part summarised; if that does not help, leave it out."""
+        gear = self._equip()
+        before, most = self._measures(gear)
+        cut = fitting(self._log.events, int(min(most, before) * KEPT))
+        summary = _Summary()
+        if cut.upto:
+            self._log.append(Condensing(tokens=self._tokens(before)))
+            summary = await _summary(gear.provider, self._asking_for_summary(gear))
+        cut = replace(cut, summary=summary.text, usage=summary.usage)
+        if summary.text and weight_after(self._log.events, cut) < min(before, most):
+            self._append(gear, cut, SUMMARISED)
+        elif summary.text:
+            how = NOT_SUMMARISED.format(why="the summary was too long")
+            self._leave_out(gear, how, summary.usage)
+        else:
+            how = NOT_SUMMARISED.format(why=summary.problem) if summary.problem else LEFT_OUT
+            self._leave_out(gear, how, summary.usage)
+
+    def leave_out(self) -> bool:
+        """Without asking the model: it has just refused. False if nothing can be left out."""
+        cuts = self._log.state.cuts
+        self._leave_out(self._equip(), LEFT_OUT, Usage())
+        return self._log.state.cuts > cuts
+
+    def _leave_out(self, gear: Equipment, how: str, usage: Usage) -> None:
+        before, most = self._measures(gear)
+        events = self._log.events
+        cut = fitting(events, int(min(most * LEFT, before * LEFT)))
+        if weight_after(events, cut) >= before:
+            self._log.append(Noted(text=NOTHING_TO_CONDENSE))
+        else:
+            self._append(gear, replace(cut, usage=usage), how)
+
+    def _append(self, gear: Equipment, cut: Condensed, how: str) -> None:
+        fixed = _size_of_the_rest(gear)
+        before = self._tokens(fixed + weight(history(self._log.events)))
+        after = self._tokens(fixed + weight_after(self._log.events, cut))
+        self._log.append(replace(cut, tokens_before=before, tokens_after=after))
+        self._log.append(Noted(text=CONDENSED.format(before=before, after=after, how=how)))
+
+    def _measures(self, gear: Equipment) -> tuple[int, int]:
+        """What the conversation weighs now, and what it may weigh."""
+        spare = self._room(gear).request / self._log.state.per_byte - _size_of_the_rest(gear)
+        return weight(history(self._log.events)), max(int(spare), 0)
+
+    def _room(self, gear: Equipment) -> Room:
+        model = gear.provider.model
+        return room(self._log.state.window or model.window, model.max_output)
+
+    def _tokens(self, size: int) -> int:
+        return int(size * self._log.state.per_byte)
+
+    def _request(self, gear: Equipment) -> ModelRequest:
+        return ModelRequest(
+            system=gear.system,
+            turns=history(self._log.events),
+            tools=gear.specs,
+            max_output=self._room(gear).answer,
+            cache_key=self._cache_key,
+        )
+
+    def _asking_for_summary(self, gear: Equipment) -> ModelRequest:
+        """The conversation as it would be sent, so that what a provider has cached of it helps;
+        less of it if it is too much even for that."""
+        request = self._request(gear)
+        limits = self._room(gear)
+        most = limits.window - limits.answer
+        if self._tokens(size(request)) > most:
+            spare = int(most / self._log.state.per_byte) - _size_of_the_rest(gear)
+            request = replace(request, turns=self._turns_within(max(spare, 0)))
+        return replace(
+            request,
+            turns=_with_last_word(request.turns, SUMMARISE),
+            max_output=min(limits.answer, SUMMARY_TOKENS),
+        )
+
+    def _turns_within(self, most: int) -> list[Turn]:
+        events = self._log.events
+        cut = replace(events[-1], seq=events[-1].seq + 1, fact=fitting(events, most))
+        return history([*events, cut])
+
+
+def size(request: ModelRequest) -> int:
+    """Bytes of text in a request."""
+    return weight(request.turns) + text_weight(request.system) + sum(map(_spec_size, request.tools))
+
+
+def _size_of_the_rest(gear: Equipment) -> int:
+    return text_weight(gear.system) + sum(map(_spec_size, gear.specs))
+
+
+def _spec_size(spec: ToolSpec) -> int:
+    return len(spec.name) + text_weight(spec.description) + len(str(spec.schema))
+
+
+def _with_last_word(turns: Sequence[Turn], text: str) -> list[Turn]:
+    *before, last = turns
+    if last.role == "assistant":
+        return [*turns, Turn("user", (Text(text=text),))]
+    return [*before, Turn("user", (*last.blocks, Text(text=text)))]
+
+
+@record
+class _Summary:
+    text: str = ""
+    problem: str = ""
+    usage: Usage = Usage()
+
+
+async def _summary(provider: Provider, request: ModelRequest) -> _Summary:
+    """What the model says of the conversation, or why that is of no use."""
+    pieces: list[str] = []
+    usage = Usage()
+    stop: StopReason | None = None
+    try:
+        async with provider.stream(request) as chunks:
+            async for chunk in chunks:
+                match chunk:
+                    case TextChunk(text):
+                        pieces.append(text)
+                    case UsageChunk(so_far):
+                        usage = so_far
+                    case StopChunk(reason):
+                        stop = reason
+                    case _:
+                        pass
+    except ProviderError as error:
+        return _Summary(problem=str(error).rstrip("."), usage=usage)
+    text = "".join(pieces).strip()
+    if stop not in (StopReason.END, StopReason.CALLS) or not text:
+        return _Summary(problem="the model gave none", usage=usage)
+    return _Summary(text=text, usage=usage)
