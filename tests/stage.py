@@ -10,14 +10,23 @@ import anyio.lowlevel
 
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import ToolCall
-from rookery.core.commands import Answer, Cancel, CloseTask, Command, OpenTask, ReopenTask, Speak
-from rookery.core.facts import Asked, Event, Fact
+from rookery.core.commands import (
+    Answer,
+    Cancel,
+    CloseTask,
+    Command,
+    OpenTask,
+    ReopenTask,
+    RestoreFiles,
+    Speak,
+)
+from rookery.core.facts import Asked, ChildBegan, Event, Fact
 from rookery.core.limits import Limits
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Checkpoints, Hook, UnlistedCommands, not_judged
-from rookery.engine.task import Gear, Task
+from rookery.engine.task import Attend, Gear, Task
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.governance.shielded import shielded
 from rookery.providers.scripted import Line, ScriptedProvider
@@ -26,6 +35,7 @@ from rookery.storage.permissions import Permissions
 from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools, spec_of
+from rookery.tools.new_task import NewTask
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
@@ -81,8 +91,8 @@ class Stage:
         if checkpoints:
             self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
 
-    def make_task(self, task_id: str, log: EventLog) -> Task:
-        tools = all_tools()
+    def make_task(self, task_id: str, log: EventLog, attend: Attend) -> Task:
+        tools = all_tools() | {"new_task": NewTask(lambda: ["code", "ask"])}
         specs = [spec_of(tool) for tool in tools.values()]
         gear = Gear(
             tools=tools,
@@ -103,12 +113,13 @@ class Stage:
             spread=self._spread,
             limits=self._limits,
         )
-        return Task(task_id, log, gear)
+        return Task(task_id, log, gear, attend)
 
     async def play(self, *answers: str, reopen: bool = False, within: float = 20) -> None:
         """Run the task, answering its questions in order.
 
-        An answer is `yes`, `always`, `no why`, `message words`, `cancel`, `close`, or `crash`,
+        An answer is `yes`, `always`, `no why`, `message words`, `cancel`, `close` (whoever asks),
+        `restore event` or `crash`,
         which ends the process as far as the task can tell. `say words; yes` speaks first.
         `offer yes` is for the next question that stops nothing; without such an entry nobody
         heeds those.
@@ -122,19 +133,35 @@ class Stage:
                 )
                 await engine.send(first)
                 after = len(list(self.store.read(TASK))) - 1 if reopen else 0
-                async for event in engine.follow(TASK, after):
-                    self.events.append(event)
-                    if _is_offer(event.fact) and not (book and book[0].startswith("offer ")):
-                        continue
-                    if isinstance(event.fact, Asked) and book:
-                        if book[0] == "crash":
-                            book.pop(0)
-                            break
-                        await self._act(engine, event.fact, book.pop(0))
-                    elif isinstance(event.fact, Asked):
-                        raise AssertionError(f"Nobody was to be asked {event.fact}.")
+                await self._attend(engine, process, book, TASK, after)
                 process.cancel_scope.cancel()
         assert not book, f"Nobody asked for {book}."
+
+    async def _attend(
+        self,
+        engine: Engine,
+        process: anyio.abc.TaskGroup,
+        book: list[str],
+        task_id: str,
+        after: int,
+    ) -> None:
+        """Hear a task, and its children beside it, until it ends or the process does."""
+        async for event in engine.follow(task_id, after):
+            self.events.append(event)
+            fact = event.fact
+            if isinstance(fact, ChildBegan):
+                child = (fact.task_id, fact.after)
+                process.start_soon(self._attend, engine, process, book, *child)
+            if _is_offer(fact) and not (book and book[0].startswith("offer ")):
+                continue
+            if isinstance(fact, Asked) and book:
+                if book[0] == "crash":
+                    book.pop(0)
+                    process.cancel_scope.cancel()
+                    return
+                await self._act(engine, task_id, fact, book.pop(0))
+            elif isinstance(fact, Asked):
+                raise AssertionError(f"Nobody was to be asked {fact}.")
 
     def engine(self, process: anyio.abc.TaskGroup) -> Engine:
         return Engine(
@@ -145,21 +172,23 @@ class Stage:
             workspace=str(self.root),
         )
 
-    async def _act(self, engine: Engine, asked: Asked, entry: str) -> None:
+    async def _act(self, engine: Engine, task_id: str, asked: Asked, entry: str) -> None:
         *spoken, rest = entry.removeprefix("offer ").split("; ")
         for said in spoken:
             words = said.removeprefix("say ")
-            await engine.send(Speak(task_id=TASK, message_id=words, text=words))
+            await engine.send(Speak(task_id=task_id, message_id=words, text=words))
         word, _, text = rest.partition(" ")
         match word:
             case "cancel":
                 await engine.send(Cancel(task_id=TASK))
             case "close":
-                await engine.send(CloseTask(task_id=TASK))
+                await engine.send(CloseTask(task_id=task_id))
+            case "restore":
+                await engine.send(RestoreFiles(task_id=TASK, to=int(text)))
             case "yes" | "no" | "message" | "always":
                 await engine.send(
                     Answer(
-                        task_id=TASK,
+                        task_id=task_id,
                         ask_id=asked.ask_id,
                         reply="yes" if word == "always" else word,  # type: ignore[arg-type]
                         text=text,

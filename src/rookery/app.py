@@ -20,7 +20,8 @@ from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Checkpoints, Restored
-from rookery.engine.task import Gear, Task
+from rookery.engine.subtasks import recover
+from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.governance.command_judge import CommandJudge
@@ -144,7 +145,7 @@ async def open_host(
             )
             return Equipment(provider, system, specs)
 
-        def make_task(task_id: str, log: EventLog) -> Task:
+        def make_task(task_id: str, log: EventLog, attend: Attend) -> Task:
             def tell_user(text: str) -> None:
                 log.append(Noted(text=text))
 
@@ -196,7 +197,7 @@ async def open_host(
                 spread=lambda most: random.uniform(0, most),
                 limits=limits,
             )
-            return Task(task_id, log, gear)
+            return Task(task_id, log, gear, attend)
 
         try:
             async with anyio.create_task_group() as group:
@@ -211,18 +212,21 @@ class Past:
     """A session that nobody is running, and what it would take to go back in it."""
 
     task_id: str
-    _log: EventLog
+    log: EventLog
     _undo: Undo
 
     @property
     def events(self) -> Sequence[Event]:
-        return self._log.events
+        return self.log.events
 
     def settled_before(self, to: int) -> int:
-        return settled_before(self._log.events, to)
+        return settled_before(self.log.events, to)
 
     def append(self, fact: Fact) -> None:
-        self._log.append(fact)
+        self.log.append(fact)
+
+    async def recover(self) -> None:
+        await self._undo.recover()
 
     async def rehearse(self, to: int, *, overwrite: bool) -> Restored:
         return await self._undo.rehearse(to, overwrite=overwrite)
@@ -236,15 +240,20 @@ async def open_past(
     settings: Settings, places: Places, store: TaskStore, task_id: str, workspace: Path
 ) -> AsyncIterator[Past]:
     """The past of a session. Raises `StorageError` while another process runs it."""
-    log = EventLog(store.open(task_id), SystemClock().now)
-    try:
-        async with anyio.create_task_group() as group:
-            checkpoints = _checkpoints(settings, workspace, places)
+    checkpoints = _checkpoints(settings, workspace, places)
+    async with anyio.create_task_group() as group:
+
+        def stored(task_id: str) -> Past:
+            log = EventLog(store.open(task_id), SystemClock().now)
             undo = Undo(log, checkpoints, shielded=shielded, start_soon=group.start_soon)
-            await undo.recover()
-            yield Past(task_id, log, undo)
-    finally:
-        log.close()
+            return Past(task_id, log, undo)
+
+        past = stored(task_id)
+        try:
+            await recover(past, lambda child: stored(child) if store.exists(child) else None)
+            yield past
+        finally:
+            past.log.close()
 
 
 def examine(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:

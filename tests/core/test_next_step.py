@@ -21,6 +21,7 @@ from rookery.core.facts import (
     RequestFailed,
     RequestStarted,
     Rewound,
+    Spent,
     StepCancelled,
     StopReason,
     TaskClosed,
@@ -134,13 +135,13 @@ OTHER = call_key(EDIT)
             TaskState(owes_reminder=True, stop=StopReason.PAUSED, paused=11),
             Remind(NO_TOOL_USED),
         ),
-        (TaskState(requests=9), CallModel()),
+        (TaskState(spent=Spent(requests=9)), CallModel()),
         (
-            TaskState(requests=10),
+            TaskState(spent=Spent(requests=10)),
             Ask(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 10, "type": "requests"}'),
         ),
         (
-            TaskState(cost=1.0),
+            TaskState(spent=Spent(cost=1.0)),
             Ask(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 1.0, "type": "cost"}'),
         ),
     ],
@@ -184,7 +185,7 @@ def test_each_state_has_one_next_step(state: TaskState, step: Step):
             Ask(AskKind.MISTAKE_LIMIT_REACHED, STUCK.format(count=3)),
         ),
         (
-            after(FailureKind.BUSY, requests=10),
+            after(FailureKind.BUSY, spent=Spent(requests=10)),
             Ask(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 10, "type": "requests"}'),
         ),
     ],
@@ -209,7 +210,7 @@ def test_no_wait_is_longer_than_the_cap():
 
 def test_limits_of_zero_never_ask():
     free = Limits(mistakes=0, requests=0, cost=0.0, repeats=0)
-    state = TaskState(mistakes=99, requests=99, cost=99.0)
+    state = TaskState(mistakes=99, spent=Spent(requests=99, cost=99.0, tokens=10**9, seconds=1e9))
     assert next_step(state, free) == CallModel()
     circling = replace(state, pending=(READ,), recent=(KEY,) * 9)
     assert next_step(circling, free) == RunTool(READ)
@@ -334,10 +335,10 @@ def test_requests_and_cost_count_until_the_user_lets_them_start_over():
         failed(FailureKind.BUSY, usage=Usage(cost=0.25)),
     )
     state = state_after(*facts)
-    assert (state.requests, state.cost) == (2, 0.75)
+    assert (state.spent.requests, state.spent.cost) == (2, 0.75)
     ask = AskKind.AUTO_APPROVAL_MAX_REQ_REACHED
     state = state_after(*facts, Answered(ask_id="q", ask=ask, reply="yes"))
-    assert (state.requests, state.cost) == (0, 0.0)
+    assert (state.spent.requests, state.spent.cost) == (0, 0.0)
 
 
 def test_guidance_at_the_mistake_limit_overrules_the_call_that_was_about_to_be_repeated():

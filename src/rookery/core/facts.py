@@ -63,6 +63,18 @@ class Usage:
 
 
 @value
+class Spent:
+    """What a task and all its children have used since somebody last allowed it. A child counts
+    on from what its parent had used, and hands the sum back when it ends.
+    """
+
+    requests: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+
+
+@value
 class Change:
     """A file that a call creates, replaces or deletes: its hash before and after.
 
@@ -116,12 +128,17 @@ class TaskOpened(Lasting):
     mode: str = "code"
     workspace: str = ""
     parent: str | None = None
+    spent: Spent = Spent()
+    todos: tuple[Todo, ...] = ()
     format: int = 1
 
 
 @value
 class TaskReopened(Lasting):
-    """The process that ran this task is gone; another has picked up its log."""
+    """The process that ran this task is gone; another has picked up its log. `resumed` if it is
+    a child whose parent was told to go on."""
+
+    resumed: bool = False
 
 
 @value
@@ -219,6 +236,8 @@ class RequestStarted(Lasting):
     attempt: int = 1
     size: int = 0
     """Bytes of text that are sent, by which the tokens of later requests are foreseen."""
+    seconds: float = 0.0
+    """How long the task worked since its last request; waiting for an answer is not work."""
 
 
 @value
@@ -292,11 +311,24 @@ class ToolStarted(Lasting):
     changes: tuple[Change, ...] = ()
     command: str = ""
     external: str = ""
+    child: str = ""
+    """The task that the call hands its work to."""
 
     @property
     def harmless(self) -> bool:
         """It changes nothing, so doing it twice is doing it once."""
-        return not (self.changes or self.command or self.external)
+        return not (self.changes or self.command or self.external or self.child)
+
+
+@value
+class ChildBegan(Lasting):
+    """A child task has begun to work for a call, or has picked up that work; what is in its own
+    log past event `after` is new.
+    """
+
+    call_id: str
+    task_id: str
+    after: int = 0
 
 
 @value
@@ -313,6 +345,8 @@ class ToolFinished(Lasting):
     images: tuple[Image, ...] = ()
     exit_code: int | None = None
     seen: tuple[Seen, ...] = ()
+    spent: Spent | None = None
+    """What had been used when a child task ended."""
 
 
 @value
@@ -477,6 +511,7 @@ Fact: TypeAlias = (
     | Pausing
     | Waiting
     | ToolStarted
+    | ChildBegan
     | OutputStreamed
     | ToolFinished
     | CommandQuiet

@@ -16,6 +16,10 @@ class Limits:
     """Requests per approval after which the user is asked; 0 means never."""
     cost: float = 0.0
     """Dollars per approval after which the user is asked; 0 means never."""
+    tokens: int = 0
+    """Tokens, in and out, per approval after which the user is asked; 0 means never."""
+    seconds: float = 0.0
+    """Seconds of work per approval after which the user is asked; 0 means never."""
     repeats: int = 3
     """Identical calls in a row that are run; the next is answered with a warning."""
     calls_per_message: int = 20

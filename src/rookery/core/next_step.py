@@ -120,7 +120,8 @@ def next_step(state: TaskState, limits: Limits) -> Step:
     if state.failure:
         return _after_failure(state, state.failure, limits)
     if state.completion is not None and not state.queue:
-        return Ask(AskKind.COMPLETION_RESULT)
+        # a child's result is for its parent, which was allowed to ask for it
+        return Close() if state.parent else Ask(AskKind.COMPLETION_RESULT)
     if limits.mistakes and state.mistakes >= limits.mistakes:
         return Ask(AskKind.MISTAKE_LIMIT_REACHED, STUCK.format(count=state.mistakes))
     if state.owes_reminder and not _may_continue(state, limits):
@@ -182,10 +183,16 @@ def _may_continue(state: TaskState, limits: Limits) -> bool:
 
 
 def _request(state: TaskState, limits: Limits) -> CallModel | Ask:
-    if limits.requests and state.requests >= limits.requests:
-        return _ceiling(limits.requests, "requests")
-    if limits.cost and state.cost >= limits.cost:
-        return _ceiling(limits.cost, "cost")
+    spent = state.spent
+    ceilings = {
+        "requests": (spent.requests, limits.requests),
+        "cost": (spent.cost, limits.cost),
+        "tokens": (spent.tokens, limits.tokens),
+        "seconds": (spent.seconds, limits.seconds),
+    }
+    for kind, (used, most) in ceilings.items():
+        if most and used >= most:
+            return _ceiling(most, kind)
     return CallModel(attempt=state.failures + 1)
 
 

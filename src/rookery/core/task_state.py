@@ -23,6 +23,7 @@ from rookery.core.facts import (
     RequestFailed,
     RequestStarted,
     Rewound,
+    Spent,
     StepCancelled,
     StopReason,
     TaskClosed,
@@ -31,6 +32,7 @@ from rookery.core.facts import (
     TaskReopened,
     ToolFinished,
     ToolStarted,
+    Usage,
     UserSpoke,
     live,
 )
@@ -80,8 +82,8 @@ class TaskState:
     per_byte: float = PER_BYTE
     """Tokens, as the provider counts them."""
 
-    requests: int = 0
-    cost: float = 0.0
+    parent: str | None = None
+    spent: Spent = Spent()
     queue: frozenset[str] = frozenset()
     """Words of the user that the model has not heard."""
 
@@ -93,12 +95,11 @@ class TaskState:
 def advance(state: TaskState, fact: Fact) -> TaskState:
     """The state after one more fact. Facts the loop does not care about change nothing."""
     match fact:
-        case TaskOpened(mode=mode):
-            return TaskState(mode=mode)
-        case TaskReopened():
-            return replace(
-                state, interrupted=True, over=False, closed=False, failure=None, failures=0
-            )
+        case TaskOpened(mode=mode, parent=parent, spent=spent):
+            return TaskState(mode=mode, parent=parent, spent=spent)
+        case TaskReopened(resumed=resumed):
+            again = replace(state, over=False, closed=False, failure=None, failures=0)
+            return replace(again, interrupted=not resumed)
         case StepCancelled() | Rewound():
             return replace(state, interrupted=True, failure=None, failures=0)
         case TaskClosed() | TaskFailed():
@@ -112,10 +113,10 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case AssistantSpoke(interrupted=False):
             return _after_answer(state, fact)
         case AssistantSpoke(usage=usage):
-            return replace(state, cost=state.cost + (usage.cost or 0.0))
+            return replace(state, spent=_with(state.spent, usage))
         case RequestFailed(usage=usage):
-            cost = state.cost + (usage.cost or 0.0)
-            state = replace(state, failure=fact, failures=state.failures + 1, cost=cost)
+            spent = _with(state.spent, usage)
+            state = replace(state, failure=fact, failures=state.failures + 1, spent=spent)
             return _too_full(state, fact) if fact.error is FailureKind.OVERFLOW else state
         case ToolStarted():
             return replace(state, running=fact)
@@ -129,8 +130,8 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case ModeSwitched(mode=mode):
             return replace(state, mode=mode)
         case Condensed(usage=usage):
-            cost = state.cost + (usage.cost or 0.0)
-            return replace(state, failure=None, cuts=state.cuts + 1, cost=cost)
+            spent = _with(state.spent, usage)
+            return replace(state, failure=None, cuts=state.cuts + 1, spent=spent)
         case HistoryRepaired():
             return replace(state, failure=None, repaired=True)
         case Answered():
@@ -163,10 +164,22 @@ def _laps(walk: tuple[str, ...], cycle: int) -> int:
     return laps
 
 
+def _with(spent: Spent, usage: Usage) -> Spent:
+    return replace(
+        spent,
+        tokens=spent.tokens + usage.tokens_in + usage.tokens_out,
+        cost=spent.cost + (usage.cost or 0.0),
+    )
+
+
 def _after_sending(state: TaskState, started: RequestStarted) -> TaskState:
     state = replace(
         state,
-        requests=state.requests + 1,
+        spent=replace(
+            state.spent,
+            requests=state.spent.requests + 1,
+            seconds=state.spent.seconds + started.seconds,
+        ),
         queue=frozenset(),
         completion=None,
         failure=None,
@@ -205,7 +218,7 @@ def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
         cuts=0,
         repaired=False,
         per_byte=learnt(state.per_byte, state.sent, answer.usage.tokens_in),
-        cost=state.cost + (answer.usage.cost or 0.0),
+        spent=_with(state.spent, answer.usage),
     )
 
 
@@ -220,6 +233,7 @@ def _after_call(state: TaskState, end: ToolFinished) -> TaskState:
         endings=state.endings | {end.ending},
         recent=(*state.recent, *map(call_key, ended))[-REMEMBERED_CALLS:],
         mistakes=mistakes.get(end.ending, state.mistakes),
+        spent=end.spent or state.spent,
     )
 
 
@@ -241,7 +255,7 @@ def _after_reply(state: TaskState, answer: Answered) -> TaskState:
             state = replace(state, mistakes=0, recent=())
             return _redirected(state) if answer.reply == "message" else state
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-            return replace(state, requests=0, cost=0.0)
+            return replace(state, spent=Spent())
         case _:
             return state
 

@@ -148,7 +148,9 @@ def _remember(past: _Past | None, event: Event) -> _Past | None:
 
 def _changed_by(old: _Surroundings, fact: Fact) -> _Surroundings:
     match fact:
-        case TaskOpened(mode=mode) | ModeSwitched(mode=mode):
+        case TaskOpened(mode=mode, todos=todos):
+            return replace(old, mode=mode, todos=todos)
+        case ModeSwitched(mode=mode):
             return replace(old, mode=mode)
         case TodosChanged(todos=todos):
             return replace(old, todos=todos)

@@ -1,6 +1,7 @@
 """Asking the user, and waiting for the answer to exactly that question."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import anyio
@@ -23,8 +24,16 @@ class Dialogue:
     any other answer is refused and changes nothing.
     """
 
-    def __init__(self, log: EventLog, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        new_id: Callable[[], str],
+        *,
+        pause: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """`pause` is entered while an answer is waited for."""
         self._log = log
+        self._pause = pause
         self._new_id = new_id
         self._open: dict[str, _Open] = {}
         self._withdrawn: set[str] = set()
@@ -75,7 +84,8 @@ class Dialogue:
         self._open[question.ask_id] = _Open(question, hear)
         try:
             self._log.append(question)
-            await answered.wait()
+            with self._pause():
+                await answered.wait()
         finally:
             self._open.pop(question.ask_id, None)
         return answers[0]

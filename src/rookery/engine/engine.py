@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import assert_never
 
 from anyio.abc import TaskGroup
@@ -24,6 +25,7 @@ from rookery.core.commands import (
     SwitchMode,
 )
 from rookery.core.facts import (
+    ChildBegan,
     Event,
     ModeSwitched,
     Noted,
@@ -35,8 +37,9 @@ from rookery.core.facts import (
 )
 from rookery.core.task_state import fold
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import LogStore, TaskLogs
-from rookery.engine.task import Task
+from rookery.engine.ports import ChildEnd, ChildTask, LogStore, TaskLogs
+from rookery.engine.subtasks import end_of, record_changes, recover
+from rookery.engine.task import Attend, Task
 from rookery.errors import CommandRejected, StorageError
 
 _debug = logging.getLogger(__name__)
@@ -49,7 +52,7 @@ class Engine:
         self,
         group: TaskGroup,
         logs: TaskLogs,
-        make_task: Callable[[str, EventLog], Task],
+        make_task: Callable[[str, EventLog, Attend], Task],
         *,
         now: Callable[[], int],
         workspace: str,
@@ -123,19 +126,62 @@ class Engine:
             return
         store = self._logs.open(task_id)
         task = self._begin(task_id, store)
-        if store.recovered:
-            task.log.append(Noted(text=store.recovered))
-        task.log.append(TaskReopened())
+        _greet(task.log, store, resumed=False)
         self._group.start_soon(self._run, task, name=f"task {task.id}")
 
     def _begin(self, task_id: str, store: LogStore) -> Task:
-        task = self._make_task(task_id, EventLog(store, self._now))
+        log = EventLog(store, self._now)
+        task = self._make_task(task_id, log, partial(self._attend, task_id, log))
         self._tasks[task_id] = task
         return task
+
+    async def _attend(
+        self, parent_id: str, parent: EventLog, call_id: str, child: ChildTask
+    ) -> ChildEnd:
+        """Run a child inside the step of its parent, so that whatever ends the one ends both."""
+        try:
+            task, after = self._begun(parent_id, parent, child)
+        except StorageError as error:
+            return ChildEnd(None, str(error).rstrip("."), parent.state.spent)
+        try:
+            if not task.log.state.closed:
+                parent.append(ChildBegan(call_id=call_id, task_id=child.task_id, after=after))
+                await self._run(task)
+        finally:
+            task.log.close()
+            record_changes(parent, call_id, task.log.events)
+        return end_of(task.log)
+
+    def _begun(self, parent_id: str, parent: EventLog, child: ChildTask) -> tuple[Task, int]:
+        """The child, newly opened or picked up, and how much of its log was there before."""
+        if self._logs.exists(child.task_id):
+            store = self._logs.open(child.task_id)
+            task = self._begin(child.task_id, store)
+            before = len(task.log.events)
+            if not task.log.state.closed:
+                _greet(task.log, store, resumed=True)
+            return task, before
+        task = self._begin(child.task_id, self._logs.create(child.task_id))
+        task.log.append(
+            TaskOpened(
+                text=child.text,
+                mode=child.mode,
+                workspace=self._workspace,
+                parent=parent_id,
+                spent=parent.state.spent,
+                todos=child.todos,
+            )
+        )
+        return task, 0
+
+    def _stored(self, task_id: str) -> Task | None:
+        exists = self._logs.exists(task_id)
+        return self._begin(task_id, self._logs.open(task_id)) if exists else None
 
     async def _run(self, task: Task) -> None:
         """A failure in one task is that task's; the others do not notice."""
         try:
+            await recover(task, self._stored)
             await task.run()
         except Exception as error:
             match cause := _first_in(error):
@@ -174,6 +220,12 @@ class Engine:
         if task is None or task.log.ended:
             raise CommandRejected(f"Task {task_id} is not open. Open it first.")
         return task
+
+
+def _greet(log: EventLog, store: LogStore, *, resumed: bool) -> None:
+    if store.recovered:
+        log.append(Noted(text=store.recovered))
+    log.append(TaskReopened(resumed=resumed))
 
 
 def settled_before(events: Sequence[Event], to: int) -> int:

@@ -41,6 +41,7 @@ async def model_turn(
     new_id: Callable[[], str],
     attempt: int,
     size: int,
+    seconds: float,
     largest_arguments: int,
 ) -> None:
     """Stream one answer into the log. A cancelled answer keeps the words that had arrived."""
@@ -55,6 +56,7 @@ async def model_turn(
             base_url=provider.model.base_url,
             attempt=attempt,
             size=size,
+            seconds=seconds,
         )
     )
     try:

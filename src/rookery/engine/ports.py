@@ -25,7 +25,10 @@ from rookery.core.facts import (
     Event,
     Fact,
     Seen,
+    Spent,
     StopReason,
+    Todo,
+    ToolStarted,
     Usage,
 )
 from rookery.core.history import Turn
@@ -146,6 +149,7 @@ class ToolGroup(StrEnum):
     READ = "read"
     EDIT = "edit"
     COMMAND = "command"
+    MCP = "mcp"
     ALWAYS = "always"
 
 
@@ -159,6 +163,8 @@ class Outcome:
     exit_code: int | None = None
     seen: tuple[Seen, ...] = ()
     """The files the model is shown by this."""
+    spent: Spent | None = None
+    """What had been used when the child task that did it ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +190,10 @@ class Action:
     """What a command is confined to, in a line for whoever is asked."""
     judgement: Judgement | None = None
     external: str = ""
+    child: str = ""
+    """The task that is to do the work; what it does is asked about there."""
+    mode: str = ""
+    """The mode in which the task would go on."""
     diff: str = ""
     notes: Sequence[str] = ()
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -191,6 +201,11 @@ class Action:
     @property
     def changes_things(self) -> bool:
         return bool(self.changes or self.command or self.external)
+
+    @property
+    def only_looks(self) -> bool:
+        """It changes nothing, and it changes nothing about how the task goes on."""
+        return not (self.changes_things or self.child or self.mode)
 
     @property
     def ask(self) -> AskKind:
@@ -207,6 +222,8 @@ class Action:
             self.cwd,
             self.where,
             self.external,
+            self.child,
+            self.mode,
             self.diff,
             list(self.notes),
         )
@@ -462,6 +479,52 @@ class Artifacts(Protocol):
         ...
 
 
+@value
+class ChildTask:
+    """Part of a task's work that another task is to do."""
+
+    task_id: str
+    text: str
+    mode: str
+    todos: tuple[Todo, ...] = ()
+
+    def payload(self) -> dict[str, Any]:
+        """What is put on record of it before it is begun."""
+        todos = msgspec.to_builtins(self.todos)
+        return {"tool": "newTask", "mode": self.mode, "content": self.text, "todos": todos}
+
+    @classmethod
+    def on_record(cls, started: ToolStarted) -> "ChildTask":
+        """The child that a call was about to begin."""
+        said = msgspec.json.decode(started.text)
+        return cls(
+            task_id=started.child,
+            text=said["content"],
+            mode=said["mode"],
+            todos=msgspec.convert(said["todos"], tuple[Todo, ...]),
+        )
+
+
+@record
+class ChildEnd:
+    """What became of it: its result, or why there is none; and what had been used by then."""
+
+    result: str | None
+    why_not: str
+    spent: Spent
+
+
+class Children(Protocol):
+    """The tasks that the calls of a task hand work to."""
+
+    def new_id(self) -> str: ...
+
+    async def attend(self, call_id: str, child: ChildTask) -> Outcome:
+        """Open the child, or go on with it if it was begun, and wait for its end. Cancelling
+        this stops it and all its own children, wherever they are."""
+        ...
+
+
 def not_judged(command: str, cwd: str) -> Judgement:
     return Judgement(why_not="nothing here knows what commands do")
 
@@ -486,6 +549,9 @@ class ToolContext:
     background: Background | None = None
     """Without one every call waits for the end of its command."""
     command_list: CommandList = UnlistedCommands()
+    mode: str = "code"
+    children: Children | None = None
+    """Without them no work can be handed on."""
 
 
 Args = TypeVar("Args", bound=msgspec.Struct, contravariant=True)
@@ -529,6 +595,7 @@ class LogStore(Protocol):
 class TaskLogs(Protocol):
     """The stores of all tasks. All of these raise `StorageError`."""
 
+    def exists(self, task_id: str) -> bool: ...
     def create(self, task_id: str) -> LogStore: ...
     def open(self, task_id: str) -> LogStore: ...
     def delete(self, task_id: str) -> None: ...

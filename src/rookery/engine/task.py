@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import anyio
 
@@ -51,20 +51,28 @@ from rookery.engine.model_turn import model_turn
 from rookery.engine.ports import (
     Artifacts,
     Checkpoints,
+    ChildEnd,
+    ChildTask,
     Clock,
     CommandList,
     Files,
     Finder,
     Hook,
     Offer,
+    Outcome,
     RuleBook,
     Shell,
     Tool,
     ToolContext,
 )
 from rookery.engine.reconcile import reconcile
-from rookery.engine.tool_turn import tool_turn
+from rookery.engine.subtasks import outcome_of
+from rookery.engine.tool_turn import finished, tool_turn
 from rookery.engine.undo import Undo
+from rookery.engine.work_time import WorkTime
+
+Attend: TypeAlias = Callable[[str, ChildTask], Awaitable[ChildEnd]]
+"""Has a child task do the work of a call."""
 
 
 @value
@@ -96,10 +104,12 @@ class Gear:
 
 
 class Task:
-    def __init__(self, task_id: str, log: EventLog, gear: Gear) -> None:
+    def __init__(self, task_id: str, log: EventLog, gear: Gear, attend: Attend) -> None:
         self.id = task_id
+        self._attend = attend
         self.log = log
-        self.dialogue = Dialogue(log, gear.new_id)
+        self._work = WorkTime(gear.clock.now)
+        self.dialogue = Dialogue(log, gear.new_id, pause=self._work.paused)
         self._gear = gear
         self._gate = Gate(gear.hooks, self.dialogue, gear.rules)
         self._undo = Undo(
@@ -114,11 +124,21 @@ class Task:
         self._errands: list[Callable[[], Awaitable[object]]] = []
         self._hurry = anyio.Event()
 
+    def new_id(self) -> str:
+        return self._gear.new_id()
+
+    async def attend(self, call_id: str, child: ChildTask) -> Outcome:
+        with self._work.paused():  # the child counts its own time
+            return outcome_of(await self._attend(call_id, child))
+
+    async def recover(self) -> None:
+        """Find out what became of what was under way when the process died."""
+        await self._undo.recover()
+
     async def run(self) -> None:
         """Work until there is nothing left to do. What was left running ends with the task."""
         try:
             async with anyio.create_task_group() as self._beside:
-                await self._undo.recover()
                 while not isinstance(step := await self._next(), Stop):
                     with anyio.CancelScope() as self._step:
                         await self._take(step)
@@ -226,6 +246,7 @@ class Task:
             new_id=gear.new_id,
             attempt=step.attempt,
             size=size(request),
+            seconds=self._work.lap(),
             largest_arguments=gear.limits.arguments_bytes,
         )
 
@@ -249,6 +270,8 @@ class Task:
             offer=partial(self._offer_for, call),
             background=self._background,
             command_list=gear.command_list,
+            mode=self.log.state.mode,
+            children=self,
             sees_images=gear.equip(self.log.state.mode).provider.model.images,
         )
         await tool_turn(
@@ -273,4 +296,8 @@ class Task:
         started = self.log.state.running
         assert started
         assert started.call_id == call.id
-        self.log.append(await reconcile(started, self._gear.files))
+        if started.child:
+            outcome = await self.attend(call.id, ChildTask.on_record(started))
+            self.log.append(finished(call, outcome))
+        else:
+            self.log.append(await reconcile(started, self._gear.files))

@@ -45,7 +45,7 @@ async def tool_turn(
         _debug.exception("%s broke down in call %s", call.name, call.id)
         reason = f"{call.name} broke down ({type(error).__name__}: {error}) in call {call.id}."
         outcome = Outcome(text=failed(reason), ending=Ending.FAILED)
-    log.append(_finished(call, outcome))
+    log.append(finished(call, outcome))
     await undo.after(call.id)
 
 
@@ -69,7 +69,7 @@ async def _carried_out(
     except anyio.get_cancelled_exc_class():
         if action.command:
             stopped = Outcome(text=STOPPED_BY_USER, ending=Ending.FAILED)
-            log.append(_finished(call, stopped))
+            log.append(finished(call, stopped))
         undo.settle_soon(call.id)
         raise
     kp("tool.performed")
@@ -119,10 +119,11 @@ def _started(call: ToolCall, action: Action) -> ToolStarted:
         changes=tuple(action.changes),
         command=action.command,
         external=action.external,
+        child=action.child,
     )
 
 
-def _finished(call: ToolCall, outcome: Outcome) -> ToolFinished:
+def finished(call: ToolCall, outcome: Outcome) -> ToolFinished:
     return ToolFinished(
         call_id=call.id,
         text=outcome.text,
@@ -130,6 +131,7 @@ def _finished(call: ToolCall, outcome: Outcome) -> ToolFinished:
         images=outcome.images,
         exit_code=outcome.exit_code,
         seen=outcome.seen,
+        spent=outcome.spent,
     )
 
 

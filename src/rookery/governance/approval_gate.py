@@ -29,7 +29,7 @@ class ApprovalGate:
     def _allowed(self, action: Action) -> bool:
         only_edits = bool(action.changes) and not (action.command or action.external)
         return (
-            not action.changes_things
+            action.only_looks
             or self._automatic
             or (self._edits and only_edits)
             or self._rules.allows(action)

@@ -1,0 +1,218 @@
+"""Tasks that hand work to tasks of their own: engine.md 9, and sub-tasks across a crash."""
+
+from pathlib import Path
+
+import pytest
+
+from rookery.core.facts import (
+    ChildBegan,
+    Event,
+    Spent,
+    TaskOpened,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+)
+from rookery.core.limits import Limits
+from stage import TASK, Stage, call, finish, run, write
+
+pytestmark = pytest.mark.anyio
+
+
+def delegate(message: str, mode: str = "code") -> object:
+    return call("new_task", mode=mode, message=message)
+
+
+def results(stage: Stage, task_id: str = TASK) -> list[str]:
+    facts = [event.fact for event in stage.store.read(task_id)]
+    return [fact.text for fact in facts if isinstance(fact, ToolFinished)]
+
+
+def children(stage: Stage, task_id: str = TASK) -> list[str]:
+    facts = [event.fact for event in stage.store.read(task_id)]
+    return [fact.child for fact in facts if isinstance(fact, ToolStarted) and fact.child]
+
+
+def log_of(stage: Stage, task_id: str) -> list[Event]:
+    return list(stage.store.read(task_id))
+
+
+async def test_a_child_does_the_work_and_its_result_is_the_result_of_the_call(tmp_path: Path):
+    stage = Stage(
+        tmp_path,
+        [delegate("Write a.", "ask")],
+        [write("a", "1")],
+        [finish("a is there")],
+        [finish()],
+        automatic=True,
+    )
+    await stage.play("yes")
+    assert (stage.root / "a").read_text() == "1"
+    assert results(stage)[0] == "The sub-task is done. Its result:\na is there"
+    (child,) = children(stage)
+    opened = log_of(stage, child)[0].fact
+    assert isinstance(opened, TaskOpened)
+    assert (opened.text, opened.mode, opened.parent) == ("Write a.", "ask", TASK)
+    assert stage.asks == ["completion_result"]
+
+
+async def test_INV_9_the_parent_names_the_child_before_the_child_writes_anything(tmp_path: Path):
+    stage = Stage(tmp_path, [delegate("x")], [finish()], [finish()], automatic=True)
+    await stage.play("yes")
+    (child,) = children(stage)
+    named = next(e for e in log_of(stage, TASK) if isinstance(e.fact, ToolStarted))
+    assert named.ts < log_of(stage, child)[0].ts
+
+
+async def test_beginning_a_task_is_asked_about_and_can_be_refused(tmp_path: Path):
+    stage = Stage(tmp_path, [delegate("x")], [finish()])
+    await stage.play("no not now", "yes")
+    assert stage.asks == ["tool", "completion_result"]
+    assert "not now" in results(stage)[0]
+    assert not children(stage)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"mode": "poet", "message": "x"}, {"mode": "code", "message": " "}]
+)
+async def test_a_call_that_makes_no_sense_begins_nothing(tmp_path: Path, arguments: dict[str, str]):
+    stage = Stage(tmp_path, [call("new_task", **arguments)], [finish()], automatic=True)
+    await stage.play("yes")
+    assert not children(stage)
+
+
+async def test_a_child_begins_with_the_list_it_was_given(tmp_path: Path):
+    given = call("new_task", mode="code", message="x", todos="[ ] one\n[x] two")
+    stage = Stage(tmp_path, [given], [finish()], [finish()], automatic=True)
+    await stage.play("yes")
+    opened = log_of(stage, children(stage)[0])[0].fact
+    assert isinstance(opened, TaskOpened)
+    assert [todo.content for todo in opened.todos] == ["one", "two"]
+
+
+async def test_children_have_children(tmp_path: Path):
+    stage = Stage(
+        tmp_path,
+        [delegate("one")],
+        [delegate("two")],
+        [delegate("three")],
+        [finish("3")],
+        [finish("2")],
+        [finish("1")],
+        [finish("0")],
+        automatic=True,
+    )
+    await stage.play("yes")
+    (one,) = children(stage)
+    (two,) = children(stage, one)
+    (three,) = children(stage, two)
+    assert [results(stage, each)[0][-1] for each in (TASK, one, two)] == ["1", "2", "3"]
+    assert not children(stage, three)
+
+
+async def test_after_a_crash_the_whole_tree_goes_on_and_each_result_comes_once(tmp_path: Path):
+    script = [
+        [delegate("one")],
+        [delegate("two")],
+        [write("a", "1")],
+        [finish("two is done")],
+        [finish("one is done")],
+        [finish()],
+    ]
+    stage = Stage(tmp_path, *script)
+    await stage.play("yes", "yes", "crash")
+    assert stage.asks == ["tool", "tool", "tool"]
+    stage.events.clear()
+    await stage.play("yes", "yes", "yes", reopen=True)
+    assert stage.asks == ["resume_task", "tool", "completion_result"]
+    (one,) = children(stage)
+    assert [text.rpartition("\n")[2] for text in results(stage)][:1] == ["one is done"]
+    assert [text.rpartition("\n")[2] for text in results(stage, one)][:1] == ["two is done"]
+    assert (stage.root / "a").read_text() == "1"
+
+
+async def test_a_child_that_had_ended_when_the_process_died_is_not_run_again(tmp_path: Path):
+    stage = Stage(tmp_path, [delegate("one")], [finish("done once")], [finish()], automatic=True)
+    await stage.play("crash")
+    folder = stage.store.folder(TASK) / "journal.jsonl"
+    lines = folder.read_bytes().splitlines(keepends=True)
+    started = next(i for i, line in enumerate(lines) if b'"kind":"tool_started"' in line)
+    folder.write_bytes(b"".join(lines[: started + 1]))
+    stage.events.clear()
+    again = Stage(tmp_path, [finish()], automatic=True)
+    await again.play("yes", "yes", reopen=True)
+    assert results(again)[0].endswith("done once")
+    assert len(again.model.requests) == 1
+
+
+async def test_cancelling_the_parent_stops_the_child_and_both_go_on(tmp_path: Path):
+    stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish("ok")], [finish()])
+    await stage.play("yes", "cancel", "yes", "yes", "yes")
+    assert stage.asks == ["tool", "tool", "resume_task", "tool", "completion_result"]
+    assert results(stage)[0].endswith("ok")
+
+
+async def test_a_limit_holds_for_the_whole_tree_and_is_asked_about_once(tmp_path: Path):
+    stage = Stage(
+        tmp_path,
+        [delegate("one")],
+        [call("list_files", path=".", recursive=False)],
+        [call("list_files", path=".", recursive=True)],
+        [finish("ok")],
+        [finish()],
+        automatic=True,
+        limits=Limits(requests=3),
+    )
+    await stage.play("yes", "yes")
+    assert stage.asks == ["auto_approval_max_req_reached", "completion_result"]
+    asked = [
+        e for e in stage.events if getattr(e.fact, "ask", "") == "auto_approval_max_req_reached"
+    ]
+    (child,) = children(stage)
+    assert asked[0].fact in [event.fact for event in log_of(stage, child)]
+    ended = next(e.fact for e in log_of(stage, TASK) if isinstance(e.fact, ToolFinished))
+    assert ended.spent == Spent(requests=1, seconds=ended.spent.seconds if ended.spent else 0)
+
+
+async def test_what_a_child_cost_counts_for_its_parent(tmp_path: Path):
+    stage = Stage(
+        tmp_path,
+        [delegate("one"), Usage(tokens_in=10, tokens_out=1, cost=0.5)],
+        [finish("ok"), Usage(tokens_in=20, tokens_out=2, cost=0.75)],
+        [finish()],
+        automatic=True,
+        limits=Limits(cost=1.0),
+    )
+    await stage.play("yes", "yes")
+    assert stage.asks == ["auto_approval_max_req_reached", "completion_result"]
+
+
+async def test_a_child_that_is_given_up_is_a_failed_call_and_the_parent_goes_on(tmp_path: Path):
+    stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish()])
+    await stage.play("yes", "close", "yes")
+    assert "has no result" in results(stage)[0]
+    assert stage.asks[-1] == "completion_result"
+
+
+async def test_what_a_child_did_is_taken_back_with_its_call(tmp_path: Path):
+    stage = Stage(
+        tmp_path,
+        [delegate("one")],
+        [write("a", "child"), run("echo more > b")],
+        [finish("ok")],
+        [finish()],
+        automatic=True,
+        checkpoints=True,
+    )
+    (stage.root / "a").write_text("before")
+    await stage.play("restore 1", "yes")
+    assert (stage.root / "a").read_text() == "before"
+    assert not (stage.root / "b").exists()
+
+
+async def test_clients_are_told_of_a_child_whenever_it_begins_to_run(tmp_path: Path):
+    stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish("ok")], [finish()])
+    await stage.play("yes", "cancel", "yes", "yes", "yes")
+    (child,) = children(stage)
+    told = [fact for fact in stage.facts if isinstance(fact, ChildBegan)]
+    assert [(fact.task_id, fact.after > 0) for fact in told] == [(child, False), (child, True)]
