@@ -16,7 +16,7 @@ from rookery.core.facts import Asked, Event, Fact, RequestStarted, StepCancelled
 from rookery.engine.engine import Engine
 from rookery.engine.ports import Chunk, ModelRequest
 from rookery.providers.scripted import ScriptedProvider
-from stage import TASK, Stage, finish, write
+from stage import TASK, Stage, call, finish, write
 
 pytestmark = pytest.mark.anyio
 
@@ -27,6 +27,9 @@ class Seen:
 
     def show(self, event: Event) -> None:
         self.kinds.append(type(event.fact).__name__)
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        self.kinds.append(f"{task_id} {type(event.fact).__name__}")
 
 
 Reaction = Callable[[Engine, Asked], Awaitable[Response]]
@@ -44,6 +47,30 @@ async def attended(stage: Stage, react: Reaction, seen: Seen | None = None) -> R
             end = await attend(engine, TASK, display=seen or Seen(), respond=respond)
             process.cancel_scope.cancel()
     return end
+
+
+async def test_a_child_is_followed_and_answered_like_the_task_itself(tmp_path: Path):
+    part = call("new_task", mode="code", message="Write it.")
+    stage, seen = Stage(tmp_path, [part], [write("a", "1")], [finish()], [finish()]), Seen()
+    assert await attended(stage, agree, seen) == RunEnd(Fate.COMPLETED)
+    assert (stage.root / "a").read_text() == "1"
+    (child,) = {kind.split()[0] for kind in seen.kinds if " " in kind}
+    told = [kind for kind in seen.kinds if kind.startswith((child, "ChildBegan"))]
+    assert told[:2] == ["ChildBegan", f"{child} TaskOpened"]
+    assert told[-1] == f"{child} TaskClosed"
+
+
+async def test_leaving_at_a_childs_question_leaves_everything(tmp_path: Path):
+    part = call("new_task", mode="code", message="Write it.")
+    stage = Stage(tmp_path, [part], [write("a", "1")], [finish()], [finish()])
+
+    async def leave_at_the_edit(engine: Engine, asked: Asked) -> Response:
+        return (
+            Say("yes") if "new_task" in asked.title or "Begin" in asked.title else Leave("Enough.")
+        )
+
+    assert (await attended(stage, leave_at_the_edit)).reason == "Enough."
+    assert not (stage.root / "a").exists()
 
 
 async def agree(engine: Engine, asked: Asked) -> Response:

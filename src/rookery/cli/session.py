@@ -13,7 +13,7 @@ from rookery.app import open_host
 from rookery.cli.reports import Report, TextReport, open_report
 from rookery.cli.runs import Run, prepare
 from rookery.cli.wishes import Wishes
-from rookery.clients.attendant import Fate, Responder, RunEnd, attend
+from rookery.clients.attendant import Fate, Focus, Responder, RunEnd, attend
 from rookery.clients.displays import Displays
 from rookery.clients.interrupts import Interrupts
 from rookery.clients.keyboard import Keyboard
@@ -67,6 +67,7 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
     """Run the task until it ends, a signal comes or the time is up; the end and an exit code."""
     leaving = _Leaving(run)
     slash = SlashLines(run.first.task_id, run.stored)
+    focus = Focus(run.first.task_id)
     heeded = _signals_heeded()
     end = RunEnd(Fate.LEFT, code="task_aborted")
     with (
@@ -87,8 +88,9 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
                         host,
                         run.first.task_id,
                         display=Displays(report.display, leaving.interrupts, slash),
-                        respond=_responder(run, report, slash, host, group),
+                        respond=_responder(run, report, slash, host, group, focus),
                         after=run.after,
+                        focus=focus,
                     )
                     group.cancel_scope.cancel()
             except* StorageError as errors:
@@ -99,7 +101,12 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
 
 
 def _responder(
-    run: Run, report: Report, slash: SlashLines, host: Host, group: anyio.abc.TaskGroup
+    run: Run,
+    report: Report,
+    slash: SlashLines,
+    host: Host,
+    group: anyio.abc.TaskGroup,
+    focus: Focus,
 ) -> Responder:
     if not run.person:
         return Unattended(run.opening)
@@ -123,9 +130,7 @@ def _responder(
             return
         # refused means that the task has just ended, which the person is about to see
         with suppress(CommandRejected):
-            await host.send(
-                Speak(task_id=run.first.task_id, message_id=uuid.uuid4().hex, text=line)
-            )
+            await host.send(Speak(task_id=focus.task_id, message_id=uuid.uuid4().hex, text=line))
 
     keyboard = Keyboard(sys.stdin.fileno(), said_unasked)
     group.start_soon(keyboard.run)

@@ -4,18 +4,21 @@ How things are shown is the display's business, how questions are answered the r
 Both are small, so that a terminal, a pipe and a program differ only in what they hand in.
 """
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from enum import Enum
+from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
 import anyio
+from anyio.abc import TaskGroup
 
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, Reply
 from rookery.core.commands import Answer
 from rookery.core.facts import (
     Answered,
     Asked,
+    ChildBegan,
     CommandEnded,
     Event,
     FilesChanged,
@@ -59,6 +62,10 @@ Responder: TypeAlias = Callable[[Asked], Awaitable[Response]]
 class Display(Protocol):
     def show(self, event: Event) -> None: ...
 
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        """An event of a task that works for this one, or for another that does."""
+        ...
+
 
 BESIDE_A_QUESTION = (
     UserSpoke,
@@ -89,33 +96,75 @@ class RunEnd:
     code: str = ""
 
 
+class Focus:
+    """Who is at work: the task itself, or the child that works for it."""
+
+    def __init__(self, task_id: str) -> None:
+        self._chain = [task_id]
+
+    @property
+    def task_id(self) -> str:
+        return self._chain[-1]
+
+    @contextmanager
+    def on(self, child: str) -> Iterator[None]:
+        self._chain.append(child)
+        try:
+            yield
+        finally:
+            self._chain.remove(child)
+
+
 async def attend(
-    host: Host, task_id: str, *, display: Display, respond: Responder, after: int = 0
+    host: Host,
+    task_id: str,
+    *,
+    display: Display,
+    respond: Responder,
+    after: int = 0,
+    focus: Focus | None = None,
 ) -> RunEnd:
-    """Follow a task until it ends or the responder leaves."""
-    watch = _Watch(host, task_id, respond)
-    async with anyio.create_task_group() as group:
-        question = anyio.CancelScope()
-        async for event in host.follow(task_id, after):
-            if not isinstance(event.fact, BESIDE_A_QUESTION):
-                question.cancel()
-            display.show(event)
-            watch.note(event)
-            if isinstance(event.fact, Asked) and _blocks(event.fact):
-                question = anyio.CancelScope()
-                group.start_soon(watch.answer, event.fact, question, group.cancel_scope)
-        group.cancel_scope.cancel()
+    """Follow a task, and those that work for it, until it ends or the responder leaves."""
+    watch = _Watch(host, display, respond, focus or Focus(task_id))
+    async with anyio.create_task_group() as watch.group:
+        await watch.follow(task_id, after, display.show)
+        watch.group.cancel_scope.cancel()
     return watch.end
 
 
 class _Watch:
-    def __init__(self, host: Host, task_id: str, respond: Responder) -> None:
+    group: TaskGroup
+
+    def __init__(self, host: Host, display: Display, respond: Responder, focus: Focus) -> None:
         self._host = host
-        self._task_id = task_id
+        self._display = display
         self._respond = respond
+        self._focus = focus
         self.end = RunEnd(Fate.CLOSED)
 
-    def note(self, event: Event) -> None:
+    async def follow(
+        self, task_id: str, after: int, show: Callable[[Event], None], *, child: bool = False
+    ) -> None:
+        question = anyio.CancelScope()
+        async for event in self._host.follow(task_id, after):
+            if not isinstance(event.fact, BESIDE_A_QUESTION):
+                question.cancel()
+            show(event)
+            if not child:
+                self._note(event)
+            if isinstance(event.fact, Asked) and _blocks(event.fact):
+                question = anyio.CancelScope()
+                self.group.start_soon(self._answer, task_id, event.fact, question)
+            if isinstance(event.fact, ChildBegan):
+                self.group.start_soon(self._follow_child, event.fact)
+
+    async def _follow_child(self, began: ChildBegan) -> None:
+        show = partial(self._display.show_of_child, began.task_id)
+        # refused means that it ended before we came, in an earlier run: its parent tells the rest
+        with self._focus.on(began.task_id), suppress(CommandRejected):
+            await self.follow(began.task_id, began.after, show, child=True)
+
+    def _note(self, event: Event) -> None:
         match event.fact:
             case Answered(ask=AskKind.COMPLETION_RESULT, reply="yes"):
                 self.end = RunEnd(Fate.COMPLETED)
@@ -126,30 +175,29 @@ class _Watch:
             case _:
                 pass
 
-    async def answer(
-        self, asked: Asked, question: anyio.CancelScope, everything: anyio.CancelScope
-    ) -> None:
+    async def _answer(self, task_id: str, asked: Asked, question: anyio.CancelScope) -> None:
         with question:
             response = await self._respond(asked)
             if isinstance(response, Leave):
                 self.end = RunEnd(Fate.LEFT, response.reason, response.code)
-                everything.cancel()
+                self.group.cancel_scope.cancel()
                 return
             # refused means that somebody else was quicker, or that the question was
             # withdrawn; either way the log is about to say so
             with suppress(CommandRejected):
-                await self._host.send(self._spell(asked, response))
+                await self._host.send(_spelled(task_id, asked, response))
 
-    def _spell(self, asked: Asked, said: Say) -> Answer:
-        return Answer(
-            task_id=self._task_id,
-            ask_id=asked.ask_id,
-            reply=said.reply,
-            text=said.text,
-            by=said.by,
-            digest=asked.digest,
-            always=said.always,
-        )
+
+def _spelled(task_id: str, asked: Asked, said: Say) -> Answer:
+    return Answer(
+        task_id=task_id,
+        ask_id=asked.ask_id,
+        reply=said.reply,
+        text=said.text,
+        by=said.by,
+        digest=asked.digest,
+        always=said.always,
+    )
 
 
 def _blocks(asked: Asked) -> bool:

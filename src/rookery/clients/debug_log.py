@@ -48,6 +48,9 @@ class DebugLog:
             self._log.debug("[State] %s → %s: %s", self._state, agent.state, json.dumps(flags))
             self._state = agent.state
 
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        self._log.debug("[Facts of %s] %s: %d", task_id, type(event.fact).__name__, event.seq)
+
 
 class _PrivateFile(RotatingFileHandler):
     """A log that holds what a user's files and commands said is for that user only."""

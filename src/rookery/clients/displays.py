@@ -11,3 +11,7 @@ class Displays:
     def show(self, event: Event) -> None:
         for display in self._displays:
             display.show(event)
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        for display in self._displays:
+            display.show_of_child(task_id, event)

@@ -17,3 +17,6 @@ class Interrupts:
     def show(self, event: Event) -> None:
         if isinstance(event.fact, RequestStarted | ToolStarted):
             self._stopping = False
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        self.show(event)

@@ -44,6 +44,9 @@ class JsonOutput:
     def show(self, event: Event) -> None:
         self._tell(self._told.see(event))
 
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        """What a child does is told by its own session; here its result is told."""
+
     def end(self, success: bool, code: str | None = None, reason: str = "") -> None:
         """Write the result. `code` and `reason` say why there is no success."""
         code = None if success else code or "task_failed"

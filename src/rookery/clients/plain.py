@@ -29,6 +29,7 @@ from rookery.core.facts import (
     SavingFiles,
     StepCancelled,
     TaskFailed,
+    TaskOpened,
     TextStreamed,
     ThinkingStreamed,
     TodosChanged,
@@ -81,6 +82,18 @@ class PlainDisplay:
         self._write(event.fact)
         if isinstance(event.fact, BESIDE_A_QUESTION):
             self._screen.repeat_question()
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        screen, paint = self._screen, self._screen.paint
+        match event.fact:
+            case TaskOpened(text=text, mode=mode):
+                words = harmless_line(text.strip().partition("\n")[0])[:LINE_LENGTH]
+                screen.line(paint.cyan(f"▸ sub-task in {harmless_line(mode)} mode: {words}"))
+            case CompletionOffered(result=result):
+                screen.line(f"{paint.cyan('◂')} {harmless(result)}")
+            case fact:
+                self._note_business(fact)
+                self._write(fact)
 
     def tick(self, now: float) -> None:
         """Another moment has passed: say what is being waited for, and for how long."""

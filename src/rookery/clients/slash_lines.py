@@ -43,6 +43,9 @@ class SlashLines:
         self._waited_for = ""
         self._detached: list[str] = []
 
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        """The lines are about the task itself."""
+
     def show(self, event: Event) -> None:
         if event.fact.lasting:
             self._events.append(event)
