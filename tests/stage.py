@@ -97,6 +97,7 @@ class Stage:
         gear = Gear(
             tools=tools,
             equip=lambda mode: Equipment(self.model, f"You are in {mode} mode.", specs),
+            now=lambda log: "",
             hooks=self._hooks,
             rules=self.rules,
             checkpoints=self.checkpoints,

@@ -164,6 +164,7 @@ async def open_host(
             gear = Gear(
                 tools=tools,
                 equip=equip,
+                now=lambda log: "",
                 hooks=[
                     TrustGate(trusted=consent.trusted, acts_anyway=consent.acts_anyway),
                     Restrictions(

@@ -281,6 +281,8 @@ class RequestFailed(Lasting):
     status: int = 0
     retry_after: float | None = None
     usage: Usage = Usage()
+    size: int = 0
+    """Bytes of text that were sent, if not those of the request that was started last."""
 
 
 @value

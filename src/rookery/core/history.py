@@ -146,7 +146,7 @@ class _Book:
         """Of what comes next at most so much is kept, unless it is 0."""
 
     def say(self, *blocks: Block) -> None:
-        self._said += self._shorter(blocks)
+        self._said += (block for block in self._shorter(blocks) if not _is_blank(block))
 
     def give_result(self, end: ToolFinished) -> None:
         for debt in self._owed:
@@ -205,6 +205,11 @@ class _Debt:
     call_id: str
     sent_id: str
     result: Block | None = None
+
+
+def _is_blank(block: Block) -> bool:
+    """Providers refuse text without a word in it."""
+    return isinstance(block, Text) and not block.text.strip()
 
 
 def _named(restored: FilesRestored) -> str:

@@ -44,8 +44,10 @@ from rookery.core.values import record
 REMEMBERED_CALLS = 18
 SMALLEST_WINDOW = 1_000
 """Tokens; no model has less, so a smaller number must mean something else."""
+GUESSES = (0.6, 0.3, 0.1)
+"""Which part of what was refused would have fitted, the first time and later ones."""
 SMALLEST_GUESS = 4_000
-"""Below it nothing is guessed: tools and rules alone come close to it, and cannot be cut."""
+"""Tools and rules alone come close to it, and cannot be cut."""
 
 
 @record
@@ -195,11 +197,12 @@ def _too_full(state: TaskState, failure: RequestFailed) -> TaskState:
     """What was learnt about the window: what the provider said of it, or else that it holds less
     than was sent."""
     said = overflow_in(failure.message)
-    per_byte = learnt(state.per_byte, state.sent, said.used)
-    guess = int(state.sent * per_byte * 0.75)
+    sent = failure.size or state.sent
+    per_byte = learnt(state.per_byte, sent, said.used)
+    guess = int(sent * per_byte * GUESSES[min(state.cuts, len(GUESSES) - 1)])
     if said.limit >= SMALLEST_WINDOW:
         return replace(state, per_byte=per_byte, window=said.limit)
-    return replace(state, per_byte=per_byte, window=guess if guess >= SMALLEST_GUESS else 0)
+    return replace(state, per_byte=per_byte, window=max(guess, SMALLEST_GUESS))
 
 
 def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:

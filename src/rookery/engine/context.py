@@ -9,7 +9,15 @@ from dataclasses import replace
 
 from rookery.core.blocks import Text
 from rookery.core.condensing import fitting, weight_after
-from rookery.core.facts import Condensed, Condensing, Noted, StopReason, Usage
+from rookery.core.facts import (
+    Condensed,
+    Condensing,
+    Noted,
+    RequestFailed,
+    StopReason,
+    Usage,
+)
+from rookery.core.failures import FailureKind
 from rookery.core.history import Turn, history
 from rookery.core.replies import (
     CONDENSED,
@@ -49,17 +57,27 @@ class Equipment:
 
 
 class Context:
-    def __init__(self, log: EventLog, equip: Callable[[], Equipment], cache_key: str) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        equip: Callable[[], Equipment],
+        now: Callable[[], str],
+        cache_key: str,
+    ) -> None:
         self._log = log
         self._equip = equip
+        self._now = now
         self._cache_key = cache_key
 
-    async def request(self) -> tuple[Provider, ModelRequest]:
-        """The next request, and whom to send it to. What does not fit is condensed first."""
+    async def request(self) -> tuple[Provider, ModelRequest] | None:
+        """The next request, and whom to send it to. What does not fit is condensed first; None if
+        that turned out to need another look at what to do next."""
         gear = self._equip()
         request = self._request(gear)
         if self._tokens(size(request)) > self._room(gear).request:
             await self.condense()
+            if self._log.state.failure:
+                return None
             request = self._request(self._equip())
         return gear.provider, request
 
@@ -71,7 +89,11 @@ class Context:
         summary = _Summary()
         if cut.upto:
             self._log.append(Condensing(tokens=self._tokens(before)))
-            summary = await _summary(gear.provider, self._asking_for_summary(gear))
+            request = self._asking_for_summary(gear)
+            summary = await _summary(gear.provider, request)
+            if summary.too_long:
+                self._log.append(summary.too_long)
+                return
         cut = replace(cut, summary=summary.text, usage=summary.usage)
         if summary.text and weight_after(self._log.events, cut) < min(before, most):
             self._append(gear, cut, SUMMARISED)
@@ -98,7 +120,7 @@ class Context:
             self._append(gear, replace(cut, usage=usage), how)
 
     def _append(self, gear: Equipment, cut: Condensed, how: str) -> None:
-        fixed = _size_of_the_rest(gear)
+        fixed = self._rest(gear)
         before = self._tokens(fixed + weight(history(self._log.events)))
         after = self._tokens(fixed + weight_after(self._log.events, cut))
         self._log.append(replace(cut, tokens_before=before, tokens_after=after))
@@ -106,8 +128,13 @@ class Context:
 
     def _measures(self, gear: Equipment) -> tuple[int, int]:
         """What the conversation weighs now, and what it may weigh."""
-        spare = self._room(gear).request / self._log.state.per_byte - _size_of_the_rest(gear)
+        spare = self._room(gear).request / self._log.state.per_byte - self._rest(gear)
         return weight(history(self._log.events)), max(int(spare), 0)
+
+    def _rest(self, gear: Equipment) -> int:
+        """Bytes of all but the conversation."""
+        texts = text_weight(gear.system) + text_weight(self._now())
+        return texts + sum(map(_spec_size, gear.specs))
 
     def _room(self, gear: Equipment) -> Room:
         model = gear.provider.model
@@ -120,6 +147,7 @@ class Context:
         return ModelRequest(
             system=gear.system,
             turns=history(self._log.events),
+            now=self._now(),
             tools=gear.specs,
             max_output=self._room(gear).answer,
             cache_key=self._cache_key,
@@ -132,10 +160,11 @@ class Context:
         limits = self._room(gear)
         most = limits.window - limits.answer
         if self._tokens(size(request)) > most:
-            spare = int(most / self._log.state.per_byte) - _size_of_the_rest(gear)
+            spare = int(most / self._log.state.per_byte) - self._rest(gear)
             request = replace(request, turns=self._turns_within(max(spare, 0)))
         return replace(
             request,
+            now="",
             turns=_with_last_word(request.turns, SUMMARISE),
             max_output=min(limits.answer, SUMMARY_TOKENS),
         )
@@ -148,11 +177,8 @@ class Context:
 
 def size(request: ModelRequest) -> int:
     """Bytes of text in a request."""
-    return weight(request.turns) + text_weight(request.system) + sum(map(_spec_size, request.tools))
-
-
-def _size_of_the_rest(gear: Equipment) -> int:
-    return text_weight(gear.system) + sum(map(_spec_size, gear.specs))
+    texts = text_weight(request.system) + text_weight(request.now)
+    return weight(request.turns) + texts + sum(map(_spec_size, request.tools))
 
 
 def _spec_size(spec: ToolSpec) -> int:
@@ -171,6 +197,8 @@ class _Summary:
     text: str = ""
     problem: str = ""
     usage: Usage = Usage()
+    too_long: RequestFailed | None = None
+    """The window is smaller than was believed."""
 
 
 async def _summary(provider: Provider, request: ModelRequest) -> _Summary:
@@ -191,6 +219,12 @@ async def _summary(provider: Provider, request: ModelRequest) -> _Summary:
                     case _:
                         pass
     except ProviderError as error:
+        if error.kind is FailureKind.OVERFLOW:
+            return _Summary(
+                too_long=RequestFailed(
+                    request_id="", error=error.kind, message=str(error), size=size(request)
+                )
+            )
         return _Summary(problem=str(error).rstrip("."), usage=usage)
     text = "".join(pieces).strip()
     if stop not in (StopReason.END, StopReason.CALLS) or not text:

@@ -122,10 +122,13 @@ class ToolSpec:
 
 @value
 class ModelRequest:
-    """One request. `cache_key` is the same for all requests of a task."""
+    """One request. `cache_key` is the same for all requests of a task. `now` is how things stand
+    at this moment: it is said last, and never again, so that all before it can be cached.
+    """
 
     system: str
     turns: Sequence[Turn]
+    now: str = ""
     tools: Sequence[ToolSpec] = ()
     max_output: int | None = None
     cache_key: str = ""

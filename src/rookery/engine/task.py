@@ -82,6 +82,8 @@ class Gear:
     tools: Mapping[str, Tool[Any]]
     equip: Callable[[str], Equipment]
     """Whom to ask in a mode, and what to tell them."""
+    now: Callable[[EventLog], str]
+    """How things stand, for the end of a request."""
     hooks: Sequence[Hook]
     rules: RuleBook
     checkpoints: Checkpoints
@@ -119,7 +121,9 @@ class Task:
             start_soon=lambda work: self._beside.start_soon(work),
         )
         self._background = BackgroundCommands(lambda work: self._beside.start_soon(work))
-        self._context = Context(log, lambda: gear.equip(log.state.mode), task_id)
+        self._context = Context(
+            log, lambda: gear.equip(log.state.mode), lambda: gear.now(log), task_id
+        )
         self._step = anyio.CancelScope()
         self._errands: list[Callable[[], Awaitable[object]]] = []
         self._hurry = anyio.Event()
@@ -238,7 +242,10 @@ class Task:
         if step.delay:
             wait = step.delay if step.named_by_server else gear.spread(step.delay)
             await self._pause(wait, step.reason)
-        provider, request = await self._context.request()
+        ready = await self._context.request()
+        if ready is None:
+            return
+        provider, request = ready
         await model_turn(
             self.log,
             provider,

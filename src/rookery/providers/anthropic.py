@@ -63,6 +63,8 @@ def body(request: ModelRequest, model: ModelInfo) -> dict[str, Any]:
     tools = [_tool(spec) for spec in request.tools]
     if model.caching:
         _mark_for_caching(tools, system, messages)
+    if request.now and messages and messages[-1]["role"] == "user":
+        messages[-1]["content"].append({"type": "text", "text": request.now})
     said: dict[str, Any] = {
         "model": model.id,
         "max_tokens": request.max_output or min(model.max_output, model.window // 5),

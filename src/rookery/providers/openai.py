@@ -17,6 +17,7 @@ from rookery.providers.wording import IMAGES_OF_A_RESULT, kept_json, rows, senda
 
 PATH = "/chat/completions"
 
+BETWEEN_TEXTS = "\n\n"
 _CACHED = {"type": "ephemeral"}
 
 
@@ -68,6 +69,8 @@ def body(request: ModelRequest, model: ModelInfo, vendor: Vendor) -> dict[str, A
         messages.insert(0, {"role": "system", "content": request.system})
     if vendor.reports_cost and model.id.startswith("anthropic/"):
         _mark_for_caching(messages)
+    if request.now:
+        _add(messages, request.now)
     said: dict[str, Any] = {
         "model": model.id,
         "messages": messages,
@@ -137,7 +140,23 @@ def _part(block: Text | Image) -> dict[str, Any]:
 
 
 def _shortest(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
+    """Mere text as text, which every server takes."""
+    if any(part["type"] != "text" for part in parts):
+        return parts
+    return BETWEEN_TEXTS.join(part["text"] for part in parts)
+
+
+def _add(messages: list[dict[str, Any]], text: str) -> None:
+    """Say something more at the end, without another spelling of what was said before it."""
+    match messages[-1] if messages else {}:
+        case {"role": "user", "content": str(said)}:
+            messages[-1]["content"] = said + BETWEEN_TEXTS + text
+        case {"role": "user", "content": list(parts)}:
+            messages[-1]["content"] = [*parts, {"type": "text", "text": text}]
+        case {"role": "assistant"}:
+            pass  # an answer that is to be continued
+        case _:
+            messages.append({"role": "user", "content": text})
 
 
 def _mark_for_caching(messages: list[dict[str, Any]]) -> None:

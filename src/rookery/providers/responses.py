@@ -1,6 +1,6 @@
 """The Responses API of OpenAI, used without letting the server keep anything."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -55,9 +55,12 @@ class ResponsesProvider:
 def body(request: ModelRequest, model: ModelInfo) -> dict[str, Any]:
     """Our request in their words."""
     turns = sendable(request.turns, SOURCE, images=model.images)
+    items = [item for turn in turns for item in _items(turn)]
+    if request.now and turns and turns[-1].role == "user":
+        items.append(_heard([Text(text=request.now)]))
     said: dict[str, Any] = {
         "model": model.id,
-        "input": [item for turn in turns for item in _items(turn)],
+        "input": items,
         "stream": True,
         "store": False,
     }
@@ -96,9 +99,12 @@ def _items(turn: Turn) -> Iterator[dict[str, Any]]:
                 "call_id": block.call_id,
                 "output": _output(block),
             }
-    heard = [_part(block) for block in turn.blocks if isinstance(block, Text | Image)]
-    if heard:
-        yield {"type": "message", "role": "user", "content": heard}
+    if heard := [block for block in turn.blocks if isinstance(block, Text | Image)]:
+        yield _heard(heard)
+
+
+def _heard(blocks: Sequence[Text | Image]) -> dict[str, Any]:
+    return {"type": "message", "role": "user", "content": [_part(block) for block in blocks]}
 
 
 def _spoken(block: Block) -> dict[str, Any]:
