@@ -407,18 +407,18 @@ async def test_a_context_that_is_too_long_again_later_is_cut_further(tmp_path: P
             [call("list_files", path=".", recursive=bool(n % 2))] for n in range(first, first + 4)
         ]
 
-    too_long = [broken(FailureKind.OVERFLOW)]
+    refusal = "This model's maximum context length is 100000 tokens."
+    too_long = [broken(FailureKind.OVERFLOW, refusal)]
     stage = Stage(
         tmp_path, *steps(0), too_long, *steps(0), too_long, [finish()], limits=Limits(repeats=0)
     )
     fill(stage.root)
     await stage.play("yes")
-    cuts = [fact.upto for fact in stage.facts if isinstance(fact, Condensed)]
-    assert cuts == sorted(set(cuts))
-    assert len(cuts) > 1
+    first, second = [fact.upto for fact in stage.facts if isinstance(fact, Condensed)]
+    assert 0 < first < second
     sent = [len(request.turns) // 2 for request in stage.model.requests]
-    assert 1 <= sent[5] < sent[4] == 4
-    assert 1 <= sent[10] < sent[9]
+    assert (sent[4], sent[5]) == (4, 2)
+    assert (sent[9], sent[10]) == (6, 3)
 
 
 async def test_a_queued_message_can_be_changed_and_taken_back_until_it_is_heard(tmp_path: Path):
