@@ -177,6 +177,17 @@ class UserSpoke(Lasting):
 
 
 @value
+class Gathered(Lasting):
+    """What the user's words point at was looked up: files, commits, commands. The model hears
+    it with its next request.
+    """
+
+    text: str = ""
+    images: tuple[Image, ...] = ()
+    seen: tuple[Seen, ...] = ()
+
+
+@value
 class QueueEdited(Lasting):
     """A message that the model has not heard yet was changed, or taken back (`text` is None)."""
 
@@ -500,6 +511,7 @@ Fact: TypeAlias = (
     | StepCancelled
     | Rewound
     | UserSpoke
+    | Gathered
     | QueueEdited
     | Asked
     | Answered

@@ -20,6 +20,7 @@ from rookery.core.facts import (
     Ending,
     Event,
     FilesRestored,
+    Gathered,
     HistoryRepaired,
     QueueEdited,
     Reminded,
@@ -88,6 +89,8 @@ def history(events: Iterable[Event]) -> list[Turn]:
                 book.say(Text(text=user_message(answer.text)), *answer.images)
             case Reminded(text=text) | CommandEnded(text=text):
                 book.say(Text(text=text))
+            case Gathered(text=text, images=images):
+                book.say(Text(text=text), *images)
             case FilesRestored(paths=paths) as restored if paths:
                 book.say(Text(text=UNDONE.format(paths=_named(restored))))
             case _:

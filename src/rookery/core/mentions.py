@@ -73,6 +73,11 @@ def find_commands(text: str, known: Collection[str] | None = None) -> list[Comma
     return commands
 
 
+def points_somewhere(text: str) -> bool:
+    """Whether there may be something to look up."""
+    return bool(("@" in text and find_mentions(text)) or ("/" in text and find_commands(text)))
+
+
 def rendered(text: str, mentions: Iterable[Mention | CommandMention]) -> str:
     """The text with every mention in words; what they point at is attached elsewhere."""
     pieces: list[str] = []

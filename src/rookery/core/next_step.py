@@ -73,6 +73,13 @@ class Ask:
 
 
 @record
+class Gather:
+    """Look up what the user's words point at."""
+
+    text: str
+
+
+@record
 class Remind:
     text: str
     mistake: bool = False
@@ -102,7 +109,7 @@ class Stop:
 
 
 Step: TypeAlias = (
-    CallModel | RunTool | Skip | Reconcile | Ask | Remind | Shorten | Repair | Close | Stop
+    CallModel | RunTool | Skip | Reconcile | Ask | Gather | Remind | Shorten | Repair | Close | Stop
 )
 
 
@@ -182,7 +189,7 @@ def _may_continue(state: TaskState, limits: Limits) -> bool:
     return state.stop is StopReason.PAUSED and state.paused <= limits.continuations
 
 
-def _request(state: TaskState, limits: Limits) -> CallModel | Ask:
+def _request(state: TaskState, limits: Limits) -> CallModel | Ask | Gather:
     spent = state.spent
     ceilings = {
         "requests": (spent.requests, limits.requests),
@@ -193,6 +200,8 @@ def _request(state: TaskState, limits: Limits) -> CallModel | Ask:
     for kind, (used, most) in ceilings.items():
         if most and used >= most:
             return _ceiling(most, kind)
+    if state.unread:
+        return Gather(state.unread[0])
     return CallModel(attempt=state.failures + 1)
 
 

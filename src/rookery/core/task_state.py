@@ -16,6 +16,7 @@ from rookery.core.facts import (
     Ending,
     Event,
     Fact,
+    Gathered,
     HistoryRepaired,
     ModeSwitched,
     QueueEdited,
@@ -37,6 +38,7 @@ from rookery.core.facts import (
     live,
 )
 from rookery.core.failures import FailureKind
+from rookery.core.mentions import points_somewhere
 from rookery.core.overflow import overflow_in
 from rookery.core.tokens import PER_BYTE, learnt
 from rookery.core.values import record
@@ -88,6 +90,8 @@ class TaskState:
     spent: Spent = Spent()
     queue: frozenset[str] = frozenset()
     """Words of the user that the model has not heard."""
+    unread: tuple[str, ...] = ()
+    """Words of the user that point at something nobody has looked up."""
 
     interrupted: bool = False
     over: bool = False
@@ -97,8 +101,10 @@ class TaskState:
 def advance(state: TaskState, fact: Fact) -> TaskState:
     """The state after one more fact. Facts the loop does not care about change nothing."""
     match fact:
-        case TaskOpened(mode=mode, parent=parent, spent=spent):
-            return TaskState(mode=mode, parent=parent, spent=spent)
+        case TaskOpened(text=text, mode=mode, parent=parent, spent=spent):
+            return _told(TaskState(mode=mode, parent=parent, spent=spent), text)
+        case Gathered():
+            return replace(state, unread=state.unread[1:])
         case TaskReopened(resumed=resumed):
             again = replace(state, over=False, closed=False, failure=None, failures=0)
             return replace(again, interrupted=not resumed)
@@ -106,10 +112,12 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, interrupted=True, failure=None, failures=0)
         case TaskClosed() | TaskFailed():
             return replace(state, closed=True)
-        case UserSpoke(message_id=message_id):
-            return replace(state, queue=state.queue | {message_id})
+        case UserSpoke(message_id=message_id, text=text):
+            return _told(replace(state, queue=state.queue | {message_id}), text)
         case QueueEdited(message_id=message_id, text=None):
             return replace(state, queue=state.queue - {message_id})
+        case QueueEdited(text=str() as text):
+            return _told(state, text)
         case RequestStarted():
             return _after_sending(state, fact)
         case AssistantSpoke(interrupted=False):
@@ -136,8 +144,8 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, failure=None, cuts=state.cuts + 1, spent=spent)
         case HistoryRepaired():
             return replace(state, failure=None, repaired=True)
-        case Answered():
-            return _after_reply(state, fact)
+        case Answered(text=text):
+            return _told(_after_reply(state, fact), text)
         case _:
             return state
 
@@ -164,6 +172,10 @@ def _laps(walk: tuple[str, ...], cycle: int) -> int:
     while len(walk) >= cycle * (laps + 2) and walk[-cycle * (laps + 2) :][:cycle] == lap:
         laps += 1
     return laps
+
+
+def _told(state: TaskState, text: str) -> TaskState:
+    return replace(state, unread=(*state.unread, text)) if points_somewhere(text) else state
 
 
 def _with(spent: Spent, usage: Usage) -> Spent:

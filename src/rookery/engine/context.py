@@ -4,7 +4,7 @@ Nothing is ever deleted: a `Condensed` fact says what is left out from then on. 
 the model is tried first; leaving things out needs nobody, so that it cannot fail.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from rookery.core.blocks import Text
@@ -60,8 +60,8 @@ class Context:
     def __init__(
         self,
         log: EventLog,
-        equip: Callable[[], Equipment],
-        now: Callable[[], str],
+        equip: Callable[[], Awaitable[Equipment]],
+        now: Callable[[], Awaitable[str]],
         cache_key: str,
     ) -> None:
         self._log = log
@@ -72,19 +72,21 @@ class Context:
     async def request(self) -> tuple[Provider, ModelRequest] | None:
         """The next request, and whom to send it to. What does not fit is condensed first; None if
         that turned out to need another look at what to do next."""
-        gear = self._equip()
-        request = self._request(gear)
+        gear = await self._equip()
+        request = replace(self._request(gear), now=await self._now())
         if self._tokens(size(request)) > self._room(gear).request:
-            await self.condense()
+            await self.condense(beside=text_weight(request.now))
             if self._log.state.failure:
                 return None
-            request = self._request(self._equip())
+            request = replace(self._request(gear), now=request.now)
         return gear.provider, request
 
-    async def condense(self) -> None:
-        """Have the older part summarised; if that does not help, leave it out."""
-        gear = self._equip()
+    async def condense(self, beside: int = 0) -> None:
+        """Have the older part summarised; if that does not help, leave it out. `beside` it so many
+        bytes more are sent."""
+        gear = await self._equip()
         before, most = self._measures(gear)
+        most = max(most - beside, 0)
         cut = fitting(self._log.events, int(min(most, before) * KEPT))
         summary = _Summary()
         if cut.upto:
@@ -104,10 +106,10 @@ class Context:
             how = NOT_SUMMARISED.format(why=summary.problem) if summary.problem else LEFT_OUT
             self._leave_out(gear, how, summary.usage)
 
-    def leave_out(self) -> bool:
+    async def leave_out(self) -> bool:
         """Without asking the model: it has just refused. False if nothing can be left out."""
         cuts = self._log.state.cuts
-        self._leave_out(self._equip(), LEFT_OUT, Usage())
+        self._leave_out(await self._equip(), LEFT_OUT, Usage())
         return self._log.state.cuts > cuts
 
     def _leave_out(self, gear: Equipment, how: str, usage: Usage) -> None:
@@ -133,8 +135,7 @@ class Context:
 
     def _rest(self, gear: Equipment) -> int:
         """Bytes of all but the conversation."""
-        texts = text_weight(gear.system) + text_weight(self._now())
-        return texts + sum(map(_spec_size, gear.specs))
+        return text_weight(gear.system) + sum(map(_spec_size, gear.specs))
 
     def _room(self, gear: Equipment) -> Room:
         model = gear.provider.model
@@ -147,7 +148,6 @@ class Context:
         return ModelRequest(
             system=gear.system,
             turns=history(self._log.events),
-            now=self._now(),
             tools=gear.specs,
             max_output=self._room(gear).answer,
             cache_key=self._cache_key,
@@ -164,7 +164,6 @@ class Context:
             request = replace(request, turns=self._turns_within(max(spare, 0)))
         return replace(
             request,
-            now="",
             turns=_with_last_word(request.turns, SUMMARISE),
             max_output=min(limits.answer, SUMMARY_TOKENS),
         )

@@ -14,6 +14,7 @@ from rookery.core.facts import (
     Effect,
     Event,
     Fact,
+    Gathered,
     HistoryRepaired,
     Noted,
     Pausing,
@@ -29,6 +30,7 @@ from rookery.core.next_step import (
     Ask,
     CallModel,
     Close,
+    Gather,
     Reconcile,
     Remind,
     Repair,
@@ -49,6 +51,7 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import model_turn
 from rookery.engine.ports import (
+    Action,
     Artifacts,
     Checkpoints,
     ChildEnd,
@@ -71,8 +74,16 @@ from rookery.engine.tool_turn import finished, tool_turn
 from rookery.engine.undo import Undo
 from rookery.engine.work_time import WorkTime
 
+Act: TypeAlias = Callable[[Action], Awaitable[Outcome]]
+"""Does what an action says, if the gate lets it through."""
+Gatherer: TypeAlias = Callable[[str, ToolContext, Act], Awaitable[Gathered]]
+"""Looks up what a text points at."""
 Attend: TypeAlias = Callable[[str, ChildTask], Awaitable[ChildEnd]]
 """Has a child task do the work of a call."""
+
+
+MENTION = "mention"
+"""What hooks are told of instead of a tool when the user's own words are looked up."""
 
 
 @value
@@ -80,10 +91,13 @@ class Gear:
     """What a task works with, put together once by the composition root."""
 
     tools: Mapping[str, Tool[Any]]
-    equip: Callable[[str], Equipment]
+    equip: Callable[[str], Awaitable[Equipment]]
     """Whom to ask in a mode, and what to tell them."""
-    now: Callable[[EventLog], str]
+    sees_images: Callable[[str], bool]
+    """Whether the model of a mode does."""
+    now: Callable[[EventLog], Awaitable[str]]
     """How things stand, for the end of a request."""
+    gather: Gatherer
     hooks: Sequence[Hook]
     rules: RuleBook
     checkpoints: Checkpoints
@@ -216,10 +230,12 @@ class Task:
                 await self._ask_whether_done(step)
             case Ask(ask, text):
                 await self.dialogue.ask(ask, text)
+            case Gather(text):
+                await self._gather(text)
             case Remind(text, mistake):
                 self.log.append(Reminded(text=text, mistake=mistake))
             case Shorten(message):
-                if not self._context.leave_out():
+                if not await self._context.leave_out():
                     await self.dialogue.ask(AskKind.API_REQ_FAILED, message)
             case Repair():
                 self.log.append(Noted(text=HISTORY_REPAIRED))
@@ -262,9 +278,26 @@ class Task:
         self.log.append(Pausing(seconds=seconds, reason=reason))
         await self._gear.clock.wait(self._hurry, seconds)
 
+    async def _gather(self, text: str) -> None:
+        call = ToolCall(id=f"mention-{self._gear.new_id()}", name=MENTION)
+
+        async def act(action: Action) -> Outcome:
+            permit, _ = await self._gate.pass_through(call, action)
+            outcome = await action.perform(permit)
+            await self._gate.report(call, action, outcome)
+            return outcome
+
+        self.log.append(await self._gear.gather(text, self._tool_context(call), act))
+
     async def _run_tool(self, call: ToolCall) -> None:
+        ctx = self._tool_context(call)
+        await tool_turn(
+            call, log=self.log, gate=self._gate, undo=self._undo, tools=self._gear.tools, ctx=ctx
+        )
+
+    def _tool_context(self, call: ToolCall) -> ToolContext:
         gear = self._gear
-        ctx = ToolContext(
+        return ToolContext(
             call_id=call.id,
             files=gear.files,
             finder=gear.finder,
@@ -279,10 +312,7 @@ class Task:
             command_list=gear.command_list,
             mode=self.log.state.mode,
             children=self,
-            sees_images=gear.equip(self.log.state.mode).provider.model.images,
-        )
-        await tool_turn(
-            call, log=self.log, gate=self._gate, undo=self._undo, tools=gear.tools, ctx=ctx
+            sees_images=gear.sees_images(self.log.state.mode),
         )
 
     def _append(self, fact: Fact) -> Event:

@@ -22,8 +22,6 @@ from rookery.core.rulings import Ruling, ask
 from rookery.engine.ports import Action, Outcome
 from rookery.errors import BadArguments
 
-_SWITCHING = ("switchMode", "runSlashCommand")
-
 
 class ModeLimits:
     """`mode` is the task's at the moment, `group_of` the group of a tool by its name, and
@@ -59,11 +57,8 @@ class ModeLimits:
         pass
 
     def _on_switch(self, mode: Mode, action: Action) -> Ruling:
-        wanted = action.payload.get("mode")
-        if action.payload.get("tool") not in _SWITCHING or not wanted:
-            return Ruling()
-        target = find_mode(self._modes(), str(wanted))
+        target = find_mode(self._modes(), action.mode)
         more = gains(mode, target) if target else ()
         if not more or self._automatic:
             return Ruling()
-        return ask(f"mode {wanted} may do more than mode {mode.slug}: {', '.join(more)}")
+        return ask(f"mode {action.mode} may do more than mode {mode.slug}: {', '.join(more)}")

@@ -10,6 +10,7 @@ from rookery.core.facts import (
     Change,
     Ending,
     Event,
+    Gathered,
     Rewound,
     Seen,
     ToolFinished,
@@ -37,6 +38,11 @@ class StaleGuard:
         self._folded = 0
         self._known: dict[str, _Known] = {}
         self._started: dict[str, tuple[Change, ...]] = {}
+
+    def known(self) -> dict[str, str]:
+        """The hash of each file as the model last knew it."""
+        self._read_on()
+        return {path: known.sha for path, known in self._known.items()}
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         self._read_on()
@@ -88,6 +94,9 @@ class StaleGuard:
                     moves = any(not change.after for change in changes)
                     for change in changes if ending is Ending.DONE else ():
                         self._learn_change(change, moves=moves)
+                    for each in seen:
+                        self._learn_seen(each)
+                case Gathered(seen=seen):
                     for each in seen:
                         self._learn_seen(each)
 

@@ -51,6 +51,7 @@ class RunSlashCommand:
         return Action(
             title=f"Run /{command.name}" + (f" in mode {command.mode}" if switches else ""),
             perform=perform,
+            mode=command.mode if switches else "",
             payload={
                 "tool": "runSlashCommand",
                 "command": command.name,

@@ -37,6 +37,7 @@ class SwitchMode:
         return Action(
             title=f"Switch to mode {target.slug}",
             perform=perform,
+            mode=target.slug,
             payload={"tool": "switchMode", "mode": target.slug, "reason": args.reason},
         )
 

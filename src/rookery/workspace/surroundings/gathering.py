@@ -1,0 +1,118 @@
+"""Looks up what the user's words point at: files, folders, commits, commands and skills.
+
+Whatever needs a look at the workspace is an action of its own and goes through the gate. What
+cannot be had is said in its place: a message never fails for what it mentions.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from rookery.core.blocks import Image
+from rookery.core.facts import Gathered, ModeSwitched, Seen
+from rookery.core.instructions import Skill, SlashCommand, command_text, skill_text
+from rookery.core.mentions import CommandMention, Mention, find_commands, find_mentions
+from rookery.engine.ports import Action, Outcome, Permit, ToolContext
+from rookery.errors import ToolError
+from rookery.workspace.surroundings.mention_contents import Attachments, note, plain_text
+
+
+class Gatherer:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        commands: Callable[[], Sequence[SlashCommand]],
+        skills: Callable[[str], Sequence[Skill]],
+        body: Callable[[Skill], str],
+        modes: Callable[[], Sequence[str]],
+        last_output: Callable[[], str],
+    ) -> None:
+        """`skills` are those of a mode, `body` is what one of them says, `modes` are slugs, and
+        `last_output` is what the last command wrote."""
+        self._root = root
+        self._commands = commands
+        self._skills = skills
+        self._body = body
+        self._modes = modes
+        self._last_output = last_output
+
+    async def __call__(
+        self, text: str, ctx: ToolContext, act: Callable[[Action], Awaitable[Outcome]]
+    ) -> Gathered:
+        attachments = Attachments(self._root, ctx)
+        texts: list[str] = []
+        images: list[Image] = []
+        seen: list[Seen] = []
+        for mention in find_mentions(text):
+            outcome = await self._looked_up(mention, attachments, act)
+            texts.append(outcome.text)
+            images += outcome.images
+            seen += outcome.seen
+        texts += await self._called_for(text, ctx, act)
+        return Gathered(
+            text="\n\n".join(filter(None, texts)), images=tuple(images), seen=tuple(seen)
+        )
+
+    async def _looked_up(
+        self,
+        mention: Mention,
+        attachments: Attachments,
+        act: Callable[[Action], Awaitable[Outcome]],
+    ) -> Outcome:
+        try:
+            if action := attachments.action_for(mention):
+                return await act(action)
+        except ToolError as error:
+            return Outcome(text=note(mention, error))
+        return Outcome(text=plain_text(mention, terminal=self._last_output()))
+
+    async def _called_for(
+        self, text: str, ctx: ToolContext, act: Callable[[Action], Awaitable[Outcome]]
+    ) -> list[str]:
+        """What the commands and skills say that the text names; the first that wants another mode
+        gets it, if nobody minds."""
+        commands = {command.name: command for command in self._commands()}
+        skills = {skill.name: skill for skill in self._skills(ctx.mode)}
+        named = find_commands(text, known={*commands, *skills})
+        wanted = [commands[each.name] for each in named if each.name in commands]
+        texts = await self._switched(wanted, ctx, act)
+        for each in named:
+            arguments = _arguments(text, each, named)
+            if command := commands.get(each.name):
+                texts.append(command_text(command, arguments))
+            else:
+                skill = skills[each.name]
+                texts.append(skill_text(skill, self._body(skill), arguments))
+        return texts
+
+    async def _switched(
+        self,
+        commands: Sequence[SlashCommand],
+        ctx: ToolContext,
+        act: Callable[[Action], Awaitable[Outcome]],
+    ) -> list[str]:
+        wanting = next((each for each in commands if each.mode not in ("", ctx.mode)), None)
+        if wanting is None or wanting.mode not in self._modes():
+            return []
+
+        async def perform(permit: Permit) -> Outcome:
+            ctx.append(ModeSwitched(mode=wanting.mode))
+            return Outcome(text="")
+
+        action = Action(
+            title=f"Switch to mode {wanting.mode} for /{wanting.name}",
+            perform=perform,
+            mode=wanting.mode,
+            payload={"tool": "switchMode", "mode": wanting.mode, "reason": f"/{wanting.name}"},
+        )
+        try:
+            await act(action)
+        except ToolError:
+            return [f"(The user did not want mode {wanting.mode} for /{wanting.name}.)"]
+        return []
+
+
+def _arguments(text: str, command: CommandMention, others: Sequence[CommandMention]) -> str:
+    """What stands behind a command, up to the next."""
+    until = min((each.start for each in others if each.start > command.start), default=len(text))
+    return text[command.end : until].strip()
