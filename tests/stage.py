@@ -20,13 +20,13 @@ from rookery.core.commands import (
     RestoreFiles,
     Speak,
 )
-from rookery.core.facts import Asked, ChildBegan, Event, Fact
+from rookery.core.facts import Asked, ChildBegan, Event, Fact, Gathered
 from rookery.core.limits import Limits
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Checkpoints, Hook, UnlistedCommands, not_judged
-from rookery.engine.task import Attend, Gear, Task
+from rookery.engine.ports import Checkpoints, Hook, ToolContext, UnlistedCommands, not_judged
+from rookery.engine.task import Act, Attend, Gear, Task
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.governance.shielded import shielded
 from rookery.providers.scripted import Line, ScriptedProvider
@@ -43,6 +43,8 @@ from rookery.workspace.terminal import Terminal
 from rookery.workspace.without_checkpoints import WithoutCheckpoints
 
 TASK = "t1"
+TOOLS = all_tools() | {"new_task": NewTask(lambda: ["code", "ask"])}
+SPECS = [spec_of(tool) for tool in TOOLS.values()]
 
 
 class StageClock:
@@ -92,12 +94,21 @@ class Stage:
             self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
 
     def make_task(self, task_id: str, log: EventLog, attend: Attend) -> Task:
-        tools = all_tools() | {"new_task": NewTask(lambda: ["code", "ask"])}
-        specs = [spec_of(tool) for tool in tools.values()]
+        async def equip(mode: str) -> Equipment:
+            return Equipment(self.model, f"You are in {mode} mode.", SPECS)
+
+        async def now(log: EventLog) -> str:
+            return ""
+
+        async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
+            return Gathered()
+
         gear = Gear(
-            tools=tools,
-            equip=lambda mode: Equipment(self.model, f"You are in {mode} mode.", specs),
-            now=lambda log: "",
+            tools=TOOLS,
+            equip=equip,
+            sees_images=lambda mode: self.model.model.images,
+            now=now,
+            gather=gather,
             hooks=self._hooks,
             rules=self.rules,
             checkpoints=self.checkpoints,

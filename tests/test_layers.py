@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "rookery"
 PORTS = {"core", "engine.ports", "errors", "faults"}
 EVERYTHING = {path.stem for path in SOURCE.iterdir()}
 
+ROOT = ("app.py", "briefing.py", "extra_tools.py", "model_choices.py")
+"""The composition root, which names every part."""
+
 MAY_IMPORT = {
     "core": {"core"},
     "wire": {"core", "errors", "wire"},
@@ -19,30 +23,48 @@ MAY_IMPORT = {
     "tools": PORTS | {"tools"},
     "governance": PORTS | {"governance"},
     "workspace": PORTS | {"workspace"},
+    "mcp": PORTS | {"mcp"},
+    "code_index": PORTS | {"code_index"},
     "storage": PORTS | {"storage", "wire.codec", "settings"},
     "dialects": {"core", "dialects", "wire"},
     "clients": {"clients", "core", "dialects", "errors", "wire"},
-    "cli": {"app", "cli", "clients", "core", "errors", "providers", "settings", "storage", "wire"},
-    "app.py": EVERYTHING - {"clients", "cli"},
+    "cli": {
+        "app",
+        "cli",
+        "clients",
+        "core",
+        "errors",
+        "mcp",
+        "model_choices",
+        "providers",
+        "settings",
+        "storage",
+        "wire",
+    },
+    **{root: EVERYTHING - {"clients", "cli"} for root in ROOT},
     "settings.py": {"core", "errors"},
     "errors.py": {"core"},
 }
 THIRD_PARTY_HOMES = {
     "click": {"cli"},
-    "httpx2": {"providers"},
+    "httpx2": {"mcp", "providers"},
+    "mcp": {"mcp"},
     "msgspec": {
         "engine.ports",
         "engine.tool_turn",
+        "mcp",
+        "model_choices",
         "providers",
         "settings",
         "storage",
         "tools",
         "wire.codec",
     },
-    "yaml": {"providers", "storage"},
+    "yaml": {"providers", "storage", "workspace.surroundings.yaml_text"},
 }
 
 
+@cache
 def names_imported_by(file: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -3,19 +3,16 @@ import subprocess
 import sys
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from rookery import settings as module
 from rookery.core.limits import Limits
-from rookery.core.system_prompt import MODES
 from rookery.engine.ports import ModelInfo
 from rookery.settings import (
     PROJECT_MAY,
     CommandSettings,
     LimitSettings,
-    Mode,
     ModelDescription,
     Settings,
     UiSettings,
@@ -72,10 +69,6 @@ def test_every_limit_that_can_be_set_arrives():
     own = {"requests": 7, "cost": 1.5, "mistakes": 2, "command_seconds": 9.0}
     limits = asdict(chosen.as_limits())
     assert {name: limits[name] for name in (*own, *low)} == own | low
-
-
-def test_the_modes_are_those_the_prompt_knows():
-    assert get_args(Mode) == tuple(MODES)
 
 
 def test_a_model_is_described_in_the_words_of_model_info():

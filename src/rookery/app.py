@@ -4,66 +4,57 @@ import os
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from functools import cache, partial
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 
+from rookery.briefing import Briefing, situation
 from rookery.core.facts import Event, Fact, Noted, Reminded
 from rookery.core.file_steps import commands_running_on
 from rookery.core.findings import Finding, Health
-from rookery.core.system_prompt import system_prompt
+from rookery.core.hiding import Hiding
+from rookery.core.limits import Limits
 from rookery.core.values import record, value
-from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
+from rookery.engine.hiding_shell import HidingShell
 from rookery.engine.ports import Checkpoints, Restored
 from rookery.engine.subtasks import recover
 from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo
+from rookery.extra_tools import open_extra_tools
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.governance.command_judge import CommandJudge
 from rookery.governance.command_rules import CommandRules
+from rookery.governance.mode_limits import ModeLimits
 from rookery.governance.restrictions import Restrictions
 from rookery.governance.shielded import nothing_shielded, shielded
 from rookery.governance.stale_guard import StaleGuard
 from rookery.governance.trust_gate import TrustGate
-from rookery.providers import open_provider
+from rookery.model_choices import ModelChoice, Models
+from rookery.providers import KEY_VARIABLES
 from rookery.settings import Settings
 from rookery.storage.artifacts import TaskArtifacts
-from rookery.storage.keys import Key
+from rookery.storage.keys import all_keys
 from rookery.storage.permissions import Permissions
 from rookery.storage.places import Places
 from rookery.storage.running_commands import RunningCommands
 from rookery.storage.tasks import TaskStore
-from rookery.tools import all_tools, offered
+from rookery.tools import all_tools
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.git_folders import own_repository
 from rookery.workspace.git_watch import GitWatch
-from rookery.workspace.guarantees import NETWORK, Holds, guarantees
 from rookery.workspace.launching import Launching, NoSandboxNotice
 from rookery.workspace.sandbox import Sandbox, SandboxWishes
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
+from rookery.workspace.wardens import WardensInAdvance
 from rookery.workspace.without_checkpoints import WithoutCheckpoints
-
-
-@record
-class ModelChoice:
-    """Which model to call, and how to reach it."""
-
-    provider: str
-    model: str
-    base_url: str | None
-    key: Key | None
-
-    @property
-    def name(self) -> str:
-        """How a person would call the model."""
-        return Path(self.model).name if self.provider == "scripted" else self.model
 
 
 @value
@@ -100,25 +91,33 @@ async def open_host(
     workspace: Path,
     places: Places,
     consent: Consent,
+    choose: Callable[[Settings], ModelChoice],
 ) -> AsyncIterator[Engine]:
-    """An engine for one workspace. Leaving the context ends every task and process."""
+    """An engine for one workspace. Leaving the context ends every task and process. `choose` finds
+    the model that settings ask for, and its key."""
     limits = settings.as_limits()
     clock = SystemClock()
-    tools = all_tools()
     home = Path.home()
     files = WorkspaceFiles(workspace, limits, own_folders=_own_folders(places), home=home)
     finder = WorkspaceFinder(workspace, files, limits)
     running = RunningCommands(places.running)
-    provider = open_provider(
-        choice.provider,
-        model=choice.model,
-        base_url=choice.base_url,
-        api_key=choice.key.reveal() if choice.key else "",
-        key_source=f"from {choice.key.source}" if choice.key else "",
-        limits=limits,
-        described=settings.models.get(choice.model, {}),
-    )
-    with _sandbox(settings, workspace, places) as sandbox:
+    hide = Hiding(_secrets(choice, places))
+    models = Models(settings, choice, choose)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(models.aclose)
+        sandbox = stack.enter_context(_sandbox(settings, workspace, places))
+        wardens = stack.enter_context(closing(WardensInAdvance()))
+        extra = await stack.enter_async_context(
+            open_extra_tools(
+                settings,
+                workspace,
+                places,
+                files,
+                limits,
+                trusted=consent.trusted,
+                may_act=consent.may_act,
+            )
+        )
         launching = Launching(files.boundaries, sandbox)
         judge = CommandJudge(
             files,
@@ -129,21 +128,20 @@ async def open_host(
             writable=sandbox.writable,
             own_repository=partial(own_repository, str(files.boundaries.root)),
         )
-        shell = Terminal(workspace, limits, launching)
+        shell = Terminal(workspace, limits, launching, wardens)
         checkpoints = _checkpoints(settings, workspace, places)
-        surroundings = f"{os.uname().sysname}, shell {shell.name}"
 
-        specs = offered(tools)
-
-        @cache
-        def equip(mode: str) -> Equipment:
-            system = system_prompt(
-                mode=mode,
-                workspace=str(workspace),
-                tools=[spec.name for spec in specs],
-                surroundings=surroundings,
-            )
-            return Equipment(provider, system, specs)
+        briefing = Briefing(
+            settings,
+            places,
+            files,
+            home=home,
+            trusted=consent.trusted,
+            models=models,
+            surroundings=f"{os.uname().sysname}, shell {shell.name}",
+        )
+        tools = all_tools() | briefing.tools() | extra.tools
+        briefing.offer(tools)
 
         def make_task(task_id: str, log: EventLog, attend: Attend) -> Task:
             def tell_user(text: str) -> None:
@@ -160,11 +158,16 @@ async def open_host(
                 attended=not consent.automatic,
                 running=lambda: bool(commands_running_on(log.events)),
             )
+            guard = StaleGuard(lambda: log.events)
             rules = Permissions(places.rules_file, workspace, place=files.place, now=clock.now)
             gear = Gear(
                 tools=tools,
-                equip=equip,
-                now=lambda log: "",
+                equip=partial(briefing.equip, tell_user),
+                sees_images=briefing.sees_images,
+                now=situation(briefing, files, guard.known, clock.now),
+                gather=briefing.gatherer(log),
+                meant=extra.meant,
+                outline=extra.outline,
                 hooks=[
                     TrustGate(trusted=consent.trusted, acts_anyway=consent.acts_anyway),
                     Restrictions(
@@ -173,7 +176,13 @@ async def open_host(
                         allow_protected=consent.protected,
                         automatic=consent.automatic,
                     ),
-                    StaleGuard(lambda: log.events),
+                    ModeLimits(
+                        lambda: briefing.mode(log.state.mode),
+                        briefing.group_of,
+                        modes=lambda: briefing.modes,
+                        automatic=consent.automatic,
+                    ),
+                    guard,
                     watch,
                     NoSandboxNotice(sandbox, tell_user),
                     CommandRules(
@@ -181,7 +190,14 @@ async def open_host(
                         deny=settings.commands.deny,
                         trusted=consent.trusted,
                     ),
-                    ApprovalGate(rules, automatic=consent.automatic, edits=settings.approve_edits),
+                    ApprovalGate(
+                        rules,
+                        automatic=consent.automatic,
+                        edits=settings.approve_edits,
+                        modes=settings.approve_modes,
+                        children=settings.approve_subtasks,
+                    ),
+                    *extra.hooks,
                 ],
                 rules=rules,
                 checkpoints=checkpoints,
@@ -189,7 +205,7 @@ async def open_host(
                 judge=judge,
                 files=files,
                 finder=finder,
-                shell=shell,
+                shell=HidingShell(shell, hide),
                 artifacts=TaskArtifacts(store.folder(task_id)),
                 settle=watch.settle,
                 command_list=running.of(task_id, workspace),
@@ -197,15 +213,13 @@ async def open_host(
                 new_id=lambda: uuid.uuid4().hex,
                 spread=lambda most: random.uniform(0, most),
                 limits=limits,
+                hide=hide,
             )
             return Task(task_id, log, gear, attend)
 
-        try:
-            async with anyio.create_task_group() as group:
-                yield Engine(group, store, make_task, now=clock.now, workspace=str(workspace))
-                group.cancel_scope.cancel()
-        finally:
-            await provider.aclose()
+        async with anyio.create_task_group() as group:
+            yield Engine(group, store, make_task, now=clock.now, workspace=str(workspace))
+            group.cancel_scope.cancel()
 
 
 @record
@@ -257,8 +271,19 @@ async def open_past(
             past.log.close()
 
 
+def mode_slugs(places: Places, workspace: Path, *, trusted: bool) -> list[str]:
+    """All modes there are, built in or not."""
+    from rookery.workspace.surroundings.mode_files import ModeFiles
+
+    files = WorkspaceFiles(workspace, Limits(), own_folders=_own_folders(places), home=Path.home())
+    known = ModeFiles(places.config, Path.home(), files.boundaries, trusted=trusted).read()
+    return [mode.slug for mode in known.modes]
+
+
 def examine(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:
     """What protects the user here, and what does not."""
+    from rookery.workspace.guarantees import NETWORK, Holds, guarantees
+
     with _sandbox(settings, workspace, places) as sandbox:
         yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)
         for guarantee in guarantees(sandbox):
@@ -281,6 +306,15 @@ async def _examine_checkpoints(settings: Settings, workspace: Path, places: Plac
 
 def _health(good: bool) -> Health:
     return Health.OK if good else Health.WARN
+
+
+def _secrets(choice: ModelChoice, places: Places) -> Iterator[str]:
+    """What must not be seen in anything a tool returns."""
+    if choice.key:
+        yield choice.key.reveal()
+    if choice.base_url and (password := urlsplit(choice.base_url).password):
+        yield password
+    yield from all_keys(os.environ, KEY_VARIABLES.values(), places.keys_file)
 
 
 def _own_folders(places: Places) -> tuple[Path, ...]:

@@ -32,7 +32,7 @@ from rookery.core.values import record
 Key: TypeAlias = tuple[str, ...]
 """Where a setting stands: `("ui", "colour")` is `colour` in the section `[ui]`."""
 
-Mode: TypeAlias = Literal["code", "ask", "architect", "debug", "orchestrator"]
+Prompt: TypeAlias = Literal["auto", "full", "compact"]
 Approval: TypeAlias = Literal["ask", "auto"]
 Containment: TypeAlias = Literal["on", "required", "off"]
 Network: TypeAlias = Literal["on", "off"]
@@ -51,6 +51,7 @@ _Address: TypeAlias = Annotated[
         },
     ),
 ]
+_ANY_TEXT = {"expected": "a text"}
 _Count: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 _Bytes: TypeAlias = Annotated[int, Meta(ge=1, le=1024 * MIB)]
 _Seconds: TypeAlias = Annotated[float, Meta(ge=0.1, le=86_400.0)]
@@ -83,6 +84,14 @@ class ModelDescription(TypedDict, total=False):
     cache_write_price: Annotated[
         _Price, Meta(description="Dollars per million tokens written to the cache.")
     ]
+
+
+class ModeSettings(TypedDict, total=False):
+    """What the user changes about a mode."""
+
+    provider: Annotated[_Name, Meta(description="Who runs the model in this mode.")]
+    model: Annotated[_Name, Meta(description="Which model to use in this mode.")]
+    instructions: Annotated[_Name, Meta(description="What the model is told in this mode besides.")]
 
 
 class CommandSettings(_Section, frozen=True):
@@ -142,6 +151,45 @@ class CheckpointSettings(_Section, frozen=True):
     megabytes: Annotated[
         _Count, Meta(description="Size at which the oldest checkpoints of a folder are removed.")
     ] = _USUAL.checkpoint_bytes // MIB
+
+
+class ContextSettings(_Section, frozen=True):
+    prompt: Annotated[
+        Prompt,
+        Meta(
+            description="How much models are told beforehand; "
+            '"auto" is brief with models that have little room.'
+        ),
+    ] = "auto"
+    instructions: Annotated[
+        str, Meta(description="What models are told in every mode besides.", extra=_ANY_TEXT)
+    ] = ""
+    language: Annotated[
+        str,
+        Meta(description="The language models are to speak; without it yours.", extra=_ANY_TEXT),
+    ] = ""
+    agent_rules: Annotated[bool, Meta(description="Whether AGENTS.md and its like are heeded.")] = (
+        True
+    )
+    subfolder_rules: Annotated[
+        bool, Meta(description="Whether rules in folders below the workspace are heeded.")
+    ] = False
+
+
+class IndexSettings(_Section, frozen=True):
+    use: Annotated[
+        bool,
+        Meta(description="Whether code can be searched by words, from an index kept here."),
+    ] = True
+    provider: Annotated[
+        _Name | None,
+        Meta(description="Who turns code into vectors; without it only words are compared."),
+    ] = None
+    model: Annotated[_Name | None, Meta(description="Which model turns code into vectors.")] = None
+    base_url: Annotated[
+        _Address | None,
+        Meta(description="Where that provider is reached; without it at its own address."),
+    ] = None
 
 
 class UiSettings(_Section, frozen=True):
@@ -231,7 +279,7 @@ class Settings(_Section, frozen=True):
         _Address | None,
         Meta(description="Where the provider is reached; without it at its own address."),
     ] = None
-    mode: Annotated[Mode, Meta(description="The mode that new tasks begin in.")] = "code"
+    mode: Annotated[_Name, Meta(description="The mode that new tasks begin in.")] = "code"
     approval: Annotated[
         Approval | None,
         Meta(
@@ -246,6 +294,12 @@ class Settings(_Section, frozen=True):
     max_cost: Annotated[
         _Price, Meta(description="Dollars spent after which you are asked; 0 means never.")
     ] = _USUAL.cost
+    max_tokens: Annotated[
+        _Ceiling, Meta(description="Tokens used after which you are asked; 0 means never.")
+    ] = _USUAL.tokens
+    max_minutes: Annotated[
+        _Price, Meta(description="Minutes of work after which you are asked; 0 means never.")
+    ] = _USUAL.seconds / 60
     mistake_limit: Annotated[
         _Ceiling,
         Meta(description="Mistakes in a row after which you are asked; 0 means never."),
@@ -254,17 +308,28 @@ class Settings(_Section, frozen=True):
         bool,
         Meta(description="Whether edits of ordinary files in the workspace are made unasked."),
     ] = False
+    approve_modes: Annotated[
+        bool, Meta(description="Whether the model may go on in another mode unasked.")
+    ] = False
+    approve_subtasks: Annotated[
+        bool, Meta(description="Whether the model may hand work to tasks of its own unasked.")
+    ] = False
+    context: ContextSettings = ContextSettings()
     commands: CommandSettings = CommandSettings()
     sandbox: SandboxSettings = SandboxSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
+    index: IndexSettings = IndexSettings()
     ui: UiSettings = UiSettings()
     limits: LimitSettings = LimitSettings()
+    modes: dict[str, ModeSettings] = {}
     models: dict[str, ModelDescription] = {}
 
     def as_limits(self) -> Limits:
         return Limits(
             requests=self.max_requests,
             cost=self.max_cost,
+            tokens=self.max_tokens,
+            seconds=self.max_minutes * 60,
             mistakes=self.mistake_limit,
             command_seconds=self.commands.timeout,
             command_soft_seconds=self.commands.soft_timeout,
@@ -299,8 +364,12 @@ PROJECT_MAY: dict[Key, ProjectMay] = {
     ("approval",): ProjectMay.MAKE_IT_ASK,
     ("max_requests",): ProjectMay.LOWER_CEILING,
     ("max_cost",): ProjectMay.LOWER_CEILING,
+    ("max_tokens",): ProjectMay.LOWER_CEILING,
+    ("max_minutes",): ProjectMay.LOWER_CEILING,
     ("mistake_limit",): ProjectMay.LOWER_CEILING,
     ("approve_edits",): ProjectMay.REFUSE,
+    ("approve_modes",): ProjectMay.REFUSE,
+    ("approve_subtasks",): ProjectMay.REFUSE,
     ("commands", "timeout"): ProjectMay.LOWER,
     ("commands", "deny"): ProjectMay.ADD,
     ("sandbox", "use"): ProjectMay.REQUIRE,
@@ -456,7 +525,8 @@ def document() -> str:
         "",
         "Both files are TOML. A setting of a section is written below its `[section]`. Models",
         "that are not known by themselves, or are known wrongly, are described one by one below",
-        '`[models."<id>"]`, in your own file only.',
+        '`[models."<id>"]`, and what you change about a mode stands below `[modes.<slug>]`; both',
+        "in your own file only.",
     ]
     section: Key | None = None
     for key, setting in all_settings().items():

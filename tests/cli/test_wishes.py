@@ -48,7 +48,6 @@ PLAIN = Wishes(
         {"ephemeral": True, "resume_last": True},
         {"output_format": "xml"},
         {"yes": True, "require_approval": True},
-        {"mode": "fly"},
     ],
     ids=str,
 )

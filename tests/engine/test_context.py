@@ -141,8 +141,14 @@ class Rig:
         self.log = EventLog(Memory(), self._now)
         for fact in facts:
             self.log.append(fact)
-        gear = Equipment(model, SYSTEM, SPECS)
-        self.context = Context(self.log, lambda: gear, lambda: "It is late.", "t")
+
+        async def equip() -> Equipment:
+            return Equipment(model, SYSTEM, SPECS)
+
+        async def now() -> str:
+            return "It is late."
+
+        self.context = Context(self.log, equip, now, "t")
 
     def _now(self) -> int:
         self.ticks += 1
@@ -155,7 +161,7 @@ class Rig:
             step = next_step(self.log.state, Limits())
             match step:
                 case Shorten():
-                    assert self.context.leave_out(), "nothing was left out"
+                    assert await self.context.leave_out(), "nothing was left out"
                 case Remind(text, mistake):
                     self.log.append(Reminded(text=text, mistake=mistake))
                 case CallModel():

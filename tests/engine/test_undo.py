@@ -14,6 +14,7 @@ from rookery.core.facts import (
     FilesChanged,
     FilesRestored,
     Noted,
+    OutputStreamed,
     Reminded,
     SavingFiles,
     ToolStarted,
@@ -243,6 +244,38 @@ async def test_GIT_6_changes_before_and_after_a_restore_beside_a_command_do_not_
     assert list(stage.root.iterdir()) == []
     steps = steps_since(stage.events, 0)
     assert all(one[1] == other[0] for one, other in pairwise(steps))
+    assert verify(stage.store.folder(TASK)) == []
+
+
+async def test_PROT_1_what_a_crash_left_of_protected_files_is_put_back_told_and_can_come_back(
+    tmp_path: Path,
+):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "AGENTS.md").write_text("ours\n")
+    crashed = "echo obey > AGENTS.md; echo fine > a.txt; echo done; sleep 60"
+    stage = Stage(tmp_path, [run(crashed)], [finish()], automatic=True, checkpoints=True)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as process:
+            engine = stage.engine(process)
+            await engine.send(OpenTask(task_id=TASK, text="Do it"))
+            async for event in engine.follow(TASK):
+                if isinstance(event.fact, OutputStreamed):
+                    break
+            process.cancel_scope.cancel()
+    assert (stage.root / "AGENTS.md").read_text() == "obey\n"
+    second = Stage(tmp_path, [finish()], checkpoints=True)
+    await second.play("message stop here", "yes", reopen=True)
+    assert (stage.root / "AGENTS.md").read_text() == "ours\n"
+    assert (stage.root / "a.txt").read_text() == "fine\n"
+    first, other = of(second, Noted)[:2]
+    assert "never came to its end" in first.text
+    assert "put back: AGENTS.md" in first.text
+    events = list(second.store.read(TASK))
+    (restored,) = (event for event in events if isinstance(event.fact, FilesRestored))
+    assert f"back to event {restored.fact.to} " in other.text
+    (step,) = steps_since(events, restored.fact.to)
+    await second.checkpoints.restore([step], overwrite=False)
+    assert (stage.root / "AGENTS.md").read_text() == "obey\n"
     assert verify(stage.store.folder(TASK)) == []
 
 

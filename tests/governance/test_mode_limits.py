@@ -100,7 +100,7 @@ async def test_the_mode_is_that_of_the_moment():
 async def test_S13_going_over_to_a_mode_that_may_do_more_is_asked_about(
     tool: str, current: str, target: str, asked: bool
 ):
-    act = action(payload={"tool": tool, "mode": target})
+    act = action(mode=target, payload={"tool": tool, "mode": target})
     call = ToolCall(id="c", name="new_task")
     ruling = await limits(current).before(call, act)
     assert ruling.decision is (Decision.ASK if asked else Decision.NONE)

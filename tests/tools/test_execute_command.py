@@ -16,6 +16,7 @@ from rookery.core.facts import (
     OutputStreamed,
 )
 from rookery.core.limits import KIB, MIB, Limits
+from rookery.core.output_preview import lines_in_gap
 from rookery.engine.ports import Outcome, Permit
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
 from rookery.tools.execute_command import TOOL
@@ -50,6 +51,17 @@ async def test_an_action_says_what_would_be_run_and_where(tmp_path: Path):
         "cwd": "sub",
     }
     assert action.ask is AskKind.COMMAND
+
+
+async def test_every_line_of_a_flood_is_shown_or_counted(tmp_path: Path):
+    bench = Bench(tmp_path, QUICK)
+    await bench.call(TOOL, command="seq 300000")
+    pieces = [fact.text for fact in bench.facts if isinstance(fact, OutputStreamed)]
+    gaps = [lines for piece in pieces if (lines := lines_in_gap(piece)) is not None]
+    seen = "".join(piece for piece in pieces if lines_in_gap(piece) is None).count("\n")
+    assert gaps
+    assert seen + sum(gaps) == 300_000
+    assert shown(bench).endswith("\n299999\n300000\n")
 
 
 async def test_a_finished_command_tells_directory_status_and_output(tmp_path: Path):

@@ -1,17 +1,14 @@
-"""Tools that know modes, skills and commands."""
+"""Tools that know modes and skills."""
 
 from pathlib import Path
 
 import pytest
 
 from rookery.core.facts import ModeSwitched
-from rookery.core.instructions import Skill, SlashCommand
+from rookery.core.instructions import Skill
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN
-from rookery.core.values import value
-from rookery.engine.ports import ToolContext
 from rookery.errors import BadArguments
-from rookery.tools.run_slash_command import RunSlashCommand
 from rookery.tools.skill import LoadSkill
 from rookery.tools.switch_mode import SwitchMode
 from tool_bench import Bench
@@ -19,17 +16,9 @@ from tool_bench import Bench
 pytestmark = pytest.mark.anyio
 
 
-@value
-class InMode(ToolContext):
-    mode: str = "code"
-
-
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    made = Bench(tmp_path, Limits())
-    given = {name: getattr(made.context, name) for name in ToolContext.__dataclass_fields__}
-    made.context = InMode(**{**given, "mode": "code"})
-    return made
+    return Bench(tmp_path, Limits())
 
 
 SWITCH = SwitchMode(lambda: BUILT_IN)
@@ -79,45 +68,3 @@ async def test_a_skill_is_given_with_its_text(bench: Bench):
 async def test_only_skills_of_the_mode_can_be_loaded(bench: Bench):
     with pytest.raises(BadArguments, match=r"no skill 'tell' in mode code\. There are: pdf\."):
         await bench.prepare(LOAD, skill="tell")
-
-
-COMMANDS = [
-    SlashCommand(name="init", content="Look around.", description="Begin"),
-    SlashCommand(name="look", content="Look.", mode="ask", origin="project"),
-    SlashCommand(name="same", content="Same.", mode="code"),
-    SlashCommand(name="odd", content="Odd.", mode="gardener"),
-]
-RUN = RunSlashCommand(lambda: COMMANDS, lambda: [mode.slug for mode in BUILT_IN])
-
-
-@pytest.mark.parametrize("said", ["init", "/init"])
-async def test_a_command_is_given_with_its_text(bench: Bench, said: str):
-    outcome = await bench.call(RUN, command=said, args="here")
-    assert '<command name="init">\nLook around.\n</command>' in outcome.text
-    assert "Arguments: here" in outcome.text
-    assert bench.facts == []
-
-
-async def test_S13_a_command_that_switches_the_mode_says_so(bench: Bench):
-    action = await bench.prepare(RUN, command="look")
-    assert action.title == "Run /look in mode ask"
-    assert action.payload == {
-        "tool": "runSlashCommand",
-        "command": "look",
-        "source": "project",
-        "mode": "ask",
-    }
-    await bench.call(RUN, command="look")
-    assert bench.facts == [ModeSwitched(mode="ask")]
-
-
-@pytest.mark.parametrize("name", ["same", "odd"])
-async def test_a_mode_that_is_this_one_or_none_is_not_switched_to(bench: Bench, name: str):
-    assert "mode" not in (await bench.prepare(RUN, command=name)).payload
-    await bench.call(RUN, command=name)
-    assert bench.facts == []
-
-
-async def test_an_unknown_command_is_a_mistake_that_names_the_known(bench: Bench):
-    with pytest.raises(BadArguments, match=r"There are: init, look, same, odd\."):
-        await bench.prepare(RUN, command="nothing")

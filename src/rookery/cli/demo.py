@@ -13,11 +13,12 @@ from pathlib import Path
 import click
 
 from rookery import NAME
-from rookery.app import Consent, ModelChoice
+from rookery.app import Consent
 from rookery.cli.reports import TextReport
 from rookery.cli.runs import Run
 from rookery.cli.session import carry_out
 from rookery.core.commands import OpenTask
+from rookery.model_choices import ModelChoice
 from rookery.settings import Settings
 from rookery.storage.places import find_places, temporary_places
 from rookery.storage.tasks import TaskStore

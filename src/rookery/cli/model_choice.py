@@ -6,8 +6,8 @@ from pathlib import Path
 import anyio
 
 from rookery import NAME
-from rookery.app import ModelChoice
 from rookery.errors import SettingsError
+from rookery.model_choices import ModelChoice
 from rookery.providers import BASE_URLS, KEY_VARIABLES, LOCAL, NAMES, is_loopback
 from rookery.settings import Settings
 from rookery.storage.keys import Key, find_key

@@ -10,10 +10,10 @@ import anyio
 import click
 
 from rookery import NAME
-from rookery.app import ModelChoice
 from rookery.cli.model_choice import choice_without_flags, ways_to_a_model
 from rookery.clients.terminal_text import harmless
 from rookery.errors import SettingsError
+from rookery.model_choices import ModelChoice
 from rookery.providers import KEY_VARIABLES, known_models
 from rookery.storage.keys import find_key
 from rookery.storage.places import find_places

@@ -25,6 +25,7 @@ from rookery.core.facts import (
     Rewound,
     TaskOpened,
     ToolStarted,
+    live,
 )
 from rookery.core.points import Point, last_change, points
 from rookery.core.values import value
@@ -85,7 +86,7 @@ def command(
         raise SettingsError("Give --to or --last, not both.")
     places = find_places(os.environ)
     store = TaskStore(places)
-    task_id = chosen_session(store, session, workspace)
+    task_id = chosen_session(store, session, workspace, "rewind")
     events = list(store.read(task_id))
     known = points(events)
     if last:
@@ -109,9 +110,8 @@ def command(
 
 async def _rewind(past: Past, wish: _Wish, *, dry_run: bool, sure: bool) -> int:
     to = past.settled_before(wish.to)
-    gone = [point for point in points(past.events) if point.to >= to and point.to > 1]
     if wish.words:
-        print(f"The conversation goes back to {to}: {_count(len(gone), 'step')} taken back.")
+        print(f"The conversation goes back to {to}: {_steps_after(past.events, to)} taken back.")
     if wish.files and not await _preview_files(past, to, wish):
         return 1
     if dry_run:
@@ -127,6 +127,13 @@ async def _rewind(past: Past, wish: _Wish, *, dry_run: bool, sure: bool) -> int:
         past.append(Rewound(to=to))
     print(f"Done. To take this back: {NAME} rewind {past.task_id} --to {now}")
     return 0
+
+
+def _steps_after(events: Sequence[Event], to: int) -> str:
+    """How many steps are taken back, of those that still stand; to have gone back is none."""
+    standing = [e for e in live(events) if not isinstance(e.fact, FilesRestored | Rewound)]
+    gone = [point for point in points(standing) if point.to >= to and point.to > 1]
+    return _count(len(gone), "step")
 
 
 async def _preview_files(past: Past, to: int, wish: _Wish) -> bool:

@@ -9,17 +9,18 @@ from pathlib import Path
 import click
 
 from rookery import NAME, VERSION
-from rookery.app import Consent, ModelChoice
+from rookery.app import Consent, mode_slugs
 from rookery.cli.model_choice import choose_model
 from rookery.cli.session_ids import chosen_session
-from rookery.cli.trust import ask_trust
 from rookery.cli.wishes import Wishes
 from rookery.clients.terminal_text import harmless
 from rookery.core.characters import as_utf8
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Event, RequestStarted, TaskOpened
+from rookery.core.system_prompt import MODES
 from rookery.core.values import value
 from rookery.errors import SettingsError
+from rookery.model_choices import ModelChoice
 from rookery.settings import Settings
 from rookery.storage.places import Places
 from rookery.storage.settings_files import find_settings
@@ -50,6 +51,10 @@ class Run:
     def after(self) -> int:
         return self.stored[-1].seq if self.stored else 0
 
+    def choose(self, settings: Settings) -> ModelChoice:
+        """The model that settings ask for, for a mode that wants another one."""
+        return choose_model(settings, os.environ, self.places.keys_file, None)
+
 
 def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     """Raises `SettingsError` with one sentence for whatever cannot work."""
@@ -58,6 +63,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     stored = _stored(wishes, store, task_id)
     settings = _settings(wishes, usual, _last_request(stored), trusted=trusted)
     choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
+    _check_mode(settings, usual, wishes.workspace, trusted=trusted)
     prompt = wishes.prompt()
     if wishes.resumes:
         first: OpenTask | ReopenTask = ReopenTask(task_id=task_id)
@@ -85,6 +91,14 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     )
 
 
+def _check_mode(settings: Settings, places: Places, workspace: Path, *, trusted: bool) -> None:
+    if settings.mode in MODES:
+        return
+    known = mode_slugs(places, workspace, trusted=trusted)
+    if settings.mode not in known:
+        raise SettingsError(f"There is no mode {settings.mode!r}. There are: {', '.join(known)}.")
+
+
 def _stored(wishes: Wishes, store: TaskStore, task_id: str) -> Sequence[Event]:
     """The events of the session to go on with. It must not go on in other files than it began
     in, unless those have moved away."""
@@ -110,6 +124,8 @@ def _trusted(wishes: Wishes, places: Places) -> bool:
     if wishes.trust or trust.trusts(wishes.workspace):
         return True
     if wishes.interactive:
+        from rookery.cli.trust import ask_trust
+
         return ask_trust(trust, wishes.workspace, sys.stderr if wishes.once else sys.stdout)
     if trust.problem:
         print(f"note: {harmless(trust.problem)}", file=sys.stderr)

@@ -7,7 +7,6 @@ from pathlib import Path
 from rookery.cli.main import FORMATS
 from rookery.core import values
 from rookery.core.characters import as_utf8
-from rookery.core.system_prompt import MODES
 from rookery.errors import SettingsError
 
 STANDARD_INPUT = "-"
@@ -70,8 +69,6 @@ class Wishes:
             raise SettingsError(f"--output-format {self.output_format} needs --print.")
         if self.yes and self.require_approval:
             raise SettingsError("-y allows everything and -a asks about it; give one of them.")
-        if self.mode and self.mode not in MODES:
-            raise SettingsError(f"There is no mode {self.mode!r}. There are: {', '.join(MODES)}.")
 
     def prompt(self) -> str:
         """The words to start with: from the command line, a file, or a pipe."""

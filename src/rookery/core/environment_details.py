@@ -43,6 +43,8 @@ class EnvironmentDetails:
     git: str = ""
     cost: float | None = None
     files: str = ""
+    plan: str = ""
+    """What the user has accepted as the plan."""
     todos: Sequence[Todo] | None = None
 
 
@@ -65,6 +67,8 @@ def _sections(details: EnvironmentDetails) -> Iterator[str]:
     yield f"# Current mode\n{_mode(details)}"
     if details.files:
         yield f"# Files in the workspace\n{details.files}"
+    if details.plan:
+        yield "# Plan that the user has accepted\n" + quoted("plan", details.plan)
     if details.todos is not None:
         yield f"# Todo list\n{_list(details.todos)}"
 

@@ -5,7 +5,7 @@ user turn, before anything else is said there. This fold guarantees both, whatev
 log looks like, so that no other code has to keep two histories in step.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -25,12 +25,16 @@ from rookery.core.facts import (
     QueueEdited,
     Reminded,
     RequestStarted,
+    Rewound,
     TaskOpened,
     ToolFinished,
+    ToolStarted,
     UserSpoke,
     live,
 )
 from rookery.core.replies import (
+    CALL_TAKEN_BACK,
+    CALL_UNDONE,
     CONTEXT_CUT,
     GO_ON,
     NEVER_RUN,
@@ -51,7 +55,8 @@ class Turn:
 
 def history(events: Iterable[Event]) -> list[Turn]:
     """The turns to send: alternating, and beginning with the user."""
-    counted = live(events)
+    known = list(events)
+    counted = live(known)
     cuts = Cuts.among(counted)
     bare = max((e.fact.upto for e in counted if isinstance(e.fact, HistoryRepaired)), default=0)
     book = _Book()
@@ -93,6 +98,9 @@ def history(events: Iterable[Event]) -> list[Turn]:
                 book.say(Text(text=text), *images)
             case FilesRestored(paths=paths) as restored if paths:
                 book.say(Text(text=UNDONE.format(paths=_named(restored))))
+            case Rewound(to=to):
+                since = [each for each in known if to < each.seq < event.seq]
+                book.take_back(_begun(since), _why_taken_back(since, to))
             case _:
                 pass
     if not told:
@@ -163,6 +171,12 @@ class _Book:
                 (debt.result,) = self._shorter([result])
                 return
 
+    def take_back(self, calls: Collection[str], why: str) -> None:
+        """Calls were made and then gone back behind: that is their result if they get no other."""
+        for debt in self._owed:
+            if debt.call_id in calls:
+                debt.why_none = why
+
     def answer(self, blocks: tuple[Block, ...]) -> None:
         kept = self._shorter(blocks)
         if not kept:
@@ -197,7 +211,7 @@ class _Book:
         return [block for block in shorter if block]
 
     def _close_user_turn(self) -> None:
-        results = [debt.result or _never_run(debt.sent_id) for debt in self._owed]
+        results = [debt.result or debt.without_result() for debt in self._owed]
         if results or self._said:
             self._turns.append(Turn("user", (*results, *self._said)))
         self._owed, self._said = [], []
@@ -208,6 +222,10 @@ class _Debt:
     call_id: str
     sent_id: str
     result: Block | None = None
+    why_none: str = NEVER_RUN
+
+    def without_result(self) -> ToolResult:
+        return ToolResult(call_id=self.sent_id, text=self.why_none, is_error=True)
 
 
 def _is_blank(block: Block) -> bool:
@@ -215,13 +233,26 @@ def _is_blank(block: Block) -> bool:
     return isinstance(block, Text) and not block.text.strip()
 
 
+def _begun(events: Iterable[Event]) -> set[str]:
+    """The calls that somebody was asked about, or that were carried out."""
+    facts = (event.fact for event in events)
+    return {fact.call_id for fact in facts if isinstance(fact, Asked | ToolStarted | ToolFinished)}
+
+
+def _why_taken_back(events: Sequence[Event], to: int) -> str:
+    """`events` are those that a rewind took back. Files that go back with it, go back first."""
+    for event in reversed(events):
+        match event.fact:
+            case FilesRestored(to=files_to, paths=paths) as restored if files_to == to and paths:
+                return CALL_UNDONE.format(paths=_named(restored))
+            case _:
+                pass
+    return CALL_TAKEN_BACK
+
+
 def _named(restored: FilesRestored) -> str:
     more = restored.count - len(restored.paths)
     return ", ".join([*restored.paths, *([f"and {more} more"] if more > 0 else [])])
-
-
-def _never_run(call_id: str) -> ToolResult:
-    return ToolResult(call_id=call_id, text=NEVER_RUN, is_error=True)
 
 
 def _speaks_to_the_model(answer: Answered) -> bool:

@@ -31,6 +31,8 @@ from rookery.core.facts import (
     TaskFailed,
     TaskOpened,
     TaskReopened,
+    Todo,
+    TodosChanged,
     ToolFinished,
     ToolStarted,
     Usage,
@@ -44,6 +46,8 @@ from rookery.core.tokens import PER_BYTE, learnt
 from rookery.core.values import record
 
 REMEMBERED_CALLS = 18
+PLANNING = "architect"
+"""The mode whose results are plans."""
 SMALLEST_WINDOW = 1_000
 """Tokens; no model has less, so a smaller number must mean something else."""
 GUESSES = (0.6, 0.3, 0.1)
@@ -71,6 +75,9 @@ class TaskState:
     owes_reminder: bool = False
     mistakes: int = 0
     completion: str | None = None
+    plan: str = ""
+    """The last plan that the user has accepted."""
+    todos: tuple[Todo, ...] = ()
 
     failure: RequestFailed | None = None
     failures: int = 0
@@ -101,15 +108,20 @@ class TaskState:
 def advance(state: TaskState, fact: Fact) -> TaskState:
     """The state after one more fact. Facts the loop does not care about change nothing."""
     match fact:
-        case TaskOpened(text=text, mode=mode, parent=parent, spent=spent):
-            return _told(TaskState(mode=mode, parent=parent, spent=spent), text)
+        case TaskOpened(text=text, mode=mode, parent=parent, spent=spent, todos=todos):
+            return _told(TaskState(mode=mode, parent=parent, spent=spent, todos=todos), text)
+        case TodosChanged(todos=todos):
+            return replace(state, todos=todos)
         case Gathered():
             return replace(state, unread=state.unread[1:])
         case TaskReopened(resumed=resumed):
             again = replace(state, over=False, closed=False, failure=None, failures=0)
             return replace(again, interrupted=not resumed)
-        case StepCancelled() | Rewound():
+        case StepCancelled():
             return replace(state, interrupted=True, failure=None, failures=0)
+        case Rewound():
+            # what was taken back is not done again unless the model is told and wants it again
+            return replace(state, interrupted=True, failure=None, failures=0, pending=())
         case TaskClosed() | TaskFailed():
             return replace(state, closed=True)
         case UserSpoke(message_id=message_id, text=text):
@@ -257,7 +269,10 @@ def _after_reply(state: TaskState, answer: Answered) -> TaskState:
         return _redirected(state) if answer.reply == "message" else state
     if CATEGORY[answer.ask] is AskCategory.INTERACTIVE:
         return state
-    if answer.reply == "no" or (answer.ask, answer.reply) == (AskKind.COMPLETION_RESULT, "yes"):
+    if (answer.ask, answer.reply) == (AskKind.COMPLETION_RESULT, "yes"):
+        accepted = state.mode == PLANNING and state.completion
+        return replace(state, over=True, plan=accepted or state.plan)
+    if answer.reply == "no":
         return replace(state, over=True)
     state = replace(state, failure=None, failures=0)
     match answer.ask:

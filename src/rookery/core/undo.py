@@ -59,6 +59,12 @@ def plan(
     return Plan(tuple(changes), tuple(kept))
 
 
+def only_takes_back(done: Iterable[Effect], steps: Sequence[Iterable[Effect]]) -> bool:
+    """Whether all that was done leads to what the first of the steps found."""
+    courses = _courses(steps)
+    return all(e.path in courses and e.after == courses[e.path].first for e in done)
+
+
 def is_folder(version: Version | None) -> bool:
     return version is not None and stat.S_ISDIR(version.mode)
 

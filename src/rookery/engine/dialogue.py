@@ -9,6 +9,7 @@ import anyio
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, takes
 from rookery.core.commands import Answer
 from rookery.core.facts import Answered, Asked, Noted, OfferWithdrawn
+from rookery.core.hiding import Hiding
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 
@@ -28,13 +29,16 @@ class Dialogue:
         self,
         log: EventLog,
         new_id: Callable[[], str],
+        hide: Hiding | None = None,
         *,
         pause: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`pause` is entered while an answer is waited for."""
+        """`hide` takes secrets out of what is asked; `pause` is entered while an answer is waited
+        for."""
         self._log = log
         self._pause = pause
         self._new_id = new_id
+        self._hide = hide or Hiding()
         self._open: dict[str, _Open] = {}
         self._withdrawn: set[str] = set()
 
@@ -64,15 +68,15 @@ class Dialogue:
         question = Asked(
             ask_id=self._new_id(),
             ask=ask,
-            text=text,
-            title=title,
-            diff=diff,
+            text=self._hide(text),
+            title=self._hide(title),
+            diff=self._hide(diff),
             cwd=cwd,
             call_id=call_id,
             digest=digest,
             where=where,
-            notes=notes,
-            rule=rule,
+            notes=tuple(map(self._hide, notes)),
+            rule=self._hide(rule),
         )
         answers: list[Answered] = []
         answered = anyio.Event()

@@ -33,6 +33,7 @@ from rookery.core.facts import (
 )
 from rookery.core.history import Turn
 from rookery.core.limits import Limits
+from rookery.core.outlines import Definition
 from rookery.core.rulings import Ruling
 from rookery.core.shell.judgement import Judgement
 from rookery.core.shell.plain_commands import Plain
@@ -555,6 +556,8 @@ class ToolContext:
     mode: str = "code"
     children: Children | None = None
     """Without them no work can be handed on."""
+    outline: Callable[[str, str], Awaitable[Sequence[Definition]]] | None = None
+    """What a text defines that is in a file of this name; None if nobody knows."""
 
 
 Args = TypeVar("Args", bound=msgspec.Struct, contravariant=True)
@@ -562,7 +565,10 @@ Args = TypeVar("Args", bound=msgspec.Struct, contravariant=True)
 
 class Tool(Protocol[Args]):
     name: ClassVar[str]
-    description: ClassVar[str]
+
+    @property
+    def description(self) -> str: ...
+
     arguments: ClassVar[type[msgspec.Struct]]
     group: ClassVar[ToolGroup]
 

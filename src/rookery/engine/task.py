@@ -25,6 +25,7 @@ from rookery.core.facts import (
     ToolFinished,
 )
 from rookery.core.file_steps import commands_running_on
+from rookery.core.hiding import Hiding
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
     Ask,
@@ -41,6 +42,7 @@ from rookery.core.next_step import (
     Stop,
     next_step,
 )
+from rookery.core.outlines import Definition
 from rookery.core.replies import HISTORY_REPAIRED, failed
 from rookery.core.shell.judgement import Judgement
 from rookery.core.values import value
@@ -98,6 +100,9 @@ class Gear:
     now: Callable[[EventLog], Awaitable[str]]
     """How things stand, for the end of a request."""
     gather: Gatherer
+    meant: Callable[[ToolCall], ToolCall] = lambda call: call
+    """A call of a name that is no tool's as the call that it stands for."""
+    outline: Callable[[str, str], Awaitable[Sequence[Definition]]] | None = None
     hooks: Sequence[Hook]
     rules: RuleBook
     checkpoints: Checkpoints
@@ -117,6 +122,8 @@ class Gear:
     spread: Callable[[float], float]
     """Draws the wait before a retry from its upper bound, so that clients do not return in step."""
     limits: Limits
+    hide: Hiding = Hiding()
+    """Takes the secrets that are in use out of what tools return."""
 
 
 class Task:
@@ -125,7 +132,7 @@ class Task:
         self._attend = attend
         self.log = log
         self._work = WorkTime(gear.clock.now)
-        self.dialogue = Dialogue(log, gear.new_id, pause=self._work.paused)
+        self.dialogue = Dialogue(log, gear.new_id, gear.hide, pause=self._work.paused)
         self._gear = gear
         self._gate = Gate(gear.hooks, self.dialogue, gear.rules)
         self._undo = Undo(
@@ -292,7 +299,13 @@ class Task:
     async def _run_tool(self, call: ToolCall) -> None:
         ctx = self._tool_context(call)
         await tool_turn(
-            call, log=self.log, gate=self._gate, undo=self._undo, tools=self._gear.tools, ctx=ctx
+            call if call.name in self._gear.tools else self._gear.meant(call),
+            log=self.log,
+            gate=self._gate,
+            undo=self._undo,
+            tools=self._gear.tools,
+            ctx=ctx,
+            hide=self._gear.hide,
         )
 
     def _tool_context(self, call: ToolCall) -> ToolContext:
@@ -312,6 +325,7 @@ class Task:
             command_list=gear.command_list,
             mode=self.log.state.mode,
             children=self,
+            outline=gear.outline,
             sees_images=gear.sees_images(self.log.state.mode),
         )
 
@@ -335,6 +349,6 @@ class Task:
         assert started.call_id == call.id
         if started.child:
             outcome = await self.attend(call.id, ChildTask.on_record(started))
-            self.log.append(finished(call, outcome))
+            self.log.append(finished(call, outcome, self._gear.hide))
         else:
             self.log.append(await reconcile(started, self._gear.files))

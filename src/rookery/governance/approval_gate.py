@@ -10,16 +10,26 @@ EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 class ApprovalGate:
-    """Reading is allowed. So is everything in automatic runs, edits if the settings say so, and
-    what the user has allowed for good.
+    """Reading is allowed. So is everything in automatic runs, what the settings say, and what the
+    user has allowed for good.
 
     Emptying a file is asked about all the same: it is hardly ever meant.
     """
 
-    def __init__(self, rules: RuleBook, *, automatic: bool, edits: bool = False) -> None:
+    def __init__(
+        self,
+        rules: RuleBook,
+        *,
+        automatic: bool,
+        edits: bool = False,
+        modes: bool = False,
+        children: bool = False,
+    ) -> None:
         self._rules = rules
         self._automatic = automatic
         self._edits = edits
+        self._modes = modes
+        self._children = children
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         if any(change.before and change.after == EMPTY for change in action.changes):
@@ -32,6 +42,8 @@ class ApprovalGate:
             action.only_looks
             or self._automatic
             or (self._edits and only_edits)
+            or (self._modes and bool(action.mode) and not action.changes_things)
+            or (self._children and bool(action.child))
             or self._rules.allows(action)
         )
 

@@ -15,15 +15,16 @@ from rookery.core.shell.shell_words import Word, has_braces, spellings
 from rookery.core.values import value
 from rookery.engine.ports import Files, Place
 from rookery.errors import ToolError
-from rookery.governance.file_matches import expanded
-from rookery.governance.program_paths import within
+from rookery.governance.file_matches import Looks, expanded
+from rookery.governance.program_paths import leads_through_a_process, within
 
 MOST_COUNTED = 5_000
 MOST_PLACED = 500
 MOST_LOOKED_AT = 200
 MOST_OF_GIT = 50_000
 
-_HARMLESS_DEVICES = {"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero"}
+_HARMLESS_DEVICE = re.compile(r"/dev/(null|stdin|stdout|stderr|tty|zero|fd/[0-9]+)")
+_OF_A_PROCESS = "leads through what belongs to a running process"
 _WHOLE_FOLDER = frozenset("*?.[]!^-")
 _RULES_THEMSELVES = {".rookeryignore", ".rooignore"}
 _ANY = Word("")
@@ -65,6 +66,7 @@ class Targets:
         self._root = os.path.realpath(workspace)
         self._home = os.path.realpath(home)
         self._found: dict[tuple[Operand, str], Finding] = {}
+        self._looks = Looks()
         self._temporary = tuple(os.path.realpath(folder) for folder in temporary)
 
     def find(self, operand: Operand, folders: Sequence[str], search: Search) -> Iterator[Finding]:
@@ -90,9 +92,9 @@ class Targets:
             where = os.path.realpath(os.path.dirname(os.path.join(folder, pattern)))
             if operand.deed is Deed.DELETE and last and set(last) <= _WHOLE_FOLDER and "*" in last:
                 yield self._whole_folder(operand, where)
-            found = expanded(os.path.join(folder, pattern))
+            found = expanded(os.path.join(folder, pattern), self._looks)
             if found is None:
-                yield _unknown(operand, pattern[:40])
+                yield _too_many(operand)
                 continue
             if any(os.path.basename(path).startswith("-") for path in found):
                 yield Finding(doubt=f"{pattern} matches a name that looks like an option")
@@ -124,14 +126,18 @@ class Targets:
         return self._found[asked]
 
     def _looked_at(self, operand: Operand, path: str) -> Finding:
-        if path in _HARMLESS_DEVICES or path.startswith("/dev/fd/"):
+        if _HARMLESS_DEVICE.fullmatch(path):
             return Finding(unfit=f"{path} is a device")
         if path.startswith("/dev/") and operand.deed is not Deed.READ:
             return Finding(grave=(f"{_DOES[operand.deed]} the device {path}",))
+        if leads_through_a_process(path):
+            return _not_found_out(operand, path, _OF_A_PROCESS)
         try:
             place = self._place(operand.deed, path)
         except ToolError as error:
             return self._refused(operand, path, str(error))
+        except OSError as error:
+            return _not_found_out(operand, path, f"cannot be looked at: {error.strerror}")
         real = self._real(operand.deed, path)
         shown = self._shown(real)
         reach = self._reach(operand, real)
@@ -185,7 +191,7 @@ class Targets:
             return Finding()
         most, hides = MOST_COUNTED, self._hides(os.path.realpath(folder))
         for count, entry in enumerate(_entries(folder)):
-            if count >= (most if self._hiding else MOST_PLACED):
+            if count >= (most if self._hiding else MOST_PLACED) or not self._looks.take():
                 return Finding(unfit="reads more files than can be looked at before")
             if entry.name in _RULES_THEMSELVES:
                 continue
@@ -216,7 +222,7 @@ class Targets:
 
     def _grave(self, operand: Operand, place: Place, real: str, shown: str) -> Iterator[str]:
         does = _DOES[operand.deed]
-        deletes_all = operand.deed is Deed.DELETE and not _spares_git(operand, real)
+        deletes_all = operand.deed is Deed.DELETE and not self._spares_git(operand, real)
         if deletes_all and self._is_root(real):
             yield f"{does} {'some' if operand.some else 'all'} of {shown}"
         elif operand.rights and self._is_root(real):
@@ -256,24 +262,29 @@ class Targets:
             return ""
         if os.path.islink(real):
             return ""
-        count = sum(1 for _ in islice(_entries(real), MOST_COUNTED + 1))
-        said = f"more than {MOST_COUNTED:,}" if count > MOST_COUNTED else f"{count:,}"
+        most = max(0, min(MOST_COUNTED, self._looks.left))
+        count = sum(1 for _ in islice(_entries(real), most + 1))
+        self._looks.take(count)
+        said = f"more than {most:,}" if count > most else f"{count:,}"
         where = real if len(real) == 1 else f"{self._shown(real)}/"
         below = "in the workspace" if real == self._root else f"below {where}"
         return f"{said} file{'' if count == 1 else 's'} {below}"
+
+    def _spares_git(self, operand: Operand, real: str) -> bool:
+        """Only some names are meant, and none that git has for its own files."""
+        if not operand.some or not _FEW_NAMES.fullmatch(operand.only):
+            return False
+        most = min(MOST_OF_GIT, self._looks.left)
+        if most <= 0:
+            return False
+        own = [entry.name for entry in islice(_entries(os.path.join(real, ".git")), most)]
+        self._looks.take(len(own))
+        return len(own) < most and not any(fnmatch(name, operand.only) for name in own)
 
     def _shown(self, real: str) -> str:
         if real == self._root:
             return "the workspace"
         return os.path.relpath(real, self._root) if within(real, self._root) else real
-
-
-def _spares_git(operand: Operand, real: str) -> bool:
-    """Only some names are meant, and none that git has for its own files."""
-    if not operand.some or not _FEW_NAMES.fullmatch(operand.only):
-        return False
-    own = [entry.name for entry in islice(_entries(os.path.join(real, ".git")), MOST_OF_GIT)]
-    return len(own) < MOST_OF_GIT and not any(fnmatch(name, operand.only) for name in own)
 
 
 def _unknown(operand: Operand, said: str) -> Finding:
@@ -283,6 +294,14 @@ def _unknown(operand: Operand, said: str) -> Finding:
             doubt=f"its targets are not known before it runs: {said}",
         )
     return Finding(doubt=f"its targets are not known before it runs: {said}")
+
+
+def _not_found_out(operand: Operand, path: str, why: str) -> Finding:
+    """Nobody knows what it would lead the command to."""
+    said = f"{path[:40]} {why}"
+    target = Target(operand.deed, path, outside=True)
+    grave = () if operand.deed is Deed.READ else (f"{_DOES[operand.deed]} what {said}",)
+    return Finding(targets=(target,), grave=grave, doubt=said, unfit=said)
 
 
 def _is_a_name(text: str) -> bool:

@@ -5,13 +5,28 @@ then also searched crudely, so that a rule against a command still finds it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from rookery.core.limits import KIB
-from rookery.core.shell.shell_words import Redirection, ShellLine, SimpleCommand, Word, words
-from rookery.core.shell.wrappers import SHELLS, program_name
+from rookery.core.shell.evaluators import (
+    NAME_TESTS,
+    NUMBER_TESTS,
+    evaluates,
+    holds_an_index_that_runs,
+    is_name,
+    is_number,
+)
+from rookery.core.shell.here_documents import apart
+from rookery.core.shell.shell_words import Redirection, ShellLine, SimpleCommand, Word
+from rookery.governance.crude_reading import (
+    crude_commands,
+    crude_redirections,
+    unread_line,
+    without_escapes,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -19,7 +34,8 @@ if TYPE_CHECKING:
 LONGEST = 8 * KIB
 """The parser takes a time that grows with the square of a hostile text's length."""
 
-MOST_CRUDE = 32
+TOO_LONG = "it is too long"
+COMPUTES = "it computes"
 MOST_VARIABLES = 16
 
 _DOUBTFUL = {
@@ -29,9 +45,9 @@ _DOUBTFUL = {
     "unset_command": "it sets variables",
     "function_definition": "it defines functions",
     "process_substitution": "it has process substitutions",
-    "c_style_for_statement": "it computes",
-    "arithmetic_expansion": "it computes",
-    "subscript": "it computes",
+    "c_style_for_statement": COMPUTES,
+    "arithmetic_expansion": COMPUTES,
+    "subscript": COMPUTES,
 }
 _UNDERSTOOD_LISTED = """
     program list pipeline command command_name word string string_content raw_string
@@ -55,8 +71,8 @@ _UNKNOWN_PIECES = {
     "extglob_pattern",
     "translated_string",
 }
-_LOST = {"it is not proper shell text", "it computes"}
-_RUNS_TEXT = {*SHELLS, "eval"}
+_LOST = {"it is not proper shell text", COMPUTES}
+_REWRITES = "it rewrites a variable"
 _GRAMMAR_LISTED = "if then elif else fi for while until do done case esac select function { } [[ ]]"
 _GRAMMAR_WORDS = frozenset(_GRAMMAR_LISTED.split())
 """What the parser takes for programs where it has lost its way."""
@@ -68,25 +84,33 @@ _SPELLED_OUT = re.compile(f"{_MARK}([0-9a-f]+){_MARK}")
 _GAP = re.compile(r"(?:\$IFS\b|\$\{IFS[^}]{0,40}\})(?:\$[1-9])?")
 _SETTING = re.compile(r"""(?<![\w$-])([A-Za-z_]\w{0,40})=('[^']*'|"[^"$`]*"|[^\s;&|$`()'"]*)""")
 _BLANK = re.compile(r"(?<!\\)\s")
-_DOCUMENT = re.compile(
-    r"""(?P<head><<-?[ ]?(['"])(?P<name>\w+)\2[^\n]*\n)(?P<body>.*?)(?P<end>^\t*(?P=name)$)""",
-    re.S | re.M,
-)
-_ESCAPE = re.compile(
-    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))", re.S
-)
-_NAMED_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f"}
 
 
 def shell_line(text: str, *, home: str) -> ShellLine:
     """Every simple command of the text. `home` is what `~` and `$HOME` stand for."""
     if "\0" in text:
-        return _crude(text, "it has NUL characters")
-    if len(text) > LONGEST:
-        shorter, bodies = _without_documents(text)
-        if len(shorter) > LONGEST or len(bodies) != _count_documents(shorter):
-            return _crude(text, "it is too long")
-        text = shorter
+        return unread_line(text, "it has NUL characters", home)
+    split = apart(text)
+    bodies = tuple(document.body for document in split.documents)
+    if len(split.rest) > LONGEST:
+        unread = unread_line(split.rest if not split.doubt else text, TOO_LONG, home)
+        return replace(unread, runs=split.runs, documents=bodies)
+    line = _in_all_readings(split.rest, home)
+    commands, doubts, grave = line.commands, list(line.doubts), line.grave
+    if split.doubt:
+        other = _parsed(text, home) if len(text) <= LONGEST else unread_line(text, TOO_LONG, home)
+        crude = unread_line(text, "", home).commands
+        commands, doubts = (*commands, *other.commands, *crude), [split.doubt, *doubts]
+        grave = (*grave, *other.grave)
+    if split.runs:
+        doubts.append("it runs commands inside its texts")
+    if COMPUTES in doubts:
+        commands = (*commands, *_in_documents(bodies, home))
+    return ShellLine(commands, tuple(doubts), split.runs, (*bodies, *line.documents), grave)
+
+
+def _in_all_readings(text: str, home: str) -> ShellLine:
+    """As it is written, and as it is once the shell has put in what it knows."""
     line = _parsed(text, home)
     doubts, other = line.doubts, text
     if "\\\n" in text:
@@ -97,7 +121,14 @@ def shell_line(text: str, *, home: str) -> ShellLine:
         other = other.replace("<>", "> ")
     other = _with_values(other)
     more = _parsed(other, home).commands if other != text and len(other) <= LONGEST else ()
-    return ShellLine((*line.commands, *more), doubts)
+    return replace(line, commands=(*line.commands, *more), doubts=doubts)
+
+
+def _in_documents(bodies: Sequence[str], home: str) -> Iterator[SimpleCommand]:
+    """What would run if a variable were read from a document, and computed with."""
+    for body in bodies:
+        if "$(" in body or "`" in body:
+            yield from crude_commands(body, home)
 
 
 def _with_values(text: str) -> str:
@@ -112,78 +143,42 @@ def _with_values(text: str) -> str:
     return text
 
 
-def documents(text: str) -> list[str]:
-    """The texts that are given to commands in the line itself, which a shell may then run."""
-    text, found = _without_documents(text) if len(text) > LONGEST else (text, [])
-    if len(text) > LONGEST or "\0" in text:
-        return found
-    for node, _ in _nodes(text):
-        if node.type == "heredoc_body":
-            found.append(_text(node))
-        elif node.type == "herestring_redirect":
-            found.append(_text(node).lstrip("< ").strip("'\""))
-    return found
-
-
-def _without_documents(text: str) -> tuple[str, list[str]]:
-    """A long text without the bodies of its quoted here-documents, which are mere text; and
-    these bodies."""
-    bodies: list[str] = []
-
-    def emptied(found: re.Match[str]) -> str:
-        bodies.append(found["body"])
-        return found["head"] + found["end"]
-
-    return _DOCUMENT.sub(emptied, text), bodies
-
-
-def _count_documents(text: str) -> int:
-    return sum(node.type == "heredoc_redirect" for node, _ in _nodes(text))
-
-
-def _crude(text: str, doubt: str) -> ShellLine:
-    commands = tuple(SimpleCommand(said) for said in _crude_commands(text))
-    return ShellLine(commands, (doubt,))
-
-
-def _crude_commands(text: str) -> Iterator[tuple[Word, ...]]:
-    """What looks like commands in a text that has no proper grammar, also behind a shell."""
-    for segment in re.split(r"[;&|\n\r(){}`]", re.sub(r"['\"\\]", "", text)):
-        said = re.findall(r"[^\s$<>]+", segment)
-        if said:
-            yield words(said)
-            # the braces around it have been taken for the end of a command
-            yield words([*said[0].split(","), *said[1:]])
-        for place, word in enumerate(said[:MOST_CRUDE]):
-            if program_name(word) in _RUNS_TEXT:
-                rest = said[place + 1 : place + 1 + MOST_CRUDE]
-                options = (at for at, one in enumerate(rest) if not one.startswith("-"))
-                yield words(rest[next(options, len(rest)) :])
-
-
 def _parsed(text: str, home: str) -> ShellLine:
     commands: list[SimpleCommand] = []
     doubts: dict[str, None] = {}
+    documents: list[str] = []
     if re.search(r"[^\n\t -~]", text):
         doubts["it has control characters or other than plain letters"] = None
-    own_home = (
-        home if not re.search(r"\bHOME\b.?=|\bHOME\b.*\bread\b|\bread\b.*\bHOME\b", text) else ""
-    )
+    own_home = "" if re.search(r"\bHOME\b.?=|\bread\b", text) else home
+    late: dict[int, tuple[Word, ...]] = {}
     for node, scope in _nodes(text):
         if doubt := _doubt(node):
             doubts[doubt] = None
         match node.type:
             case "command" | "declaration_command" | "unset_command":
-                said = tuple(_words(node, own_home))
+                said = (*_words(node, own_home), *late.get(node.id, ()))
                 commands.append(SimpleCommand(said, _redirections(node, own_home), scope))
                 doubts |= dict.fromkeys(_word_doubts(said))
             case "redirected_statement":
                 opened = _redirections(node, own_home)
+                late[_last_command(node)] = _late_words(node, own_home)
                 commands.append(SimpleCommand((), opened, scope))
                 doubts |= dict.fromkeys(_word_doubts(tuple(one.word for one in opened)))
-    if _LOST & doubts.keys():
-        commands += _crude(text, "").commands
-    return ShellLine(tuple(commands), tuple(doubts))
+            case "herestring_redirect":
+                documents.append(_text(node).lstrip("< ").strip("'\""))
+    if any(evaluates(one.words) for one in commands) or _holds_an_index(text):
+        doubts[COMPUTES] = None
+    if _LOST & doubts.keys() or any(doubt.startswith(_REWRITES) for doubt in doubts):
+        commands += crude_commands(text, own_home)
+        commands += crude_commands(without_escapes(text), own_home) if "$'" in text else ()
+    if _DOUBTFUL["ERROR"] in doubts:
+        commands += crude_redirections(text, own_home)
+    return ShellLine(tuple(commands), tuple(doubts), documents=tuple(documents))
+
+
+def _holds_an_index(text: str) -> bool:
+    ways = (text, re.sub(r"['\"\\]", "", text), without_escapes(text))
+    return any(map(holds_an_index_that_runs, ways))
 
 
 def _nodes(text: str) -> Iterator[tuple["Node", tuple[int, ...]]]:
@@ -215,16 +210,27 @@ def _doubt(node: "Node") -> str:
     if node.is_missing:
         return _DOUBTFUL["ERROR"]
     if not node.is_named:
-        return "it computes" if node.type == "((" else ""
+        return COMPUTES if node.type == "((" else ""
     if node.type == "word" and _BLANK.search(_text(node)):
         return _DOUBTFUL["ERROR"]
     if node.type == "command_name" and _text(node) in _GRAMMAR_WORDS:
         return _DOUBTFUL["ERROR"]
     if node.type == "expansion" and not re.fullmatch(r"\$\{\w+\}", _text(node)):
-        return f"it rewrites a variable: {_text(node)[:40]}"
+        return f"{_REWRITES}: {_text(node)[:40]}"
+    if node.type in {"unary_expression", "binary_expression"} and _evaluates(node):
+        return COMPUTES
     if node.type in _DOUBTFUL:
         return _DOUBTFUL[node.type]
     return "" if node.type in _UNDERSTOOD else f"it has shell syntax unknown here: {node.type}"
+
+
+def _evaluates(node: "Node") -> bool:
+    """Whether a test computes with what need not be a number or a plain name."""
+    sign = next((_text(one) for one in node.children if one.type == "test_operator"), "")
+    fits = is_number if sign in NUMBER_TESTS else is_name
+    return sign in NUMBER_TESTS | NAME_TESTS and not all(
+        fits(_text(one)) for one in node.children if one.type != "test_operator"
+    )
 
 
 def _word_doubts(said: tuple[Word, ...]) -> Iterator[str]:
@@ -254,16 +260,41 @@ def _words(command: "Node", home: str) -> Iterator[Word]:
 
 def _redirections(node: "Node", home: str) -> tuple[Redirection, ...]:
     found = []
-    for redirect in node.children:
-        if redirect.type != "file_redirect":
-            continue
+    for redirect in _file_redirects(node):
         sign = next((c.type for c in redirect.children if not c.is_named), "")
-        for target in redirect.children_by_field_name("destination"):
+        for target in redirect.children_by_field_name("destination")[:1]:
             word = _word([target], home)
             if sign.endswith("&") and re.fullmatch(r"[0-9]*-?", word.text):
                 continue
             found.append(Redirection(word, writes=">" in sign))
     return tuple(found)
+
+
+def _file_redirects(node: "Node") -> Iterator["Node"]:
+    for child in node.children:
+        if child.type == "file_redirect":
+            yield child
+        elif child.type == "heredoc_redirect":
+            yield from _file_redirects(child)
+
+
+def _late_words(node: "Node", home: str) -> tuple[Word, ...]:
+    """The words of a command that stand behind the file it writes to, which the grammar takes
+    for more files."""
+    return tuple(
+        _word([late], home)
+        for redirect in _file_redirects(node)
+        for late in redirect.children_by_field_name("destination")[1:]
+    )
+
+
+def _last_command(node: "Node") -> int:
+    while node.children and node.type != "command":
+        inside = [child for child in node.children if not child.type.endswith("redirect")]
+        if not inside:
+            break
+        node = inside[-1]
+    return node.id
 
 
 def _word(parts: list["Node"], home: str) -> Word:
@@ -288,7 +319,7 @@ def _word(parts: list["Node"], home: str) -> Word:
             text += _text(node)[1:-1]
             pattern += _as_literal(_text(node)[1:-1])
         elif node.type == "ansi_c_string":
-            literal = _ESCAPE.sub(_unescaped, _text(node)[2:-1])
+            literal = without_escapes(_text(node)[2:-1])
             text += literal
             pattern += _as_literal(literal)
         else:
@@ -339,16 +370,6 @@ def _at_home(text: str, pattern: str, home: str, known: bool) -> tuple[str, str,
     if text == "~" or text.startswith("~/"):
         return home + text[1:], home + pattern[1:], known
     return text, pattern, False
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    if digits := escape[1] or escape[2] or escape[3]:
-        return chr(min(int(digits, 16), 0x10FFFF))
-    if escape[4]:
-        return chr(int(escape[4], 8) & 0xFF)
-    if escape[5]:
-        return chr(ord(escape[5]) & 0x1F)
-    return _NAMED_ESCAPES.get(escape[6], escape[6])
 
 
 def _text(node: "Node") -> str:

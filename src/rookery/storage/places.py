@@ -4,6 +4,8 @@
 which keep settings, data, caches and state apart.
 """
 
+import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -43,6 +45,19 @@ class Places:
     def rules_file(self) -> Path:
         """What the user has allowed for good."""
         return self.config / "allowed.json"
+
+    @property
+    def mcp_file(self) -> Path:
+        """The user's own MCP servers."""
+        return self.config / "mcp.json"
+
+    @property
+    def mcp_memory(self) -> Path:
+        """What is remembered of servers, so that they need not be asked again."""
+        return self.cache / "mcp.json"
+
+    def code_index(self, workspace: Path) -> Path:
+        return self.cache / "code" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
 
     @property
     def checkpoints(self) -> Path:

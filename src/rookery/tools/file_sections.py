@@ -1,6 +1,7 @@
 """What a model is shown of a file, whatever kind of file it is."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -10,6 +11,7 @@ from rookery.core.facts import Seen
 from rookery.core.indentation_blocks import block_around
 from rookery.core.limits import MIB, Limits
 from rookery.core.numbered_lines import Passage, Span, joined_spans, passage
+from rookery.core.outlines import rest_in_short
 from rookery.core.text_lines import rows_of
 from rookery.core.values import value
 from rookery.engine.ports import FileBytes, FileText, Permit, ToolContext
@@ -52,15 +54,18 @@ class Section:
     images: tuple[Image, ...] = ()
     seen: tuple[Seen, ...] = ()
     failed: bool = False
+    refused: bool = False
 
 
 @value
 class _Lines:
-    """The lines of a text that are shown, in words and in bytes; `whole` if those are all."""
+    """The lines of a text that are shown, in words and in bytes; `whole` if those are all.
+    `cut_after` is the last one, if only for want of room no more are."""
 
     words: tuple[str, ...]
     size: int
     whole: bool
+    cut_after: int = 0
 
 
 class Sections:
@@ -83,9 +88,21 @@ class Sections:
                 return self._picture(file, wish) or await self._document(file, wish)
 
     async def _text(self, file: FileText, wish: Wish) -> Section:
-        lines = await self._lines(as_utf8(file.text), wish)
+        text = as_utf8(file.text)
+        lines = await self._lines(text, wish)
+        rest = await self._rest(file.path, text, lines.cut_after)
         seen = (Seen(file.path, file.sha, lines.whole),) if file.sha else ()
-        return Section(text="\n".join([_title(wish), *_part_of(file), *lines.words]), seen=seen)
+        words = [_title(wish), *_part_of(file), *lines.words, *rest]
+        return Section(text="\n".join(words), seen=seen)
+
+    async def _rest(self, path: str, text: str, after: int) -> list[str]:
+        """What is defined in the lines that did not fit."""
+        if not after or self._ctx.outline is None:
+            return []
+        size = sum(map(len, rows_of(text)[after:]))
+        outline = rest_in_short(await self._ctx.outline(path, text), after, size)
+        self._room -= len(outline.encode())
+        return [f"(Defined in the rest, by lines:)\n{outline}"] if outline else []
 
     async def _notebook(self, file: FileText, wish: Wish) -> Section | None:
         """None if it is none: then it is shown as the text that it is."""
@@ -151,7 +168,11 @@ def _chosen(text: str, wish: Wish, limits: Limits, room: int) -> _Lines:
     ]
     spans = [_within(span, len(rows), limits) for span in there]
     passages = _passages(rows, spans, limits, room)
-    return _lines([*missing, *_where(passages, spans, len(rows))], passages, len(rows))
+    lines = _lines([*missing, *_where(passages, spans, len(rows))], passages, len(rows))
+    last = passages[-1].span.last
+    most = spans[-1].first + limits.read_lines - 1
+    as_wanted = last + 1 == len(rows) or last == wanted[-1].last < most
+    return lines if as_wanted else replace(lines, cut_after=last + 1)
 
 
 def _block(rows: Sequence[str], wish: Wish, around: Around, limits: Limits, room: int) -> _Lines:

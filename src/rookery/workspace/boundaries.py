@@ -50,6 +50,10 @@ class Boundaries:
             credential=any(map(self._is_credential, names)),
         )
 
+    def ignore_files(self) -> Sequence[str]:
+        """The names of the files that keep something from the agent."""
+        return self._ignore.rules().names
+
     def kept_back(self, path: str) -> ToolError:
         rules = self._ignore.rules()
         if rules.problem:

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from rookery.core.facts import Effect, Version
 from rookery.core.undo import EMPTY_TREE, folder_with
 from rookery.errors import StorageError
-from rookery.workspace.object_store import Kind, ObjectStore
+from rookery.workspace.object_packs import Kind
+from rookery.workspace.object_store import ObjectStore
 
 NO_TREE = b""
 UNCOVERED = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
@@ -88,8 +89,9 @@ class Folder:
         self.uncovered[name] = 0o100644, self._store.add(Kind.BLOB, b"")
 
     def drop(self, name: str) -> None:
-        for entries in (self.files, self.rights, self.uncovered):
-            entries.pop(name, None)
+        self.files.pop(name, None)
+        self.rights.pop(name, None)
+        self.uncovered.pop(name, None)
 
     def folder(self, name: str) -> Trees | None:
         mode, files = self.files.get(name, (0, NO_TREE))
@@ -165,11 +167,18 @@ def effects(
     *,
     sure_before: Collection[str] = (),
     sure_after: Collection[str] = (),
+    not_before: Collection[str] = (),
 ) -> Iterator[Effect]:
     """What differs, folders included. `sure` is what was looked at by name: if it is missing
-    then it was not there, uncovered or not.
+    then it was not there, uncovered or not. The same holds of files that were looked for, and
+    found `not_before`; but not of the folders they are in.
     """
-    yield from _effects(store, before, after, "", _within(sure_before), _within(sure_after))
+    within, exactly = _within(sure_before), frozenset(not_before)
+
+    def was_known(path: str) -> bool:
+        return path in exactly or within(path)
+
+    yield from _effects(store, before, after, "", was_known, _within(sure_after))
 
 
 def _effects(

@@ -13,31 +13,31 @@ import stat
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
-from rookery.core.limits import KIB, Limits
+from rookery.core.limits import Limits
 from rookery.core.protected_paths import protected
-from rookery.workspace.file_patterns import FileRules
 from rookery.workspace.file_versions import content_of, is_gits_own, proper, status_of
-from rookery.workspace.object_store import Kind, ObjectStore
+from rookery.workspace.folder_search import DEPENDENCIES
+from rookery.workspace.ignore_memory import (
+    IGNORE_FILE,
+    IgnoreMemory,
+    Rules,
+    in_ignored_folder,
+    settle,
+)
+from rookery.workspace.object_packs import Kind
+from rookery.workspace.object_store import ObjectStore
 from rookery.workspace.paths import visible
 from rookery.workspace.snapshot_trees import FOLDERS_OWN, Folder, Trees
 from rookery.workspace.stat_index import Row, Rows, is_settled, row_of
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 200
-_IGNORE_FILE = ".gitignore"
-_IGNORE_FILE_BYTES = 256 * KIB
 _NAMED = 50
-_NEVER_WALKED = frozenset({"node_modules", "site-packages", "__pycache__"})
-"""Ignored folders that are passed over even where all is protected: they are huge."""
 _UNFINISHED_EDIT = re.compile(r"\.~[0-9a-f]{16}-[0-9a-f]{8}\.tmp")
 _UNFINISHED_RESTORE = re.compile(r"\.~undo-[0-9a-f]{16}\.tmp")
-
-Rules = tuple[tuple[int, FileRules], ...]
-"""The ignore files above, the nearest first, each with the length of its folder's path."""
-_EVERYTHING = FileRules.of_ignore_file(["*"])
-"""What holds in an ignored folder."""
 
 
 def is_protected(path: str) -> bool:
@@ -68,7 +68,7 @@ class Skipped:
 
 class Survey:
     """One snapshot in the making. `private` folders are never looked into. `pause` is called
-    between files, and may raise. What is `always` meant is stored though it be ignored.
+    between files, and may raise. What is protected is stored though it be ignored.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Survey:
         index: Rows,
         private: Collection[Path],
         pause: Callable[[], None],
-        always: Callable[[str], bool] = is_protected,
+        ignoring: IgnoreMemory,
     ) -> None:
         self._root = root
         self._store = store
@@ -88,18 +88,25 @@ class Survey:
         self._old = index
         self._private = {_identity(os.stat(path)) for path in private if path.exists()}
         self._pause = pause
-        self._always = always
+        self._ignoring = ignoring
         self._began = time.time_ns()
         self._files = 0
         self.read = 0
         """How many files had to be read."""
         self.index: Rows = {}
         self.skipped = Skipped()
+        self.ignored_folders: list[str] = []
+        """Those that were not looked into."""
+        self.repositories: list[str] = []
+        """Every `.git` that was met; what is in it is left alone."""
+        self.whole = True
+        """Whether there was an end to the folders."""
 
     def everything(self) -> Trees:
+        self._ignoring.begin()
         root = os.open(self._root, _FOLDER)
         try:
-            return self._folder(root, "", (), 0)
+            return self._folder(root, "", None, 0)
         finally:
             os.close(root)
 
@@ -136,18 +143,19 @@ class Survey:
                     known = entries.folder(name) or entries.uncovered_below(name)
                     trees = self._replaced(inner, known, below, f"{here}/")
                 else:
-                    trees = self._folder(inner, f"{here}/", (), len(path.split("/")))
+                    trees = self._folder(inner, f"{here}/", None, len(path.split("/")))
             finally:
                 os.close(inner)
             entries.put_folder(name, trees)
         return entries.store()
 
-    def _folder(self, folder: int, path: str, rules: Rules, depth: int) -> Trees:
+    def _folder(self, folder: int, path: str, rules: Rules | None, depth: int) -> Trees:
         self._pause()
         with os.scandir(folder) as scan:
             found = list(scan)
-        if any(entry.name == _IGNORE_FILE for entry in found):
-            rules = self._rules_with(folder, path, rules)
+        if any(entry.name == IGNORE_FILE for entry in found):
+            rules = self._ignoring.rules_in(folder, path, rules)
+        verdicts = self._ignoring.verdicts(path, rules) if rules else {}
         entries = Folder(self._store)
         if path:
             entries.put_own_rights(os.fstat(folder).st_mode)
@@ -155,12 +163,16 @@ class Survey:
         for entry in found:
             name = entry.name
             if entry.is_dir(follow_symlinks=False):
-                if name not in (".git", FOLDERS_OWN):
-                    self._inner(entries, folder, name, path, rules, depth)
+                if name == ".git":
+                    self.repositories.append(path + name)
+                elif name != FOLDERS_OWN:
+                    self._inner(entries, folder, name, path, rules, verdicts, depth)
                 continue
             if self._passes_over(folder, name):
+                if name == ".git":
+                    self.repositories.append(path + name)
                 continue
-            if self._left_out(path + name, rules):
+            if rules and settle(verdicts, name, partial(_left_out, path + name, rules)):
                 entries.put_uncovered(name)
                 continue
             try:
@@ -181,10 +193,6 @@ class Survey:
             self.index[path] = new
         return entries.store()
 
-    def _left_out(self, path: str, rules: Rules) -> bool:
-        ignored = bool(rules) and _ignored(path, rules, is_folder=False)
-        return ignored and not self._always(path)
-
     def _passes_over(self, folder: int, name: str) -> bool:
         """Git's own, and what is only half written."""
         if not name.startswith("."):
@@ -196,19 +204,29 @@ class Survey:
         return name in (".git", FOLDERS_OWN) or bool(_UNFINISHED_EDIT.fullmatch(name))
 
     def _inner(
-        self, entries: Folder, folder: int, name: str, path: str, rules: Rules, depth: int
+        self,
+        entries: Folder,
+        folder: int,
+        name: str,
+        path: str,
+        rules: Rules | None,
+        verdicts: dict[str, bool],
+        depth: int,
     ) -> None:
         here = path + name
-        if rules and _ignored(here, rules, is_folder=True):
-            if name in _NEVER_WALKED or not self._always(here):
+        if rules and settle(verdicts, f"{name}/", partial(rules.ignore, here, is_folder=True)):
+            if name in DEPENDENCIES or not is_protected(here):
                 entries.put_uncovered(name)
+                if name not in DEPENDENCIES:
+                    self.ignored_folders.append(here)
                 return
-            rules = ((len(here) + 1, _EVERYTHING), *rules)
+            rules = in_ignored_folder(here, rules)
         if is_gits_own(name):
             self._skip(entries, name, here, "git could take it for its own")
             return
         if depth >= _DEEPEST or self._files >= self._limits.checkpoint_files:
             self._skip(entries, name, here, "too deep" if depth >= _DEEPEST else "too many files")
+            self.whole = False
             return
         try:
             inner = os.open(name, _FOLDER, dir_fd=folder)
@@ -260,25 +278,9 @@ class Survey:
         entries.put_uncovered(name) if not is_gits_own(name) else entries.drop(name)
         self.skipped.add(path, why)
 
-    def _rules_with(self, folder: int, path: str, above: Rules) -> Rules:
-        status = status_of(folder, _IGNORE_FILE)
-        if status is None or not stat.S_ISREG(status.st_mode):
-            return above
-        with suppress(OSError):  # one that cannot be read says nothing
-            content = content_of(folder, _IGNORE_FILE, status, _IGNORE_FILE_BYTES)
-            if content:
-                text = content.data.decode("utf-8", "replace").removeprefix("\ufeff")
-                return (len(path), FileRules.of_ignore_file(text.split("\n"))), *above
-        return above
 
-
-def _ignored(path: str, rules: Rules, *, is_folder: bool) -> bool:
-    """The nearest ignore file with an opinion decides."""
-    for start, own in rules:
-        opinion = own.opinion(path[start:].split("/"), is_folder=is_folder)
-        if opinion is not None:
-            return opinion
-    return False
+def _left_out(path: str, rules: Rules) -> bool:
+    return rules.ignore(path, is_folder=False) and not is_protected(path)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

@@ -51,10 +51,17 @@ class SimpleCommand:
 
 @record
 class ShellLine:
-    """Every simple command of a line, in the order they are written; why that may not be all."""
+    """Every simple command of a line, in the order they are written; why that may not be all.
+
+    `runs` are texts in it that the shell reads by themselves, and `documents` those that it
+    gives to commands. `grave` are reasons for asking that lie in the line as a whole.
+    """
 
     commands: tuple[SimpleCommand, ...]
     doubts: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    grave: tuple[str, ...] = ()
 
 
 def words(texts: Sequence[str]) -> tuple[Word, ...]:

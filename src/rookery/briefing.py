@@ -1,0 +1,227 @@
+"""What models are told and what they may use, mode by mode: part of the composition root.
+
+Everything here is read again when it changes and is otherwise the same byte for byte, so that
+what a provider has cached of earlier requests stays good.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from rookery.core.environment_details import (
+    CommandNote,
+    EnvironmentDetails,
+    environment_details,
+)
+from rookery.core.facts import ToolFinished, ToolStarted
+from rookery.core.file_steps import commands_running_on
+from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
+from rookery.core.modes import Mode, find_mode, offers
+from rookery.core.system_prompt import system_prompt
+from rookery.engine.context import Equipment
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports import Provider, Tool, ToolSpec
+from rookery.errors import SettingsError
+from rookery.model_choices import Models
+from rookery.settings import Settings
+from rookery.storage.places import Places
+from rookery.tools import offered
+from rookery.tools.compact_specs import compact_spec
+from rookery.tools.new_task import NewTask
+from rookery.tools.skill import LoadSkill
+from rookery.tools.switch_mode import SwitchMode
+from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.surroundings.environment import ModifiedFiles, git_branch, moment
+from rookery.workspace.surroundings.gathering import Gatherer
+from rookery.workspace.surroundings.mode_files import ModeFiles
+from rookery.workspace.surroundings.rule_files import RuleFiles
+from rookery.workspace.surroundings.skills import SkillFiles
+from rookery.workspace.surroundings.slash_commands import CommandFiles
+
+LITTLE_ROOM = 16_384
+"""Tokens of a window below which a model is told only what it must know."""
+
+
+class Briefing:
+    def __init__(
+        self,
+        settings: Settings,
+        places: Places,
+        files: WorkspaceFiles,
+        *,
+        home: Path,
+        trusted: bool,
+        models: Models,
+        surroundings: str,
+    ) -> None:
+        at = (places.config, home, files.boundaries)
+        self._settings = settings
+        self._files = files
+        self._root = Path(files.boundaries.root)
+        self._surroundings = surroundings
+        self._models = models
+        self._rules = RuleFiles(
+            *at,
+            trusted=trusted,
+            subfolders=settings.context.subfolder_rules,
+            agent_files=settings.context.agent_rules,
+        )
+        self._skill_files = SkillFiles(*at, trusted=trusted)
+        self._command_files = CommandFiles(*at, trusted=trusted)
+        known = ModeFiles(*at, trusted=trusted).read()
+        self.modes: Sequence[Mode] = [self._changed(mode) for mode in known.modes]
+        self._problems: list[str] = list(known.problems)
+        self._told: set[str] = set()
+        self._tools: Mapping[str, Tool[Any]] = {}
+        self._specs: list[ToolSpec] = []
+
+    def tools(self) -> dict[str, Tool[Any]]:
+        """The tools that go by modes and skills."""
+        return {
+            "switch_mode": SwitchMode(lambda: self.modes),
+            "new_task": NewTask(self.slugs),
+            "skill": LoadSkill(self._skills, self._skill_files.body),
+        }
+
+    def offer(self, tools: Mapping[str, Tool[Any]]) -> None:
+        """Which tools there are, all modes taken together."""
+        self._tools = tools
+        self._specs = offered(tools)
+
+    def slugs(self) -> list[str]:
+        return [mode.slug for mode in self.modes]
+
+    def mode(self, slug: str) -> Mode:
+        """The mode of that name; one that is gone meanwhile is only named, and can do nothing."""
+        known = find_mode(self.modes, slug)
+        return known or Mode(slug=slug, name=slug, role="", groups=())
+
+    def group_of(self, tool: str) -> str:
+        return str(self._tools[tool].group) if tool in self._tools else "always"
+
+    def sees_images(self, slug: str) -> bool:
+        return self._provider_of(self.mode(slug)).model.images
+
+    def _provider_of(self, mode: Mode) -> Provider:
+        """The model that the mode wants, or the usual one if that cannot be had."""
+        try:
+            return self._models.of(mode)
+        except SettingsError as error:
+            self._problems.append(str(error))
+            return self._models.of(replace(mode, provider="", model=""))
+
+    async def equip(self, tell: Callable[[str], None], slug: str) -> Equipment:
+        mode = self.mode(slug)
+        provider = self._provider_of(mode)
+        rules = await anyio.to_thread.run_sync(self._rules.read, mode.slug)
+        skills = await anyio.to_thread.run_sync(self._skills, mode.slug)
+        self._tell_problems(tell, rules)
+        specs = self._specs_for(mode, skills)
+        compact = self._is_brief(provider)
+        system = system_prompt(
+            mode=mode,
+            modes=self.modes,
+            workspace=str(self._root),
+            tools=[spec.name for spec in specs],
+            surroundings=self._surroundings,
+            custom=self._settings.context.instructions,
+            language=self._settings.context.language,
+            ignored=" and ".join(self._files.boundaries.ignore_files()),
+            skills=skills,
+            rules=rules,
+            compact=compact,
+        )
+        return Equipment(provider, system, [compact_spec(s) for s in specs] if compact else specs)
+
+    def gatherer(self, log: EventLog) -> Gatherer:
+        return Gatherer(
+            self._root,
+            commands=self.commands,
+            skills=self._skills,
+            body=self._skill_files.body,
+            modes=self.slugs,
+            last_output=partial(last_output, log),
+        )
+
+    def commands(self) -> Sequence[SlashCommand]:
+        return self._command_files.read().commands
+
+    def _changed(self, mode: Mode) -> Mode:
+        wishes = self._settings.modes.get(mode.slug, {})
+        added = wishes.get("instructions", "")
+        return replace(
+            mode,
+            provider=wishes.get("provider", mode.provider),
+            model=wishes.get("model", mode.model),
+            instructions="\n\n".join(filter(None, [mode.instructions, added])),
+        )
+
+    def _skills(self, slug: str) -> tuple[Skill, ...]:
+        return skills_for(self._skill_files.read().skills, slug)
+
+    def _specs_for(self, mode: Mode, skills: Collection[Skill]) -> list[ToolSpec]:
+        return [
+            spec
+            for spec in self._specs
+            if offers(mode, self.group_of(spec.name)) and (spec.name != "skill" or skills)
+        ]
+
+    def _is_brief(self, provider: Provider) -> bool:
+        wish = self._settings.context.prompt
+        return wish == "compact" or (wish == "auto" and provider.model.window < LITTLE_ROOM)
+
+    def _tell_problems(self, tell: Callable[[str], None], rules: Rules) -> None:
+        problems = [*self._problems, *rules.problems]
+        for problem in problems:
+            if problem not in self._told:
+                self._told.add(problem)
+                tell(problem)
+
+
+def situation(
+    briefing: Briefing,
+    files: WorkspaceFiles,
+    known: Callable[[], Mapping[str, str]],
+    now: Callable[[], int],
+) -> Callable[[EventLog], Awaitable[str]]:
+    """How things stand with a task, for the end of each request. `known` are the files that the
+    model knows, by their hashes."""
+    root = Path(files.boundaries.root)
+    modified = ModifiedFiles(root, files)
+
+    async def told(log: EventLog) -> str:
+        mode = briefing.mode(log.state.mode)
+        running = commands_running_on(log.events)
+        return environment_details(
+            EnvironmentDetails(
+                mode=mode.slug,
+                mode_name=mode.name,
+                modified=await modified.since(known()),
+                running=[CommandNote(id=id, command=text) for id, text in running.items()],
+                time=moment(now()),
+                git=git_branch(root),
+                cost=log.state.spent.cost or None,
+                plan=log.state.plan,
+                todos=log.state.todos,
+            )
+        )
+
+    return told
+
+
+def last_output(log: EventLog) -> str:
+    """What the last command of a task wrote, as the model was told."""
+    ended: dict[str, str] = {}
+    for event in reversed(log.events):
+        match event.fact:
+            case ToolFinished(call_id=call_id, text=text):
+                ended[call_id] = text
+            case ToolStarted(call_id=call_id, command=command) if command and call_id in ended:
+                return ended[call_id]
+            case _:
+                pass
+    return ""

@@ -1,0 +1,124 @@
+"""Tools that need more than a workspace: MCP servers and an index of the code. Part of the
+composition root. Nothing is imported, started or read before it is needed.
+"""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rookery.code_index.index import CodeIndex
+from rookery.code_index.outline import Outliner
+from rookery.code_index.syntax import SyntaxReader
+from rookery.core.blocks import ToolCall
+from rookery.core.limits import Limits
+from rookery.core.outlines import Definition
+from rookery.core.values import value
+from rookery.engine.ports import Hook, Tool
+from rookery.mcp.presence import is_configured
+from rookery.providers import BASE_URLS, KEY_VARIABLES
+from rookery.providers.embeddings import EndpointEmbedder
+from rookery.settings import Settings
+from rookery.storage.keys import find_key
+from rookery.storage.places import Places
+from rookery.tools.codebase_search import CodebaseSearch
+from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
+from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.source_files import WorkspaceSources
+
+
+def _as_it_is(call: ToolCall) -> ToolCall:
+    return call
+
+
+@value
+class ExtraTools:
+    tools: dict[str, Tool[Any]]
+    hooks: Sequence[Hook] = ()
+    meant: Callable[[ToolCall], ToolCall] = _as_it_is
+    """A call of a name that is none of ours as the call that it stands for."""
+    outline: Callable[[str, str], Awaitable[Sequence[Definition]]]
+
+
+@asynccontextmanager
+async def open_extra_tools(
+    settings: Settings,
+    workspace: Path,
+    places: Places,
+    files: WorkspaceFiles,
+    limits: Limits,
+    *,
+    trusted: bool,
+    may_act: bool,
+) -> AsyncIterator[ExtraTools]:
+    async with AsyncExitStack() as stack:
+        syntax = stack.enter_context(closing(SyntaxReader()))
+        sources = WorkspaceSources(files, limits)
+        outliner = Outliner(sources, syntax)
+        tools: dict[str, Tool[Any]] = {
+            "list_code_definition_names": ListCodeDefinitionNames(outliner)
+        }
+        if settings.index.use:
+            embedder = _embedder(settings, places, limits)
+            if embedder:
+                stack.callback(embedder.close)
+            index = CodeIndex(places.code_index(workspace), sources, syntax, embedder=embedder)
+            tools["codebase_search"] = CodebaseSearch(stack.enter_context(closing(index)))
+        extra = ExtraTools(tools=tools, outline=outliner.outline)
+        if is_configured(places.mcp_file, workspace):
+            yield await _with_servers(stack, extra, workspace, places, trusted, may_act)
+        else:
+            yield extra
+
+
+def _embedder(settings: Settings, places: Places, limits: Limits) -> EndpointEmbedder | None:
+    wish = settings.index
+    if not (wish.provider and wish.model):
+        return None
+    key = find_key(
+        wish.provider,
+        flag=None,
+        variable=KEY_VARIABLES.get(wish.provider),
+        environ=os.environ,
+        keys_file=places.keys_file,
+    )
+    return EndpointEmbedder(
+        wish.provider,
+        wish.model,
+        base_url=wish.base_url or BASE_URLS.get(wish.provider) or "",
+        key=key.reveal() if key else "",
+        limits=limits,
+    )
+
+
+async def _with_servers(
+    stack: AsyncExitStack,
+    extra: ExtraTools,
+    workspace: Path,
+    places: Places,
+    trusted: bool,
+    may_act: bool,
+) -> ExtraTools:
+    from rookery.mcp.always_allowed import AlwaysAllowed
+    from rookery.mcp.hub import open_hub
+    from rookery.mcp.offered_tools import as_it_was_meant, mcp_tools
+
+    secret = set(KEY_VARIABLES.values())
+    hub = await stack.enter_async_context(
+        open_hub(
+            workspace=workspace,
+            user_file=places.mcp_file,
+            memory_file=places.mcp_memory,
+            environ={name: text for name, text in os.environ.items() if name not in secret},
+            trusted=trusted,
+            may_act=may_act,
+        )
+    )
+    return ExtraTools(
+        tools=extra.tools | mcp_tools(hub),
+        hooks=[AlwaysAllowed(hub)],
+        meant=partial(as_it_was_meant, hub=hub),
+        outline=extra.outline,
+    )
