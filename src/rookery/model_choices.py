@@ -29,16 +29,17 @@ class ModelChoice:
 
 
 class Models:
-    """The providers in use, opened when a mode first needs them."""
+    """The providers in use; others than the usual one are opened when a mode first needs them."""
 
     def __init__(
         self, settings: Settings, usual: ModelChoice, choose: Callable[[Settings], ModelChoice]
     ) -> None:
-        """`choose` finds what settings ask for, and its key."""
+        """`choose` finds what settings ask for, and its key. Raises `SettingsError` if the usual
+        model cannot be had."""
         self._settings = settings
         self._choose = choose
         self._usual = usual
-        self._open: dict[tuple[str, str], OpenProvider] = {}
+        self._open: dict[tuple[str, str], OpenProvider] = {("", ""): self._opened(usual)}
 
     def of(self, mode: Mode) -> OpenProvider:
         """Raises `SettingsError` if the mode wants a model that cannot be had."""
@@ -51,8 +52,6 @@ class Models:
             await provider.aclose()
 
     def _choice(self, mode: Mode) -> ModelChoice:
-        if not (mode.provider or mode.model):
-            return self._usual
         wanted = msgspec.structs.replace(
             self._settings,
             provider=mode.provider or self._usual.provider,

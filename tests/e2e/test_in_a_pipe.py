@@ -91,14 +91,14 @@ def test_another_workspace_model_and_mode_can_be_named(rookery: Installed, tmp_p
     other.mkdir()
     with LlmServer([touch("made")], [finish()]) as server:
         done = rookery.run(
-            "-p", *at(server), "-m", "claude-y", "-w", str(other), "--mode", "ask", "go"
+            "-p", *at(server), "-m", "claude-y", "-w", str(other), "--mode", "debug", "go"
         )
     assert done.returncode == 0
     assert (other / "made").exists()
     assert server.requests[0].body["model"] == "claude-y"
     assert rookery.sessions() == []
     [session] = json.loads(rookery.run("list", "--all", "--format", "json").stdout)["sessions"]
-    assert (session["workspace"], session["mode"]) == (str(other), "ask")
+    assert (session["workspace"], session["mode"]) == (str(other), "debug")
 
 
 def test_ids_are_given_kept_and_resumed(rookery: Installed):

@@ -62,8 +62,8 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     task_id = chosen_session(store, wishes.session_id, wishes.workspace) if wishes.resumes else ""
     stored = _stored(wishes, store, task_id)
     settings = _settings(wishes, usual, _last_request(stored), trusted=trusted)
-    choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
     _check_mode(settings, usual, wishes.workspace, trusted=trusted)
+    choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
     prompt = wishes.prompt()
     if wishes.resumes:
         first: OpenTask | ReopenTask = ReopenTask(task_id=task_id)

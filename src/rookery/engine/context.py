@@ -99,27 +99,24 @@ class Context:
         cut = replace(cut, summary=summary.text, usage=summary.usage)
         if summary.text and weight_after(self._log.events, cut) < min(before, most):
             self._append(gear, cut, SUMMARISED)
-        elif summary.text:
-            how = NOT_SUMMARISED.format(why="the summary was too long")
-            self._leave_out(gear, how, summary.usage)
-        else:
-            how = NOT_SUMMARISED.format(why=summary.problem) if summary.problem else LEFT_OUT
-            self._leave_out(gear, how, summary.usage)
+            return
+        why = "the summary was too long" if summary.text else summary.problem
+        how = NOT_SUMMARISED.format(why=why) if why else LEFT_OUT
+        if not self._leave_out(gear, how, summary.usage):
+            self._log.append(Noted(text=NOTHING_TO_CONDENSE))
 
     async def leave_out(self) -> bool:
         """Without asking the model: it has just refused. False if nothing can be left out."""
-        cuts = self._log.state.cuts
-        self._leave_out(await self._equip(), LEFT_OUT, Usage())
-        return self._log.state.cuts > cuts
+        return self._leave_out(await self._equip(), LEFT_OUT, Usage())
 
-    def _leave_out(self, gear: Equipment, how: str, usage: Usage) -> None:
+    def _leave_out(self, gear: Equipment, how: str, usage: Usage) -> bool:
         before, most = self._measures(gear)
         events = self._log.events
         cut = fitting(events, int(min(most * LEFT, before * LEFT)))
         if weight_after(events, cut) >= before:
-            self._log.append(Noted(text=NOTHING_TO_CONDENSE))
-        else:
-            self._append(gear, replace(cut, usage=usage), how)
+            return False
+        self._append(gear, replace(cut, usage=usage), how)
+        return True
 
     def _append(self, gear: Equipment, cut: Condensed, how: str) -> None:
         fixed = self._rest(gear)
