@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rookery.code_index.index import CodeIndex
 from rookery.code_index.outline import Outliner
@@ -19,7 +19,6 @@ from rookery.core.values import value
 from rookery.engine.ports import Hook, Tool
 from rookery.mcp.presence import is_configured
 from rookery.providers import BASE_URLS, KEY_VARIABLES
-from rookery.providers.embeddings import EndpointEmbedder
 from rookery.settings import Settings
 from rookery.storage.keys import find_key
 from rookery.storage.places import Places
@@ -27,6 +26,9 @@ from rookery.tools.codebase_search import CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.source_files import WorkspaceSources
+
+if TYPE_CHECKING:
+    from rookery.providers.embeddings import EndpointEmbedder
 
 
 def _as_it_is(call: ToolCall) -> ToolCall:
@@ -73,10 +75,12 @@ async def open_extra_tools(
             yield extra
 
 
-def _embedder(settings: Settings, places: Places, limits: Limits) -> EndpointEmbedder | None:
+def _embedder(settings: Settings, places: Places, limits: Limits) -> "EndpointEmbedder | None":
     wish = settings.index
     if not (wish.provider and wish.model):
         return None
+    from rookery.providers.embeddings import EndpointEmbedder
+
     key = find_key(
         wish.provider,
         flag=None,
