@@ -271,13 +271,19 @@ async def open_past(
             past.log.close()
 
 
-def mode_slugs(places: Places, workspace: Path, *, trusted: bool) -> list[str]:
-    """All modes there are, built in or not."""
+def vocabulary(
+    places: Places, workspace: Path, *, trusted: bool
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """The slash commands there are, with what they are for, and the modes."""
     from rookery.workspace.surroundings.mode_files import ModeFiles
+    from rookery.workspace.surroundings.slash_commands import CommandFiles
 
     files = WorkspaceFiles(workspace, Limits(), own_folders=_own_folders(places), home=Path.home())
-    known = ModeFiles(places.config, Path.home(), files.boundaries, trusted=trusted).read()
-    return [mode.slug for mode in known.modes]
+    at = (places.config, Path.home(), files.boundaries)
+    commands = CommandFiles(*at, trusted=trusted).read().commands
+    modes = ModeFiles(*at, trusted=trusted).read().modes
+    named = [(each.name, each.description) for each in commands]
+    return named, [mode.slug for mode in modes]
 
 
 def examine(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:

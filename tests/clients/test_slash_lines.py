@@ -2,9 +2,9 @@
 
 import pytest
 
-from rookery.clients.slash_lines import HELP, Heard, SlashLines
+from rookery.clients.slash_lines import HELP, Heard, SlashLines, Vocabulary
 from rookery.core.asks import AskKind
-from rookery.core.commands import Answer, RestoreFiles, Rewind, StopCommand
+from rookery.core.commands import Answer, Condense, RestoreFiles, Rewind, StopCommand, SwitchMode
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -22,6 +22,39 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
+
+KNOWN = Vocabulary(commands=[("init", "Look around")], modes=("code", "ask"))
+
+
+def test_a_command_of_the_users_own_is_for_the_model_and_in_the_help():
+    slash = SlashLines("t", (), KNOWN)
+    assert slash.hear("/init the tests") is None
+    told = slash.hear("/help")
+    assert told
+    assert "/init  Look around" in told.words
+    assert slash.hear("/unit")
+
+
+def test_another_mode_is_named_or_the_modes_are_told():
+    slash = SlashLines("t", (), KNOWN)
+    assert slash.hear("/mode ask") == Heard((SwitchMode(task_id="t", mode="ask"),))
+    for line in ("/mode", "/mode poet"):
+        told = slash.hear(line)
+        assert told
+        assert not told.commands
+        assert told.words.endswith("one of: code, ask.")
+
+
+def test_the_conversation_can_be_condensed_by_hand():
+    assert SlashLines("t").hear("/condense") == Heard((Condense(task_id="t"),))
+
+
+def test_a_command_of_a_child_is_what_bg_and_stop_are_about():
+    slash = SlashLines("t")
+    for event in numbered([opened(), *began("c"), offered("o")]):
+        slash.show_of_child("child", event)
+    assert slash.hear("/stop") == Heard((Answer(task_id="child", ask_id="o", reply="no"),))
+
 
 NOTHING_RUNS = Heard(words="No command is running.")
 

@@ -24,8 +24,8 @@ from rookery.providers.scripted import ScriptedProvider
 pytestmark = pytest.mark.anyio
 
 
-def after(assistant_turns: int) -> ModelRequest:
-    spoken = (Turn("user", (Text(text="Go."),)), Turn("assistant", (Text(text="On it."),)))
+def after(assistant_turns: int, opening: str = "Go.") -> ModelRequest:
+    spoken = (Turn("user", (Text(text=opening),)), Turn("assistant", (Text(text="On it."),)))
     return ModelRequest(system="", turns=[*spoken * assistant_turns, spoken[0]])
 
 
@@ -136,10 +136,65 @@ async def test_a_history_longer_than_the_script_is_an_error(tmp_path: Path):
         await played(provider, after(3))
 
 
+PARTS = """
+"": [{say: Somebody else.}, {say: Still.}]
+part one: [{say: One., fail: {kind: busy}}]
+part: [{say: Another part., fail: {kind: busy}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("opening", "turns", "said"),
+    [
+        ("Do part one.", 0, "One."),
+        ("Do part two.", 0, "Another part."),
+        ("Do all of it.", 0, "Somebody else."),
+        ("Do all of it.", 1, "Still."),
+        ("", 0, "Somebody else."),
+    ],
+)
+async def test_the_words_of_a_task_choose_its_answers(
+    tmp_path: Path, opening: str, turns: int, said: str
+):
+    text = PARTS.replace(", fail: {kind: busy}", "")
+    provider = open_provider("scripted", model=str(script(tmp_path, text)))
+    chunks = await played(provider, after(turns, opening))
+    assert "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk)) == said
+
+
+async def test_only_what_the_user_said_first_chooses(tmp_path: Path):
+    provider = open_provider(
+        "scripted", model=str(script(tmp_path, "part one: [{}]\n'': [{}, {}]"))
+    )
+    later = Turn("user", (Text(text="Now do part one."),))
+    before = after(1, "Do all of it.")
+    assert await played(provider, ModelRequest(system="part one", turns=[*before.turns[:2], later]))
+
+
+async def test_tasks_fail_each_on_their_own(tmp_path: Path):
+    provider = open_provider("scripted", model=str(script(tmp_path, PARTS)))
+    for opening in ("part one", "part two"):
+        with pytest.raises(ProviderError):
+            await played(provider, after(0, opening))
+        assert await played(provider, after(0, opening))
+
+
+async def test_a_task_without_answers_is_named(tmp_path: Path):
+    provider = open_provider("scripted", model=str(script(tmp_path, "part one: [{say: One.}]")))
+    with pytest.raises(ProviderError, match=r"begins with 'Do part two\.'\. Add") as caught:
+        await played(provider, after(0, "Do part two."))
+    assert caught.value.kind is FailureKind.REJECTED
+    with pytest.raises(ProviderError, match="holds 1 answers"):
+        await played(provider, after(1, "Do part one."))
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("say: hello", "no list of answers"),
+        ("part one: {say: hello}", r"mapping of words to such lists.*array"),
+        ("part one: [{sy: hello}]", "sy"),
+        ("1: [{say: hello}]", "no list of answers, nor a mapping"),
         ("- sy: hello", "sy"),
         ("- calls: [{tool: 7}]", r"calls\[0\]\.tool|\$\[0\]"),
         ("- fail: {kind: sleepy}", "sleepy"),

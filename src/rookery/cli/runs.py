@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from rookery import NAME, VERSION
-from rookery.app import Consent, mode_slugs
+from rookery.app import Consent, vocabulary
 from rookery.cli.model_choice import choose_model
 from rookery.cli.session_ids import chosen_session
 from rookery.cli.wishes import Wishes
@@ -94,7 +94,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
 def _check_mode(settings: Settings, places: Places, workspace: Path, *, trusted: bool) -> None:
     if settings.mode in MODES:
         return
-    known = mode_slugs(places, workspace, trusted=trusted)
+    _, known = vocabulary(places, workspace, trusted=trusted)
     if settings.mode not in known:
         raise SettingsError(f"There is no mode {settings.mode!r}. There are: {', '.join(known)}.")
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 import anyio
 
-from rookery.app import open_host
+from rookery.app import open_host, vocabulary
 from rookery.cli.reports import Report, TextReport, open_report
 from rookery.cli.runs import Run, prepare
 from rookery.cli.wishes import Wishes
@@ -18,7 +18,7 @@ from rookery.clients.displays import Displays
 from rookery.clients.interrupts import Interrupts
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.prompter import Heard, Prompter
-from rookery.clients.slash_lines import SlashLines
+from rookery.clients.slash_lines import SlashLines, Vocabulary
 from rookery.clients.terminal_text import harmless
 from rookery.clients.unattended import Unattended
 from rookery.core.commands import Cancel, Speak
@@ -66,7 +66,7 @@ def _places(wishes: Wishes, usual: Places) -> AbstractContextManager[Places]:
 async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
     """Run the task until it ends, a signal comes or the time is up; the end and an exit code."""
     leaving = _Leaving(run)
-    slash = SlashLines(run.first.task_id, run.stored)
+    slash = SlashLines(run.first.task_id, run.stored, _vocabulary(run))
     focus = Focus(run.first.task_id)
     heeded = _signals_heeded()
     end = RunEnd(Fate.LEFT, code="task_aborted")
@@ -104,6 +104,13 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
     if time_limit.cancelled_caught:
         return RunEnd(Fate.LEFT, "The time given with --timeout is up.", "timeout"), TIMED_OUT
     return end, leaving.code or int(end.fate is not Fate.COMPLETED)
+
+
+def _vocabulary(run: Run) -> Vocabulary:
+    if not run.person:
+        return Vocabulary()
+    commands, modes = vocabulary(run.places, run.workspace, trusted=run.consent.trusted)
+    return Vocabulary(commands=commands, modes=modes)
 
 
 def _responder(

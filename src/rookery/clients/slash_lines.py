@@ -4,7 +4,15 @@ import re
 from collections.abc import Callable, Sequence
 
 from rookery.core.asks import AskKind, Reply
-from rookery.core.commands import Answer, Command, RestoreFiles, Rewind, StopCommand
+from rookery.core.commands import (
+    Answer,
+    Command,
+    Condense,
+    RestoreFiles,
+    Rewind,
+    StopCommand,
+    SwitchMode,
+)
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -16,13 +24,23 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.points import points
-from rookery.core.values import record
+from rookery.core.values import record, value
 
 HELP = (
     "/undo takes back the last change of files and what was said since; /rewind lists the points "
     "one can go back to, /rewind N goes there, /files N puts back only the files; /bg lets the "
-    "running command run on, /stop ends it."
+    "running command run on, /stop ends it; /mode NAME goes on in another mode; /condense has the "
+    "conversation summarised."
 )
+
+
+@value
+class Vocabulary:
+    """What else a line may name: commands, whose text the model is given, and modes."""
+
+    commands: Sequence[tuple[str, str]] = ()
+    """Each with what it is for."""
+    modes: Sequence[str] = ()
 
 
 @record
@@ -41,15 +59,23 @@ class Heard:
 class SlashLines:
     """Watches a task so that it knows what the lines refer to."""
 
-    def __init__(self, task_id: str, stored: Sequence[Event] = ()) -> None:
+    def __init__(
+        self,
+        task_id: str,
+        stored: Sequence[Event] = (),
+        vocabulary: Vocabulary = Vocabulary(),  # noqa: B008 (it never changes)
+    ) -> None:
         self._task_id = task_id
         self._events = list(stored)
+        self._vocabulary = vocabulary
+        self._children: dict[str, SlashLines] = {}
         self._offer = ""
         self._waited_for = ""
         self._detached: list[str] = []
 
     def show_of_child(self, task_id: str, event: Event) -> None:
-        """The lines are about the task itself."""
+        """The lines are about the task itself, except where they are about what runs now."""
+        self._children.setdefault(task_id, SlashLines(task_id)).show(event)
 
     def show(self, event: Event) -> None:
         if event.fact.lasting:
@@ -74,7 +100,9 @@ class SlashLines:
         """What to do about the line; None if it is for the model after all."""
         name, _, rest = line.strip().partition(" ")
         doings: dict[str, Callable[[str], Heard]] = {
-            "/help": lambda _: Heard(words=HELP),
+            "/help": lambda _: Heard(words=self._help()),
+            "/mode": self._switch,
+            "/condense": lambda _: Heard((Condense(task_id=self._task_id),)),
             "/undo": lambda _: self._undo(),
             "/rewind": lambda to: self._go_back(to, files=True, words=True),
             "/files": lambda to: self._go_back(to, files=True, words=False),
@@ -83,8 +111,21 @@ class SlashLines:
         }
         if name in doings:
             return doings[name](rest.strip())
+        if name.removeprefix("/") in dict(self._vocabulary.commands):
+            return None
         mistyped = re.fullmatch(r"/[a-z]+", name)
         return Heard(words=f"There is no {name}; /help shows what there is.") if mistyped else None
+
+    def _help(self) -> str:
+        rows = [f"  /{name}  {what}".rstrip() for name, what in self._vocabulary.commands]
+        return "\n".join([HELP, *(["Commands for the model:"] if rows else []), *rows])
+
+    def _switch(self, mode: str) -> Heard:
+        modes = self._vocabulary.modes
+        if mode in modes:
+            return Heard((SwitchMode(task_id=self._task_id, mode=mode),))
+        wrong = f"There is no mode {mode}. " if mode else ""
+        return Heard(words=f"{wrong}Say /mode and one of: {', '.join(modes)}.")
 
     def _undo(self) -> Heard:
         changes = [point.to for point in points(self._events) if point.changed_files]
@@ -108,7 +149,14 @@ class SlashLines:
             )
         )
 
+    @property
+    def _knows_a_command(self) -> bool:
+        return bool(self._offer or self._waited_for or self._detached)
+
     def _about_command(self, reply: Reply) -> Heard:
+        for child in reversed(self._children.values()):
+            if child._knows_a_command:
+                return child._about_command(reply)
         if self._offer:
             return Heard((Answer(task_id=self._task_id, ask_id=self._offer, reply=reply),))
         if self._waited_for:

@@ -18,17 +18,28 @@ process goes on where it was.
 `pause` is the seconds before each word, `stop` overrides why the answer ended, and a call may
 be given an `id`. An answer that has `fail` beside words or calls fails `times` times (once)
 in each process before it is given; one that has nothing else fails whenever it is due.
+
+A run with sub-tasks has a script for each of them: a mapping of words to lists of answers. A
+task gets the list of the first words that its opening holds; those of `""` are for all others.
+
+    part one:
+      - calls:
+          - {tool: attempt_completion, arguments: {result: Part one is done.}}
+    "":
+      - calls:
+          - {tool: new_task, arguments: {mode: code, message: Do part one.}}
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import yaml
 
-from rookery.core.blocks import Thinking, ToolCall
+from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.facts import StopReason, Usage
 from rookery.core.failures import FailureKind
 from rookery.engine.ports import Chunk, ModelInfo, ModelRequest
@@ -73,31 +84,48 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
         return [line for line in lines if line is not None]
 
 
+Script: TypeAlias = list[Answer] | dict[str, list[Answer]]
+"""The answers for every task, or for each by words of its opening."""
+
+
 class FileProvider:
     """Plays a script that was read from a file."""
 
-    def __init__(self, answers: Sequence[Answer], model: ModelInfo) -> None:
+    def __init__(self, script: Script, model: ModelInfo) -> None:
         self.model = model
-        self._answers = answers
-        self._asked_for = [0] * len(answers)
+        self._parts = script if isinstance(script, dict) else {"": script}
+        self._asked_for: Counter[tuple[str, int]] = Counter()
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
+        words = self._part_for(_opening(request))
+        answers = self._parts[words]
         number = sum(turn.role == "assistant" for turn in request.turns)
-        if number >= len(self._answers):
-            return performance([()] * len(self._answers), number)
-        answer, failed = self._answers[number], self._asked_for[number]
-        self._asked_for[number] += 1
+        if number >= len(answers):
+            return performance([()] * len(answers), number)
+        answer, failed = answers[number], self._asked_for[words, number]
+        self._asked_for[words, number] += 1
         scenes: list[Scene] = [()] * number
         return performance([*scenes, answer.scene(failed=failed)], number, pause=answer.pause)
 
     async def aclose(self) -> None:
         pass
 
+    def _part_for(self, opening: str) -> str:
+        """The first words that the opening holds."""
+        found = [words for words in self._parts if words in opening]
+        if not found:
+            raise ProviderError(
+                f"The script has no answers for a task that begins with {opening[:80]!r}. Add a "
+                'list for words of it, or one for "".',
+                kind=FailureKind.REJECTED,
+            )
+        return min(found, key=lambda words: words == "")
 
-def read_script(path: Path) -> list[Answer]:
+
+def read_script(path: Path) -> Script:
     """Raises `SettingsError` that names the file and what is wrong with it."""
     try:
-        return msgspec.convert(yaml.safe_load(path.read_bytes()), list[Answer])
+        return msgspec.convert(yaml.safe_load(path.read_bytes()), Script)
     except OSError as error:
         reason = error.strerror or str(error)
         raise SettingsError(f"The script {path} cannot be read: {reason}.") from error
@@ -106,9 +134,15 @@ def read_script(path: Path) -> list[Answer]:
         raise SettingsError(f"The script {path} is no YAML: {where}.") from error
     except msgspec.ValidationError as error:
         raise SettingsError(
-            f"The script {path} is no list of answers: {error}. "
-            "An answer takes say, think, calls, fail, usage, stop and pause."
+            f"The script {path} is no list of answers, nor a mapping of words to such lists: "
+            f"{error}. An answer takes say, think, calls, fail, usage, stop and pause."
         ) from error
+
+
+def _opening(request: ModelRequest) -> str:
+    """What the user said first."""
+    blocks = (block for turn in request.turns if turn.role == "user" for block in turn.blocks)
+    return next((block.text for block in blocks if isinstance(block, Text)), "")
 
 
 def _error(failure: Failure) -> ProviderError:
