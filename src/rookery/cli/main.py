@@ -148,6 +148,7 @@ _SUBCOMMANDS = {
     "list": "list",
     "rewind": "rewind",
     "ps": "ps",
+    "mcp": "mcp",
     "demo": "demo",
     "trust": "trust",
     "doctor": "doctor",
@@ -162,6 +163,7 @@ Other commands:
   rookery list       the sessions of this workspace; --search finds words in all of them
   rookery rewind     go back to an earlier point: files, conversation, or both
   rookery ps         the commands that are running; --stop ends one
+  rookery mcp        your MCP servers: list, test, add, remove
   rookery trust      trust this folder, or no longer; --list shows what you allowed
   rookery doctor     whether everything is in place, and which protection holds here
   rookery models     the models known for your keys, and those of servers on this machine

@@ -45,7 +45,8 @@ class JsonOutput:
         self._tell(self._told.see(event))
 
     def show_of_child(self, task_id: str, event: Event) -> None:
-        """What a child does is told by its own session; here its result is told."""
+        """What a child does is told by its own session; here its result and its cost are."""
+        self._told.see_of_child(event)
 
     def end(self, success: bool, code: str | None = None, reason: str = "") -> None:
         """Write the result. `code` and `reason` say why there is no success."""

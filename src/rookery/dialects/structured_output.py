@@ -84,6 +84,15 @@ class StructuredOutput:
             return []
         return told if self._stream else [one for one in told if _is_complete(one)]
 
+    def see_of_child(self, event: Event) -> None:
+        """What a task that works for this one uses is used for this one; the rest of it is told
+        by its own session."""
+        match event.fact:
+            case AssistantSpoke(usage=usage) | RequestFailed(usage=usage):
+                self._usage = added(self._usage, usage)
+            case _:
+                pass
+
     def settle(self, code: str | None = None, reason: str = "") -> list[Output]:
         """What is left to tell before the result: rows still open, and what stands against
         success, if anything does.
