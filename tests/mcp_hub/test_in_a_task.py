@@ -11,11 +11,10 @@ from mcp_hub.bench import Bench
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Asked, Ending, ToolFinished, ToolStarted
 from rookery.engine.event_log import EventLog
-from rookery.engine.task import Task
+from rookery.engine.task import Attend, Task
 from rookery.mcp.always_allowed import AlwaysAllowed
 from rookery.mcp.hub import McpHub
 from rookery.mcp.use_mcp_tool import UseMcpTool
-from rookery.tools import spec_of
 from stage import Stage, call, finish
 
 pytestmark = pytest.mark.anyio
@@ -24,13 +23,12 @@ pytestmark = pytest.mark.anyio
 class McpStage(Stage):
     hub: McpHub
 
-    def make_task(self, task_id: str, log: EventLog) -> Task:
-        gear = super().make_task(task_id, log)._gear
+    def make_task(self, task_id: str, log: EventLog, attend: Attend) -> Task:
+        gear = super().make_task(task_id, log, attend)._gear
         tool = UseMcpTool(self.hub)
         tools = {**gear.tools, tool.name: tool}
         hooks = [*gear.hooks, AlwaysAllowed(self.hub)]
-        specs = [*gear.specs, spec_of(tool)]
-        return Task(task_id, log, replace(gear, tools=tools, specs=specs, hooks=hooks))
+        return Task(task_id, log, replace(gear, tools=tools, hooks=hooks), attend)
 
     @property
     def finished(self) -> list[ToolFinished]:
