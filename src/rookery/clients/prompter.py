@@ -64,7 +64,12 @@ class Prompter:
                 return await self._go_on("Go on? [Y/n, or say what to do instead] ")
             case AskKind.RESUME_COMPLETED_TASK:
                 return Say("yes", by="policy")  # which leads to the question after its completion
-            case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
+            case (
+                AskKind.TOOL
+                | AskKind.COMMAND
+                | AskKind.USE_MCP_SERVER
+                | AskKind.BROWSER_ACTION_LAUNCH
+            ):
                 return await self._approve(asked)
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
                 return await self._go_on(f"{ceiling(asked.text)} Go on? [y/N] ", False)

@@ -28,7 +28,12 @@ class Unattended:
             case AskKind.FOLLOWUP:
                 choices = suggestions(asked.text)
                 return Say("message", choices[0] if choices else DECIDE_YOURSELF, by="policy")
-            case AskKind.TOOL | AskKind.COMMAND | AskKind.USE_MCP_SERVER:
+            case (
+                AskKind.TOOL
+                | AskKind.COMMAND
+                | AskKind.USE_MCP_SERVER
+                | AskKind.BROWSER_ACTION_LAUNCH
+            ):
                 return Say("no", NOBODY_TO_ASK, by="policy")
             case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK if self._opening:
                 opening, self._opening = self._opening, ""

@@ -194,6 +194,8 @@ class Action:
     """What a command is confined to, in a line for whoever is asked."""
     judgement: Judgement | None = None
     external: str = ""
+    ask_as: AskKind = AskKind.TOOL
+    """What kind of question it makes, unless it is a command."""
     child: str = ""
     """The task that is to do the work; what it does is asked about there."""
     mode: str = ""
@@ -213,7 +215,7 @@ class Action:
 
     @property
     def ask(self) -> AskKind:
-        return AskKind.COMMAND if self.command else AskKind.TOOL
+        return AskKind.COMMAND if self.command else self.ask_as
 
     @cached_property
     def digest(self) -> str:

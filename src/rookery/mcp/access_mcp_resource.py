@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from rookery.core.asks import AskKind
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.mcp.catalogue import ResourceOffer
 from rookery.mcp.hub import McpHub
@@ -52,6 +53,7 @@ class AccessMcpResource:
             title=f"Read {visible_line(uri, 200)} of the MCP server {name}",
             perform=reading,
             external=f"mcp {name} {uri}",
+            ask_as=AskKind.USE_MCP_SERVER,
             notes=[f"uri: {uri}"],
             payload={**payload, "uri": uri},
         )

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 import anyio
 import msgspec
 
+from rookery.core.asks import AskKind
 from rookery.core.facts import Noted, OutputStreamed
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied
@@ -101,6 +102,7 @@ class UseMcpTool:
             title=f"Call {tool.name} of the MCP server {server}",
             perform=perform,
             external=f"mcp {server} {tool.name}",
+            ask_as=AskKind.USE_MCP_SERVER,
             notes=[f"arguments: {exact}", *([CHANGED] if changed else [])],
             payload={
                 "type": "use_mcp_tool",
