@@ -25,13 +25,19 @@ def chosen(answer: str, offered: list[str]) -> str:
     return answer
 
 
+_CEILINGS = {
+    "requests": "This task has made {count:.0f} requests, which is its limit (max_requests).",
+    "cost": "This task has cost ${count:.2f}, which is its limit (max_cost).",
+    "tokens": "This task has used {count:,.0f} tokens, which is its limit (max_tokens).",
+    "seconds": "This task has worked {minutes:.0f} minutes, which is its limit (max_minutes).",
+}
+
+
 def ceiling(text: str) -> str:
     """Which limit a task has come to, as a sentence."""
     try:
         said = json.loads(text)
         count = float(said["count"])
-        if said["type"] == "cost":
-            return f"This task has cost ${count:.2f}, which is its limit."
-        return f"This task has made {count:.0f} requests, which is its limit."
+        return _CEILINGS[said["type"]].format(count=count, minutes=count / 60)
     except (ValueError, KeyError, TypeError):
         return "The limit for this task is reached."

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from rookery.clients.attendant import Leave, Response, Say
-from rookery.clients.questions import suggestions
+from rookery.clients.questions import ceiling, suggestions
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 
@@ -44,8 +44,7 @@ class Unattended:
                 return Say("yes", by="policy")
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
                 return Leave(
-                    "The limit set for requests or cost is reached. "
-                    "Raise max_requests or max_cost, then go on with --continue.",
+                    f"{ceiling(asked.text)} Raise it, then go on with --continue.",
                     code="limit_reached",
                 )
             case _:
