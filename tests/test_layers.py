@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "tools": PORTS | {"tools"},
     "governance": PORTS | {"governance"},
     "workspace": PORTS | {"workspace"},
+    "browser": PORTS | {"browser"},
     "mcp": PORTS | {"mcp"},
     "code_index": PORTS | {"code_index"},
     "storage": PORTS | {"storage", "wire.codec", "settings"},
@@ -49,6 +50,7 @@ THIRD_PARTY_HOMES = {
     "click": {"cli"},
     "httpx2": {"mcp", "providers"},
     "mcp": {"mcp"},
+    "playwright": {"browser"},
     "msgspec": {
         "engine.ports",
         "engine.tool_turn",

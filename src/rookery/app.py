@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from rookery.briefing import Briefing, situation
+from rookery.browser.known_origins import KnownOrigins
 from rookery.core.facts import Event, Fact, Noted, Reminded
 from rookery.core.file_steps import commands_running_on
 from rookery.core.findings import Finding, Health
@@ -26,7 +27,7 @@ from rookery.engine.ports import Checkpoints, Restored
 from rookery.engine.subtasks import recover
 from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo
-from rookery.extra_tools import open_extra_tools
+from rookery.extra_tools import Browsers, open_extra_tools
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.governance.command_judge import CommandJudge
 from rookery.governance.command_rules import CommandRules
@@ -140,8 +141,9 @@ async def open_host(
             models=models,
             surroundings=f"{os.uname().sysname}, shell {shell.name}",
         )
-        tools = all_tools() | briefing.tools() | extra.tools
-        briefing.offer(tools)
+        shared = all_tools() | briefing.tools() | extra.tools
+        browsers = Browsers(settings, lambda work: group.start_soon(work))
+        briefing.offer(shared | browsers.tools(browsers.new()))
 
         def make_task(task_id: str, log: EventLog, attend: Attend) -> Task:
             def tell_user(text: str) -> None:
@@ -158,10 +160,11 @@ async def open_host(
                 attended=not consent.automatic,
                 running=lambda: bool(commands_running_on(log.events)),
             )
+            browser = browsers.new()
             guard = StaleGuard(lambda: log.events)
             rules = Permissions(places.rules_file, workspace, place=files.place, now=clock.now)
             gear = Gear(
-                tools=tools,
+                tools=shared | browsers.tools(browser),
                 equip=partial(briefing.equip, tell_user),
                 sees_images=briefing.sees_images,
                 now=situation(briefing, files, guard.known, clock.now),
@@ -198,6 +201,7 @@ async def open_host(
                         children=settings.approve_subtasks,
                     ),
                     *extra.hooks,
+                    KnownOrigins(lambda: browser.allowed),
                 ],
                 rules=rules,
                 checkpoints=checkpoints,
@@ -208,6 +212,7 @@ async def open_host(
                 shell=HidingShell(shell, hide),
                 artifacts=TaskArtifacts(store.folder(task_id)),
                 settle=watch.settle,
+                farewell=browser.end,
                 command_list=running.of(task_id, workspace),
                 clock=clock,
                 new_id=lambda: uuid.uuid4().hex,

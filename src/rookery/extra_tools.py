@@ -3,12 +3,13 @@ composition root. Nothing is imported, started or read before it is needed.
 """
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.browser.find_browser import find_browser
 from rookery.code_index.index import CodeIndex
 from rookery.code_index.outline import Outliner
 from rookery.code_index.syntax import SyntaxReader
@@ -17,17 +18,20 @@ from rookery.core.limits import Limits
 from rookery.core.outlines import Definition
 from rookery.core.values import value
 from rookery.engine.ports import Hook, Tool
+from rookery.errors import ToolError
 from rookery.mcp.presence import is_configured
 from rookery.providers import BASE_URLS, KEY_VARIABLES
 from rookery.settings import Settings
 from rookery.storage.keys import find_key
 from rookery.storage.places import Places
+from rookery.tools.browser_action import BrowserAction
 from rookery.tools.codebase_search import CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.source_files import WorkspaceSources
 
 if TYPE_CHECKING:
+    from rookery.browser.session import BrowserSession
     from rookery.providers.embeddings import EndpointEmbedder
 
 
@@ -95,6 +99,38 @@ def _embedder(settings: Settings, places: Places, limits: Limits) -> "EndpointEm
         key=key.reveal() if key else "",
         limits=limits,
     )
+
+
+class Browsers:
+    """A browser for each task, none of which is started before it is used."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
+    ) -> None:
+        self._path = settings.browser.path or ""
+        self._network = settings.sandbox.network == "on"
+        self._start_soon = start_soon
+        self._usable = settings.browser.use and self._found()
+
+    def new(self) -> BrowserAction:
+        return BrowserAction(self._open)
+
+    def tools(self, browser: BrowserAction) -> dict[str, Tool[Any]]:
+        """The tool of a task; none where there is no browser."""
+        return {browser.name: browser} if self._usable else {}
+
+    def _open(self) -> "BrowserSession":
+        from rookery.browser.session import BrowserSession
+
+        return BrowserSession(self._start_soon, path=self._path, network=self._network)
+
+    def _found(self) -> bool:
+        try:
+            return bool(find_browser(self._path, os.environ.get("PATH", "")))
+        except ToolError:
+            return False
 
 
 async def _with_servers(

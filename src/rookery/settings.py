@@ -192,6 +192,15 @@ class IndexSettings(_Section, frozen=True):
     ] = None
 
 
+class BrowserSettings(_Section, frozen=True):
+    use: Annotated[
+        bool, Meta(description="Whether the model can use web pages, where a browser is installed.")
+    ] = True
+    path: Annotated[
+        _Name | None, Meta(description="The Chromium or Chrome to use; without it the usual one.")
+    ] = None
+
+
 class UiSettings(_Section, frozen=True):
     colour: Annotated[
         Colour,
@@ -319,6 +328,7 @@ class Settings(_Section, frozen=True):
     sandbox: SandboxSettings = SandboxSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
     index: IndexSettings = IndexSettings()
+    browser: BrowserSettings = BrowserSettings()
     ui: UiSettings = UiSettings()
     limits: LimitSettings = LimitSettings()
     modes: dict[str, ModeSettings] = {}

@@ -194,6 +194,8 @@ class Action:
     """What a command is confined to, in a line for whoever is asked."""
     judgement: Judgement | None = None
     external: str = ""
+    spares_files: bool = False
+    """What it does elsewhere, it cannot do to files here."""
     ask_as: AskKind = AskKind.TOOL
     """What kind of question it makes, unless it is a command."""
     child: str = ""

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, TypeAlias, assert_never
 
 import anyio
+import anyio.lowlevel
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
@@ -117,6 +118,8 @@ class Gear:
     command_list: CommandList
     settle: Callable[[], Coroutine[Any, Any, None]]
     """To be done whenever a command has ended of which nobody had seen the end."""
+    farewell: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+    """To be done once the task runs no more."""
     clock: Clock
     new_id: Callable[[], str]
     spread: Callable[[float], float]
@@ -171,6 +174,7 @@ class Task:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._gear.settle()
+                await self._gear.farewell()
 
     def cancel(self) -> None:
         """Stop the step under way. The task then asks whether to go on."""

@@ -255,4 +255,4 @@ class Undo:
 
 def _may_change_files(action: Action) -> bool:
     known_to_read = action.judgement is not None and action.judgement.only_reads
-    return action.changes_things and not known_to_read
+    return action.changes_things and not (known_to_read or action.spares_files)

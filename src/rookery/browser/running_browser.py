@@ -1,0 +1,191 @@
+"""A browser process from its start to its end, with everything that must end with it.
+
+The browser hangs on a pipe to playwright's driver and the driver on a pipe to us: however the
+product dies, both end. Everything it writes is below a folder of its own.
+"""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from rookery.browser.happenings import Happenings
+from rookery.browser.proxy import proxy
+from rookery.browser.reach import Reach
+from rookery.browser.scratch import scratch_folder
+from rookery.browser.watched_page import WatchedPage
+from rookery.core.page_views import VIEWPORT
+from rookery.errors import ToolError
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page, Playwright
+
+START_SECONDS = 30.0
+END_SECONDS = 5.0
+PAGE_SECONDS = 2.0
+
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
+_OPTIONS = (
+    "--disable-dev-shm-usage",
+    "--disable-domain-reliability",
+    "--disable-gpu",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--no-pings",
+)
+_NO_SANDBOX = "No usable sandbox"
+
+
+class RunningBrowser:
+    """Made by `running_browser`. There is one page in it, and windows that it opens are closed."""
+
+    def __init__(
+        self, context: "BrowserContext", allowed: set[str], reach: Reach, heard: Happenings
+    ) -> None:
+        self.context = context
+        self.heard = heard
+        self.pid = 0
+        self.page = WatchedPage(context.pages[0], allowed, reach, self.heard)
+        self._allowed = allowed
+        self._reach = reach
+        self._expected = False
+
+    async def prepare(self) -> None:
+        """To be awaited before it is used."""
+        self.pid = await _pid(self.context)
+        self.context.on("page", self._close_window)
+        await self.page.watch(self.context)
+
+    async def replace_page(self) -> None:
+        """Go on in a new page instead of one that is of no more use."""
+        useless = self.page.page
+        self._expected = True
+        try:
+            page = await self.context.new_page()
+        finally:
+            self._expected = False
+        self.page = WatchedPage(page, self._allowed, self._reach, self.heard)
+        await self.page.watch(self.context)
+        with anyio.move_on_after(PAGE_SECONDS):
+            await useless.close()
+
+    async def _close_window(self, page: "Page") -> None:
+        from playwright.async_api import Error
+
+        if not self._expected:
+            with suppress(Error):  # it has closed itself
+                await page.close()
+
+
+@asynccontextmanager
+async def running_browser(
+    program: str, allowed: set[str], reach: Reach
+) -> AsyncIterator[RunningBrowser]:
+    """Raises `ToolError` if it does not start."""
+    heard = Happenings()
+    with scratch_folder() as folder:
+        async with proxy(reach, heard.note) as way_out, _driver() as driver:
+            context = await _started(driver, program, folder, way_out)
+            browser = RunningBrowser(context, allowed, reach, heard)
+            try:
+                await browser.prepare()
+                yield browser
+            finally:
+                await _end(browser)
+
+
+@asynccontextmanager
+async def _driver() -> AsyncIterator["Playwright"]:
+    from playwright.async_api import async_playwright
+
+    try:
+        # a driver that is half started could not be ended
+        with anyio.fail_after(START_SECONDS, shield=True):
+            driver = await async_playwright().start()
+    except TimeoutError as error:
+        raise ToolError(f"Playwright did not start within {START_SECONDS:g} s.") from error
+    try:
+        yield driver
+    finally:
+        with anyio.move_on_after(END_SECONDS, shield=True):
+            await driver.stop()
+
+
+async def _started(
+    driver: "Playwright", program: str, folder: Path, way_out: str
+) -> "BrowserContext":
+    from playwright.async_api import Error
+
+    width, height = VIEWPORT
+    home = {"HOME": str(folder), "TMPDIR": str(folder), "XDG_RUNTIME_DIR": str(folder)}
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    start = driver.chromium.launch_persistent_context
+    try:
+        with anyio.CancelScope(shield=True):
+            context = await start(
+                folder / "profile",
+                artifacts_dir=folder / "artifacts",
+                executable_path=program,
+                headless=True,
+                chromium_sandbox=not is_root(),
+                args=_OPTIONS,
+                env={**passed_on, **home},
+                proxy={"server": way_out},
+                viewport={"width": width, "height": height},
+                accept_downloads=False,
+                service_workers="block",
+                handle_sigint=False,
+                handle_sigterm=False,
+                handle_sighup=False,
+                timeout=START_SECONDS * 1000,
+            )
+    except Error as error:
+        raise ToolError(_why_not(program, error.message)) from error
+    return context
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _why_not(program: str, reason: str) -> str:
+    if _NO_SANDBOX in reason:
+        return (
+            f"{program} does not start, because this machine lets it have no sandbox of its own "
+            "(user namespaces are switched off). The user has to change that."
+        )
+    first = reason.strip().partition("\n")[0][:300]
+    return f"{program} does not start: {first}"
+
+
+async def _pid(context: "BrowserContext") -> int:
+    assert context.browser is not None
+    devtools = await context.browser.new_browser_cdp_session()
+    found: dict[str, Any] = await devtools.send("SystemInfo.getProcessInfo")
+    await devtools.detach()
+    pids = {each["type"]: int(each["id"]) for each in found["processInfo"]}
+    return pids["browser"]
+
+
+async def _end(browser: RunningBrowser) -> None:
+    """Ask it to end, and after a while no longer ask."""
+    from playwright.async_api import Error
+
+    with anyio.move_on_after(END_SECONDS, shield=True) as asking, suppress(Error):
+        await browser.context.close()
+    if asking.cancelled_caught and browser.pid:
+        with suppress(ProcessLookupError):
+            os.kill(browser.pid, signal.SIGKILL)
+
+
+async def load_playwright() -> None:
+    """It takes a while to import, so that is done beside the loop."""
+    await anyio.to_thread.run_sync(_load)
+
+
+def _load() -> None:
+    import playwright.async_api  # noqa: F401

@@ -1,0 +1,127 @@
+"""The one page of a browser: what it wants beyond being a page is refused, and told."""
+
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from rookery.browser.happenings import Happenings, in_line
+from rookery.browser.reach import Reach
+from rookery.core.instructions import revealed
+from rookery.core.web_addresses import web_address
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, CDPSession, Dialog, Frame, Page
+
+CRASHED = "The page has crashed."
+CLOSED = "The page has closed itself."
+FROZEN = "The page does not respond."
+PROBE_SECONDS = 1.0
+
+LONGEST_TOLD = 300
+"""Characters of an address or of a page's words that stand in a note."""
+
+
+class WatchedPage:
+    """`trouble` says why it is of no use at the moment, or for good once it is `gone`.
+    `allowed` are the origins that may be opened in it."""
+
+    def __init__(self, page: "Page", allowed: set[str], reach: Reach, heard: Happenings) -> None:
+        self.page = page
+        self.gone = False
+        self.trouble = ""
+        self._allowed = allowed
+        self._reach = reach
+        self._heard = heard
+
+    async def watch(self, context: "BrowserContext") -> None:
+        """To be awaited before the page is used."""
+        self._listen()
+        devtools = await context.new_cdp_session(self.page)
+        await devtools.send("Page.enable")
+        tree = await devtools.send("Page.getFrameTree")
+        devtools.on("Page.windowOpen", self._note_window)
+        devtools.on("Fetch.requestPaused", self._guard(devtools, tree["frameTree"]["frame"]["id"]))
+        # asked about every step of a redirection too, which playwright's own routes are not
+        await devtools.send("Fetch.enable", {"patterns": [{"resourceType": "Document"}]})
+
+    async def responds(self) -> bool:
+        """A page whose script never ends would not even let itself be replaced."""
+        from playwright.async_api import Error
+
+        if self.gone:
+            return False
+        try:
+            with anyio.fail_after(PROBE_SECONDS):
+                await self.page.title()
+        except (Error, TimeoutError):
+            return False
+        self.trouble = ""
+        return True
+
+    def refusal(self, url: str) -> str:
+        """Why the page must not be replaced by another; nothing if it may."""
+        try:
+            address = web_address(url)
+        except ValueError as error:
+            return str(error)
+        if address.origin not in self._allowed:
+            return "Nobody was asked about that origin yet; use navigate to open it."
+        if reason := self._reach.refusal(address.host):
+            return f"{reason} Use navigate to open it."
+        return ""
+
+    def _listen(self) -> None:
+        page, heard = self.page, self._heard
+        page.on("console", lambda line: heard.said(f"[{line.type}] {line.text}"))
+        page.on("pageerror", lambda error: heard.said(f"[uncaught] {error.message}"))
+        page.on("dialog", self._dismiss)
+        page.on("download", lambda file: heard.note(f"A download was cancelled: {_told(file.url)}"))
+        page.on("filechooser", lambda _: heard.note("The page asked for a file; it got none."))
+        page.on("crash", lambda _: self._lose(CRASHED))
+        page.on("close", lambda _: self._lose(CLOSED))
+        page.on("framenavigated", self._note_arrival)
+
+    async def _dismiss(self, dialog: "Dialog") -> None:
+        from playwright.async_api import Error
+
+        leaving = dialog.type == "beforeunload"
+        with suppress(Error):  # the page is gone, and its dialog with it
+            await (dialog.accept() if leaving else dialog.dismiss())
+        if not leaving:
+            self._heard.note(f'The page\'s {dialog.type} was dismissed: "{_told(dialog.message)}"')
+
+    def _lose(self, trouble: str) -> None:
+        self.gone = True
+        self.trouble = self.trouble or trouble
+
+    def _note_arrival(self, frame: "Frame") -> None:
+        if frame.parent_frame is None and frame.url.startswith("http"):
+            with suppress(ValueError):
+                self._reach.home = web_address(frame.url).origin
+
+    def _note_window(self, event: dict[str, Any]) -> None:
+        self._heard.note(f"A new window was closed: {_told(event['url'])}")
+
+    def _guard(
+        self, devtools: "CDPSession", main_frame: str
+    ) -> Callable[[dict[str, Any]], Coroutine[Any, Any, None]]:
+        async def decide(event: dict[str, Any]) -> None:
+            from playwright.async_api import Error
+
+            url, request = event["request"]["url"], {"requestId": event["requestId"]}
+            reason = self.refusal(url) if event.get("frameId") == main_frame else ""
+            if reason:
+                self._heard.note(f"The page wanted to go to {_told(url)}. {reason}")
+            with suppress(Error):  # the page is gone, and its request with it
+                if reason:
+                    await devtools.send("Fetch.failRequest", {**request, "errorReason": "Aborted"})
+                else:
+                    await devtools.send("Fetch.continueRequest", request)
+
+        return decide
+
+
+def _told(text: str) -> str:
+    return revealed(in_line(text, LONGEST_TOLD))[0]

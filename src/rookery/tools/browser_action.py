@@ -1,0 +1,240 @@
+"""Use a web page in a real browser, and see what it shows."""
+
+import re
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from rookery.core.asks import AskKind
+from rookery.core.page_views import VIEWPORT, PageView, Point, Spot, described
+from rookery.core.pictures import Sight, picture
+from rookery.core.web_addresses import WebAddress, web_address
+from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.errors import BadArguments, Denied, ToolError
+
+LONGEST_TEXT = 20_000
+LONGEST_KEY = 40
+LONGEST_SHOWN = 2000
+_POINT = re.compile(r"\s*(\d{1,5})\s*,\s*(\d{1,5})\s*")
+
+Step: TypeAlias = Callable[[], Awaitable[None]]
+
+
+class BrowserSession(Protocol):
+    """The browser of a task. All of these raise `ToolError`."""
+
+    @property
+    def allowed(self) -> Collection[str]:
+        """The origins that were opened because somebody allowed it."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+    @property
+    def origin(self) -> str:
+        """Of the page that is open."""
+        ...
+
+    def refusal(self, address: WebAddress) -> str: ...
+    async def launch(self, address: WebAddress) -> None: ...
+    async def navigate(self, address: WebAddress) -> None: ...
+    async def click(self, spot: Spot) -> None: ...
+    async def type(self, text: str, spot: Spot | None) -> None: ...
+    async def press(self, key: str) -> None: ...
+    async def scroll(self, screens: int) -> None: ...
+    async def view(self, *, pictured: bool) -> PageView: ...
+    async def close(self) -> None: ...
+
+
+class BrowserActionArgs(msgspec.Struct, forbid_unknown_fields=True):
+    action: Literal[
+        "launch",
+        "navigate",
+        "click",
+        "type",
+        "press",
+        "scroll_down",
+        "scroll_up",
+        "screenshot",
+        "close",
+    ]
+    url: str | None = None
+    coordinate: Annotated[str | None, msgspec.Meta(description="x,y")] = None
+    selector: str | None = None
+    text: Annotated[str | None, msgspec.Meta(description="Text to type, or key.")] = None
+
+
+class BrowserAction:
+    name: ClassVar[str] = "browser_action"
+    description: ClassVar[str] = (
+        "Use a web page in a headless browser: launch it with a url, then act. Shows the page."
+    )
+    arguments: ClassVar[type[msgspec.Struct]] = BrowserActionArgs
+    group: ClassVar[ToolGroup] = ToolGroup.COMMAND
+
+    def __init__(self, open_session: Callable[[], BrowserSession]) -> None:
+        """Nothing is opened before the first call."""
+        self._open_session = open_session
+        self._opened: BrowserSession | None = None
+
+    @property
+    def allowed(self) -> Collection[str]:
+        return self._opened.allowed if self._opened else ()
+
+    async def end(self) -> None:
+        """To be awaited at the end of the task."""
+        if self._opened:
+            await self._opened.close()
+
+    async def prepare(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
+        match args.action:
+            case "launch" | "navigate":
+                return self._opening(args, ctx)
+            case "click" | "type" | "press":
+                return self._using(args, ctx)
+            case _:
+                return self._looking(args, ctx)
+
+    @property
+    def _session(self) -> BrowserSession:
+        if self._opened is None:
+            self._opened = self._open_session()
+        return self._opened
+
+    def _opening(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
+        session, address = self._session, _address(args)
+        if reason := session.refusal(address):
+            raise ToolError(f"{address.origin} was not opened. {reason}")
+        launching = args.action == "launch"
+        if not launching:
+            _ = session.origin  # tells if there is no browser
+        step = partial(session.launch if launching else session.navigate, address)
+        return self._external(
+            args,
+            ctx,
+            title=f"{'Launch a browser at' if launching else 'Browse to'} {address.origin}",
+            origin=address.origin,
+            notes=[f"url: {address.url}", *(session.warnings if launching else ())],
+            step=step,
+        )
+
+    def _using(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
+        session = self._session
+        origin = session.origin
+        if not origin:
+            raise ToolError("No page is open. Use navigate with a url first.")
+        title, notes, step = _planned(args, session)
+
+        async def unless_moved() -> None:
+            if session.origin != origin:
+                raise ToolError(f"Nothing was done: the page has left {origin} meanwhile.")
+            await step()
+
+        return self._external(
+            args,
+            ctx,
+            title=f"{title} on {origin}",
+            origin=origin,
+            notes=notes,
+            step=unless_moved,
+        )
+
+    def _external(
+        self,
+        args: BrowserActionArgs,
+        ctx: ToolContext,
+        *,
+        title: str,
+        origin: str,
+        notes: list[str],
+        step: Step,
+    ) -> Action:
+        async def perform(permit: Permit) -> Outcome:
+            if permit.digest != action.digest:
+                raise Denied("This was not permitted, so it was not done.")
+            await step()
+            return await self._outcome(ctx)
+
+        action = Action(
+            title=title,
+            perform=perform,
+            external=f"browser {origin}",
+            spares_files=True,
+            ask_as=AskKind.BROWSER_ACTION_LAUNCH,
+            notes=notes,
+            payload=_payload(args),
+        )
+        return action
+
+    def _looking(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
+        session = self._session
+
+        async def perform(permit: Permit) -> Outcome:
+            match args.action:
+                case "close":
+                    await session.close()
+                    return Outcome(text="The browser is closed.")
+                case "scroll_down" | "scroll_up":
+                    await session.scroll(1 if args.action == "scroll_down" else -1)
+            return await self._outcome(ctx)
+
+        titles = {"close": "Close the browser", "screenshot": "Look at the page"}
+        title = titles.get(args.action, "Scroll the page")
+        return Action(title=title, perform=perform, payload=_payload(args))
+
+    async def _outcome(self, ctx: ToolContext) -> Outcome:
+        view = await self._session.view(pictured=ctx.sees_images)
+        sight = Sight(sees=ctx.sees_images, most=ctx.limits.image_bytes)
+        shown = picture(view.picture, sight) if view.picture else None
+        images = (shown.image,) if shown and shown.image else ()
+        unseen = f"\n{shown.words}" if shown and not shown.image else ""
+        return Outcome(text=described(view) + unseen, images=images)
+
+
+def _planned(args: BrowserActionArgs, session: BrowserSession) -> tuple[str, list[str], Step]:
+    """What is done to a page: its title, what is to be known of it, and the step itself."""
+    spot = _spot(args)
+    where = [f"where: {_name(spot)}"] if spot is not None else []
+    if args.action == "click":
+        if spot is None:
+            raise BadArguments("click needs a coordinate or a selector.")
+        return f"Click {_name(spot)}", where, partial(session.click, spot)
+    text = args.text or ""
+    if not text or len(text) > LONGEST_TEXT:
+        raise BadArguments(f"{args.action} needs a text of 1 to {LONGEST_TEXT} characters.")
+    if args.action == "press":
+        if len(text) > LONGEST_KEY:
+            raise BadArguments("press needs a key such as Enter or Control+A.")
+        return f"Press {text}", [], partial(session.press, text)
+    return "Type", [f"text: {text}", *where], partial(session.type, text, spot)
+
+
+def _address(args: BrowserActionArgs) -> WebAddress:
+    if not args.url:
+        raise BadArguments(f"{args.action} needs a url.")
+    try:
+        return web_address(args.url)
+    except ValueError as error:
+        raise BadArguments(str(error)) from error
+
+
+def _spot(args: BrowserActionArgs) -> Spot | None:
+    if args.coordinate is None:
+        return args.selector or None
+    found = _POINT.fullmatch(args.coordinate)
+    width, height = VIEWPORT
+    if not found or int(found[1]) >= width or int(found[2]) >= height:
+        raise BadArguments(f'coordinate must be "x,y" within {width}x{height}.')
+    return Point(int(found[1]), int(found[2]))
+
+
+def _name(spot: Spot) -> str:
+    return f"{spot.x},{spot.y}" if isinstance(spot, Point) else spot[:LONGEST_SHOWN]
+
+
+def _payload(args: BrowserActionArgs) -> dict[str, str]:
+    given = msgspec.to_builtins(args)
+    return {"tool": "browserAction", **{name: said for name, said in given.items() if said}}

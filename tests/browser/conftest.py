@@ -1,0 +1,41 @@
+"""One browser for all tests of a module that do not end it."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from browser.bench import Bench, Site, open_bench
+from rookery.browser.find_browser import find_browser
+from rookery.errors import ToolError
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    try:
+        return find_browser("", os.environ["PATH"])
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[Site]:
+    with Site().open() as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def site(elsewhere: Site) -> Iterator[Site]:
+    with Site(elsewhere.origin).open() as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+async def bench(program: str) -> AsyncIterator[Bench]:
+    async with open_bench(program) as bench:
+        yield bench

@@ -1,0 +1,129 @@
+"""However a browser ends, nothing of it is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import anyio
+import pytest
+
+from browser.bench import (
+    Site,
+    command_line,
+    descendants,
+    folder_of,
+    open_bench,
+    processes_of,
+    until_gone,
+)
+from rookery.browser.scratch import PREFIX, scratch_folder
+from rookery.browser.session import Patience
+from rookery.errors import ToolError
+
+pytestmark = pytest.mark.anyio
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+async def test_a_cancelled_launch_and_the_end_of_the_task_leave_nothing(program: str, site: Site):
+    async with open_bench(program) as bench:
+        with anyio.move_on_after(0.2) as step:
+            await bench.call("launch", url=f"{site.origin}/")
+        assert step.cancelled_caught
+        assert "title: Welcome" in (await bench.call("launch", url=f"{site.origin}/")).text
+        pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
+        ours = [pid for pid in descendants(os.getpid()) if b"playwright" in command_line(pid)]
+        assert ours == pids[:1]
+    assert not folder.exists()
+    await until_gone(pids)
+
+
+async def test_a_browser_that_nobody_uses_is_ended(
+    program: str, site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    idle = Patience(navigation=5.0, action=5.0, settle=0.0, idle=1.0)
+    async with open_bench(program, patience=idle) as bench:
+        await bench.go(f"{site.origin}/")
+        pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
+        assert not any("canary" in environment(pid) for pid in pids[1:]), "SEC: no key reaches it"
+        await until_gone(pids)
+        with pytest.raises(ToolError, match="has ended"):
+            await bench.call("screenshot")
+    assert not folder.exists()
+
+
+async def test_a_browser_that_is_killed_is_told_and_can_be_launched_again(program: str, site: Site):
+    async with open_bench(program) as bench:
+        for victim in ("browser", "driver"):
+            await bench.go(f"{site.origin}/")
+            driver, browser, *children = processes_of(bench)
+            folder = folder_of(browser)
+            os.kill(browser if victim == "browser" else driver, signal.SIGKILL)
+            await until_gone([browser, *children])
+            with pytest.raises(ToolError, match="has ended"):
+                await bench.call("click", coordinate="1,1")
+            await bench.call("close")
+            assert not folder.exists()
+
+
+async def test_a_product_that_is_killed_takes_its_browser_along(program: str, site: Site):
+    script = f"""
+        import sys, anyio
+        from rookery.browser.session import BrowserSession
+        from rookery.core.web_addresses import web_address
+
+        async def main():
+            async with anyio.create_task_group() as group:
+                session = BrowserSession(group.start_soon, path={program!r})
+                await session.launch(web_address({site.origin + "/"!r}))
+                print(session.running.pid, flush=True)
+                await anyio.sleep_forever()
+
+        anyio.run(main)
+    """
+    with _product(textwrap.dedent(script)) as product:
+        assert product.stdout is not None
+        pid = int(product.stdout.readline())
+        pids, folder = descendants(product.pid), folder_of(pid)
+        assert pid in pids
+        product.kill()
+        await until_gone(pids)
+    with scratch_folder():
+        assert not folder.exists(), "whoever comes next removes what was left"
+
+
+def environment(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _product(script: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        stdout=subprocess.PIPE,
+    )
+
+
+def test_folders_that_are_held_or_not_ours_are_left_alone(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "lock").touch()
+    (tmp_path / f"{PREFIX}link").symlink_to(elsewhere)
+    with scratch_folder() as held, scratch_folder() as other:
+        assert held.is_dir()
+        assert other.is_dir()
+    assert elsewhere.is_dir()
+    assert not held.exists()
+
+
+async def test_a_program_that_is_no_browser_is_told(program: str, site: Site):
+    async with open_bench("/bin/false") as bench:
+        with pytest.raises(ToolError, match="/bin/false does not start"):
+            await bench.call("launch", url=f"{site.origin}/")

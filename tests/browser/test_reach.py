@@ -1,0 +1,96 @@
+"""What pages reach, and what they do not, told by the proxy that all of them go through."""
+
+import anyio
+import pytest
+
+from browser.bench import Site
+from rookery.browser.proxy import proxy
+from rookery.browser.reach import Reach
+
+pytestmark = pytest.mark.anyio
+PUBLIC = "https://example.com"
+
+
+async def asked(reach: Reach, request: str) -> tuple[int, list[str]]:
+    """The status of the answer to a request, and what was told of it."""
+    told: list[str] = []
+    async with proxy(reach, told.append) as address:
+        host, port = address.removeprefix("http://").split(":")
+        async with await anyio.connect_tcp(host, int(port)) as stream:
+            await stream.send(request.encode() + b"\r\n\r\n")
+            answer = await stream.receive()
+    return int(answer.split()[1]), told
+
+
+def reach(home: str, *, network: bool = True) -> Reach:
+    made = Reach(network=network)
+    made.home = home
+    return made
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254:80",
+        "metadata.google.internal:80",
+        "10.0.0.1:80",
+        "192.168.1.1:443",
+        "172.16.0.1:443",
+        "100.100.100.200:80",
+        "0.0.0.0:80",
+        "127.0.0.2:80",
+        "2130706433:80",
+        "0x7f.1:80",
+        "localhost.:80",
+        "[::ffff:127.0.0.1]:80",
+        "[::ffff:7f00:1]:80",
+        "[64:ff9b::7f00:1]:80",
+        "[2002:7f00:1::]:80",
+        "[fe80::1]:80",
+        "[fd00:ec2::254]:80",
+        "[::]:80",
+    ],
+)
+@pytest.mark.parametrize("home", [PUBLIC, "http://localhost:3000"])
+async def test_SBX_3_private_addresses_are_refused_in_every_notation(host: str, home: str):
+    for request in (f"CONNECT {host} HTTP/1.1", f"GET http://{host}/ HTTP/1.1"):
+        status, told = await asked(reach(home), request)
+        assert status == 403
+        assert len(told) == 1
+
+
+async def test_NET_1_pages_of_this_machine_reach_it_and_pages_from_elsewhere_do_not(site: Site):
+    where = site.origin.removeprefix("http://")
+    request = f"GET http://{where}/other HTTP/1.1\r\nHost: {where}"
+    assert (await asked(reach(site.origin), request)) == (200, [])
+    status, told = await asked(reach(PUBLIC), request)
+    assert status == 403
+    assert told == [
+        f"A request to {where} was refused. Pages from elsewhere do not reach this machine."
+    ]
+    assert (await asked(reach(""), request))[0] == 403
+
+
+async def test_NET_1_without_network_nothing_but_this_machine_is_reached(site: Site):
+    status, _ = await asked(reach(site.origin, network=False), "CONNECT example.com:443 HTTP/1.1")
+    assert status == 403
+    where = site.origin.removeprefix("http://")
+    for name in ("localhost", "127.0.0.1"):
+        request = f"CONNECT {name}:{where.partition(':')[2]} HTTP/1.1"
+        assert (await asked(reach(site.origin, network=False), request)) == (200, [])
+
+
+async def test_NET_2_the_browser_fetches_nothing_by_itself():
+    assert await asked(reach(PUBLIC), "CONNECT update.googleapis.com:443 HTTP/1.1") == (403, [])
+
+
+@pytest.mark.parametrize("request_line", ["nonsense", "GET / HTTP/1.1", "CONNECT :x HTTP/1.1"])
+async def test_what_is_no_request_reaches_nothing(request_line: str):
+    assert (await asked(reach(PUBLIC), request_line))[0] in (400, 403)
+
+
+async def test_a_server_that_is_not_there_is_told_to_the_browser():
+    with Site().open() as gone:
+        pass
+    where = gone.origin.removeprefix("http://")
+    assert (await asked(reach(gone.origin), f"CONNECT {where} HTTP/1.1"))[0] == 502
