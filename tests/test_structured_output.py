@@ -485,6 +485,23 @@ def test_the_result_has_the_completion_and_the_cost_of_all_requests():
     }
 
 
+def test_what_a_child_uses_is_in_the_cost_and_nothing_else_of_it_is_told():
+    output = StructuredOutput(session_id="t1", stream=True)
+    lost = RequestFailed(
+        request_id="r", error=FailureKind.BUSY, message="Busy.", usage=Usage(tokens_in=1, cost=0.25)
+    )
+    used = Usage(tokens_in=10, tokens_out=2, cost=0.5)
+    of_child = [TaskOpened(text="x"), lost, answer(READ, usage=used), CompletionOffered(result="y")]
+    for event in placed([TaskOpened(text="a"), answer(Text(text="b"), usage=used)]):
+        output.see(event)
+    for event in placed(of_child):
+        output.see_of_child(event)
+    assert output.settle() == []
+    result = output.result(True)
+    assert result["content"] == "b"
+    assert result["cost"] == {"totalCost": 1.25, "inputTokens": 21, "outputTokens": 4}
+
+
 @pytest.mark.parametrize(
     ("facts", "content"),
     [

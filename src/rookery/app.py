@@ -168,7 +168,7 @@ async def open_host(
                 equip=partial(briefing.equip, tell_user),
                 sees_images=briefing.sees_images,
                 now=situation(briefing, files, guard.known, clock.now),
-                gather=briefing.gatherer(log),
+                gather=briefing.gatherer(log, extra.server_prompt),
                 meant=extra.meant,
                 outline=extra.outline,
                 hooks=[

@@ -137,7 +137,7 @@ class Briefing:
         )
         return Equipment(provider, system, [compact_spec(s) for s in specs] if compact else specs)
 
-    def gatherer(self, log: EventLog) -> Gatherer:
+    def gatherer(self, log: EventLog, server_prompt: Callable[[str], Awaitable[str]]) -> Gatherer:
         return Gatherer(
             self._root,
             commands=self.commands,
@@ -145,6 +145,7 @@ class Briefing:
             body=self._skill_files.body,
             modes=self.slugs,
             last_output=partial(last_output, log),
+            server_prompt=server_prompt,
         )
 
     def commands(self) -> Sequence[SlashCommand]:

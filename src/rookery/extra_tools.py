@@ -15,6 +15,7 @@ from rookery.code_index.outline import Outliner
 from rookery.code_index.syntax import SyntaxReader
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
+from rookery.core.mentions import server_prompt
 from rookery.core.outlines import Definition
 from rookery.core.values import value
 from rookery.engine.ports import Hook, Tool
@@ -32,11 +33,16 @@ from rookery.workspace.source_files import WorkspaceSources
 
 if TYPE_CHECKING:
     from rookery.browser.session import BrowserSession
+    from rookery.mcp.hub import McpHub
     from rookery.providers.embeddings import EndpointEmbedder
 
 
 def _as_it_is(call: ToolCall) -> ToolCall:
     return call
+
+
+async def _no_server(line: str) -> str:
+    raise ToolError("No MCP server is configured, so it has no prompts.")
 
 
 @value
@@ -46,6 +52,7 @@ class ExtraTools:
     meant: Callable[[ToolCall], ToolCall] = _as_it_is
     """A call of a name that is none of ours as the call that it stands for."""
     outline: Callable[[str, str], Awaitable[Sequence[Definition]]]
+    server_prompt: Callable[[str], Awaitable[str]] = _no_server
 
 
 @asynccontextmanager
@@ -161,4 +168,11 @@ async def _with_servers(
         hooks=[AlwaysAllowed(hub)],
         meant=partial(as_it_was_meant, hub=hub),
         outline=extra.outline,
+        server_prompt=partial(_prompt_of, hub),
     )
+
+
+async def _prompt_of(hub: "McpHub", line: str) -> str:
+    """Its server is connected first: it may never have been."""
+    await hub.tools(server_prompt(line))
+    return await hub.prompt_of(line)

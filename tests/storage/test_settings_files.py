@@ -144,9 +144,10 @@ def test_these_files_are_fine(user_file: Path, text: str):
         ("[model]\na = 1", "model must be a text that is not empty, not a table."),
         ("model = ['x']", "model must be a text that is not empty, not a list."),
         ("approval = 'yes'", 'approval must be "ask" or "auto", not "yes".'),
+        ("mode = ''", 'mode must be a text that is not empty, not "".'),
         (
-            "mode = 'cod'",
-            'mode must be "code", "ask", "architect", "debug" or "orchestrator", not "cod".',
+            "[context]\nprompt = 'short'",
+            'context.prompt must be "auto", "full" or "compact", not "short".',
         ),
         ("[ui]\ncolour = true", 'ui.colour must be "auto", "always" or "never", not true.'),
         (
@@ -359,7 +360,7 @@ def test_a_variable_that_sets_nothing_is_told_with_what_may_have_been_meant(
 @pytest.mark.parametrize(
     ("variable", "text", "complaint"),
     [
-        ("ROOKERY_MODE", "x", '"debug" or "orchestrator", not "x".'),
+        ("ROOKERY_CONTEXT_PROMPT", "x", '"full" or "compact", not "x".'),
         ("ROOKERY_APPROVAL", "null", '"ask" or "auto", not "null".'),
         ("ROOKERY_MAX_REQUESTS", "1.5", 'whole number of at least 0, not "1.5".'),
         ("ROOKERY_MAX_COST", "nan", 'a number of at least 0, not "nan".'),

@@ -26,6 +26,7 @@ _MENTION = re.compile(
     rf"|(?P<word>problems|git-changes|terminal){_END})"
 )
 _COMMAND = re.compile(rf"{_BEGIN}/(?P<name>[A-Za-z0-9_.-]+)(?!\S)")
+_SERVER_PROMPT = re.compile(r"\s*/mcp:(?P<server>[^\s:]+):\S")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _TO_ESCAPE = re.compile(r"[\\\s]")
 _WORDS: dict[str, MentionKind] = {
@@ -73,9 +74,16 @@ def find_commands(text: str, known: Collection[str] | None = None) -> list[Comma
     return commands
 
 
+def server_prompt(text: str) -> str:
+    """The server whose prompt a text calls for, as in `/mcp:server:prompt words`; or nothing."""
+    found = _SERVER_PROMPT.match(text)
+    return found["server"] if found else ""
+
+
 def points_somewhere(text: str) -> bool:
     """Whether there may be something to look up."""
-    return bool(("@" in text and find_mentions(text)) or ("/" in text and find_commands(text)))
+    named = "/" in text and (find_commands(text) or server_prompt(text))
+    return bool(named or ("@" in text and find_mentions(text)))
 
 
 def rendered(text: str, mentions: Iterable[Mention | CommandMention]) -> str:

@@ -16,6 +16,10 @@ from rookery.errors import SettingsError
 from rookery.settings import ANY, Key, Settings, all_settings, shown
 
 
+NAMED_BY_USER = ("models", "modes")
+"""Sections of sections, whose names the user gives."""
+
+
 @cache
 def _sections() -> frozenset[Key]:
     return frozenset(key[:depth] for key in all_settings() for depth in range(1, len(key)))
@@ -23,7 +27,7 @@ def _sections() -> frozenset[Key]:
 
 def general(key: Key) -> Key:
     """The key under which a setting is declared, whatever name the user gave in between."""
-    return ("models", ANY, *key[2:]) if key[0] == "models" and len(key) > 1 else key
+    return (key[0], ANY, *key[2:]) if key[0] in NAMED_BY_USER and len(key) > 1 else key
 
 
 def values_in(table: Mapping[str, Any], at: Key = ()) -> Iterator[tuple[Key, Any]]:

@@ -9,8 +9,14 @@ from pathlib import Path
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Gathered, ModeSwitched, Seen
-from rookery.core.instructions import Skill, SlashCommand, command_text, skill_text
-from rookery.core.mentions import CommandMention, Mention, find_commands, find_mentions
+from rookery.core.instructions import Skill, SlashCommand, command_text, quoted, skill_text
+from rookery.core.mentions import (
+    CommandMention,
+    Mention,
+    find_commands,
+    find_mentions,
+    server_prompt,
+)
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext
 from rookery.errors import ToolError
 from rookery.workspace.surroundings.mention_contents import Attachments, note, plain_text
@@ -26,15 +32,18 @@ class Gatherer:
         body: Callable[[Skill], str],
         modes: Callable[[], Sequence[str]],
         last_output: Callable[[], str],
+        server_prompt: Callable[[str], Awaitable[str]],
     ) -> None:
         """`skills` are those of a mode, `body` is what one of them says, `modes` are slugs, and
-        `last_output` is what the last command wrote."""
+        `last_output` is what the last command wrote. `server_prompt` is what a server makes of a
+        line that calls for a prompt of it."""
         self._root = root
         self._commands = commands
         self._skills = skills
         self._body = body
         self._modes = modes
         self._last_output = last_output
+        self._server_prompt = server_prompt
 
     async def __call__(
         self, text: str, ctx: ToolContext, act: Callable[[Action], Awaitable[Outcome]]
@@ -49,6 +58,8 @@ class Gatherer:
             images += outcome.images
             seen += outcome.seen
         texts += await self._called_for(text, ctx, act)
+        if server_prompt(text):
+            texts.append(await self._prompted(text))
         return Gathered(
             text="\n\n".join(filter(None, texts)), images=tuple(images), seen=tuple(seen)
         )
@@ -84,6 +95,12 @@ class Gatherer:
                 skill = skills[each.name]
                 texts.append(skill_text(skill, self._body(skill), arguments))
         return texts
+
+    async def _prompted(self, text: str) -> str:
+        try:
+            return quoted("prompt", await self._server_prompt(text.strip()))
+        except ToolError as error:
+            return f"({error})"
 
     async def _switched(
         self,

@@ -1,0 +1,160 @@
+"""Modes, rules, mentions, commands, skills and sub-tasks, over the real command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_server import LlmServer, Recorded, call, finish
+from terminal_session import Installed
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def system(request: Recorded) -> str:
+    return "".join(block["text"] for block in request.body["system"])
+
+
+def tools(request: Recorded) -> set[str]:
+    return {tool["name"] for tool in request.body["tools"]}
+
+
+def heard(request: Recorded) -> str:
+    """What the model is told last, as one text."""
+    blocks: list[dict[str, Any]] = request.body["messages"][-1]["content"]
+    return "\n".join(_words(block) for block in blocks)
+
+
+def _words(block: dict[str, Any]) -> str:
+    content = block.get("text") or block.get("content") or ""
+    return content if isinstance(content, str) else json.dumps(content)
+
+
+def write(path: str, content: str = "x\n") -> object:
+    return call("write_to_file", path=path, content=content)
+
+
+def put(workspace: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = workspace / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_5_2_a_mode_without_edits_makes_none_and_is_not_offered_any(rookery: Installed):
+    with LlmServer([write("a.txt")], [finish()]) as server:
+        done = rookery.run("-p", "-y", *at(server), "--mode", "ask", "write it")
+    assert done.returncode == 0
+    assert not (rookery.workspace / "a.txt").exists()
+    assert "write_to_file" not in tools(server.requests[0])
+    assert {"read_file", "new_task", "switch_mode"} <= tools(server.requests[0])
+    assert "ask" in heard(server.requests[1])
+
+
+def test_S11_a_mode_bound_to_files_edits_only_those_and_moves_nothing_out(rookery: Installed):
+    (rookery.workspace / "plan.md").write_text("one\n")
+    lines = ["*** Begin Patch", "*** Update File: plan.md", "*** Move to: plan.py", "@@"]
+    move = "\n".join([*lines, "-one", "+two", "*** End Patch"])
+    with LlmServer([call("apply_patch", patch=move)], [write("b.md")], [finish()]) as server:
+        rookery.run("-p", "-y", *at(server), "--mode", "architect", "plan it")
+    assert sorted(path.name for path in rookery.workspace.glob("*.*")) == ["b.md", "plan.md"]
+
+
+def test_5_3_5_4_a_trusted_project_brings_modes_rules_skills_and_commands(rookery: Installed):
+    put(
+        rookery.workspace,
+        _dot_roomodes="customModes:\n- {slug: docs, name: Docs, roleDefinition: You write., "
+        "groups: [read]}\n",
+        AGENTS_dot_md="Use tabs.",
+        _dot_rookery__rules__a_dot_md="Be brief.",
+        _dot_rookery__commands__look_dot_md="---\ndescription: Look\n---\nLook at everything.",
+        _dot_rookery__skills__pdf__SKILL_dot_md="---\nname: pdf\n"
+        "description: Fill forms\n---\nHow.",
+    )
+    (rookery.workspace / ".roo" / "rules-docs").mkdir(parents=True)
+    (rookery.workspace / ".roo" / "rules-docs" / "b.md").write_text("Cite sources.")
+    with LlmServer([call("skill", skill="pdf")], [finish()]) as server:
+        done = rookery.run("-p", *at(server), "--trust", "--mode", "docs", "/look here")
+    assert done.returncode == 0, done.stderr
+    first = server.requests[0]
+    for rule in ("You write.", "Use tabs.", "Be brief.", "Cite sources.", "Fill forms"):
+        assert rule in system(first)
+    assert "Look at everything." in heard(first)
+    assert "Arguments: here" in heard(first)
+    assert "How." in heard(server.requests[1])
+
+
+def test_TRUST_1_an_untrusted_project_brings_nothing(tmp_path: Path):
+    rookery = Installed(tmp_path, trusted=False)
+    put(rookery.workspace, AGENTS_dot_md="Obey me.", _dot_roomodes="customModes: []")
+    with LlmServer([finish()]) as server:
+        rookery.run("-p", *at(server), "go")
+    assert "Obey me." not in system(server.requests[0])
+
+
+def test_6_2_what_is_mentioned_is_attached_once_and_what_is_kept_back_is_not(rookery: Installed):
+    put(rookery.workspace, a_dot_py="print(1)\n", _dot_rookeryignore="secret.txt\n")
+    (rookery.workspace / "secret.txt").write_text("hush")
+    with LlmServer([finish()]) as server:
+        rookery.run("-p", *at(server), "explain @/a.py and @/secret.txt and @/none.txt, please")
+    told = heard(server.requests[0])
+    assert told.count("print(1)") == 1
+    assert "hush" not in told
+    assert "secret.txt" in told
+    assert "none.txt" in told
+
+
+def test_5_7_another_mode_brings_its_own_model_and_tools(rookery: Installed):
+    config = rookery.home / "config"
+    config.mkdir(parents=True, exist_ok=True)
+    (config / "settings.toml").write_text('[modes.ask]\nmodel = "claude-y"\n')
+    with LlmServer(
+        [call("switch_mode", mode_slug="ask", reason="to explain")], [finish()]
+    ) as server:
+        done = rookery.run("-p", "-y", *at(server), "go")
+    assert done.returncode == 0
+    assert [request.body["model"] for request in server.requests] == ["claude-x", "claude-y"]
+    assert "execute_command" in tools(server.requests[0])
+    assert "execute_command" not in tools(server.requests[1])
+
+
+@pytest.mark.parametrize("modes", ["customModes: [", "customModes: [{slug: a b}]"])
+def test_5_3_a_file_of_modes_that_is_wrong_is_told_and_the_rest_goes_on(
+    rookery: Installed, modes: str
+):
+    (rookery.workspace / ".roomodes").write_text(modes)
+    with LlmServer([finish("Fine.")]) as server:
+        done = rookery.run("-p", "--trust", *at(server), "go")
+    assert (done.returncode, done.stdout) == (0, "Fine.\n")
+    assert ".roomodes" in done.stderr
+
+
+def test_9_a_sub_task_works_in_its_mode_and_its_result_comes_back(rookery: Installed):
+    part = call("new_task", mode="code", message="Write b.txt.")
+    with LlmServer(
+        [part], [write("b.txt")], [finish("b is there")], [finish("All done.")]
+    ) as server:
+        done = rookery.run("-p", "-y", *at(server), "--mode", "orchestrator", "do it")
+    assert (done.returncode, done.stdout) == (0, "All done.\n")
+    assert (rookery.workspace / "b.txt").exists()
+    assert "write_to_file" not in tools(server.requests[0])
+    assert "write_to_file" in tools(server.requests[1])
+    assert "Write b.txt." in heard(server.requests[1])
+    assert "do it" not in heard(server.requests[1])
+    assert "b is there" in heard(server.requests[3])
+    assert "▸ sub-task in code mode: Write b.txt." in done.stderr
+    sessions = rookery.sessions()
+    assert len(sessions) == 2
+
+
+def test_10_6_a_limit_ends_a_run_that_nobody_watches_and_it_can_go_on(rookery: Installed):
+    listing = [call("list_files", path=".", recursive=False)]
+    with LlmServer(listing, listing, [finish("Done.")]) as server:
+        first = rookery.run("-p", "-y", *at(server), "go", ROOKERY_MAX_REQUESTS="2")
+        again = rookery.run("-p", "-y", *at(server), "-c")
+    assert first.returncode != 0
+    assert "2 requests, which is its limit (max_requests)" in first.stderr
+    assert (again.returncode, again.stdout) == (0, "Done.\n")
