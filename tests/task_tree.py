@@ -12,6 +12,7 @@ import yaml
 
 from rookery.core.blocks import ToolResult
 from rookery.core.facts import (
+    Answered,
     Ending,
     Event,
     FilesChanged,
@@ -168,6 +169,10 @@ class Node:
             for event in self.events
             if isinstance(event.fact, ToolFinished) and event.fact.call_id == call_id
         ]
+
+    def answered(self, ask_id: str) -> bool:
+        facts = (event.fact for event in self.events)
+        return any(isinstance(fact, Answered) and fact.ask_id == ask_id for fact in facts)
 
     @property
     def lost(self) -> list[str]:

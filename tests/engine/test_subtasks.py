@@ -18,6 +18,7 @@ from rookery.core.facts import (
 from rookery.core.file_steps import steps_since
 from rookery.core.limits import Limits
 from rookery.engine.ports import Checkpoint
+from rookery.errors import StorageError
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from stage import TASK, Stage, call, finish, run, write
 
@@ -148,6 +149,25 @@ async def test_a_child_that_had_ended_when_the_process_died_is_not_run_again(tmp
     await again.play("yes", "yes", reopen=True)
     assert results(again)[0].endswith("done once")
     assert len(again.model.requests) == 1
+
+
+async def test_a_child_whose_journal_fails_ends_the_run_and_its_result_is_not_lost(
+    tmp_path: Path,
+):
+    replaced = "for d in id*; do cp $d/journal.jsonl $d/new; mv $d/new $d/journal.jsonl; done"
+    scenes = [
+        [delegate("one")],
+        [run(f"cd {tmp_path}/home/data/tasks && {replaced}")],
+        [finish("ok")],
+        [finish()],
+    ]
+    stage = Stage(tmp_path, *scenes, automatic=True)
+    with pytest.RaisesGroup(StorageError, flatten_subgroups=True, allow_unwrapped=True):
+        await stage.play()
+    assert results(stage) == []
+    again = Stage(tmp_path, *scenes[2:], automatic=True)
+    await again.play("yes", "yes", reopen=True)
+    assert results(again)[0].endswith("ok")
 
 
 async def test_cancelling_the_parent_stops_the_child_and_both_go_on(tmp_path: Path):

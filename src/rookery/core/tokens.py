@@ -13,7 +13,7 @@ from rookery.core.values import record
 
 PER_BYTE = 1 / 3.2
 """Until a provider has said what it counted: code has more tokens than prose."""
-LEAST_PER_BYTE, MOST_PER_BYTE = 0.05, 2.0
+LEAST_PER_BYTE, MOST_PER_BYTE = 0.15, 2.0
 WORTH_LEARNING = 1_000
 """Bytes below which a request's usage says little about the text in it."""
 OF_A_PICTURE = 1_600 * 3

@@ -143,13 +143,16 @@ class Engine:
             task, after = self._begun(parent_id, parent, child)
         except StorageError as error:
             return ChildEnd(None, str(error).rstrip("."), parent.state.spent)
+        failure = None
         try:
             if not task.log.state.closed:
                 parent.append(ChildBegan(call_id=call_id, task_id=child.task_id, after=after))
-                await self._run(task)
+                failure = await self._run(task)
         finally:
             task.log.close()
             record_changes(parent, call_id, task.log.events)
+        if failure:
+            raise failure  # so that the parent stops too, and its child can be picked up
         return end_of(task.log)
 
     def _begun(self, parent_id: str, parent: EventLog, child: ChildTask) -> tuple[Task, int]:
@@ -178,8 +181,9 @@ class Engine:
         exists = self._logs.exists(task_id)
         return self._begin(task_id, self._logs.open(task_id)) if exists else None
 
-    async def _run(self, task: Task) -> None:
-        """A failure in one task is that task's; the others do not notice."""
+    async def _run(self, task: Task) -> StorageError | None:
+        """A failure in one task is that task's; the others do not notice. What could not be
+        stored is given back."""
         try:
             await recover(task, self._stored)
             await task.run()
@@ -187,11 +191,13 @@ class Engine:
             match cause := _first_in(error):
                 case StorageError():
                     task.log.close(cause)
+                    return cause
                 case _:
                     _debug.exception("task %s failed", task.id)
                     _record_failure(task.log, cause)
         finally:
             task.log.close()
+        return None
 
     def _hear(self, command: Speak) -> None:
         log = self._find(command.task_id).log

@@ -125,7 +125,7 @@ class FileProvider:
 def read_script(path: Path) -> Script:
     """Raises `SettingsError` that names the file and what is wrong with it."""
     try:
-        return msgspec.convert(yaml.safe_load(path.read_bytes()), Script)
+        script: Script = msgspec.convert(yaml.safe_load(path.read_bytes()), Script)
     except OSError as error:
         reason = error.strerror or str(error)
         raise SettingsError(f"The script {path} cannot be read: {reason}.") from error
@@ -137,6 +137,7 @@ def read_script(path: Path) -> Script:
             f"The script {path} is no list of answers, nor a mapping of words to such lists: "
             f"{error}. An answer takes say, think, calls, fail, usage, stop and pause."
         ) from error
+    return script
 
 
 def _opening(request: ModelRequest) -> str:

