@@ -7,6 +7,7 @@ and may be killed like any other process. The parent adopts whatever the child l
 """
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -95,11 +96,18 @@ def _serve() -> None:
 
 
 def _import_everything() -> None:
+    """Also what the product imports only when it is used, and what anyio does."""
+    import anyio.lowlevel
+
     import rookery
 
     for module in pkgutil.walk_packages(rookery.__path__, "rookery."):
-        if "__main__" not in module.name and "demo" not in module.name:
+        if "demo" not in module.name:
             importlib.import_module(module.name)
+    for name in ("tomllib", "tree_sitter", "tree_sitter_bash", "importlib.resources.readers"):
+        importlib.import_module(name)
+    anyio.run(anyio.lowlevel.checkpoint)
+    gc.freeze()  # no child then copies the pages of what it only reads
 
 
 def _become(arguments: list[str], environ: dict[str, str], largest_file: int, **files: str) -> None:

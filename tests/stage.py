@@ -32,6 +32,8 @@ from rookery.workspace.terminal import Terminal
 from rookery.workspace.without_checkpoints import WithoutCheckpoints
 
 TASK = "t1"
+TOOLS = all_tools()
+SPECS = [spec_of(tool) for tool in TOOLS.values()]
 
 
 class StageClock:
@@ -81,11 +83,10 @@ class Stage:
             self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
 
     def make_task(self, task_id: str, log: EventLog) -> Task:
-        tools = all_tools()
         gear = Gear(
             provider=self.model,
-            tools=tools,
-            specs=[spec_of(tool) for tool in tools.values()],
+            tools=TOOLS,
+            specs=SPECS,
             system=lambda mode: f"You are in {mode} mode.",
             hooks=self._hooks,
             rules=self.rules,

@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ THIRD_PARTY_HOMES = {
 }
 
 
+@cache
 def names_imported_by(file: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

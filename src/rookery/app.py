@@ -5,19 +5,22 @@ import random
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 
 from rookery.core.facts import Event, Fact, Noted, Reminded
-from rookery.core.file_steps import commands_running_on
+from rookery.core.file_steps import commands_running_on, was_started
 from rookery.core.findings import Finding, Health
+from rookery.core.hiding import Hiding
 from rookery.core.system_prompt import system_prompt
 from rookery.core.values import record, value
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
+from rookery.engine.hiding_shell import HidingShell
 from rookery.engine.ports import Checkpoints, Restored
 from rookery.engine.task import Gear, Task
 from rookery.engine.undo import Undo
@@ -28,10 +31,10 @@ from rookery.governance.restrictions import Restrictions
 from rookery.governance.shielded import nothing_shielded, shielded
 from rookery.governance.stale_guard import StaleGuard
 from rookery.governance.trust_gate import TrustGate
-from rookery.providers import open_provider
+from rookery.providers import KEY_VARIABLES, open_provider
 from rookery.settings import Settings
 from rookery.storage.artifacts import TaskArtifacts
-from rookery.storage.keys import Key
+from rookery.storage.keys import Key, all_keys
 from rookery.storage.permissions import Permissions
 from rookery.storage.places import Places
 from rookery.storage.running_commands import RunningCommands
@@ -41,12 +44,12 @@ from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.git_folders import own_repository
 from rookery.workspace.git_watch import GitWatch
-from rookery.workspace.guarantees import NETWORK, Holds, guarantees
 from rookery.workspace.launching import Launching, NoSandboxNotice
 from rookery.workspace.sandbox import Sandbox, SandboxWishes
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
-from rookery.workspace.without_checkpoints import WithoutCheckpoints
+from rookery.workspace.wardens import WardensInAdvance
+from rookery.workspace.without_checkpoints import ProtectedFilesOnly
 
 
 @record
@@ -103,10 +106,12 @@ async def open_host(
     limits = settings.as_limits()
     clock = SystemClock()
     tools = all_tools()
+    specs = offered(tools)
     home = Path.home()
     files = WorkspaceFiles(workspace, limits, own_folders=_own_folders(places), home=home)
     finder = WorkspaceFinder(workspace, files, limits)
     running = RunningCommands(places.running)
+    hide = Hiding(_secrets(choice, places))
     provider = open_provider(
         choice.provider,
         model=choice.model,
@@ -116,7 +121,10 @@ async def open_host(
         limits=limits,
         described=settings.models.get(choice.model, {}),
     )
-    with _sandbox(settings, workspace, places) as sandbox:
+    with (
+        _sandbox(settings, workspace, places) as sandbox,
+        closing(WardensInAdvance()) as wardens,
+    ):
         launching = Launching(files.boundaries, sandbox)
         judge = CommandJudge(
             files,
@@ -127,7 +135,7 @@ async def open_host(
             writable=sandbox.writable,
             own_repository=partial(own_repository, str(files.boundaries.root)),
         )
-        shell = Terminal(workspace, limits, launching)
+        shell = Terminal(workspace, limits, launching, wardens)
         checkpoints = _checkpoints(settings, workspace, places)
         surroundings = f"{os.uname().sysname}, shell {shell.name}"
 
@@ -145,16 +153,17 @@ async def open_host(
                 tell_both,
                 attended=not consent.automatic,
                 running=lambda: bool(commands_running_on(log.events)),
+                started=lambda call_id: was_started(log.events, call_id),
             )
             rules = Permissions(places.rules_file, workspace, place=files.place, now=clock.now)
             gear = Gear(
                 provider=provider,
                 tools=tools,
-                specs=offered(tools),
+                specs=specs,
                 system=lambda mode: system_prompt(
                     mode=mode,
                     workspace=str(workspace),
-                    tools=[spec.name for spec in offered(tools)],
+                    tools=[spec.name for spec in specs],
                     surroundings=surroundings,
                 ),
                 hooks=[
@@ -181,7 +190,7 @@ async def open_host(
                 judge=judge,
                 files=files,
                 finder=finder,
-                shell=shell,
+                shell=HidingShell(shell, hide),
                 artifacts=TaskArtifacts(store.folder(task_id)),
                 settle=watch.settle,
                 command_list=running.of(task_id, workspace),
@@ -189,6 +198,7 @@ async def open_host(
                 new_id=lambda: uuid.uuid4().hex,
                 spread=lambda most: random.uniform(0, most),
                 limits=limits,
+                hide=hide,
             )
             return Task(task_id, log, gear)
 
@@ -243,6 +253,8 @@ async def open_past(
 
 def examine(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:
     """What protects the user here, and what does not."""
+    from rookery.workspace.guarantees import NETWORK, Holds, guarantees
+
     with _sandbox(settings, workspace, places) as sandbox:
         yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)
         for guarantee in guarantees(sandbox):
@@ -265,6 +277,15 @@ async def _examine_checkpoints(settings: Settings, workspace: Path, places: Plac
 
 def _health(good: bool) -> Health:
     return Health.OK if good else Health.WARN
+
+
+def _secrets(choice: ModelChoice, places: Places) -> Iterator[str]:
+    """What must not be seen in anything a tool returns."""
+    if choice.key:
+        yield choice.key.reveal()
+    if choice.base_url and (password := urlsplit(choice.base_url).password):
+        yield password
+    yield from all_keys(os.environ, KEY_VARIABLES.values(), places.keys_file)
 
 
 def _own_folders(places: Places) -> tuple[Path, ...]:
@@ -292,7 +313,9 @@ def _sandbox(settings: Settings, workspace: Path, places: Places) -> Iterator[Sa
 
 def _checkpoints(settings: Settings, workspace: Path, places: Places) -> Checkpoints:
     if not settings.checkpoints.use:
-        return WithoutCheckpoints()
+        return ProtectedFilesOnly(
+            workspace, places.checkpoints, settings.as_limits(), private=_own_folders(places)
+        )
     return ShadowCheckpoints(
         workspace, places.checkpoints, settings.as_limits(), private=_own_folders(places)
     )

@@ -326,3 +326,22 @@ def test_OUT_5_json_is_text_whatever_the_folder_is_called(tmp_path: Path, capsys
     assert run("-w", odd, "--json") == 0
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert any("/\ufffd is not trusted" in finding["text"] for finding in findings)
+
+
+@pytest.mark.parametrize("path", [":/usr/lib", "/usr/lib:", "/usr/lib::/opt", ":", "lib", "."])
+def test_PY_1_a_path_by_which_python_runs_code_of_any_folder_is_told(
+    here: Path, monkeypatch: pytest.MonkeyPatch, path: str
+):
+    monkeypatch.setenv("PYTHONPATH", path)
+    found = examined(here)["PYTHONPATH"]
+    assert (found.health, found.todo) == (
+        Health.WARN,
+        "Name only absolute folders in PYTHONPATH, or unset it.",
+    )
+    assert "sitecustomize.py" in found.text
+
+
+@pytest.mark.parametrize("path", ["", "/usr/lib", "/usr/lib:/opt"])
+def test_PY_1_any_other_is_not_worth_a_word(here: Path, monkeypatch: pytest.MonkeyPatch, path: str):
+    monkeypatch.setenv("PYTHONPATH", path)
+    assert "PYTHONPATH" not in examined(here)

@@ -42,6 +42,7 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.failures import FailureKind
+from rookery.core.output_preview import gap
 
 NOTED = "  noted: the model hears it with its next step"
 BUSY = FailureKind.BUSY
@@ -195,6 +196,21 @@ def test_each_happening_is_shown_in_its_own_lines(facts: list[Fact], lines: list
 
 def numbered(count: int) -> str:
     return "".join(f"{number}\n" for number in range(1, count + 1))
+
+
+def test_lines_that_went_by_unseen_are_counted_too():
+    lines = shown(
+        started("Run x"),
+        output(numbered(100)),
+        output(gap(5000, 99)),
+        output("a\nb\n"),
+        output(gap(300, 99)),
+        output("".join(f"{n}\n" for n in range(5403, 5413))),
+        finished(),
+    ).splitlines()
+    left_out = 5412 - OUTPUT_LINES - LAST_LINES
+    assert lines[OUTPUT_LINES + 1] == f"  … {left_out} more lines"
+    assert lines[OUTPUT_LINES + 2 :] == [f"  {n}" for n in range(5413 - LAST_LINES, 5413)]
 
 
 def test_of_a_long_output_the_beginning_and_the_end_are_shown():

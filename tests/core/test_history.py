@@ -1,5 +1,6 @@
 """Whatever the log looks like, the history is one every provider accepts."""
 
+import pytest
 from hypothesis import given
 
 from logs import ANY_LOG, log
@@ -8,15 +9,19 @@ from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.facts import (
     Answered,
     AssistantSpoke,
+    Ending,
     Event,
+    Fact,
+    FilesRestored,
     RequestStarted,
     Rewound,
     TaskOpened,
     ToolFinished,
+    ToolStarted,
     UserSpoke,
 )
 from rookery.core.history import Turn, history
-from rookery.core.replies import NEVER_RUN, user_message
+from rookery.core.replies import CALL_TAKEN_BACK, CALL_UNDONE, NEVER_RUN, user_message
 
 READ = ToolCall(id="c1", name="read_file", arguments={"path": "a"})
 EDIT = ToolCall(id="c2", name="edit", arguments={"path": "a"})
@@ -94,3 +99,34 @@ def test_what_was_rewound_is_not_sent():
         Rewound(to=1),
     )
     assert history(events) == [Turn("user", (Text(text=user_message("go")),))]
+
+
+RESTORED = FilesRestored(to=2, before="b", after="a", paths=("a", "d/e"), count=3)
+UNDONE = CALL_UNDONE.format(paths="a, d/e, and 1 more")
+
+
+@pytest.mark.parametrize(
+    ("taken_back", "told"),
+    [
+        ([ToolStarted(call_id="c2", tool="edit", title="Edit a"), RESTORED], UNDONE),
+        ([ToolFinished(call_id="c2", text="no", ending=Ending.DENIED), RESTORED], UNDONE),
+        ([ToolStarted(call_id="c2", tool="edit", title="Edit a")], CALL_TAKEN_BACK),
+        ([RESTORED], NEVER_RUN),
+        ([], NEVER_RUN),
+    ],
+)
+def test_GIT_6_a_call_that_was_undone_is_not_to_be_made_again_unasked(
+    taken_back: list[Fact], told: str
+):
+    spoken = AssistantSpoke(request_id="r", blocks=(EDIT,))
+    events = log(TaskOpened(text="go"), spoken, *taken_back, Rewound(to=2))
+    result = ToolResult(call_id="c2", text=told, is_error=True)
+    assert history(events)[-1].blocks == (result,)
+
+
+def test_GIT_6_unless_whoever_undid_it_has_it_made_again():
+    begun = ToolStarted(call_id="c2", tool="edit", title="Edit a")
+    done = ToolFinished(call_id="c2", text="done")
+    spoken = AssistantSpoke(request_id="r", blocks=(EDIT,))
+    events = log(TaskOpened(text="go"), spoken, begun, done, RESTORED, Rewound(to=2), begun, done)
+    assert history(events)[-1].blocks == (ToolResult(call_id="c2", text="done"),)

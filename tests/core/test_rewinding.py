@@ -9,6 +9,7 @@ from rookery.core.facts import (
     Asked,
     Change,
     CheckpointSaved,
+    Ending,
     Event,
     Fact,
     FilesChanged,
@@ -21,7 +22,7 @@ from rookery.core.facts import (
     UserSpoke,
     live,
 )
-from rookery.core.file_steps import Unsettled, steps_since, unsettled
+from rookery.core.file_steps import Unsettled, steps_since, unsettled, was_started
 from rookery.core.history import history
 from rookery.core.points import Point, last_change, points
 from rookery.core.view import View, see
@@ -116,6 +117,17 @@ def test_a_call_whose_end_nobody_recorded_is_unsettled():
     assert unsettled([*begun, Event(4, 0, 4, step("c", "a", "a", 2))]) is None
     assert unsettled(log(OPENED, saved)) is None
     assert unsettled(log(OPENED)) is None
+
+
+def test_GATE_6_a_call_that_was_denied_was_never_started():
+    started = ToolStarted(call_id="c", tool="execute_command", title="Run x")
+    stopped = ToolFinished(call_id="c", text="stopped", ending=Ending.FAILED)
+    denied = ToolFinished(call_id="c", text="no", ending=Ending.DENIED)
+    assert was_started(log(OPENED, started), "c")
+    assert was_started(log(OPENED, started, stopped), "c")
+    assert not was_started(log(OPENED, started), "other")
+    assert not was_started(log(OPENED, denied), "c")
+    assert not was_started(log(OPENED, started, stopped, denied), "c")
 
 
 def test_a_lost_edit_is_settled_by_the_files_it_was_about():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.facts import Effect, Version
-from rookery.core.undo import Plan, folder_with, plan, worth_telling
+from rookery.core.undo import Plan, folder_with, only_takes_back, plan, worth_telling
 
 ONE, TWO, THREE = (Version(str(number) * 40, 0o100644) for number in (1, 2, 3))
 FOLDER = folder_with(0o755)
@@ -63,6 +63,30 @@ def planned(
             id="GIT-6 edited by others since",
         ),
         pytest.param([[did("a", ONE, TWO)]], {}, Plan(kept=("a",)), id="deleted by others since"),
+        pytest.param(
+            [[did("a", ONE, PIPE)]],
+            {"a": PIPE},
+            Plan((did("a", PIPE, ONE),)),
+            id="GIT-6 became what no checkpoint holds",
+        ),
+        pytest.param(
+            [[did("a", ONE, PIPE)]],
+            {"a": TWO},
+            Plan(kept=("a",)),
+            id="became what no checkpoint holds, and was mended by others",
+        ),
+        pytest.param(
+            [[did("a", ONE, PIPE)], [did("a", PIPE, TWO)]],
+            {"a": TWO},
+            Plan((did("a", TWO, ONE),)),
+            id="became what no checkpoint holds in between",
+        ),
+        pytest.param(
+            [[did("a", PIPE, None)], [did("a", None, TWO)]],
+            {"a": TWO},
+            Plan(unsaved=("a",)),
+            id="GIT-5 was what no checkpoint holds",
+        ),
         pytest.param(
             [[did("a", ONE, None)]],
             {"a": TWO},
@@ -140,3 +164,18 @@ def test_without_leave_nothing_is_changed_that_is_not_as_the_last_step_left_it(
     last = {effect.path: effect.after for step in steps for effect in step}
     assert all(now[change.path] == last[change.path] for change in made.changes)
     assert set(made.kept).isdisjoint(change.path for change in made.changes)
+
+
+@pytest.mark.parametrize(
+    ("done", "expected"),
+    [
+        pytest.param([], True, id="nothing yet"),
+        pytest.param([did("a", THREE, ONE)], True, id="one of two"),
+        pytest.param([did("a", THREE, ONE), did("b", ONE, None)], True, id="all"),
+        pytest.param([did("a", THREE, TWO)], False, id="GIT-6 to something else"),
+        pytest.param([did("c", ONE, TWO)], False, id="GIT-6 somebody else's"),
+    ],
+)
+def test_a_half_done_restore_is_known_by_where_it_leads(done: list[Effect], expected: bool):
+    steps = [[did("a", ONE, TWO), did("b", None, ONE)], [did("a", TWO, THREE)]]
+    assert only_takes_back(done, steps) is expected

@@ -24,6 +24,22 @@ State = dict[str, tuple[int, bytes]]
 
 @pytest.fixture
 def files(rookery: Installed) -> State:
+    return laid_out(rookery)
+
+
+@pytest.fixture
+def worked(rookery: Installed, files: State) -> State:
+    return at_work(rookery, files)
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> tuple[Installed, State]:
+    """A run for all the tests that change nothing, and what is there after it."""
+    rookery = Installed(tmp_path_factory.mktemp("lasting"))
+    return rookery, at_work(rookery, laid_out(rookery))
+
+
+def laid_out(rookery: Installed) -> State:
     """What is there before anything was done, with the rights it has."""
     work = rookery.workspace
     (work / "a.txt").write_bytes(b"one\r\nno newline at the end")
@@ -34,8 +50,7 @@ def files(rookery: Installed) -> State:
     return state(work)
 
 
-@pytest.fixture
-def worked(rookery: Installed, files: State) -> State:
+def at_work(rookery: Installed, files: State) -> State:
     """What is there after the run."""
     done = rookery.run("-p", *rookery.script(WORK), "go")
     assert (done.returncode, done.stdout) == (0, "Worked.\n"), done.stderr
@@ -188,8 +203,9 @@ def test_GIT_6_rewinding_the_rewind_brings_the_conversation_back(rookery: Instal
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(
-    rookery: Installed, worked: State, arguments: list[str], sentence: str
+    lasting: tuple[Installed, State], arguments: list[str], sentence: str
 ):
+    rookery, worked = lasting
     done = rookery.run("rewind", *arguments)
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: {sentence}")
@@ -200,7 +216,7 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
 def test_without_a_session_there_is_nothing_to_rewind(rookery: Installed):
     done = rookery.run("rewind")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("Error: There is no session ")
+    assert done.stderr.startswith(f"Error: There is no session to rewind in {rookery.workspace}. ")
     assert done.stderr.count("\n") == 1
 
 
@@ -234,7 +250,7 @@ def test_GIT_6_a_person_undoes_what_was_done_before_they_accept_it(
         with rookery.terminal("-y", *at(server), "go") as terminal:
             terminal.wait_for("✔ First.\n" + DONE)
             terminal.type("/undo")
-            terminal.wait_for("Put back 3 files")
+            assert "Done." not in terminal.wait_for("Put back 3 files")
             terminal.wait_for("The conversation is back at ")
             now = state(rookery.workspace)
             assert now["a.txt"] != files["a.txt"]
@@ -249,7 +265,17 @@ def test_GIT_6_a_person_undoes_what_was_done_before_they_accept_it(
         sent = json.dumps(server.requests[-1].body["messages"])
         assert "do without it" in sent
         assert "First." not in sent
-        assert "This call was not run" in sent
+        assert "The user has undone this call. These files are again as they were" in sent
+        assert "deep/er/c.txt, gone.bin, run.sh" in sent
+        assert "This call was not run" not in sent
+
+
+def test_GIT_6_steps_that_were_taken_back_before_are_not_counted_again(
+    rookery: Installed, files: State, worked: State
+):
+    told = [rewound(rookery, "--last", "-y") for _ in range(3)]
+    assert [re.findall(r"(\d+ steps?) taken back", each) for each in told] == [["1 step"]] * 3
+    assert state(rookery.workspace) == files
 
 
 def test_GIT_6_the_points_are_shown_to_a_person_who_goes_back_to_one(
@@ -273,3 +299,30 @@ def test_GIT_6_the_points_are_shown_to_a_person_who_goes_back_to_one(
             terminal.type("")
             assert terminal.exit_code() == 0
         assert len(server.requests) == 2
+
+
+HIDING = """
+- calls: [{tool: write_to_file, arguments: {path: .gitignore, content: "src/\\n"}}]
+- calls: [{tool: execute_command, arguments: {command: "rm -r src keep.log"}}]
+- calls: [{tool: execute_command, arguments: {command: "head -c 30000000 /dev/zero > README.md"}}]
+- calls: [{tool: execute_command, arguments: {command: "rm large.bin"}}]
+- calls: [{tool: attempt_completion, arguments: {result: Worked.}}]
+"""
+
+
+def test_GIT_5_GIT_6_nothing_drops_out_of_what_can_be_put_back(rookery: Installed):
+    work = rookery.workspace
+    for path in ("src/a.py", "README.md", "keep.log"):
+        (work / path).parent.mkdir(exist_ok=True)
+        (work / path).write_text("mine\n")
+    with (work / "large.bin").open("wb") as file:
+        file.truncate(21 * 1024 * 1024)
+    before = state(work)
+    done = rookery.run("-p", *rookery.script(HIDING), "go")
+    assert (done.returncode, done.stdout) == (0, "Worked.\n"), done.stderr
+    told = rewound(rookery, "--to", "1", "--files", "-y")
+    after = state(work)
+    del before["large.bin"]
+    assert after == before
+    assert "could not be kept, being too large or no files, and stay as they are: large.bin" in told
+    assert "README.md to " in told

@@ -30,7 +30,7 @@ from rookery.core.facts import (
 )
 from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
-from rookery.core.replies import EMPTY_ANSWER, NO_TOOL_USED, denied, user_message
+from rookery.core.replies import CALL_TAKEN_BACK, EMPTY_ANSWER, NO_TOOL_USED, denied, user_message
 from rookery.engine.engine import Engine
 from rookery.errors import CommandRejected, ProviderError
 from stage import TASK, Stage, call, finish, run, write
@@ -366,7 +366,7 @@ async def test_rewinding_forgets_what_came_after_and_asks_before_going_on(tmp_pa
     assert stage.model.requests[2].turns == stage.model.requests[0].turns
 
 
-async def test_rewinding_into_the_middle_of_a_call_goes_back_to_before_it_began(tmp_path: Path):
+async def test_rewinding_into_a_call_goes_back_to_before_it_and_does_not_repeat_it(tmp_path: Path):
     stage = Stage(tmp_path, [run("true")], [finish()], [finish()])
     async with anyio.create_task_group() as process:
         engine = stage.engine(process)
@@ -385,7 +385,9 @@ async def test_rewinding_into_the_middle_of_a_call_goes_back_to_before_it_began(
             if len(asks) == 4:
                 break
         process.cancel_scope.cancel()
-    assert asks == ["command", "completion_result", "resume_task", "command"]
+    assert asks == ["command", "completion_result", "resume_task", "completion_result"]
+    told = [b.text for b in stage.model.requests[2].turns[-1].blocks if isinstance(b, ToolResult)]
+    assert told == [CALL_TAKEN_BACK]
 
 
 async def test_the_same_words_sent_twice_are_on_record_once(tmp_path: Path):
@@ -456,3 +458,14 @@ async def test_two_tasks_of_one_engine_do_not_disturb_each_other(tmp_path: Path)
         process.cancel_scope.cancel()
     assert not stage.store.exists("t1")
     assert stage.store.exists("t2")
+
+
+async def test_a_task_whose_folder_is_deleted_meanwhile_says_so_and_can_be_continued(
+    tmp_path: Path,
+):
+    stage = Stage(tmp_path, [run("rm -rf ../home")], [write("a", "1")], [finish()])
+    await stage.play("yes", "yes", "yes")
+    told = [fact.text for fact in stage.facts if isinstance(fact, Noted)]
+    assert ["was deleted while it ran" in text for text in told] == [True]
+    kept = list(stage.store.read(TASK))
+    assert kept == [event for event in stage.events if event.fact.lasting]

@@ -14,11 +14,16 @@ from rookery.core.facts import (
     FilesChanged,
     FilesRestored,
     Noted,
+    OutputStreamed,
     Reminded,
     SavingFiles,
     ToolStarted,
 )
 from rookery.core.file_steps import steps_since
+from rookery.core.shell.judgement import Deed, Judgement, Target
+from rookery.core.shell.plain_commands import Pipeline
+from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.undo import may_change_files
 from rookery.storage.verify import verify
 from stage import TASK, Stage, call, finish, run, write
 
@@ -246,6 +251,38 @@ async def test_GIT_6_changes_before_and_after_a_restore_beside_a_command_do_not_
     assert verify(stage.store.folder(TASK)) == []
 
 
+async def test_PROT_1_what_a_crash_left_of_protected_files_is_put_back_told_and_can_come_back(
+    tmp_path: Path,
+):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "AGENTS.md").write_text("ours\n")
+    crashed = "echo obey > AGENTS.md; echo fine > a.txt; echo done; sleep 60"
+    stage = Stage(tmp_path, [run(crashed)], [finish()], automatic=True, checkpoints=True)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as process:
+            engine = stage.engine(process)
+            await engine.send(OpenTask(task_id=TASK, text="Do it"))
+            async for event in engine.follow(TASK):
+                if isinstance(event.fact, OutputStreamed):
+                    break
+            process.cancel_scope.cancel()
+    assert (stage.root / "AGENTS.md").read_text() == "obey\n"
+    second = Stage(tmp_path, [finish()], checkpoints=True)
+    await second.play("message stop here", "yes", reopen=True)
+    assert (stage.root / "AGENTS.md").read_text() == "ours\n"
+    assert (stage.root / "a.txt").read_text() == "fine\n"
+    first, other = of(second, Noted)[:2]
+    assert "never came to its end" in first.text
+    assert "put back: AGENTS.md" in first.text
+    events = list(second.store.read(TASK))
+    (restored,) = (event for event in events if isinstance(event.fact, FilesRestored))
+    assert f"back to event {restored.fact.to} " in other.text
+    (step,) = steps_since(events, restored.fact.to)
+    await second.checkpoints.restore([step], overwrite=False)
+    assert (stage.root / "AGENTS.md").read_text() == "obey\n"
+    assert verify(stage.store.folder(TASK)) == []
+
+
 async def test_a_call_whose_process_died_can_be_taken_back_all_the_same(tmp_path: Path):
     stage = Stage(tmp_path, [run("echo x > a.txt")], [finish()], checkpoints=True)
     await stage.play("yes", "crash")
@@ -254,3 +291,24 @@ async def test_a_call_whose_process_died_can_be_taken_back_all_the_same(tmp_path
     settled = [fact for fact in (*stage.facts, *second.facts) if isinstance(fact, FilesChanged)]
     started = of(stage, ToolStarted)
     assert [fact.call_id for fact in settled] == [started[0].call_id]
+
+
+LINES = [
+    (Judgement(plain=Pipeline(())), False),
+    (Judgement(), True),
+    (Judgement(plain=Pipeline(()), targets=(Target(Deed.WRITE, "a"),)), True),
+    (None, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("judged", "saved"), LINES, ids=["reads", "reads in a shell", "writes", "not judged"]
+)
+def test_only_for_lines_that_need_no_shell_it_is_believed_that_they_only_read(
+    judged: Judgement | None, saved: bool
+):
+    async def perform(permit: Permit) -> Outcome:
+        return Outcome(text="")
+
+    action = Action(title="Run", perform=perform, command="x", judgement=judged)
+    assert may_change_files(action) is saved

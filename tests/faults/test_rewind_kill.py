@@ -1,5 +1,6 @@
 """A kill while files are being put back loses none of them, and the next rewind finishes it."""
 
+import os
 import re
 import shutil
 import signal
@@ -14,6 +15,7 @@ from rookery.core.facts import FilesRestored
 from rookery.storage.verify import verify
 from scenario import BEFORE, EFFECTS, RIGHTS, SESSION, Playground, demand_undone
 
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 INSTANTS = {
     "restore.saved": 1,
     "restore.before_file": 9,
@@ -103,6 +105,25 @@ def test_a_killed_rewind_is_finished_by_the_next(instant: str, server: CommandSe
     assert (ground.files(), ground.rights()) == (BEFORE, RIGHTS)
     assert isinstance(ground.events()[-1].fact, FilesRestored)
     assert verify(ground.task) == []
+
+
+AT = ["restore.saved:1", "restore.file_done:4", "restore.temp_written:2", "journal.before_write:1"]
+
+
+@pytest.mark.parametrize(
+    "instant", instants() if TORTURE else AT, ids=lambda instant: f"GIT-9 {instant}"
+)
+def test_a_rewind_that_was_killed_and_finished_is_one_step(
+    instant: str, server: CommandServer, done: Done
+):
+    ground = done.again()
+    ground.run(server, ground.to_the_beginning, ROOKERY_KILLPOINT=instant)
+    demand_undone(ground, server)
+    written = [event.fact for event in ground.events()[done.last :]]
+    assert [type(fact) for fact in written] == [FilesRestored]
+    ended = ground.run(server, ["rewind", SESSION, "--to", str(done.last), "--files", "--yes"])
+    assert ended.code == 0, ended.err
+    assert (ground.files(), ground.rights()) == (done.files, done.rights)
 
 
 def without_unfinished(files: dict[str, bytes]) -> dict[str, bytes]:

@@ -7,6 +7,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision, Ruling
+from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.governance.restrictions import Restrictions
 from rookery.workspace.files import WorkspaceFiles
@@ -135,3 +136,30 @@ async def test_PATH_4_what_a_link_was_called_is_not_forgotten(
     located = files.locate(".idea/workspace.xml")
     assert located == "plain/workspace.xml"
     assert (await ruling(files, changing(located))).decision is ASK
+
+
+def running(*targets: Target, why_not: str = "") -> Action:
+    judged = Judgement(targets=targets, why_not=why_not)
+    return Action(title="Run", perform=perform, command="x", judgement=judged)
+
+
+KEPT = Target(Deed.READ, "my.key")
+
+
+@pytest.mark.parametrize(
+    ("action", "decision"),
+    [
+        pytest.param(running(KEPT), DENY, id="PATH-9 it could not be read anyway"),
+        pytest.param(running(Target(Deed.READ, "a.txt")), NONE, id="a file like any other"),
+        pytest.param(running(KEPT, why_not="make is not known"), NONE, id="it may be only a word"),
+        pytest.param(running(Target(Deed.DELETE, "my.key")), NONE, id="somebody must be asked"),
+        pytest.param(running(Target(Deed.READ, "a\0b")), NONE, id="no proper path"),
+    ],
+)
+async def test_PATH_9_nobody_is_asked_about_a_command_that_only_reads_what_is_kept_back(
+    files: WorkspaceFiles, action: Action, decision: Decision
+):
+    told = await ruling(files, action)
+    assert told.decision is decision
+    if decision is DENY:
+        assert told.reasons[0].startswith("my.key is kept from you by the user;")

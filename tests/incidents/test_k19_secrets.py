@@ -124,7 +124,6 @@ def test_K19_SEC_3_an_error_that_repeats_the_key_is_shown_without_it(world: Worl
     assert world.harm() == []
 
 
-@pytest.mark.xfail(strict=True, reason="nothing replaces the key in use in what tools return")
 def test_K19_SEC_4_the_key_in_use_is_not_sent_along_when_a_file_or_command_holds_it(world: World):
     """A project's .env with the very key the product runs on is the usual case."""
     world.put(".env", f"ANTHROPIC_API_KEY={KEY}\n")
@@ -152,7 +151,6 @@ async def test_K19_SEC_2_CMD_7_the_process_that_searches_gets_no_key(
     assert KEY not in told.read_text()
 
 
-@pytest.mark.xfail(strict=True, reason="the process does not mark itself as not to be dumped")
 def test_K19_SEC_2_nobody_else_of_the_same_user_can_look_into_the_process(world: World):
     """Asked of the process itself, because root may look into any."""
     code = (
@@ -168,3 +166,10 @@ def test_K19_SEC_2_nobody_else_of_the_same_user_can_look_into_the_process(world:
         text=True,
     )
     assert done.stderr == "0"
+
+
+def test_K19_SEC_2_what_it_starts_can_be_looked_into_as_ever(world: World):
+    """Debuggers and `/proc` are the command's own business."""
+    told = "import ctypes; print('dumpable', ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    visit = world.visit([run(f'{sys.executable} -c "{told}"')], flags=("-p", "-y"))
+    assert "dumpable 1" in visit.results[0]

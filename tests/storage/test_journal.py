@@ -1,5 +1,6 @@
 import os
 import re
+import shutil
 import stat
 from pathlib import Path
 from zlib import crc32
@@ -312,3 +313,55 @@ def test_s13_a_full_journal_is_announced_and_then_takes_no_more(tmp_path: Path):
     events += write_all(journal, [Noted(text="small")], events[-1])
     assert journal.read() == events
     journal.close()
+
+
+class TestWhoseFolderIsDeletedMeanwhile:
+    @pytest.mark.parametrize("whole", [True, False], ids=["the folder", "the file"])
+    def test_nothing_of_it_is_lost_and_it_is_told_once(self, tmp_path: Path, whole: bool):
+        folder = tmp_path / "state" / "t"
+        journal = Journal.create(folder)
+        events = write_all(journal, [opened(), Noted(text="one")])
+        shutil.rmtree(tmp_path / "state") if whole else (folder / JOURNAL).unlink()
+        events += write_all(journal, [UserSpoke(message_id="m", text="two")], events[-1])
+        told = journal.recovered
+        assert told.startswith(f"The folder of this task, {folder}, was deleted while it ran.")
+        events += write_all(journal, [Noted(text=told)], events[-1])
+        assert (journal.recovered, journal.read()) == ("", events)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        with pytest.raises(StorageError, match="is being worked on by process"):
+            Journal.open(folder)
+        journal.close()
+        assert list(read_events(folder)) == events
+
+    def test_what_was_moved_away_goes_on_where_it_was(self, tmp_path: Path):
+        journal = Journal.create(tmp_path / "t")
+        events = write_all(journal, [opened()])
+        (tmp_path / "t").rename(tmp_path / "elsewhere")
+        events += write_all(journal, [Noted(text="one")], events[-1])
+        journal.close()
+        assert list(read_events(tmp_path / "t")) == events
+        assert list(read_events(tmp_path / "elsewhere")) == events[:1]
+
+    def test_what_cannot_be_made_again_is_said_and_tried_again_later(self, tmp_path: Path):
+        journal = Journal.create(tmp_path / "state" / "t")
+        events = write_all(journal, [opened()])
+        shutil.rmtree(tmp_path / "state")
+        (tmp_path / "state").write_text("in the way")
+        with pytest.raises(
+            StorageError, match="was deleted while it ran, and cannot be made again"
+        ):
+            write_all(journal, [Noted(text="one")], events[-1])
+        (tmp_path / "state").unlink()
+        events += write_all(journal, [Noted(text="one")], events[-1])
+        journal.close()
+        assert list(read_events(tmp_path / "state" / "t")) == events
+
+    def test_a_file_in_its_place_is_left_alone(self, tmp_path: Path):
+        journal = Journal.create(tmp_path / "t")
+        events = write_all(journal, [opened()])
+        (tmp_path / "t" / JOURNAL).unlink()
+        (tmp_path / "t" / JOURNAL).write_text("another")
+        with pytest.raises(StorageError, match="Another file has taken the place"):
+            write_all(journal, [Noted(text="one")], events[-1])
+        journal.close()
+        assert (tmp_path / "t" / JOURNAL).read_text() == "another"

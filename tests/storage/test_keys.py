@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from rookery.errors import SettingsError
-from rookery.storage.keys import Key, find_key, save_key
+from rookery.storage.keys import Key, all_keys, find_key, save_key
 
 SECRET = "sk-very-secret-0123456789"
 
@@ -226,3 +226,15 @@ except SettingsError as error:
     assert found is not None
     assert found.reveal() == "old"
     assert [path.name for path in file.parent.iterdir()] == ["keys.toml"]
+
+
+def test_SEC_4_all_keys_are_known_whichever_of_them_is_used(file: Path):
+    keep(file, f'openai = "{SECRET}-o"\nother = "{SECRET}-x"\n')
+    environ = {"ANTHROPIC_API_KEY": f" {SECRET}-a\n", "HOME": "/"}
+    known = list(all_keys(environ, ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"], file))
+    assert known == [f"{SECRET}-a", f"{SECRET}-o", f"{SECRET}-x"]
+
+
+def test_SEC_4_a_file_that_is_not_used_gives_none_and_stops_nothing(file: Path):
+    keep(file, f'openai = "{SECRET}"\n', mode=0o644)
+    assert list(all_keys({}, [], file)) == []

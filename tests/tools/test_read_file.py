@@ -503,3 +503,32 @@ async def test_what_is_cut_is_not_seen_whole(
     bench.put("a.txt", content)
     outcome = await bench.run("read_file", path="a.txt")
     assert [each.whole for each in outcome.seen] == seen
+
+
+@pytest.fixture
+def guarded(bench: Workbench) -> Workbench:
+    bench.put(".rookeryignore", "*.key\n")
+    for name in ("a.txt", "b.txt", "my.key", ".ssh/id_rsa"):
+        bench.put(name, f"in {name}\n")
+    return bench
+
+
+async def test_PATH_9_a_file_kept_back_does_not_spoil_the_others_and_is_not_asked_for(
+    guarded: Workbench,
+):
+    files = [{"path": "a.txt"}, {"path": "my.key"}, {"path": "b.txt"}]
+    action = await guarded.prepare("read_file", files=files)
+    assert (action.title, list(action.reads)) == ("Read a.txt, b.txt", ["a.txt", "b.txt"])
+    outcome = await guarded.run("read_file", files=files)
+    first, refused, last = outcome.text.split("\n---\n")
+    assert (first, last) == ("File: a.txt\n1 | in a.txt", "File: b.txt\n1 | in b.txt")
+    assert refused.startswith("File: my.key\nmy.key is kept from you by the user;")
+    assert (outcome.ending, [seen.path for seen in outcome.seen]) == (
+        Ending.DONE,
+        ["a.txt", "b.txt"],
+    )
+
+
+async def test_PATH_9_if_all_of_them_are_kept_back_the_call_is_denied(guarded: Workbench):
+    with pytest.raises(Denied, match=r"my\.key is kept from you"):
+        await guarded.prepare("read_file", files=[{"path": "my.key"}, {"path": "./my.key"}])

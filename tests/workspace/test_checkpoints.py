@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.undo import folder_with
+from rookery.engine.ports import Checkpoint
 from rookery.errors import StorageError
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.stat_index import Rows, read_index, write_index
+from rookery.workspace.without_checkpoints import NOT_KEPT, ProtectedFilesOnly
 
 pytestmark = pytest.mark.anyio
 
@@ -234,11 +236,12 @@ async def test_ignored_files_are_stored_only_when_they_are_named(ground: Ground)
 
 async def test_PROT_1_what_is_protected_is_stored_though_it_be_ignored(ground: Ground):
     ground.put(".gitignore", ".*/\n.env*\nbuild/\nnode_modules/\n")
-    stored = [".envrc", ".vscode/tasks.json", "a/.zed/b/c.json"]
+    stored = [".envrc", ".vscode/tasks.json", "a/.zed/b/c.json", "build/.envrc"]
     passed_over = [
         ".env/lib/x.py",
         ".cache/x",
-        "build/.envrc",
+        "build/Makefile",
+        "build/deep/conftest.py",
         "node_modules/.vscode/x",
         ".vscode/node_modules/x",
         ".vscode/.git/config",
@@ -249,6 +252,110 @@ async def test_PROT_1_what_is_protected_is_stored_though_it_be_ignored(ground: G
     checkpoints = ground.open(checkpoint_file_bytes=1000)
     saved = await checkpoints.save(None)
     assert set(await checkpoints.files_at(saved.id)) == {".gitignore", *stored}
+
+
+IN_IGNORED_FOLDERS: dict[str, tuple[str, set[str]]] = {
+    "made": ("mkdir -p build/deep; echo x > build/deep/.envrc", {"build/deep/.envrc"}),
+    "changed": ("echo x > build/.env", {"build/.env"}),
+    "removed": ("rm build/.env", {"build/.env"}),
+    "removed with its folder": ("rm -r build/sub", {"build/sub/AGENTS.md"}),
+    "removed with all": ("rm -r build", {"build/.env", "build/sub/AGENTS.md"}),
+    "others": ("touch build/x build/Makefile build/conftest.py; rm build/o", set()),
+    "dependencies": ("mkdir -p build/node_modules/a; touch build/node_modules/a/.npmrc", set()),
+    "no longer ignored": ("rm .gitignore", {".gitignore"}),
+    "also ignored": ("mkdir -p src; echo src >> .gitignore", {".gitignore"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "changed"),
+    IN_IGNORED_FOLDERS.values(),
+    ids=[f"PROT-1 {name}" for name in IN_IGNORED_FOLDERS],
+)
+async def test_what_becomes_of_protected_files_in_ignored_folders_is_known(
+    ground: Ground, command: str, changed: set[str]
+):
+    ground.put(".gitignore", "build/\n")
+    ground.put("src/.env", "src")
+    for path in ("build/.env", "build/sub/AGENTS.md", "build/o", "build/sub/o"):
+        ground.put(path, path)
+    before = ground.texts()
+    checkpoints = ground.open()
+
+    def act() -> None:
+        subprocess.run(["bash", "-c", command], cwd=ground.work, check=True)
+
+    done = await step(checkpoints, act)
+    found = await checkpoints.effects(*done)
+    assert {effect.path for effect in found if effect.path in before or effect.after} == changed
+    await checkpoints.restore([done], overwrite=False)
+    after = ground.texts()
+    assert {path: after.get(path) for path in changed} == {p: before.get(p) for p in changed}
+    again = ground.open()
+    await again.save(None)
+    assert await again.effects(done[0], (await again.save(None)).id) == ()
+
+
+async def test_PROT_1_where_too_much_is_ignored_nothing_is_taken_for_new(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+):
+    ground.put(".gitignore", "build/\n")
+    ground.put("build/a/.env", "mine")
+    monkeypatch.setattr("rookery.workspace.folder_search.MOST_FOLDERS", 1)
+    checkpoints = ground.open()
+    first = await checkpoints.save(None)
+    assert any("too much" in told for told in first.skipped)
+    monkeypatch.undo()
+    second = await checkpoints.save(None)
+    assert await checkpoints.effects(first.id, second.id) == ()
+
+
+async def test_PROT_1_GIT_9_only_protected_files_are_kept_of_who_wants_no_checkpoints(
+    ground: Ground,
+):
+    protected = {".env": "a", "src/AGENTS.md": "b", "build/.vscode/x.json": "c"}
+    for path, text in {**protected, "src/a.py": "d", ".gitignore": "build/\n"}.items():
+        ground.put(path, text, 0o640)
+    kept = ProtectedFilesOnly(ground.work, ground.home, Limits())
+    assert await kept.save(["src/a.py"]) == Checkpoint()
+    before = await kept.save(None)
+    for path in protected:
+        ground.put(path, "evil")
+    ground.put("lib/conftest.py", "evil")
+    ground.put("src/a.py", "fine")
+    after = await kept.save(None)
+    effects = await kept.effects(before.id, after.id)
+    assert {effect.path for effect in effects} == {*protected, "lib/conftest.py"}
+    steps = [(before.id, after.id)]
+    assert (await kept.restore(steps, overwrite=True)).problem == NOT_KEPT
+    done = await kept.restore(steps, overwrite=True, only=[*protected, "lib/conftest.py"])
+    assert await kept.effects(before.id, done.after) == ()
+    assert ground.texts() == {**protected, "src/a.py": "fine", ".gitignore": "build/\n"}
+    assert (ground.work / ".env").stat().st_mode & 0o777 == 0o640
+
+
+async def test_a_repository_that_a_step_made_goes_with_it_and_is_not_destroyed(ground: Ground):
+    ground.put("lib/mine", "x")
+    make_repository(ground.work / "lib")
+    checkpoints = ground.open()
+    done = await step(checkpoints, lambda: make_repository(ground.work / "new" / "sub"))
+    planned = await checkpoints.restore([done], overwrite=False, rehearse=True)
+    assert "new/sub/.git" in [effect.path for effect in planned.effects]
+    restored = await checkpoints.restore([done], overwrite=False)
+    assert [path.name for path in ground.work.iterdir()] == ["lib"]
+    assert (ground.work / "lib" / ".git").exists()
+    (kept,) = (ground.home / "set-aside").iterdir()
+    assert (kept / "HEAD").exists()
+    assert str(kept) in restored.problem
+
+
+async def test_a_repository_that_is_no_longer_ignored_is_not_new(ground: Ground):
+    ground.put(".gitignore", "lib/\n")
+    make_repository(ground.work / "lib")
+    checkpoints = ground.open()
+    done = await step(checkpoints, lambda: ground.put(".gitignore", ""))
+    await checkpoints.restore([done], overwrite=True)
+    assert (ground.work / "lib" / ".git").exists()
 
 
 @pytest.mark.parametrize("after", ["", "*.log\nsecret*\n*.txt\n"], ids=["ignored less", "more"])

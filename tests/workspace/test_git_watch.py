@@ -14,6 +14,7 @@ from rookery.workspace.git_watch import GitWatch
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c", name="execute_command", arguments={})
+COMMIT = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
 
 
 async def perform(permit: Permit) -> Outcome:
@@ -29,12 +30,14 @@ class Watched:
         self.told: list[str] = []
         self.aside = folder / "aside"
         self.background = False
+        self.begun = True
         self.watch = GitWatch(
             self.root,
             self.aside,
             self.told.append,
             attended=True,
             running=lambda: self.background,
+            started=lambda call_id: self.begun,
         )
 
     async def run(self, command: str, judged: Judgement | None = None) -> None:
@@ -42,6 +45,10 @@ class Watched:
         await self.watch.before(CALL, action)
         await anyio.run_process(["bash", "-c", command], cwd=self.root)
         await self.watch.after(CALL, action, Outcome(text=""))
+
+
+def is_there(path: Path) -> bool:
+    return os.path.lexists(path)
 
 
 @pytest.fixture
@@ -235,3 +242,153 @@ async def test_what_a_person_allowed_stays_while_another_command_runs(watched: W
     await watched.run("git config user.name me", Judgement(needs_keys=True))
     await watched.watch.settle()
     assert "name = me" in (watched.git / "config").read_text()
+
+
+# ── repositories that a command makes ───────────────────────────────────────────────────
+
+PLANTED = {
+    "hook": "mkdir -p sub/.git/hooks; echo evil > sub/.git/hooks/pre-commit",
+    "hook in a real one": "git init -q sub; echo evil > sub/.git/hooks/pre-commit",
+    "program in the settings": "git init -q sub; git -C sub config core.fsmonitor ./evil",
+    "on one line": "git init -q sub; echo '[core] fsmonitor = ./evil' >> sub/.git/config",
+    "continued": r"git init -q sub; printf '\tname = x\\\ny\n' >> sub/.git/config",
+    "other settings": "git init -q sub; git -C sub config include.path ../../evil",
+    "settings of a worktree": "git init -q sub; echo '[core]' > sub/.git/config.worktree",
+    "filters": "git init -q sub; mkdir -p sub/.git/info; echo x > sub/.git/info/attributes",
+    "remote program": "git init -q sub; git -C sub remote add o 'ext::sh -c evil'",
+    "link to settings": "git init -q sub; mv sub/.git/config c; ln -s ../../c sub/.git/config",
+    "link": "git init -q e; mv e/.git e/g; mkdir sub; ln -s ../e/g sub/.git",
+    "file": "git init -q e; mv e/.git e/g; mkdir sub; echo 'gitdir: ../e/g' > sub/.git",
+    "file to a worktree": (
+        "git init -q --bare e; mkdir -p sub e/worktrees/w; "
+        "echo 'gitdir: ../e/worktrees/w' > sub/.git; "
+        "echo ../.. > e/worktrees/w/commondir; echo $PWD/sub/.git > e/worktrees/w/gitdir"
+    ),
+    "pipe": "mkdir sub; mkfifo sub/.git",
+    "in an ignored folder": "echo sub >> .gitignore; mkdir -p sub/.git/hooks",
+}
+
+
+@pytest.mark.parametrize("command", PLANTED.values(), ids=[f"K17 PROT-1 {n}" for n in PLANTED])
+async def test_a_repository_that_git_would_obey_is_moved_aside_as_it_is(
+    watched: Watched, command: str
+):
+    await watched.run(command)
+    assert not is_there(watched.root / "sub" / ".git")
+    (kept,) = watched.aside.iterdir()
+    assert str(kept) in watched.told[0]
+    assert (watched.git / "config").exists()
+
+
+HARMLESS = {
+    "init": "git init -q sub",
+    "init with a name": "git init -q sub; git -C sub config user.name me",
+    "clone": f"{COMMIT}; git clone -q . sub",
+    "worktree": f"{COMMIT}; git worktree add -q sub",
+    "worktree of a new one": f"git init -q new; cd new; {COMMIT}; git worktree add -q ../sub",
+}
+
+
+@pytest.mark.parametrize("command", HARMLESS.values(), ids=[f"K17 {n}" for n in HARMLESS])
+async def test_a_repository_in_which_git_runs_nothing_stays_whole(watched: Watched, command: str):
+    await watched.run(command)
+    await anyio.run_process(["git", "status"], cwd=watched.root / "sub")
+    assert not watched.aside.exists()
+    assert is_there(watched.root / "sub" / ".git")
+    assert any("sub/.git" in told for told in watched.told)
+    before = len(watched.told)
+    await watched.run("true")
+    assert len(watched.told) == before
+
+
+async def test_K17_what_is_planted_later_in_a_repository_that_was_let_be_is_found(watched: Watched):
+    await watched.run("git init -q sub")
+    await watched.run("echo evil > sub/.git/hooks/pre-commit; git -C sub config core.pager evil")
+    assert not (watched.root / "sub/.git/hooks/pre-commit").exists()
+    assert "pager" not in (watched.root / "sub/.git/config").read_text()
+
+
+async def test_what_a_person_let_git_make_stays(watched: Watched):
+    made = "git init -q sub; git -C sub config core.hooksPath ../hooks"
+    await watched.run(made, Judgement(needs_keys=True))
+    assert "hooksPath" in (watched.root / "sub/.git/config").read_text()
+    assert watched.told == []
+
+
+async def test_a_repository_of_the_users_own_is_none_that_a_command_made(watched: Watched):
+    await anyio.run_process(["git", "init", "-q", str(watched.root / "lib")])
+    await watched.run("rm -rf lib/.git/hooks; true")
+    await watched.run("rm -rf lib")
+    assert watched.told[1:] == []
+
+
+async def test_the_first_repository_of_the_workspace_keeps_its_settings(tmp_path: Path):
+    told: list[str] = []
+    watch = GitWatch(tmp_path, tmp_path / "aside", told.append, attended=False)
+    action = Action(title="Run", perform=perform, command="git init")
+    await watch.before(CALL, action)
+    await anyio.run_process(["git", "init", "-q", str(tmp_path)])
+    await watch.after(CALL, action, Outcome(text=""))
+    assert (tmp_path / ".git" / "config").exists()
+    assert not (tmp_path / "aside").exists()
+
+
+# ── calls that never began ──────────────────────────────────────────────────────────────
+
+
+async def test_GATE_6_what_the_user_does_after_a_call_was_denied_stays(watched: Watched):
+    action = Action(title="Run", perform=perform, command="sleep 60")
+    watched.begun = False
+    await watched.watch.before(CALL, action)
+    hook = plant(watched)
+    await watched.watch.settle()
+    await watched.watch.before(CALL, action)
+    assert (hook.read_text(), watched.told) == ("evil", [])
+
+
+async def test_what_the_user_does_after_the_last_command_stays_when_the_task_ends(watched: Watched):
+    await watched.run("true")
+    hook = plant(watched)
+    await watched.watch.settle()
+    assert (hook.read_text(), watched.told) == ("evil", [])
+
+
+# ── what git has begun and not ended ────────────────────────────────────────────────────
+
+LEFT_BEHIND = [
+    ("touch .git/index.lock", ".git/index.lock"),
+    ("touch .git/config.lock", ".git/config.lock"),
+    ("mkdir .git/sequencer", ".git/sequencer"),
+    ("mkdir .git/rebase-merge", ".git/rebase-merge"),
+    ("touch .git/MERGE_HEAD", ".git/MERGE_HEAD"),
+]
+
+
+@pytest.mark.parametrize(("command", "left"), LEFT_BEHIND, ids=[left for _, left in LEFT_BEHIND])
+async def test_what_a_command_left_half_done_in_git_is_told_once_and_stays(
+    watched: Watched, command: str, left: str
+):
+    await watched.run(command)
+    assert is_there(watched.root / left)
+    (told,) = watched.told
+    assert left in told
+    await watched.run("true")
+    assert len(watched.told) == 1
+
+
+async def test_a_lock_is_told_of_only_when_the_command_that_may_hold_it_has_ended(
+    watched: Watched,
+):
+    watched.background = True
+    await watched.run("touch .git/index.lock")
+    assert watched.told == []
+    watched.background = False
+    await watched.watch.settle()
+    assert ".git/index.lock" in watched.told[0]
+
+
+async def test_what_a_person_let_git_leave_half_done_is_nothing_to_be_told_of(watched: Watched):
+    await watched.run("mkdir .git/rebase-merge", Judgement(needs_keys=True))
+    (watched.git / "index.lock").touch()
+    await watched.run("true")
+    assert watched.told == []

@@ -54,6 +54,7 @@ def command(workspace: Path, for_programs: bool) -> int:
 def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     places = find_places(environ)
     yield check_python()
+    yield from check_python_path(environ)
     yield check_program("git", workspace, environ, lacking="Commands that use it will fail.")
     yield check_program(
         "rg", workspace, environ, lacking="Searching works without it, only slower."
@@ -80,6 +81,20 @@ def check_python() -> Finding:
     if sys.version_info < OLDEST_PYTHON:
         return Finding("versions", Health.BAD, text, "Install Python 3.11 or newer.")
     return Finding("versions", Health.OK, text)
+
+
+def check_python_path(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Nothing, unless modules are imported from whichever folder we are started in: Python runs
+    such a folder's sitecustomize.py before it runs us."""
+    said = environ.get("PYTHONPATH", "")
+    if said and not all(map(os.path.isabs, said.split(os.pathsep))):
+        yield Finding(
+            "PYTHONPATH",
+            Health.WARN,
+            "It has an empty or relative entry, so Python runs a sitecustomize.py of the folder "
+            f"it is started in, before {NAME} can prevent it.",
+            "Name only absolute folders in PYTHONPATH, or unset it.",
+        )
 
 
 def check_program(

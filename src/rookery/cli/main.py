@@ -1,11 +1,13 @@
 """`rookery [PROMPT]`: options, their validation in order, and the choice of client."""
 
 import codecs
+import gc
 import io
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,18 @@ import click
 from rookery import NAME, VERSION
 from rookery.clients.terminal_text import harmless, spell_plainly
 from rookery.errors import RookeryError, SettingsError
+from rookery.storage.private_memory import let_nobody_look_in
 
 FORMATS = ("text", "json", "stream-json")
 HUNG_UP = 129
 NEAR_MISS = 0.75
+OBJECTS_UNTIL_GARBAGE_IS_SOUGHT = 50_000
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command and give its exit code. Whatever is wrong is said in one sentence."""
     _ready_streams()
+    let_nobody_look_in()
     # without a debug log, what the product notes for its makers goes nowhere
     logging.getLogger(NAME).addHandler(logging.NullHandler())
     arguments = _asking_for_help(arguments)
@@ -213,7 +218,21 @@ def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> 
 @click.version_option(VERSION, "-V", "--version", message=f"{NAME} %(version)s")
 def task(**wishes: Any) -> int:
     """Give the agent a task: fix a bug, add a feature, explain some code."""
-    from rookery.cli.session import run_session
-    from rookery.cli.wishes import Wishes
+    with _garbage_sought_seldom():
+        from rookery.cli.session import run_session
+        from rookery.cli.wishes import Wishes
 
-    return run_session(Wishes(**wishes))
+        return run_session(Wishes(**wishes))
+
+
+@contextmanager
+def _garbage_sought_seldom() -> Iterator[None]:
+    """What is made at the start stays to the end. To look through all of it for garbage, again
+    and again while it grows and once more at the exit, would take a fifth of a short run."""
+    usual = gc.get_threshold()
+    gc.set_threshold(OBJECTS_UNTIL_GARBAGE_IS_SOUGHT)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+        gc.freeze()

@@ -11,7 +11,8 @@ import click
 
 from rookery import NAME
 from rookery.cli.session_ids import short_ids
-from rookery.cli.session_table import GAP, age, cells_of, cut, cut_front, folder_name, one_line
+from rookery.cli.session_table import GAP, age, cut, cut_front, folder_name, one_line
+from rookery.clients.terminal_text import cells_of
 from rookery.errors import SettingsError
 from rookery.storage.places import find_places
 from rookery.storage.running_commands import ListedCommand, RunningCommands

@@ -10,7 +10,6 @@ from typing import Protocol, TextIO
 import anyio
 
 from rookery import NAME, VERSION
-from rookery.cli.list import title
 from rookery.cli.runs import Run
 from rookery.cli.wishes import Wishes
 from rookery.clients.attendant import Display, Fate, RunEnd
@@ -139,6 +138,8 @@ class TextReport:
 
 def _where_we_were(stored: Sequence[Event]) -> list[str]:
     """What a resumed task is about, what was said last, and what was cut short."""
+    from rookery.cli.list import title
+
     opened = [event.fact.text for event in stored if isinstance(event.fact, TaskOpened)]
     words = [
         block.text

@@ -22,9 +22,11 @@ from rookery.core.facts import (
     Effect,
     Event,
     FilesRestored,
+    Noted,
     Rewound,
     TaskOpened,
     ToolStarted,
+    live,
 )
 from rookery.core.points import Point, last_change, points
 from rookery.core.values import value
@@ -85,7 +87,7 @@ def command(
         raise SettingsError("Give --to or --last, not both.")
     places = find_places(os.environ)
     store = TaskStore(places)
-    task_id = chosen_session(store, session, workspace)
+    task_id = chosen_session(store, session, workspace, "rewind")
     events = list(store.read(task_id))
     known = points(events)
     if last:
@@ -109,9 +111,8 @@ def command(
 
 async def _rewind(past: Past, wish: _Wish, *, dry_run: bool, sure: bool) -> int:
     to = past.settled_before(wish.to)
-    gone = [point for point in points(past.events) if point.to >= to and point.to > 1]
     if wish.words:
-        print(f"The conversation goes back to {to}: {_count(len(gone), 'step')} taken back.")
+        print(f"The conversation goes back to {to}: {_steps_after(past.events, to)} taken back.")
     if wish.files and not await _preview_files(past, to, wish):
         return 1
     if dry_run:
@@ -122,11 +123,18 @@ async def _rewind(past: Past, wish: _Wish, *, dry_run: bool, sure: bool) -> int:
     now = len(past.events)
     if wish.files:
         await past.restore(to, overwrite=wish.overwrite)
-        _tell(past)
+        _tell(past.events[now:])
     if wish.words:
         past.append(Rewound(to=to))
     print(f"Done. To take this back: {NAME} rewind {past.task_id} --to {now}")
     return 0
+
+
+def _steps_after(events: Sequence[Event], to: int) -> str:
+    """How many steps are taken back, of those that still stand; to have gone back is none."""
+    standing = [e for e in live(events) if not isinstance(e.fact, FilesRestored | Rewound)]
+    gone = [point for point in points(standing) if point.to >= to and point.to > 1]
+    return _count(len(gone), "step")
 
 
 async def _preview_files(past: Past, to: int, wish: _Wish) -> bool:
@@ -161,10 +169,16 @@ def _summary(effects: Sequence[Effect]) -> Iterator[tuple[str, str]]:
             yield from ((verb, effect.path) for effect in same)
 
 
-def _tell(past: Past) -> None:
-    restored = past.events[-1].fact
-    if isinstance(restored, FilesRestored):
-        print(f"{_count(restored.count, 'file')} put back.")
+def _tell(events: Sequence[Event]) -> None:
+    """What happened while the files were put back."""
+    for event in events:
+        match event.fact:
+            case FilesRestored(count=count):
+                print(f"{_count(count, 'file')} put back.")
+            case Noted(text=text):
+                print(harmless_line(text))
+            case _:
+                pass
 
 
 def _verb(effect: Effect) -> str:

@@ -12,7 +12,6 @@ from rookery import NAME, VERSION
 from rookery.app import Consent, ModelChoice
 from rookery.cli.model_choice import choose_model
 from rookery.cli.session_ids import chosen_session
-from rookery.cli.trust import ask_trust
 from rookery.cli.wishes import Wishes
 from rookery.clients.terminal_text import harmless
 from rookery.core.characters import as_utf8
@@ -110,6 +109,8 @@ def _trusted(wishes: Wishes, places: Places) -> bool:
     if wishes.trust or trust.trusts(wishes.workspace):
         return True
     if wishes.interactive:
+        from rookery.cli.trust import ask_trust
+
         return ask_trust(trust, wishes.workspace, sys.stderr if wishes.once else sys.stdout)
     if trust.problem:
         print(f"note: {harmless(trust.problem)}", file=sys.stderr)

@@ -17,7 +17,7 @@ from rookery.clients.attendant import Fate, Responder, RunEnd, attend
 from rookery.clients.displays import Displays
 from rookery.clients.interrupts import Interrupts
 from rookery.clients.keyboard import Keyboard
-from rookery.clients.prompter import Prompter
+from rookery.clients.prompter import Heard, Prompter
 from rookery.clients.slash_lines import SlashLines
 from rookery.clients.terminal_text import harmless
 from rookery.clients.unattended import Unattended
@@ -105,9 +105,9 @@ def _responder(
         return Unattended(run.opening)
     assert isinstance(report, TextReport)
 
-    async def for_the_client(line: str) -> bool:
+    async def for_the_client(line: str) -> Heard:
         if (heard := slash.hear(line)) is None:
-            return False
+            return Heard.NOT_OURS
         if heard.words:
             report.screen.line(harmless(heard.words))
         try:
@@ -115,11 +115,12 @@ def _responder(
                 await host.send(command)
         except CommandRejected as refusal:
             report.screen.line(harmless(str(refusal)))
-        return True
+            return Heard.DONE
+        return Heard.OVERTAKEN if heard.goes_back else Heard.DONE
 
     async def said_unasked(line: str) -> None:
         report.screen.enter()
-        if await for_the_client(line):
+        if await for_the_client(line) is not Heard.NOT_OURS:
             return
         # refused means that the task has just ended, which the person is about to see
         with suppress(CommandRejected):

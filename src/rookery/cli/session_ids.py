@@ -36,8 +36,11 @@ def full_id(store: TaskStore, given: str) -> str:
             raise SettingsError(f"{given} fits several sessions: {shown}. Give more characters.")
 
 
-def chosen_session(store: TaskStore, given: str | None, workspace: Path) -> str:
-    """The session that is meant: the one given, or else the last one of the workspace."""
+def chosen_session(
+    store: TaskStore, given: str | None, workspace: Path, wish: str = "go on with"
+) -> str:
+    """The session that is meant: the one given, or else the last one of the workspace. `wish` is
+    what somebody wants to do with it."""
     if given is not None:
         task_id = full_id(store, given)
         if not store.exists(task_id):
@@ -45,7 +48,10 @@ def chosen_session(store: TaskStore, given: str | None, workspace: Path) -> str:
         return task_id
     sessions = store.list(str(workspace))
     if not sessions:
-        raise SettingsError(f"There is no session to go on with in {workspace}.")
+        raise SettingsError(
+            f"There is no session to {wish} in {workspace}. See those of other folders with "
+            f'{NAME} list --all, or start one here: {NAME} "your task"'
+        )
     return sessions[0].id
 
 

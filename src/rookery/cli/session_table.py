@@ -1,13 +1,12 @@
 """Sessions as a table for a person at a terminal, as wide as the terminal is."""
 
 import os
-import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from rookery import NAME
 from rookery.cli.session_ids import short_ids
-from rookery.clients.terminal_text import Paint, harmless, harmless_line
+from rookery.clients.terminal_text import Paint, cells_of, harmless, harmless_line
 from rookery.core.values import value
 from rookery.storage.summary import Status, TaskSummary
 
@@ -125,7 +124,7 @@ def cut(text: str, width: int) -> str:
         return text
     taken, room = "", width - 1
     for char in text:
-        room -= _cells(char)
+        room -= cells_of(char)
         if room < 0:
             break
         taken += char
@@ -135,17 +134,6 @@ def cut(text: str, width: int) -> str:
 def cut_front(text: str, width: int) -> str:
     """As much of the end as fits: of a path that is what tells."""
     return cut(text[::-1], width)[::-1]
-
-
-def cells_of(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return len(text) if text.isascii() else sum(map(_cells, text))
-
-
-def _cells(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _padded(text: str, width: int) -> str:

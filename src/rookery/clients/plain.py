@@ -5,9 +5,12 @@ import re
 from collections import deque
 
 from rookery.clients.attendant import BESIDE_A_QUESTION
+from rookery.clients.questions import followup
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import harmless, harmless_line
+from rookery.core.asks import AskKind
 from rookery.core.facts import (
+    Answered,
     Asked,
     AssistantSpoke,
     CallStreamed,
@@ -38,6 +41,7 @@ from rookery.core.facts import (
     UserSpoke,
     Waiting,
 )
+from rookery.core.output_preview import lines_in_gap
 from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, sentence_in
 from rookery.core.usage import added
 
@@ -67,6 +71,8 @@ class PlainDisplay:
         """The next try was already spoken of."""
         self._title = ""
         """What the last question was about."""
+        self._question = ""
+        """What the model wanted to know last."""
         self._seq = 0
         self._busy = ""
         self._busy_since: float | None = None
@@ -109,9 +115,9 @@ class PlainDisplay:
         screen, paint = self._screen, self._screen.paint
         match fact:
             case TextStreamed(text=text) if text:
-                screen.stream("text", harmless(text))
+                screen.prose("text", harmless(text))
             case ThinkingStreamed(text=text) if text:
-                screen.stream("thinking", paint.dim(harmless(text)))
+                screen.prose("thinking", harmless(text), paint.dim)
             case CallStreamed(name=name, arguments=arguments):
                 self._arguments += len(arguments)
                 screen.status(f"  preparing {harmless_line(name)}{_size(self._arguments)}")
@@ -122,8 +128,14 @@ class PlainDisplay:
                 self._begin_call(fact)
             case OutputStreamed(text=text):
                 self._show_output(text)
+            case Asked(ask=AskKind.FOLLOWUP, text=text):
+                self._question = followup(text)[0]
             case Asked(title=title):
                 self._title = title
+            case Answered(ask=AskKind.FOLLOWUP, by="policy", text=text):
+                asked, told = harmless_line(self._question), harmless_line(text)
+                told = f"The model asked: {asked} Nobody is there, so it was told: {told}"
+                screen.sentence(paint.yellow(told))
             case ToolFinished():
                 self._end_call(fact)
             case TodosChanged(todos=todos):
@@ -132,11 +144,11 @@ class PlainDisplay:
             case CompletionOffered(result=result):
                 self.result = result
                 if self._shows_result:
-                    screen.line(f"{paint.green('✔')} {harmless(result)}")
+                    screen.sentence(f"{paint.green('✔')} {harmless(result)}")
             case RequestFailed(message=message, usage=usage):
                 self.usage = added(self.usage, usage)
                 self.failure = message
-                screen.line(paint.red(f"✗ {harmless(message)}"))
+                screen.sentence(paint.red(f"✗ {harmless(message)}"))
             case Pausing(seconds=seconds):
                 when = f"in {seconds:.0f} s" if seconds >= 1 else "at once"
                 screen.line(paint.yellow(f"  trying again {when}"))
@@ -153,7 +165,7 @@ class PlainDisplay:
             case StepCancelled():
                 screen.line(paint.yellow("Stopped. Ctrl-C again leaves."))
             case Noted(text=text):
-                screen.line(paint.yellow(f"note: {harmless(text)}"))
+                screen.sentence(paint.yellow(f"note: {harmless(text)}"))
             case CommandQuiet(seconds=seconds):
                 screen.status(f"  no output for {seconds:.0f} s; it may be waiting for input")
             case CommandDetached(command=command):
@@ -162,12 +174,12 @@ class PlainDisplay:
                 screen.line(paint.yellow(f"note: {harmless_line(text.partition(chr(10))[0])}"))
             case FilesRestored():
                 back = f"/rewind {self._seq - 1} takes that back."
-                screen.line(paint.yellow(f"{harmless(restored_files(fact))} {back}"))
+                screen.sentence(paint.yellow(f"{harmless(restored_files(fact))} {back}"))
             case Rewound(to=to):
                 screen.line(paint.yellow(f"The conversation is back at {to}."))
             case TaskFailed(message=message):
                 self.failure = message
-                screen.line(paint.red(f"✗ The task failed: {harmless(message)}"))
+                screen.sentence(paint.red(f"✗ The task failed: {harmless(message)}"))
             case _:
                 pass
 
@@ -178,6 +190,10 @@ class PlainDisplay:
 
     def _show_output(self, text: str) -> None:
         screen, output = self._screen, self._output
+        skipped = lines_in_gap(text)
+        if skipped is not None:
+            output.skip(skipped)
+            text = ""
         for piece in harmless(_RETURN.sub("\n", text)).splitlines(keepends=True):
             words = output.clip(piece)
             if output.shown < OUTPUT_LINES:
@@ -222,6 +238,13 @@ class _Output:
         if begun + len(words) <= LINE_LENGTH:
             return words
         return words[: LINE_LENGTH - begun] + "…" if begun <= LINE_LENGTH else ""
+
+    def skip(self, lines: int) -> None:
+        """Lines went by that nobody was shown; what came before them is the end no longer."""
+        self.shown = OUTPUT_LINES
+        self.hidden += lines
+        self._last.clear()
+        self._unfinished = False
 
     def hide(self, words: str, *, ends: bool) -> None:
         if self._unfinished:

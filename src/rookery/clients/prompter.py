@@ -1,6 +1,9 @@
 """Yes/no and free-text questions on a terminal."""
 
 from collections.abc import Awaitable, Callable
+from enum import Enum
+
+import anyio
 
 from rookery.clients.attendant import Leave, Response, Say
 from rookery.clients.keyboard import Keyboard
@@ -23,6 +26,14 @@ LONG_DIFF = 15
 LEFT_AT_PROMPT = "The task is kept."
 
 
+class Heard(Enum):
+    """What became of a line that may be for the client itself."""
+
+    NOT_OURS = "it is an answer"
+    DONE = "the question is still open"
+    OVERTAKEN = "the question will be closed by what it led to"
+
+
 class Prompter:
     """Puts questions to the person at a terminal. End of input leaves the run."""
 
@@ -32,7 +43,7 @@ class Prompter:
         screen: Screen,
         *,
         opening: str = "",
-        heard: Callable[[str], Awaitable[bool]] | None = None,
+        heard: Callable[[str], Awaitable[Heard]] | None = None,
     ) -> None:
         """`heard` takes a line that is no answer but for the client itself."""
         self._keyboard = keyboard
@@ -144,9 +155,14 @@ class Prompter:
 
     async def _line(self, question: str) -> str | None:
         """A line that is an answer, or None at the end of input."""
-        line = await self._typed(question)
-        while line is not None and self._heard and await self._heard(line):
-            line = await self._typed(question)
+        while (line := await self._typed(question)) is not None and self._heard:
+            match await self._heard(line):
+                case Heard.NOT_OURS:
+                    break
+                case Heard.DONE:
+                    continue
+                case Heard.OVERTAKEN:
+                    await anyio.sleep_forever()  # which its end cancels
         return line
 
     async def _typed(self, question: str) -> str | None:

@@ -1,9 +1,11 @@
 """One terminal or file, and everybody who writes to it in turn."""
 
 import os
+from collections.abc import Callable
 from typing import TextIO
 
 from rookery.clients.terminal_text import Paint
+from rookery.clients.word_wrap import WordWrap
 
 _USUAL_WIDTH = 80
 
@@ -21,11 +23,23 @@ class Screen:
         """What the last line belongs to, if it has no end yet."""
         self._status = ""
         self._question = ""
+        self._wrap = WordWrap()
 
     def line(self, text: str) -> None:
         """One whole line, whatever was being written before."""
         self.end_line()
         self._write(text + "\n")
+
+    def sentence(self, text: str) -> None:
+        """The same for prose: its lines end between words."""
+        self.line(self._wrapped(WordWrap(), text))
+
+    def prose(self, what: str, text: str, paint: Callable[[str], str] = str) -> None:
+        """Prose behind prose of the same thing, or on a line of its own."""
+        if self._unfinished != what:
+            self._wrap = WordWrap()
+        self.stream(what, paint(self._wrapped(self._wrap, text)))
+        self._unfinished = "" if text.endswith("\n") else what
 
     def stream(self, what: str, text: str, *, margin: str = "") -> None:
         """Words behind those of the same thing, or on a line of their own."""
@@ -79,6 +93,9 @@ class Screen:
         if self._status:
             self._write("\r" + " " * len(self._status) + "\r")
             self._status = ""
+
+    def _wrapped(self, wrap: WordWrap, text: str) -> str:
+        return wrap.add(text, self._width()) if self._live else text
 
     def _width(self) -> int:
         try:

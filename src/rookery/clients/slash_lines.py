@@ -32,6 +32,11 @@ class Heard:
     commands: tuple[Command, ...] = ()
     words: str = ""
 
+    @property
+    def goes_back(self) -> bool:
+        """What is being asked is asked no longer once this is done."""
+        return any(isinstance(command, RestoreFiles | Rewind) for command in self.commands)
+
 
 class SlashLines:
     """Watches a task so that it knows what the lines refer to."""

@@ -53,6 +53,23 @@ def harmless_line(text: str) -> str:
     return text.translate(_LINE_TABLE)
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def cells_of(text: str) -> int:
+    """How many columns of a terminal a text takes; colours take none."""
+    if text.isascii() and text.isprintable():
+        return len(text)
+    return sum(map(_cells, _COLOUR.sub("", text)))
+
+
+def _cells(char: str) -> int:
+    if unicodedata.category(char) in _NO_COLUMN:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+_NO_COLUMN = {"Mn", "Me", "Cf"}
 _UNSEEN_CATEGORIES = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"}
 _EMOJI_LOOK = "\ufe0f"
 _RUN = re.compile(r"[ \t]{4,}")

@@ -9,7 +9,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import count
 from typing import Any, TypeAlias
@@ -24,29 +23,29 @@ _SMALLEST_INT, _LARGEST_INT = -(2**63), 2**64 - 1  # what JSON readers keep with
 _LONGEST_INT_TEXT = 20
 
 _ODD_CHARACTER = re.compile(r"[^A-Za-z0-9_-]")
-_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_STRING_OR_BRACKET = r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]'
 
 
-@dataclass(slots=True)
 class _Words:
-    pieces: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
 
 
-@dataclass(slots=True)
 class _Thought:
-    source: str
-    pieces: list[str] = field(default_factory=list)
-    signature: str = ""
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.pieces: list[str] = []
+        self.signature = ""
 
 
-@dataclass(slots=True)
 class _Call:
-    number: int
-    id: str = ""
-    name: str = ""
-    pieces: list[str] = field(default_factory=list)
-    size: int = 0
-    safe_id: str = ""
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.id = ""
+        self.name = ""
+        self.pieces: list[str] = []
+        self.size = 0
+        self.safe_id = ""
 
 
 _Part: TypeAlias = _Words | _Thought | _Call
@@ -218,7 +217,7 @@ def _refuse_depth(text: str) -> None:
     if text.count("[") + text.count("{") <= DEEPEST:
         return
     depth = 0
-    for found in _STRING_OR_BRACKET.finditer(text):
+    for found in re.finditer(_STRING_OR_BRACKET, text, re.DOTALL):
         mark = found[0]
         depth += (mark in "[{") - (mark in "]}")
         if depth > DEEPEST:

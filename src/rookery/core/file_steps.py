@@ -1,16 +1,18 @@
 """What a task did to files, step by step, as its log tells."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rookery.core.facts import (
     CheckpointSaved,
     CommandDetached,
     CommandEnded,
+    Ending,
     Event,
     FilesChanged,
     FilesRestored,
     TaskReopened,
+    ToolFinished,
     ToolStarted,
 )
 from rookery.core.values import record
@@ -75,6 +77,19 @@ def commands_running_on(events: Iterable[Event]) -> dict[str, str]:
             case _:
                 pass
     return running
+
+
+def was_started(events: Sequence[Event], call_id: str) -> bool:
+    """Whether the call of that id, or the last of them, was let through and begun."""
+    for event in reversed(events):
+        match event.fact:
+            case ToolStarted(call_id=started) if started == call_id:
+                return True
+            case ToolFinished(call_id=denied, ending=Ending.DENIED) if denied == call_id:
+                return False
+            case _:
+                pass
+    return False
 
 
 def running_on(events: Iterable[Event]) -> str:

@@ -5,7 +5,7 @@ user turn, before anything else is said there. This fold guarantees both, whatev
 log looks like, so that no other code has to keep two histories in step.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,6 +13,7 @@ from rookery.core.asks import is_interactive_ask, is_non_blocking_ask
 from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import (
     Answered,
+    Asked,
     AssistantSpoke,
     CommandEnded,
     Ending,
@@ -22,13 +23,17 @@ from rookery.core.facts import (
     QueueEdited,
     Reminded,
     RequestStarted,
+    Rewound,
     TaskOpened,
     ToolFinished,
+    ToolStarted,
     Truncated,
     UserSpoke,
     live,
 )
 from rookery.core.replies import (
+    CALL_TAKEN_BACK,
+    CALL_UNDONE,
     CONTEXT_CUT,
     GO_ON,
     NEVER_RUN,
@@ -47,7 +52,8 @@ class Turn:
 
 def history(events: Iterable[Event]) -> list[Turn]:
     """The turns to send: alternating, and beginning with the user."""
-    counted = live(events)
+    known = list(events)
+    counted = live(known)
     cut = max((e.fact.upto for e in counted if isinstance(e.fact, Truncated)), default=0)
     bare = max((e.fact.upto for e in counted if isinstance(e.fact, HistoryRepaired)), default=0)
     book = _Book()
@@ -78,6 +84,9 @@ def history(events: Iterable[Event]) -> list[Turn]:
                 book.say(Text(text=text))
             case FilesRestored(paths=paths) as restored if paths:
                 book.say(Text(text=UNDONE.format(paths=_named(restored))))
+            case Rewound(to=to):
+                since = [each for each in known if to < each.seq < event.seq]
+                book.take_back(_begun(since), _why_taken_back(since, to))
             case _:
                 pass
     for spoken in queue.values():
@@ -95,7 +104,7 @@ class _Book:
         self._ids: set[str] = set()
 
     def say(self, *blocks: Block) -> None:
-        self._said += blocks
+        self._said += (block for block in blocks if not _is_blank(block))
 
     def give_result(self, end: ToolFinished) -> None:
         for debt in self._owed:
@@ -107,6 +116,12 @@ class _Book:
                     is_error=end.ending is not Ending.DONE,
                 )
                 return
+
+    def take_back(self, calls: Collection[str], why: str) -> None:
+        """Calls were made and then gone back behind: that is their result if they get no other."""
+        for debt in self._owed:
+            if debt.call_id in calls:
+                debt.why_none = why
 
     def answer(self, blocks: tuple[Block, ...]) -> None:
         if not blocks:
@@ -135,7 +150,7 @@ class _Book:
         return block if sent_id == block.id else replace(block, id=sent_id)
 
     def _close_user_turn(self) -> None:
-        results = [debt.result or _never_run(debt.sent_id) for debt in self._owed]
+        results = [debt.result or debt.without_result() for debt in self._owed]
         if results or self._said:
             self._turns.append(Turn("user", (*results, *self._said)))
         self._owed, self._said = [], []
@@ -146,15 +161,37 @@ class _Debt:
     call_id: str
     sent_id: str
     result: ToolResult | None = None
+    why_none: str = NEVER_RUN
+
+    def without_result(self) -> ToolResult:
+        return ToolResult(call_id=self.sent_id, text=self.why_none, is_error=True)
+
+
+def _is_blank(block: Block) -> bool:
+    """Providers refuse text without a word in it."""
+    return isinstance(block, Text) and not block.text.strip()
+
+
+def _begun(events: Iterable[Event]) -> set[str]:
+    """The calls that somebody was asked about, or that were carried out."""
+    facts = (event.fact for event in events)
+    return {fact.call_id for fact in facts if isinstance(fact, Asked | ToolStarted | ToolFinished)}
+
+
+def _why_taken_back(events: Sequence[Event], to: int) -> str:
+    """`events` are those that a rewind took back. Files that go back with it, go back first."""
+    for event in reversed(events):
+        match event.fact:
+            case FilesRestored(to=files_to, paths=paths) as restored if files_to == to and paths:
+                return CALL_UNDONE.format(paths=_named(restored))
+            case _:
+                pass
+    return CALL_TAKEN_BACK
 
 
 def _named(restored: FilesRestored) -> str:
     more = restored.count - len(restored.paths)
     return ", ".join([*restored.paths, *([f"and {more} more"] if more > 0 else [])])
-
-
-def _never_run(call_id: str) -> ToolResult:
-    return ToolResult(call_id=call_id, text=NEVER_RUN, is_error=True)
 
 
 def _speaks_to_the_model(answer: Answered) -> bool:

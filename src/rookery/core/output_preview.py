@@ -12,6 +12,7 @@ LONGEST_LINE = 4096
 """Characters after which an unfinished line is given away, and can no longer be overwritten."""
 LONGEST_ESCAPE = 1024
 
+_GAP = re.compile(r"\[… (\d+) lines, \d+ characters not shown …\]\n")
 _ESCAPE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor movements
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # commands to the terminal: titles, links, clipboard
@@ -98,6 +99,17 @@ class Preview:
         head, tail = (part.decode("utf-8", "ignore") for part in (self._head, self._tail))
         omitted = self.total - len(head.encode()) - len(tail.encode())
         return f"{collapsed(head)}\n[… {omitted} bytes omitted …]\n{collapsed(tail)}"
+
+
+def gap(lines: int, characters: int) -> str:
+    """A line that stands for output which is not shown while it comes."""
+    return f"[… {lines} lines, {characters} characters not shown …]\n"
+
+
+def lines_in_gap(text: str) -> int | None:
+    """How many lines such a line stands for; None for any other text."""
+    found = _GAP.fullmatch(text)
+    return int(found[1]) if found else None
 
 
 def readable(text: str) -> str:

@@ -57,6 +57,22 @@ UNDONE = (
     "[automatic] The user has put files back as they were earlier: {paths}. Read them again "
     "before you rely on them."
 )
+CALL_UNDONE = (
+    "The user has undone this call. These files are again as they were before it: {paths}. Do not "
+    "make the call again unless the user asks for it."
+)
+CALL_TAKEN_BACK = (
+    "The user has taken the conversation back to before this call; what it did to files stays "
+    "done. Do not make the call again unless the user asks for it."
+)
+KEPT_FROM_YOU = (
+    "{path} is kept from you by the user; nothing was done. Go on without it, or ask the user for "
+    "what you need to know."
+)
+CREDENTIALS = (
+    "{path} is where credentials are kept, which no tool opens; nothing was done. Ask the user for "
+    "what you need to know."
+)
 NAMED_FILES = 5
 STUCK = "The model made {count} mistakes in a row. A hint may help it on; yes lets it try again."
 

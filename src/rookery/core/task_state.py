@@ -85,8 +85,11 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(
                 state, interrupted=True, over=False, closed=False, failure=None, failures=0
             )
-        case StepCancelled() | Rewound():
+        case StepCancelled():
             return replace(state, interrupted=True, failure=None, failures=0)
+        case Rewound():
+            # what was taken back is not done again unless the model is told and wants it again
+            return replace(state, interrupted=True, failure=None, failures=0, pending=())
         case TaskClosed() | TaskFailed():
             return replace(state, closed=True)
         case UserSpoke(message_id=message_id):

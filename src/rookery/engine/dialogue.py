@@ -8,6 +8,7 @@ import anyio
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, takes
 from rookery.core.commands import Answer
 from rookery.core.facts import Answered, Asked, Noted, OfferWithdrawn
+from rookery.core.hiding import Hiding
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 
@@ -23,9 +24,13 @@ class Dialogue:
     any other answer is refused and changes nothing.
     """
 
-    def __init__(self, log: EventLog, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, log: EventLog, new_id: Callable[[], str], hide: Hiding | None = None
+    ) -> None:
+        """`hide` takes secrets out of what is asked."""
         self._log = log
         self._new_id = new_id
+        self._hide = hide or Hiding()
         self._open: dict[str, _Open] = {}
         self._withdrawn: set[str] = set()
 
@@ -47,15 +52,15 @@ class Dialogue:
         question = Asked(
             ask_id=self._new_id(),
             ask=ask,
-            text=text,
-            title=title,
-            diff=diff,
+            text=self._hide(text),
+            title=self._hide(title),
+            diff=self._hide(diff),
             cwd=cwd,
             call_id=call_id,
             digest=digest,
             where=where,
-            notes=notes,
-            rule=rule,
+            notes=tuple(map(self._hide, notes)),
+            rule=self._hide(rule),
         )
         answers: list[Answered] = []
         answered = anyio.Event()

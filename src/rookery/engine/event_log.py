@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import anyio
 
-from rookery.core.facts import Event, Fact, Rewound, next_event
+from rookery.core.facts import Event, Fact, Noted, Rewound, next_event
 from rookery.core.task_state import TaskState, advance, fold
 from rookery.engine.ports import LogStore
 
@@ -35,6 +35,7 @@ class EventLog:
         self._awaited = False
         self.ended = False
         self._failure: Exception | None = None
+        self._told = store.recovered
         self.state = fold(self._events)
 
     @property
@@ -52,7 +53,16 @@ class EventLog:
         self._last = event
         self._tail.next = self._tail = _Link(event)
         self._wake()
+        self._tell_what_was_recovered()
         return event
+
+    def _tell_what_was_recovered(self) -> None:
+        """Since the store was opened, when others tell it."""
+        recovered = self._store.recovered
+        if recovered and recovered != self._told:
+            self._told = recovered
+            self.append(Noted(text=recovered))
+            self._told = self._store.recovered
 
     async def follow(self, after: int = 0) -> AsyncIterator[Event]:
         """Every lasting event past `after`, those already there and those still to come, and

@@ -26,6 +26,7 @@ from rookery.core.facts import (
     Truncated,
 )
 from rookery.core.file_steps import commands_running_on
+from rookery.core.hiding import Hiding
 from rookery.core.history import history
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
@@ -100,13 +101,15 @@ class Gear:
     spread: Callable[[float], float]
     """Draws the wait before a retry from its upper bound, so that clients do not return in step."""
     limits: Limits
+    hide: Hiding = Hiding()
+    """Takes the secrets that are in use out of what tools return."""
 
 
 class Task:
     def __init__(self, task_id: str, log: EventLog, gear: Gear) -> None:
         self.id = task_id
         self.log = log
-        self.dialogue = Dialogue(log, gear.new_id)
+        self.dialogue = Dialogue(log, gear.new_id, gear.hide)
         self._gear = gear
         self._gate = Gate(gear.hooks, self.dialogue, gear.rules)
         self._undo = Undo(
@@ -257,7 +260,13 @@ class Task:
             sees_images=gear.provider.model.images,
         )
         await tool_turn(
-            call, log=self.log, gate=self._gate, undo=self._undo, tools=gear.tools, ctx=ctx
+            call,
+            log=self.log,
+            gate=self._gate,
+            undo=self._undo,
+            tools=gear.tools,
+            ctx=ctx,
+            hide=gear.hide,
         )
 
     def _append(self, fact: Fact) -> Event:

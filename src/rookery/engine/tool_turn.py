@@ -1,5 +1,6 @@
 """One tool call, from arguments to recorded result."""
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ import msgspec
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Ending, ToolFinished, ToolStarted
+from rookery.core.hiding import HIDDEN, Hiding
 from rookery.core.replies import STOPPED_BY_USER, approved_with, failed
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
@@ -32,10 +34,11 @@ async def tool_turn(
     undo: Undo,
     tools: Mapping[str, Tool[Any]],
     ctx: ToolContext,
+    hide: Hiding,
 ) -> None:
     """Carry out one call. Whatever goes wrong with it becomes a result the model reads."""
     try:
-        outcome = await _carried_out(call, log, gate, undo, tools, ctx)
+        outcome = await _carried_out(call, log, gate, undo, tools, ctx, hide)
     except ToolError as error:
         outcome = _refusal(error)
     except StorageError:
@@ -45,7 +48,7 @@ async def tool_turn(
         _debug.exception("%s broke down in call %s", call.name, call.id)
         reason = f"{call.name} broke down ({type(error).__name__}: {error}) in call {call.id}."
         outcome = Outcome(text=failed(reason), ending=Ending.FAILED)
-    log.append(_finished(call, outcome))
+    log.append(_finished(call, outcome, hide))
     await undo.after(call.id)
 
 
@@ -56,20 +59,22 @@ async def _carried_out(
     undo: Undo,
     tools: Mapping[str, Tool[Any]],
     ctx: ToolContext,
+    hide: Hiding,
 ) -> Outcome:
     """Prepare, get a permit, save what may change, put it on record, do it, report it."""
     tool, args = _understood(call, tools)
     action = await tool.prepare(args, ctx)
+    _refuse_to_write_placeholders(call, action)
     permit, said = await gate.pass_through(call, action)
     await undo.before(call, action)
-    log.append(_started(call, action))
+    log.append(_started(call, action, hide))
     kp("tool.started")
     try:
         outcome = await action.perform(permit)
     except anyio.get_cancelled_exc_class():
         if action.command:
             stopped = Outcome(text=STOPPED_BY_USER, ending=Ending.FAILED)
-            log.append(_finished(call, stopped))
+            log.append(_finished(call, stopped, hide))
         undo.settle_soon(call.id)
         raise
     kp("tool.performed")
@@ -109,23 +114,32 @@ def _brief(name: str) -> str:
     return repr(name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…")
 
 
-def _started(call: ToolCall, action: Action) -> ToolStarted:
+def _refuse_to_write_placeholders(call: ToolCall, action: Action) -> None:
+    """A model that was shown a placeholder would put it where the secret is."""
+    if action.changes and HIDDEN in json.dumps(dict(call.arguments), default=str):
+        raise ToolError(
+            f"Nothing was changed: {HIDDEN} stands for a secret that is kept from you, and would "
+            "be written in its place. Make an edit that leaves that line as it is."
+        )
+
+
+def _started(call: ToolCall, action: Action, hide: Hiding) -> ToolStarted:
     return ToolStarted(
         call_id=call.id,
         tool=call.name,
-        title=action.title,
+        title=hide(action.title),
         ask=action.ask,
-        text=shown_text(action),
+        text=hide(shown_text(action)),
         changes=tuple(action.changes),
-        command=action.command,
+        command=hide(action.command),
         external=action.external,
     )
 
 
-def _finished(call: ToolCall, outcome: Outcome) -> ToolFinished:
+def _finished(call: ToolCall, outcome: Outcome, hide: Hiding) -> ToolFinished:
     return ToolFinished(
         call_id=call.id,
-        text=outcome.text,
+        text=hide(outcome.text),
         ending=outcome.ending,
         images=outcome.images,
         exit_code=outcome.exit_code,

@@ -30,6 +30,11 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Checkpoints, Restored
 
 MOST_NAMED = 20
+CHANGED = "A command changed protected files"
+CHANGED_BEFORE_A_CRASH = (
+    "The last command of this session never came to its end, and protected files have changed "
+    "since it began"
+)
 
 
 @record
@@ -75,7 +80,7 @@ class Undo:
 
     async def before(self, call: ToolCall, action: Action) -> None:
         """Save what the call may change, once what the last one did is settled."""
-        if not _may_change_files(action):
+        if not may_change_files(action):
             return
         await self._settled.wait()
         paths = None if action.command or action.external else [c.path for c in action.changes]
@@ -122,10 +127,30 @@ class Undo:
         await self._settled.wait()
 
     async def recover(self) -> None:
-        """Find out what a call did whose process died before it could tell."""
-        if lost := unsettled(self._log.events):
-            self._newest = _Saved(lost.checkpoint, lost.since)
-            await self._record(_Watched(lost.call_id, lost.paths, frozenset()))
+        """Find out what a call did whose process died before it could tell.
+
+        Nobody can say any more whether somebody was asked about protected files, or has changed
+        them since the crash. So they are put back all the same, but as a step of its own, that
+        is told and can be taken back by itself.
+        """
+        lost = unsettled(self._log.events)
+        if lost is None:
+            return
+        watched = _Watched(lost.call_id, lost.paths, frozenset())
+        self._newest = before = _Saved(lost.checkpoint, lost.since)
+        saved = await self._checkpoints.save(lost.paths)
+        if not saved.id:
+            self._complain(saved.problem)
+            return
+        effects = await self._checkpoints.effects(before.id, saved.id)
+        intruders, done = self._intruders(effects, watched), Restored()
+        if intruders:
+            done = await self._put_back(before.id, saved.id, intruders, CHANGED_BEFORE_A_CRASH)
+        changed = self._enter(watched, before, saved.id)
+        if done.after:
+            self._enter_restored(changed, done, named=())
+            again = f"Going back to event {changed} brings what was put back just now."
+            self._log.append(Noted(text=again))
 
     async def rehearse(self, to: int, *, overwrite: bool) -> Restored:
         """What restoring the files as of event `to` would do."""
@@ -139,20 +164,10 @@ class Undo:
         done = await self._checkpoints.restore(steps, overwrite=overwrite)
         if done.problem:
             self._log.append(Noted(text=done.problem))
-        if not done.after:
+        nothing_done = done.before == done.after and not done.kept
+        if not done.after or nothing_done:
             return
-        paths = tuple(effect.path for effect in done.effects)
-        event = self._log.append(
-            FilesRestored(
-                to=to,
-                before=done.before,
-                after=done.after,
-                paths=paths[:MOST_NAMED],
-                count=len(paths),
-                kept=done.kept,
-            )
-        )
-        self._newest = _Saved(done.after, event.seq)
+        self._enter_restored(to, done, named=[effect.path for effect in done.effects])
 
     async def _settle(self, call_id: str) -> None:
         try:
@@ -176,12 +191,32 @@ class Undo:
         """The checkpoint at which the change ends, once what must not be is put back."""
         effects = await self._checkpoints.effects(before.id, after)
         if intruders := self._intruders(effects, watched):
-            after = await self._put_back(before.id, after, intruders) or after
+            after = (await self._put_back(before.id, after, intruders, CHANGED)).after or after
+        self._enter(watched, before, after)
+        return after
+
+    def _enter(self, watched: _Watched, before: _Saved, after: str) -> int:
+        """Put a change on record; the event that does."""
         change = FilesChanged(
             call_id=watched.call_id, before=before.id, after=after, since=before.seq
         )
-        self._newest = _Saved(after, self._log.append(change).seq)
-        return after
+        event = self._log.append(change)
+        self._newest = _Saved(after, event.seq)
+        return event.seq
+
+    def _enter_restored(self, to: int, done: Restored, *, named: Sequence[str]) -> None:
+        """The model hears of what is named."""
+        event = self._log.append(
+            FilesRestored(
+                to=to,
+                before=done.before,
+                after=done.after,
+                paths=tuple(named[:MOST_NAMED]),
+                count=len(done.effects),
+                kept=done.kept,
+            )
+        )
+        self._newest = _Saved(done.after, event.seq)
 
     def _intruders(self, effects: Sequence[Effect], watched: _Watched) -> Sequence[str]:
         """Protected files that a command changed without anybody having been asked."""
@@ -191,20 +226,22 @@ class Undo:
         watched = self._watched.get(call_id)
         return watched.expected if watched else frozenset()
 
-    async def _put_back(self, before: str, after: str, paths: Collection[str]) -> str:
+    async def _put_back(
+        self, before: str, after: str, paths: Collection[str], what: str
+    ) -> Restored:
         only = {*paths, *(str(folder) for path in paths for folder in PurePosixPath(path).parents)}
         done = await self._checkpoints.restore([(before, after)], overwrite=True, only=only)
         back = sorted({effect.path for effect in done.effects} & set(paths))
         left = sorted(set(paths) - set(back))
         if back:
             named = ", ".join(back[:MOST_NAMED])
-            self._log.append(Noted(text=f"A command changed protected files; put back: {named}."))
+            self._log.append(Noted(text=f"{what}; put back: {named}."))
             self._log.append(Reminded(text=PUT_BACK.format(paths=named)))
         if left:
             named = ", ".join(left[:MOST_NAMED])
             why = done.problem or "they could not be put back"
-            self._log.append(Noted(text=f"A command changed protected files ({named}): {why}."))
-        return done.after
+            self._log.append(Noted(text=f"{what} ({named}): {why}."))
+        return done
 
     async def _tidy(self) -> None:
         """Make room once the checkpoints take more than they may."""
@@ -217,6 +254,8 @@ class Undo:
             self._log.append(Noted(text=problem))
 
 
-def _may_change_files(action: Action) -> bool:
-    known_to_read = action.judgement is not None and action.judgement.only_reads
-    return action.changes_things and not known_to_read
+def may_change_files(action: Action) -> bool:
+    """A line that needs a shell may do more than can be read from it."""
+    judged = action.judgement
+    only_reads = judged is not None and judged.plain is not None and judged.only_reads
+    return action.changes_things and not only_reads

@@ -55,7 +55,16 @@ def entered(folders: tuple[str, ...], word: Word) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*folders, UNKNOWN)))
     if len(folders) > MOST or any(len(folder) > _LONGEST for folder in folders):
         return (*folders[:MOST], UNKNOWN)
-    found = [os.path.join(folder, word.text) if folder else UNKNOWN for folder in folders]
+    found = [way for folder in folders for way in _ways(folder, word.text)]
     if all(folder and os.path.isdir(folder) for folder in found):
         return tuple(dict.fromkeys(found))
     return tuple(dict.fromkeys((*found, *folders)))
+
+
+def _ways(folder: str, said: str) -> tuple[str, ...]:
+    """A shell takes `..` for what stands before it in the path, the system for where a link
+    has led to."""
+    if not folder and not os.path.isabs(said):
+        return (UNKNOWN,)
+    joined = os.path.join(folder, said)
+    return (joined, os.path.normpath(joined)) if ".." in said.split("/") else (joined,)

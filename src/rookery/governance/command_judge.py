@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from rookery.core.limits import KIB
 from rookery.core.shell.changers import changing
 from rookery.core.shell.command_entries import begins_with
 from rookery.core.shell.judgement import Deed, Judgement, Target
@@ -17,13 +18,20 @@ from rookery.core.shell.programs import Doing, Operand, known_reader, reading
 from rookery.core.shell.shell_words import ShellLine, SimpleCommand, Word, spelled_out, words
 from rookery.core.shell.wrappers import SHELLS, Wrapped, assignment, program_name, wrapped
 from rookery.engine.ports import Files
-from rookery.governance.command_folders import Folders
+from rookery.governance.command_folders import Folders, Scope
 from rookery.governance.command_targets import Finding, Hiding, Targets
+from rookery.governance.crude_reading import unread_line
 from rookery.governance.program_paths import find_program, temporary_folders
-from rookery.governance.shell_grammar import documents, shell_line
+from rookery.governance.shell_grammar import shell_line
 
 DEEPEST = 6
 MOST_COMMANDS = 500
+MOST_BEFORE = 8
+LONGEST = 256 * KIB
+MOST_TEXT = 64 * KIB
+PRICE_OF_A_TEXT = 64
+"""Of all texts that are handed from command to command, so many characters are read; each of
+them takes some time however short it is."""
 MOST_REASONS = 20
 
 _SHELL_OWN = {":", "cd", "pushd", "popd", "exit", "return", "break", "continue", "wait", "printf"}
@@ -63,11 +71,15 @@ class CommandJudge:
         self._hiding = hiding
 
     def __call__(self, command: str, cwd: str) -> Judgement:
+        if len(command) > LONGEST:
+            said = "it is too long to be looked at"
+            return Judgement(why_not=said, grave=(said,), too_deep=True)
         parsed = plain(command)
         line = _line_of(parsed) if parsed else shell_line(command, home=self._home)
         told = _Told(line.doubts)
         unfolded = _Unfolding(self._home)
-        commands = unfolded.all_of(line, command if parsed is None else "")
+        commands = unfolded.all_of(line)
+        told.grave += unfolded.grave
         if unfolded.too_deep:
             told.doubts.append("it runs commands in commands, deeper than is looked into")
         if _FORK_BOMB.search(command):
@@ -171,17 +183,18 @@ _ELSEWHERE = -1
 
 
 class _Unfolding:
-    """Looks through wrappers, to a fixed depth."""
+    """Looks through wrappers, to a fixed depth and a fixed amount of text."""
 
     def __init__(self, home: str) -> None:
         self._home = home
         self._scopes = 0
+        self._unread = MOST_TEXT
         self.too_deep = False
+        self.grave: list[str] = []
 
-    def all_of(self, line: ShellLine, text: str) -> list[SimpleCommand]:
+    def all_of(self, line: ShellLine) -> list[SimpleCommand]:
         found: list[SimpleCommand] = []
-        waiting = [(command, 0) for command in reversed(line.commands)]
-        waiting[:0] = [(command, 1) for command in self._handed_to_shells(line, text)]
+        waiting = list(self._opened(line, (), 0))[::-1]
         while waiting:
             said, depth = waiting.pop()
             command = SimpleCommand(spelled_out(said.words), said.redirections, said.scope)
@@ -192,37 +205,59 @@ class _Unfolding:
             if depth >= DEEPEST or len(found) > MOST_COMMANDS:
                 self.too_deep = self.too_deep or bool(inner.commands or inner.scripts)
                 continue
-            waiting += [(one, depth + 1) for one in reversed(list(self._inside(command, inner)))]
+            waiting += list(self._inside(command, inner, depth + 1))[::-1]
         return found
 
-    def _inside(self, command: SimpleCommand, inner: Wrapped) -> Iterator[SimpleCommand]:
-        self._scopes -= 1
-        scope = (_ELSEWHERE,) if inner.elsewhere else (*command.scope, self._scopes * 2)
+    def _inside(
+        self, command: SimpleCommand, inner: Wrapped, depth: int
+    ) -> Iterator[tuple[SimpleCommand, int]]:
+        scope = (_ELSEWHERE,) if inner.elsewhere else self._own_scope(command.scope)
         if inner.folder:
-            yield SimpleCommand((Word("cd"), inner.folder), (), scope)
+            yield SimpleCommand((Word("cd"), inner.folder), (), scope), depth
         for said in inner.commands:
-            yield SimpleCommand(said, (), scope)
+            yield SimpleCommand(said, (), scope), depth
         for script in inner.scripts:
-            for one in self._read(script).commands:
-                yield SimpleCommand(one.words, one.redirections, (*scope, *one.scope))
+            yield from self._opened(self._read(script), scope, depth)
+
+    def _opened(
+        self, line: ShellLine, scope: Scope, depth: int
+    ) -> Iterator[tuple[SimpleCommand, int]]:
+        """The commands of a line, and of the texts in it that a shell reads as well."""
+        self.grave += line.grave
+        for one in line.commands:
+            yield SimpleCommand(one.words, one.redirections, (*scope, *one.scope)), depth
+        scripts = [*line.runs, *_handed_to_shells(line)][::-1]
+        while scripts:
+            if depth >= DEEPEST:
+                self.too_deep = True
+                return
+            if self._unread < 0:
+                scripts = ["\n".join(reversed(scripts))]
+            inner = self._read(scripts.pop())
+            yield from self._opened(inner, self._own_scope(scope), depth + 1)
+
+    def _own_scope(self, scope: Scope) -> Scope:
+        self._scopes -= 1
+        return (*scope, self._scopes * 2)
 
     def _read(self, script: str) -> ShellLine:
+        self._unread -= len(script) + PRICE_OF_A_TEXT
+        if self._unread < 0:
+            return unread_line(script, "it holds more text than can be looked at", self._home)
         parsed = plain(script)
         return _line_of(parsed) if parsed else shell_line(script, home=self._home)
 
-    def _handed_to_shells(self, line: ShellLine, text: str) -> Iterator[SimpleCommand]:
-        """What is written into the line for a shell in it to read."""
-        names = {program_name(one.words[0].text) for one in line.commands if one.words}
-        if not names & {*SHELLS, "source", "."}:
-            return
-        said = [
-            text
-            for one in line.commands
-            if one.words and one.words[0].text in {"echo", "printf"}
-            for text in (*one.texts[1:], " ".join(one.texts[1:]))
-        ]
-        for script in (*said, *(documents(text) if text else ())):
-            yield from self._read(script).commands
+
+def _handed_to_shells(line: ShellLine) -> Iterator[str]:
+    """What is written into the line for a shell in it to read."""
+    names = {program_name(word.text) for one in line.commands for word in one.words[:MOST_BEFORE]}
+    if not names & {*SHELLS, "source", "."}:
+        return
+    for one in line.commands:
+        if one.words and one.words[0].text in {"echo", "printf"}:
+            yield from one.texts[1:]
+            yield " ".join(one.texts[1:])
+    yield from line.documents
 
 
 def _runs_git(commands: Sequence[SimpleCommand]) -> bool:

@@ -5,17 +5,32 @@ import re
 from fnmatch import translate
 
 MOST_ENTRIES = 5_000
+MOST_OF_A_LINE = 60_000
+PRICE_OF_A_FOLDER = 4
+"""Opening one takes as long as reading so many entries."""
 MOST_PARTS = 32
 LONGEST = 1024
 _MAGIC = re.compile(r"[*?\[]")
 _LITERAL = re.compile(r"\[([*?\[{])\]")
 
 
-def expanded(pattern: str) -> list[str] | None:
+class Looks:
+    """How many entries of folders may still be looked at for one line."""
+
+    def __init__(self, most: int = MOST_OF_A_LINE) -> None:
+        self.left = most
+
+    def take(self, count: int = 1) -> bool:
+        """False once there are none left."""
+        self.left -= count
+        return self.left >= 0
+
+
+def expanded(pattern: str, looks: Looks) -> list[str] | None:
     """The matches of an absolute pattern, or what it stands for itself if it has none and
     holds no pattern; None if there is too much to look through."""
     parts = pattern.split("/")
-    if len(parts) > MOST_PARTS or len(pattern) > LONGEST:
+    if looks.left < 0 or len(parts) > MOST_PARTS or len(pattern) > LONGEST:
         return None
     found, looked_at = ["/"], 0
     for part in filter(None, parts):
@@ -28,7 +43,7 @@ def expanded(pattern: str) -> list[str] | None:
         for folder in found:
             names = _names(folder)
             looked_at += len(names)
-            if looked_at > MOST_ENTRIES:
+            if not looks.take(len(names) + PRICE_OF_A_FOLDER) or looked_at > MOST_ENTRIES:
                 return None
             hidden = part.startswith(".")
             below += [

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+MOST_LINKS = 40
+_PROCESSES = "/proc"
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run/user")
 
 
@@ -48,6 +50,39 @@ def _safe_folders(path_variable: str, unsafe: tuple[str, ...]) -> tuple[str, ...
         for folder in path_variable.split(os.pathsep)
         if os.path.isabs(folder) and not within(os.path.realpath(folder), *unsafe)
     )
+
+
+def leads_through_a_process(path: str) -> bool:
+    """Whether an absolute path goes through /proc on its way: there `self`, and the folders and
+    files that it has open, are others for each process."""
+    waiting = [part for part in reversed(path.split("/")) if part not in {"", "."}]
+    at, links = "/", 0
+    while waiting:
+        part = waiting.pop()
+        if part == "..":
+            at = os.path.dirname(at)
+            continue
+        at = os.path.join(at, part)
+        if within(at, _PROCESSES):
+            return True
+        try:
+            target = os.readlink(at)
+        except (OSError, ValueError):
+            continue  # it is no link
+        links += 1
+        if links > MOST_LINKS:
+            return True
+        at = "/" if os.path.isabs(target) else os.path.dirname(at)
+        waiting += [piece for piece in reversed(target.split("/")) if piece not in {"", "."}]
+    return False
+
+
+def resolved(path: str | Path) -> str:
+    """Where a path really leads. What cannot be found out may lead anywhere."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return "/"
 
 
 def within(path: str, *folders: str) -> bool:

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 
 from rookery.core.blocks import ToolCall
 from rookery.core.protected_paths import RUN_BY_MAKE
+from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
 from rookery.core.rulings import Ruling, ask, deny, joined
+from rookery.core.shell.judgement import Deed
 from rookery.engine.ports import Action, Files, Outcome, Place
 from rookery.errors import ToolError
 
 
 class Restrictions:
-    """Heard for every file an action reads or changes, and for where a command runs; what its
-    command line names is judged elsewhere. The flags are for a run whose user said so."""
+    """Heard for every file an action reads or changes, and for where a command runs. What its
+    command line names is judged elsewhere, but for files that it could not read anyway: about
+    those nobody need be asked. The flags are for a run whose user said so."""
 
     def __init__(
         self,
@@ -29,7 +32,7 @@ class Restrictions:
         self._automatic = automatic
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        opinions = list(self._on_files(action))
+        opinions = [*self._on_files(action), *self._on_command(action)]
         return joined(opinions) if opinions else Ruling()
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
@@ -51,17 +54,25 @@ class Restrictions:
             if place.link:
                 yield Ruling(notes=(f"a symbolic link leads to {place.path}",))
 
+    def _on_command(self, action: Action) -> Iterator[Ruling]:
+        judged = action.judgement
+        if judged is None or judged.why_not:
+            return  # which of its words are files is then a guess
+        for target in judged.targets:
+            if target.deed is Deed.READ and self._is_ignored(target.path):
+                yield deny(KEPT_FROM_YOU.format(path=target.path))
+
+    def _is_ignored(self, path: str) -> bool:
+        try:
+            return self._files.place(path).ignored
+        except ToolError:
+            return False
+
     def _refused(self, place: Place) -> Iterator[Ruling]:
         if place.ignored:
-            yield deny(
-                f"{place.path} is kept from you by the user; nothing was done. Go on without it, "
-                "or ask the user for what you need to know."
-            )
+            yield deny(KEPT_FROM_YOU.format(path=place.path))
         if place.credential:
-            yield deny(
-                f"{place.path} is where credentials are kept, which no tool opens; nothing was "
-                "done. Ask the user for what you need to know."
-            )
+            yield deny(CREDENTIALS.format(path=place.path))
 
     def _outside(self, place: Place) -> Iterator[Ruling]:
         if place.outside and not self._allow_outside:

@@ -141,7 +141,8 @@ def check_sessions(tasks: Path) -> Finding:
         "sessions",
         Health.WARN,
         f"{count}, {len(damaged)} not in order. {named}",
-        "Going on with one of them keeps all of it that can be read.",
+        f"Go on with one by {NAME} --session-id ID: what can be read of it is kept, and the rest "
+        "is set aside beside it.",
     )
 
 

@@ -35,6 +35,7 @@ from rookery.storage.blobs import Blobs
 from rookery.storage.disk import (
     PRIVATE_FILE,
     private_folder,
+    put,
     reason,
     remove_unfinished,
     sync,
@@ -42,7 +43,15 @@ from rookery.storage.disk import (
 )
 from rookery.storage.lines import FORMAT, LONGEST, counting_lines, line_from
 from rookery.storage.lock import TaskLock
-from rookery.storage.recovery import JOURNAL, End, never_begun, opened_journal, recover, set_aside
+from rookery.storage.recovery import (
+    JOURNAL,
+    End,
+    never_begun,
+    opened_journal,
+    pieces_of,
+    recover,
+    set_aside,
+)
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -50,8 +59,8 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 class Journal:
     """The journal of one task, held by its only writer until it is closed.
 
-    `recovered` says what had to be set aside when it was opened; it is empty once that
-    sentence is on record in the journal itself.
+    `recovered` says what had to be set aside when it was opened, or written again since; it is
+    empty once that sentence is on record in the journal itself.
     """
 
     waits: ClassVar[frozenset[type[Fact]]] = frozenset(
@@ -83,8 +92,7 @@ class Journal:
         self._blobs = Blobs(folder / "blobs")
         self._refusal = ""
         self.recovered = ""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._fd = os.open(folder / JOURNAL, flags, PRIVATE_FILE)
+        self._fd = _opened_to_append(folder)
 
     @classmethod
     def create(cls, folder: Path) -> "Journal":
@@ -147,6 +155,8 @@ class Journal:
         if self._refusal:
             raise StorageError(self._refusal)
         try:
+            if self._is_gone():
+                self._write_again()
             line = line_from(event, self._blobs)
             self._check_size(len(line))
             kp("journal.before_write")
@@ -156,6 +166,8 @@ class Journal:
                 self._sync()
             kp("journal.synced")
             self._end = End(event.seq, self._end.size + len(line))
+            if isinstance(event.fact, Noted) and event.fact.text == self.recovered:
+                self.recovered = ""
         except OSError as error:
             self._take_back()
             raise _unwritten(self._folder, error) from error
@@ -184,6 +196,41 @@ class Journal:
                 "up to here is kept; go on in a new task."
             )
 
+    def _is_gone(self) -> bool:
+        """Whether somebody has deleted the journal, or moved it away, while it is open here."""
+        try:
+            there = os.stat(self._folder / JOURNAL)
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        if os.path.samestat(there, os.fstat(self._fd)):
+            return False
+        raise StorageError(
+            f"Another file has taken the place of the task's journal in {self._folder}, so nothing "
+            "more is written. Close the task, then continue what is there with --continue."
+        )
+
+    def _write_again(self) -> None:
+        """What is open here is whole, whoever has deleted its name."""
+        try:
+            if not self._lock.in_place:
+                lock = TaskLock(private_folder(self._folder))
+                self._lock.release()
+                self._lock = lock
+            put(self._folder / JOURNAL, pieces_of(self._fd, 0))
+            fd = _opened_to_append(self._folder)
+        except (OSError, StorageError) as error:
+            why = reason(error) if isinstance(error, OSError) else error
+            raise StorageError(
+                f"The folder of this task was deleted while it ran, and cannot be made again: {why}"
+            ) from error
+        os.close(self._fd)
+        self._fd = fd
+        self.recovered = (
+            f"The folder of this task, {self._folder}, was deleted while it ran. Its journal was "
+            "written there again, so the task can be continued; long outputs that were kept "
+            "beside it are gone."
+        )
+
     def _append(self, line: bytes) -> None:
         """One write. A short one is continued, which either works or tells what is wrong."""
         while line:
@@ -209,6 +256,11 @@ class Journal:
             f"The end of the task's journal in {self._folder} is uncertain ({reason(error)}). "
             "Close the task, then continue it with --continue."
         )
+
+
+def _opened_to_append(folder: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(folder / JOURNAL, flags, PRIVATE_FILE)
 
 
 def read_events(folder: Path) -> Iterator[Event]:

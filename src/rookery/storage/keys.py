@@ -9,7 +9,8 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -58,6 +59,16 @@ def find_key(
         return Key(text, source=variable)
     text = _read(keys_file).get(provider)
     return Key(text, source=str(keys_file)) if text else None
+
+
+def all_keys(
+    environ: Mapping[str, str], variables: Iterable[str], keys_file: Path
+) -> Iterator[str]:
+    """Every key at hand, whether or not it is used, so that none of them is shown to anybody. A
+    file that cannot be used gives none: whoever needs a key of it says so."""
+    yield from (text.strip() for name in variables if (text := environ.get(name)))
+    with suppress(SettingsError):
+        yield from _read(keys_file).values()
 
 
 def save_key(keys_file: Path, provider: str, key: str) -> None:

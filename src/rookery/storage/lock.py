@@ -17,7 +17,7 @@ class TaskLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "lock"
+        self._path = path = folder / "lock"
         try:
             self._fd = os.open(
                 path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE
@@ -35,6 +35,14 @@ class TaskLock:
             self.release()
             raise
 
+    @property
+    def in_place(self) -> bool:
+        """Whether it still keeps others away: nobody has deleted or replaced its file."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), self._path.stat())
+        except OSError:
+            return False
+
     def release(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
@@ -44,7 +52,7 @@ class TaskLock:
         task = path.parent.name
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.path.samestat(os.fstat(self._fd), path.stat()):
+            if not self.in_place:
                 raise FileNotFoundError(path)
             self._sign()
         except BlockingIOError as error:

@@ -71,7 +71,7 @@ def never_begun(journal: Path) -> bool:
     """Nothing was ever acknowledged: the process that made it died before its first line."""
     try:
         with opened_journal(journal) as file:
-            return not any(b"\n" in piece for piece in _pieces_of(file.fileno(), 0))
+            return not any(b"\n" in piece for piece in pieces_of(file.fileno(), 0))
     except FileNotFoundError:
         return True
 
@@ -81,9 +81,9 @@ def set_aside(journal: Path, start: int) -> None:
     fd = os.open(journal, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         checksum = 0
-        for piece in _pieces_of(fd, start):
+        for piece in pieces_of(fd, start):
             checksum = crc32(piece, checksum)
-        put(journal.with_name(f"journal.torn-{start}-{checksum:08x}"), _pieces_of(fd, start))
+        put(journal.with_name(f"journal.torn-{start}-{checksum:08x}"), pieces_of(fd, start))
         kp("recovery.copied")
         os.ftruncate(fd, start)
         kp("recovery.cut")
@@ -113,7 +113,7 @@ def _examine(journal: Path) -> tuple[End, int, set[str]]:
     return end, version, on_record
 
 
-def _pieces_of(fd: int, start: int) -> Iterator[bytes]:
+def pieces_of(fd: int, start: int) -> Iterator[bytes]:
     while piece := os.pread(fd, MIB, start):
         yield piece
         start += len(piece)
@@ -123,8 +123,9 @@ def _without_beginning(folder: Path) -> str:
     if never_begun(folder / JOURNAL):
         return f"Task {folder.name} was never begun: its process ended first. Start it anew."
     return (
-        f"The journal of task {folder.name} is damaged from its first line on, so nothing of it "
-        f"can be opened. It was left as it is in {folder}."
+        f"The journal of task {folder.name} is damaged from its first line on, so the task cannot "
+        f"be opened. Nothing of it was changed: put {folder} back from a backup, or delete it and "
+        "start anew."
     )
 
 
@@ -137,6 +138,7 @@ def _sentence(aside: Path) -> str:
     found = _ASIDE.fullmatch(aside.name)
     assert found
     return (
-        f"The journal was damaged from byte {int(found[1]):,} on; those "
-        f"{aside.stat().st_size:,} bytes no longer count and are kept in {aside.name}."
+        f"The end of this task's journal was damaged, so the task goes on from where it could "
+        f"still be read. From byte {int(found[1]):,} on it no longer counts; those "
+        f"{aside.stat().st_size:,} bytes are kept beside it in {aside.name}."
     )

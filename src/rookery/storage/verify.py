@@ -79,7 +79,10 @@ def _read(folder: Path) -> tuple[list[Event], list[str]]:
     number = len(events) + 1
     if rest:
         why = flaw(rest, expected=number)
-        problems.append(f"Line {number}, at byte {end:,}, does not count: {why}.")
+        problems.append(
+            f"Line {number}, at byte {end:,}, of its journal is damaged: {why}. What comes before "
+            "can be read."
+        )
     elif not events:
         problems.append("The journal is empty: the task was never begun.")
     return events, problems

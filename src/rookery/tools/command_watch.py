@@ -15,7 +15,7 @@ from rookery.core.facts import (
     OutputStreamed,
 )
 from rookery.core.limits import KIB
-from rookery.core.output_preview import Cleaner, Preview
+from rookery.core.output_preview import Cleaner, Preview, gap
 from rookery.engine.ports import (
     Artifact,
     CommandEnd,
@@ -210,12 +210,15 @@ class _LiveOutput:
         self._next_sample = 0.0
         self._held = ""
         self._skipped = 0
+        self._lines = 0
+        """The lines that end in what was skipped."""
+        self._at_line_end = True
 
     def show(self, piece: str) -> None:
         if self._shown < SHOWN_WHOLE:
             self._append(piece)
             return
-        self._skipped += len(self._held)
+        self._skip(self._held)
         self._held = piece
         if anyio.current_time() >= self._next_sample:
             self.show_rest()
@@ -225,10 +228,24 @@ class _LiveOutput:
         if not self._held:
             return
         sample = self._held[-SAMPLE:]
-        skipped = self._skipped + len(self._held) - len(sample)
-        self._append((f"\n[… {skipped} characters not shown …]\n" if skipped else "") + sample)
-        self._held, self._skipped = "", 0
+        if len(sample) < len(self._held) or self._skipped:
+            sample = sample.partition("\n")[2] or sample  # whole lines, if there are any
+            self._skip(self._held.removesuffix(sample))
+            self._leave_gap()
+        self._append(sample)
+        self._held, self._skipped, self._lines = "", 0, 0
+
+    def _skip(self, text: str) -> None:
+        self._skipped += len(text)
+        self._lines += text.count("\n")
+
+    def _leave_gap(self) -> None:
+        if not self._at_line_end:
+            self._append("\n")
+            self._lines = max(0, self._lines - 1)  # this one was shown in part
+        self._append(gap(self._lines, self._skipped))
 
     def _append(self, text: str) -> None:
         self._shown += len(text)
+        self._at_line_end = text.endswith("\n")
         self._ctx.append(OutputStreamed(call_id=self._ctx.call_id, text=text))

@@ -52,6 +52,7 @@ class Section:
     images: tuple[Image, ...] = ()
     seen: tuple[Seen, ...] = ()
     failed: bool = False
+    refused: bool = False
 
 
 @value

@@ -8,6 +8,7 @@ import msgspec
 from rookery.core.facts import Ending
 from rookery.core.limits import Limits
 from rookery.core.numbered_lines import Span
+from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU, denied
 from rookery.core.values import value
 from rookery.engine.ports import Action, Outcome, Permit, Place, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
@@ -144,7 +145,9 @@ def _batch(args: ReadFileArgs, ctx: ToolContext) -> Action:
     asked = _found(files, ctx)
     wanted = [each for each in asked if isinstance(each, _Wanted)]
     if not wanted:
-        raise ToolError(_SEPARATOR.join(each.text for each in asked if isinstance(each, Section)))
+        why = _SEPARATOR.join(each.text for each in asked if isinstance(each, Section))
+        refused = any(isinstance(each, Section) and each.refused for each in asked)
+        raise Denied(denied(why)) if refused else ToolError(why)
 
     async def perform(permit: Permit) -> Outcome:
         return await _joined(asked, ctx, permit)
@@ -175,11 +178,23 @@ def _found(files: Sequence[FileLines], ctx: ToolContext) -> list[_Wanted | Secti
         except ToolError as error:
             asked[file.path] = _failure(file.path, error)
             continue
+        if refusal := _refusal(place):
+            asked[place.path] = Section(
+                text=f"File: {place.path}\n{refusal}", failed=True, refused=True
+            )
+            continue
         before = asked.get(place.path)
         if isinstance(before, _Wanted):
             spans = (*before.wish.spans, *spans) if spans and before.wish.spans else ()
         asked[place.path] = _Wanted(wish=Wish(path=place.path, spans=spans), place=place)
     return list(asked.values())
+
+
+def _refusal(place: Place) -> str:
+    """Why one of several files is not asked for: it would be refused, and all others with it."""
+    if place.ignored:
+        return KEPT_FROM_YOU.format(path=place.path)
+    return CREDENTIALS.format(path=place.path) if place.credential else ""
 
 
 async def _joined(asked: Sequence[_Wanted | Section], ctx: ToolContext, permit: Permit) -> Outcome:

@@ -1,13 +1,15 @@
 """What checkpoints hold and how they differ. All of these raise `StorageError`."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from rookery.core.facts import Effect, Version
-from rookery.core.undo import is_folder, is_leaf
-from rookery.workspace.object_store import Kind
+from rookery.core.undo import is_folder, is_leaf, is_unknown
+from rookery.workspace.checkpoint_commits import Steps
+from rookery.workspace.object_packs import Kind
 from rookery.workspace.paths import visible
 from rookery.workspace.shadow_repository import ShadowRepository
-from rookery.workspace.snapshot_trees import effects, leaves, version_of
+from rookery.workspace.snapshot_effects import effects
+from rookery.workspace.snapshot_trees import leaves, version_of
 
 
 def differences(
@@ -19,10 +21,20 @@ def differences(
         repository.store,
         old.trees,
         new.trees,
-        sure_before={*old.named, *new.named},
-        sure_after=new.named,
+        sure_before={*old.named, *old.gone, *new.named},
+        sure_after={*new.named, *new.gone},
+        not_before=() if old.beside.hidden is None else new.beside.hidden or (),
     )
     return [effect for effect in found if only is None or _is_chosen(effect, only)]
+
+
+def made_repositories(repository: ShadowRepository, steps: Steps) -> Iterator[str]:
+    """Where steps made a repository, the workspace's own excepted."""
+    for before, after in steps:
+        was = repository.snapshot(before).beside.repositories
+        now = repository.snapshot(after).beside.repositories
+        if was is not None and now is not None:
+            yield from (path for path in now if path not in was and path != ".git")
 
 
 def files_at(repository: ShadowRepository, checkpoint: str) -> dict[str, Version]:
@@ -40,6 +52,8 @@ def contents(
     found: list[tuple[str, bytes | None, bytes | None]] = []
     for effect in differences(repository, before, after):
         versions = effect.before, effect.after
+        if any(map(is_unknown, versions)):
+            continue
         was, now = (blob(repository, v.blob) if v and is_leaf(v) else None for v in versions)
         if was == now or max(len(was or b""), len(now or b"")) > size:
             continue

@@ -7,7 +7,7 @@ goes wrong is told and never raised: a task goes on without checkpoints if it mu
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -15,45 +15,31 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from rookery import faults
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import MIB, Limits
-from rookery.core.undo import is_leaf, plan, worth_telling
-from rookery.core.values import record
+from rookery.core.undo import is_unknown, worth_telling
 from rookery.engine.ports import Checkpoint, Restored
 from rookery.errors import StorageError
-from rookery.workspace.checkpoint_reading import blob, content, contents, differences, files_at
+from rookery.workspace.checkpoint_commits import Steps
+from rookery.workspace.checkpoint_reading import (
+    content,
+    contents,
+    differences,
+    files_at,
+)
+from rookery.workspace.checkpoint_restoring import Restoring, Wish
+from rookery.workspace.checkpoint_taking import WHOLE_WORKSPACE, OutOfTime, Pause, Scope, Taking
 from rookery.workspace.checkpoint_upkeep import drop_oldest, forget_damage
-from rookery.workspace.checkpoint_words import failures, presentable, refusal, said
-from rookery.workspace.file_versions import version_at
+from rookery.workspace.checkpoint_words import presentable, refusal, said
 from rookery.workspace.object_store import ObjectStore
-from rookery.workspace.paths import visible
-from rookery.workspace.putting_back import put_back
-from rookery.workspace.shadow_repository import ShadowRepository, Snapshot
-from rookery.workspace.snapshot_trees import UNSEEN, uncovered_among
-from rookery.workspace.snapshots import Survey, is_protected
-from rookery.workspace.stat_index import Rows, read_index, write_index
+from rookery.workspace.shadow_repository import ShadowRepository
 
 T = TypeVar("T")
-Pause = Callable[[], None]
-
-_WORTH_WRITING = 200
-"""Files read anew from which on the index is written; fewer are quickly read again."""
-
-
-class OutOfTime(StorageError):
-    pass
-
-
-@record
-class _Taken:
-    snapshot: Snapshot
-    skipped: tuple[str, ...]
 
 
 class ShadowCheckpoints:
     """`home` is the folder of the shadow repositories of all workspaces. It is never stored
-    itself, and neither is what is `private`. What is `always` meant is stored though it be ignored.
+    itself, and neither is what is `private`. `scope` is what belongs to a checkpoint.
     """
 
     def __init__(
@@ -63,15 +49,21 @@ class ShadowCheckpoints:
         limits: Limits,
         *,
         private: Collection[Path] = (),
-        always: Callable[[str], bool] = is_protected,
+        scope: Scope = WHOLE_WORKSPACE,
     ) -> None:
         self._root = root.resolve(strict=True)
-        self._private = (home, *private)
         self._limits = limits
-        self._always = always
         self._repository = ShadowRepository(home, self._root)
-        self._last: Snapshot | None = None
-        self._index: Rows | None = None
+        self._taking = Taking(
+            self._root, self._repository, limits, private=(home, *private), scope=scope
+        )
+        self._restoring = Restoring(
+            self._root,
+            self._repository,
+            self._taking,
+            most=limits.checkpoint_file_bytes,
+            aside=home / "set-aside",
+        )
         self.recovered = ""
         """What was found damaged after a crash, in a sentence; usually nothing."""
 
@@ -96,7 +88,7 @@ class ShadowCheckpoints:
 
     async def restore(
         self,
-        steps: Sequence[tuple[str, str]],
+        steps: Steps,
         *,
         overwrite: bool,
         rehearse: bool = False,
@@ -104,7 +96,8 @@ class ShadowCheckpoints:
     ) -> Restored:
         if why := refusal(self._root):
             return Restored(problem=f"There are no checkpoints here: {why}.")
-        work = partial(self._rehearse if rehearse else self._restore, steps, overwrite, only)
+        wish = Wish(steps, overwrite, only)
+        work = partial(self._rehearse if rehearse else self._restore, wish)
         try:
             # once begun it is brought to its end, whoever has lost interest
             with anyio.CancelScope(shield=True):
@@ -157,7 +150,7 @@ class ShadowCheckpoints:
 
     def _save(self, paths: Sequence[str] | None, pause: Pause) -> Checkpoint:
         with self._alone(pause):
-            taken = self._take(paths, (), pause)
+            taken = self._taking.take(paths, (), pause)
             try:
                 self._store.tidy()
             except OSError:  # it only saves time later
@@ -166,118 +159,20 @@ class ShadowCheckpoints:
 
     def _effects(self, before: str, after: str, pause: Pause) -> Sequence[Effect]:
         with self._alone(pause):
-            return presentable(worth_telling(differences(self._repository, before, after)))
+            found = differences(self._repository, before, after)
+            return presentable(worth_telling([e for e in found if not is_unknown(e.before)]))
 
-    def _rehearse(
-        self,
-        steps: Sequence[tuple[str, str]],
-        overwrite: bool,
-        only: Collection[str] | None,
-        pause: Pause,
-    ) -> Restored:
+    def _rehearse(self, wish: Wish, pause: Pause) -> Restored:
         with self._alone(pause):
-            taken_back = [differences(self._repository, *step, only) for step in steps]
-            planned = plan(taken_back, self._now, overwrite=overwrite)
-        return Restored(
-            effects=presentable(worth_telling(planned.changes)),
-            kept=tuple(map(visible, planned.kept)),
-        )
+            return self._restoring.rehearse(wish)
 
-    def _restore(
-        self,
-        steps: Sequence[tuple[str, str]],
-        overwrite: bool,
-        only: Collection[str] | None,
-        pause: Pause,
-    ) -> Restored:
+    def _restore(self, wish: Wish, pause: Pause) -> Restored:
         with self._alone(pause):
-            taken_back = [differences(self._repository, *step, only) for step in steps]
-            touched = sorted({effect.path for step in taken_back for effect in step})
-            before = self._take(None, touched, pause).snapshot
-            faults.kp("restore.saved")
-            planned = plan(taken_back, self._recoverable_now, overwrite=overwrite)
-            put = put_back(self._root, planned.changes, partial(blob, self._repository), self._most)
-            faults.kp("restore.done")
-            after, problem = "", failures(put)
-            try:
-                after = self._take(None, touched, pause).snapshot.id
-            except (OSError, StorageError) as error:
-                problem = f"{problem} Undoing this restore will not be possible: {said(error)}."
-        return Restored(
-            before=before.id,
-            after=after,
-            effects=presentable(worth_telling(put.done)),
-            kept=tuple(map(visible, sorted({*planned.kept, *put.kept}))),
-            problem=problem.strip(),
-        )
-
-    def _take(self, paths: Sequence[str] | None, also: Sequence[str], pause: Pause) -> _Taken:
-        """A checkpoint of now, in which nothing of `also` is left out for being ignored. It is
-        the one before, if nothing has changed since.
-        """
-        store, base = self._store, self._base()
-        survey = Survey(
-            self._root,
-            store,
-            self._limits,
-            index=self._known(),
-            private=self._private,
-            pause=pause,
-            always=self._always,
-        )
-        try:
-            trees = survey.everything() if paths is None else base.trees if base else UNSEEN
-        except OutOfTime:
-            store.flush()  # so that the next try begins where this one ended
-            self._keep(survey)
-            raise
-        named = (*(paths or ()), *uncovered_among(store, trees, also))
-        trees = survey.named(trees, named)
-        skipped = survey.skipped.told()
-        if base and base.trees == trees:
-            store.flush()
-        else:
-            title = "Everything" if paths is None else f"{len(paths)} named"
-            base = self._repository.add(trees, title, named=named, skipped=skipped)
-        self._last = base
-        if paths is None:
-            self._keep(survey)
-        return _Taken(base, skipped)
-
-    def _base(self) -> Snapshot | None:
-        """What this task saw last, as others go their own ways; the newest if it saw none."""
-        if self._last and bytes.fromhex(self._last.id) in self._store:
-            return self._last
-        return self._repository.newest()
-
-    def _known(self) -> Rows:
-        if self._index is None:
-            self._index = read_index(self._repository.folder / "stat_index")
-        return self._index
-
-    def _keep(self, survey: Survey) -> None:
-        self._index = survey.index
-        if survey.read >= _WORTH_WRITING:
-            with suppress(OSError):  # it only saves time
-                write_index(self._repository.folder / "stat_index", survey.index)
-
-    def _now(self, path: str) -> Version | None:
-        return version_at(self._root, path, self._most)
-
-    def _recoverable_now(self, path: str) -> Version | None:
-        """The same; but what was written after the last checkpoint, no plan may touch."""
-        now = self._now(path)
-        if is_leaf(now) and now and now.blob and bytes.fromhex(now.blob) not in self._store:
-            return Version("", now.mode)
-        return now
+            return self._restoring.restore(wish, pause)
 
     @property
     def _store(self) -> ObjectStore:
         return self._repository.store
-
-    @property
-    def _most(self) -> int:
-        return self._limits.checkpoint_file_bytes
 
     def _usage(self, pause: Pause) -> int:
         if not self._repository.folder.exists():
@@ -304,7 +199,7 @@ class ShadowCheckpoints:
             return self._fall_back() or self.recovered
 
     def _fall_back(self) -> str:
-        self._last = None
+        self._taking.forget()
         faulty = forget_damage(self._repository)
         if not faulty:
             return ""

@@ -13,7 +13,7 @@ from rookery.core.facts import Version
 from rookery.core.undo import folder_with
 from rookery.core.values import record
 from rookery.workspace.descriptors import opened_folder
-from rookery.workspace.object_store import Kind, object_id
+from rookery.workspace.object_packs import Kind, object_id
 from rookery.workspace.snapshot_trees import FOLDERS_OWN
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

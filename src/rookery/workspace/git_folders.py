@@ -88,10 +88,10 @@ def own_repository(root: str) -> bool:
     git = os.path.join(root, ".git")
     if not is_folder(git):
         git = common_folder(os.path.realpath(root))
-    return bool(git) and not _leads_elsewhere(git)
+    return bool(git) and not leads_elsewhere(git)
 
 
-def _leads_elsewhere(git: str) -> bool:
+def leads_elsewhere(git: str) -> bool:
     """Whether a git folder makes git read others: by name, by a link, or by its settings."""
     stores = [os.path.join(git, part) for part in ("objects", "objects/pack", "objects/info")]
     looked_at = [*entries(git), *(entry for store in stores for entry in entries(store))]

@@ -2,13 +2,16 @@
 
 Checkpoints leave git's own folders alone, and a sandbox can only shield what is there already.
 So what has appeared or changed in those parts of them is moved aside after the command, and once
-more when a command ends that ran on in the background.
+more when a command ends that ran on in the background. A repository that a command made is moved
+aside as a whole, unless it holds nothing that git would run. Locks and half-done work that a
+command leaves behind are told, and left to the user.
 """
 
 import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
@@ -17,41 +20,21 @@ import anyio.to_thread
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling
 from rookery.core.shell.judgement import Deed
-from rookery.core.values import value
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.descriptors import opened_folder, present
-from rookery.workspace.git_folders import (
-    entries,
-    git_folders,
-    git_programs,
-    is_folder,
-    links_inside,
-)
+from rookery.workspace.git_folders import is_folder
+from rookery.workspace.git_views import Found, GitEyes, GitView
+from rookery.workspace.harmless_repositories import is_harmless, is_harmless_worktree
+from rookery.workspace.setting_aside import set_aside
 from rookery.workspace.text_files import sha
 
-LARGEST = 1024 * 1024
-"""Bytes of a file that are looked at: what git runs or obeys is small."""
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-@value
-class Found:
-    """What stands in a place: its kind and permissions, and what it holds or where it leads.
-    `git` is the git folder it belongs to."""
-
-    git: str
-    mode: int
-    data: bytes = b""
-
-
-Picture = dict[str, Found]
-"""All that git would run or obey, by its path in the workspace."""
 
 
 class GitWatch:
     """A hook. `aside` is where things are moved, `tell` hears a sentence about it. `attended`
-    if a person allows commands one by one; `running` if a command runs in the background."""
+    if a person allows commands one by one; `running` if a command runs in the background;
+    `started` if a call was let through and begun."""
 
     def __init__(
         self,
@@ -61,40 +44,55 @@ class GitWatch:
         *,
         attended: bool,
         running: Callable[[], bool] = lambda: False,
+        started: Callable[[str], bool] = lambda call_id: True,
     ) -> None:
         self._root = root
+        self._eyes = GitEyes(root, aside)
         self._attended = attended
         self._aside = aside
         self._tell = tell
         self._running = running
-        self._known: Picture | None = None
-        self._unsettled = False
+        self._started = started
+        self._known: GitView | None = None
+        self._announced = ""
+        """The call whose command was about to begin, until it has ended."""
+        self._left_running = False
         self._one_at_a_time = Lock()
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         """What has changed while no command was under way is the user's doing."""
         if action.command:
-            if self._unsettled:
-                await self.settle()
+            if self._is_unsettled():
+                await self._settle()
             else:
                 self._known = await anyio.to_thread.run_sync(self._look)
-            self._unsettled = True
+            self._announced = call.id
         return Ruling()
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         if action.command:
             await anyio.to_thread.run_sync(self._accept, action)
-            await self.settle()
+            await self._settle()
+            self._announced = ""
 
     async def settle(self) -> None:
-        """Look once more, and put back what has changed since the last accepted picture."""
-        if self._known is None:
-            return
+        """Look once more if a command may have changed something since, and put it back."""
+        if self._is_unsettled():
+            await self._settle()
+
+    def _is_unsettled(self) -> bool:
+        """A command that was refused after all has changed nothing."""
+        begun = bool(self._announced) and self._started(self._announced)
+        return self._known is not None and (self._left_running or begun)
+
+    async def _settle(self) -> None:
         # asked first: a command that ends meanwhile may have changed what was looked at
         running = self._running()
-        for sentence in await anyio.to_thread.run_sync(self._put_right):
+        sentences, unfinished = await anyio.to_thread.run_sync(self._put_right)
+        # as long as a command runs, it may be about to end what it has begun
+        for sentence in sentences if running else (*sentences, *self._left_behind(unfinished)):
             self._tell(sentence)
-        self._unsettled = running
+        self._left_running = running
 
     def _accept(self, action: Action) -> None:
         """What the user was asked about and has allowed: files by name, or git's own doing."""
@@ -106,43 +104,75 @@ class GitWatch:
             self._known = now
         for target in judged.targets:
             path = os.path.relpath(self._root / target.path, self._root)
-            if target.deed is Deed.WRITE and path in now:
-                self._known = self._known | {path: now[path]}
+            if target.deed is Deed.WRITE and (path in now.obeyed or path in now.repositories):
+                self._known = self._known.with_part(now, path)
             elif target.deed is Deed.WRITE:
-                self._known = {at: found for at, found in self._known.items() if at != path}
+                kept = {at: found for at, found in self._known.obeyed.items() if at != path}
+                self._known = replace(self._known, obeyed=kept)
 
-    def _look(self) -> Picture:
-        picture: Picture = {}
-        for git in git_folders([str(self._root / ".git")]):
-            for path in _obeyed(git):
-                name = os.path.relpath(path, self._root)
-                if found := self._found(name, os.path.relpath(git, self._root)):
-                    picture[name] = found
-        return picture
+    def _look(self) -> GitView:
+        return self._eyes.look(self._known.repositories if self._known else ())
 
-    def _found(self, path: str, git: str) -> Found | None:
-        *folders, name = path.split("/")
-        try:
-            with opened_folder(self._root, folders) as folder:
-                at = present(folder)
-                mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
-                return Found(git=git, mode=mode, data=_content(at, name, mode))
-        except OSError:
-            return None  # it has gone, or a link has come in its way, which is found itself
-
-    def _put_right(self) -> list[str]:
-        """Undo all that was not accepted; the sentences that tell of it."""
+    def _put_right(self) -> tuple[list[str], frozenset[str]]:
+        """Undo all that was not accepted; the sentences that tell of it, and what git was found
+        to have begun and not ended."""
         with self._one_at_a_time:
-            known, now = self._known or {}, self._look()
-            new = [path for path, found in now.items() if known.get(path) != found]
+            known, now = self._known, self._look()
+            assert known
+            told = _unseen() if known.whole and not now.whole else []
+            known, sentences = self._judge_new(known, now)
+            self._known = known = self._with_harmless_worktrees(known, now)
             put_back, left = list[str](), list[str]()
-            for path in (*new, *(path for path in known if path not in now)):
+            for path in filter(known.of_known, _differing(known, now)):
                 try:
-                    if self._undo(path, now.get(path), known.get(path)):
+                    if self._undo(path, now.obeyed.get(path), known.obeyed.get(path)):
                         put_back.append(path)
                 except OSError as error:
                     left.append(f"{path}: {error.strerror}")
-        return [*self._done(sorted(put_back)), *_not_done(left)]
+        sentences = [*told, *sentences, *self._done(sorted(put_back)), *_not_done(left)]
+        return sentences, now.unfinished
+
+    def _left_behind(self, unfinished: frozenset[str]) -> Iterator[str]:
+        assert self._known
+        known, self._known = self._known, replace(self._known, unfinished=unfinished)
+        if new := sorted(filter(known.of_known, unfinished - known.unfinished)):
+            yield (
+                f"A command left behind what git has not brought to its end ({', '.join(new)}). "
+                "Look at it before you use git here: git may refuse to work, or go on with it."
+            )
+
+    def _judge_new(self, known: GitView, now: GitView) -> tuple[GitView, list[str]]:
+        """Let harmless new repositories be, and move the others aside."""
+        told: list[str] = []
+        new = now.repositories - known.repositories
+        if not (known.whole and now.whole):
+            new &= {".git"}  # of the others nobody can say whether they are new
+        # folders first: the files may lead to them
+        for path in sorted(new, key=lambda path: (not is_folder(self._whole(path)), path)):
+            if is_harmless(self._whole(path), str(self._root), self._sound(known)):
+                known = known.with_part(now, path)
+                told.append(f"A command made a repository: {path}. Nothing in it is run by git.")
+                continue
+            try:
+                kept = set_aside(self._root, path, self._aside)
+            except OSError as error:
+                told += _not_done([f"{path}: {error.strerror}"])
+            else:
+                told.append(f"A command made a repository ({path}); it was moved to {kept}.")
+        return known, told
+
+    def _with_harmless_worktrees(self, known: GitView, now: GitView) -> GitView:
+        before = {found.git for found in known.obeyed.values()}
+        for git in {found.git for found in now.obeyed.values()} - before:
+            if is_harmless_worktree(self._whole(git), str(self._root), self._sound(known)):
+                known = known.with_part(now, git)
+        return known
+
+    def _sound(self, known: GitView) -> list[str]:
+        return [self._whole(path) for path in known.repositories]
+
+    def _whole(self, path: str) -> str:
+        return str(self._root / path)
 
     def _undo(self, path: str, now: Found | None, known: Found | None) -> bool:
         """Whether there was anything to do: with a whole git folder, nothing is lost that git
@@ -178,41 +208,25 @@ class GitWatch:
             )
 
 
+def _differing(known: GitView, now: GitView) -> Iterator[str]:
+    """What has appeared, changed or gone; but with a whole repository nothing is lost that git
+    could run. The workspace's own stays in any case."""
+    yield from (path for path, found in now.obeyed.items() if known.obeyed.get(path) != found)
+    for path in known.obeyed:
+        if path not in now.obeyed and (path == ".git" or path not in known.repositories):
+            yield path
+
+
+def _unseen() -> list[str]:
+    return ["After this command there are too many folders to look for repositories in them."]
+
+
 def _not_done(problems: list[str]) -> Iterator[str]:
     if problems:
         yield (
             f"A command changed what git runs or obeys, and it could not be put back "
             f"({'; '.join(problems)}). Look at it before you use git here."
         )
-
-
-def _obeyed(git: str) -> Iterator[str]:
-    """The paths in a git folder that matter, and links that stand on the way to them."""
-    if not is_folder(git):
-        yield git
-        return
-    yield from links_inside(git)
-    for part in git_programs(git):
-        on_the_way = os.path.dirname(part)
-        if on_the_way != git and not is_folder(on_the_way):
-            yield on_the_way
-        elif is_folder(part):
-            yield from (entry for entry in entries(part) if not is_folder(entry))
-        else:
-            yield part
-
-
-def _content(at: int, name: str, mode: int) -> bytes:
-    """What a file holds, or where a link leads; nothing else is opened."""
-    if stat.S_ISLNK(mode):
-        return os.fsencode(os.readlink(name, dir_fd=at))
-    if not stat.S_ISREG(mode):
-        return b""
-    try:
-        with open(os.open(name, _FILE, dir_fd=at), "rb") as file:
-            return file.read(LARGEST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
-    except PermissionError:
-        return b""
 
 
 def _clear(at: int, name: str) -> None:

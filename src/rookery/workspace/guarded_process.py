@@ -5,24 +5,19 @@ Nothing here waits. `sources` says what to wait for, and `listen` and `read` tak
 
 import os
 import signal
-import socket
-import struct
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
-from importlib.util import MAGIC_NUMBER, cache_from_source
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
 from rookery.core.limits import KIB
 from rookery.errors import ToolError
-from rookery.workspace.orphans import birth, end_orphans, take_orphans_in
+from rookery.workspace.orphans import birth, end_orphans
 from rookery.workspace.waiting import reads_terminal
+from rookery.workspace.wardens import WaitingWarden, Wardens
 
-WARDEN = Path(__file__).with_name("warden.py")
 READ_SIZE = 64 * KIB
-ROWS, COLUMNS = 40, 120
 
 
 class GuardedProcess:
@@ -32,17 +27,16 @@ class GuardedProcess:
     the warden has ended, and before it everything that descends from the command.
     """
 
-    _wardens: ClassVar[set[int]] = set()
     _released: ClassVar[list["subprocess.Popen[bytes]"]] = []
 
     def __init__(
         self,
+        warden: WaitingWarden,
         argv: Sequence[str],
         *,
         grace: float,
         folder: Path,
         environment: Mapping[str, str],
-        terminal: bool,
     ) -> None:
         self.pid = 0
         self.status: int | None = None
@@ -51,39 +45,11 @@ class GuardedProcess:
         self.gone = False
         self.kept = False
         self._heard = b""
-        self._terminal = terminal
-        take_orphans_in()
         self._reap_released()
-        with ExitStack() as undo:
-            self._link, theirs = socket.socketpair()
-            undo.callback(self._link.close)
-            undo.callback(theirs.close)
-            self._output, output_in = _open_terminal() if terminal else os.pipe()
-            undo.callback(os.close, self._output)
-            undo.callback(os.close, output_in)
-            place = "terminal" if terminal else "pipe"
-            # the warden gets our end as well: who is kept must not lose its reader with us
-            self._warden = subprocess.Popen(
-                [
-                    *(sys.executable, "-I", "-S", _warden_program()),
-                    *(str(grace), str(self._output), place),
-                    *argv,
-                ],
-                stdin=theirs.fileno(),
-                stdout=output_in,
-                stderr=output_in,
-                pass_fds=(self._output,),
-                cwd=folder,
-                env=environment,
-                start_new_session=True,
-            )
-            undo.pop_all()
-        self.warden = self._warden.pid
-        self._wardens.add(self.warden)
-        theirs.close()
-        os.close(output_in)
-        self._link.setblocking(False)
-        os.set_blocking(self._output, False)
+        warden.order(argv, grace=grace, folder=folder, environment=environment)
+        self.warden = warden.process.pid
+        self._warden = warden.process
+        self._link, self._output, self._terminal = warden.link, warden.output, warden.terminal
 
     @property
     def sources(self) -> list[int]:
@@ -160,12 +126,12 @@ class GuardedProcess:
         """Give back everything, and the warden to the system. Only for a process that is `gone`."""
         since = birth(self.warden)
         killed = self._warden.wait() != 0
-        self._wardens.discard(self.warden)
+        WaitingWarden.pids.discard(self.warden)
         if killed and self.pid and self.status is None:
             with suppress(ProcessLookupError, PermissionError):  # a killed warden ended nobody
                 os.killpg(self.pid, signal.SIGKILL)
         if killed and since:
-            end_orphans(since, self._wardens)
+            end_orphans(since, WaitingWarden.pids)
         self._link.close()
         os.close(self._output)
 
@@ -173,10 +139,11 @@ class GuardedProcess:
     def _reap_released(cls) -> None:
         for warden in [each for each in cls._released if each.poll() is not None]:
             cls._released.remove(warden)
-            cls._wardens.discard(warden.pid)
+            WaitingWarden.pids.discard(warden.pid)
 
 
 def guarded(
+    wardens: Wardens,
     argv: Sequence[str],
     *,
     grace: float,
@@ -187,7 +154,11 @@ def guarded(
     """Start a command. Raises `ToolError` with the system's reason if it does not let us."""
     try:
         return GuardedProcess(
-            argv, grace=grace, folder=folder, environment=environment, terminal=terminal
+            wardens.take(terminal=terminal),
+            argv,
+            grace=grace,
+            folder=folder,
+            environment=environment,
         )
     except OSError as error:
         raise not_started(error.errno) from error
@@ -198,27 +169,3 @@ def guarded(
 def not_started(number: int | None) -> ToolError:
     reason = os.strerror(number) if number else "the shell was gone before it ran"
     return ToolError(f"The command could not be started: {reason}.")
-
-
-def _warden_program() -> str:
-    """The warden as Python keeps it compiled, if that is up to date: to compile it for each
-    command would take a tenth of the time that a short one takes."""
-    compiled = cache_from_source(str(WARDEN))
-    try:
-        source = WARDEN.stat()
-        with open(compiled, "rb") as file:
-            head = file.read(16)
-    except OSError:
-        return str(WARDEN)
-    numbers = (0, int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
-    up_to_date = head == MAGIC_NUMBER + struct.pack("<III", *numbers)
-    return compiled if up_to_date else str(WARDEN)
-
-
-def _open_terminal() -> tuple[int, int]:
-    """A terminal of a usual size: our end of it, and the command's."""
-    import termios
-
-    ours, theirs = os.openpty()
-    termios.tcsetwinsize(ours, (ROWS, COLUMNS))
-    return ours, theirs

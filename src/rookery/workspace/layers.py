@@ -21,6 +21,7 @@ from rookery.workspace.confinement import Confinement, Spot
 from rookery.workspace.hidden_places import SOCKET_VARIABLES
 from rookery.workspace.landlock import rules_alone, rules_within_mounts
 from rookery.workspace.orphans import take_orphans_in
+from rookery.workspace.own_scripts import own_script
 
 CONFINE = Path(__file__).with_name("confine.py")
 INTERPRETER = os.path.realpath(sys.executable)
@@ -106,7 +107,7 @@ def no_layers(why: str) -> Layers:
 
 def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
     """The words that stand before a command."""
-    confine = [INTERPRETER, "-I", "-S", str(CONFINE)]
+    confine = [INTERPRETER, "-I", "-S", own_script(CONFINE)]
     words = [word for name in SOCKET_VARIABLES for word in ("unset", name)]
     words += ["limit", f"NOFILE={OPEN_FILES}", "limit", "CORE=0"]
     if not layers.able:

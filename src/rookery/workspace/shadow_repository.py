@@ -12,18 +12,26 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from rookery import faults
-from rookery.core.values import record
 from rookery.errors import StorageError
-from rookery.workspace.object_store import Kind, ObjectStore
+from rookery.workspace.checkpoint_commits import (
+    SIGNATURE,
+    Beside,
+    Snapshot,
+    Steps,
+    commit_text,
+    snapshot_of,
+)
+from rookery.workspace.object_packs import Kind
+from rookery.workspace.object_store import ObjectStore
 from rookery.workspace.snapshot_trees import Trees, of_root, reachable, root_of
 
 _NOBODY = "0" * 40
 _BRANCH = "refs/heads/checkpoints"
-_SIGNATURE = "Rookery <rookery@localhost>"
 _CONFIGURATION = """\
 [core]
 \trepositoryformatversion = 0
@@ -41,16 +49,6 @@ _CONFIGURATION = """\
 """
 _ATTRIBUTES = "* -text !filter !ident !working-tree-encoding !diff !merge !eol\n"
 _PATIENCE = 0.01
-
-
-@record
-class Snapshot:
-    """A checkpoint as it was stored; `named` if only these files were looked at."""
-
-    id: str
-    root: bytes
-    trees: Trees
-    named: tuple[str, ...] = ()
 
 
 class ShadowRepository:
@@ -90,23 +88,25 @@ class ShadowRepository:
             os.close(descriptor)
 
     def add(
-        self, trees: Trees, title: str, *, named: Sequence[str], skipped: Sequence[str]
+        self,
+        trees: Trees,
+        title: str,
+        *,
+        named: Sequence[str],
+        beside: Beside,
+        gone: Sequence[str],
+        skipped: Sequence[str],
     ) -> Snapshot:
         """A new checkpoint, durable when this returns."""
-        root = root_of(self.store, trees)
-        at = time.time_ns()
-        now = at // 1_000_000_000
-        note = json.dumps({"at": at, "named": list(named), "skipped": list(skipped)})
-        text = (
-            f"tree {root.hex()}\nauthor {_SIGNATURE} {now} +0000\n"
-            f"committer {_SIGNATURE} {now} +0000\n\n{title}\n\n{note}\n"
-        )
+        root, at = root_of(self.store, trees), time.time_ns()
+        draft = Snapshot("", root, trees, tuple(named), beside, tuple(gone))
+        text = commit_text(draft, title, skipped, at)
         new = self.store.add(Kind.COMMIT, text.encode()).hex()
         self.store.flush()
         faults.kp("checkpoint.stored")
-        self._enter(new, now, title)
+        self._enter(new, at // 1_000_000_000, title)
         faults.kp("checkpoint.entered")
-        return Snapshot(new, root, trees, tuple(named))
+        return replace(draft, id=new)
 
     def snapshot(self, known: str) -> Snapshot:
         """Raises `StorageError` if there is none, or it is damaged."""
@@ -115,10 +115,8 @@ class ShadowRepository:
         commit = bytes.fromhex(known)
         if commit not in self.store:
             raise StorageError(f"Checkpoint {known[:12]} is no longer there")
-        head, _, message = self.store.read(commit, Kind.COMMIT).decode().partition("\n\n")
-        root = bytes.fromhex(head.split("\n")[0].removeprefix("tree "))
-        named = tuple(json.loads(message.split("\n\n")[1])["named"])
-        return Snapshot(known, root, of_root(self.store, root), named)
+        text = self.store.read(commit, Kind.COMMIT).decode()
+        return snapshot_of(known, text, lambda root: of_root(self.store, root))
 
     def newest(self) -> Snapshot | None:
         """The newest that can be read; its files may still be damaged."""
@@ -150,6 +148,20 @@ class ShadowRepository:
             pass  # the tree that could not be read was the last to be found
         return found
 
+    def begin_restore(self, steps: Steps, before: str) -> None:
+        """So that whoever finds these steps half taken back knows how it was before."""
+        begun = json.dumps({"steps": steps, "before": before})
+        _put(self.folder / "restoring", begun.encode(), durable=False)
+
+    def begun_restore(self, steps: Steps) -> Snapshot | None:
+        """How it was before exactly these steps were begun to be taken back, if they were."""
+        try:
+            begun = json.loads((self.folder / "restoring").read_bytes())
+            same = begun["steps"] == [list(step) for step in steps]
+            return self.snapshot(begun["before"]) if same else None
+        except (OSError, ValueError, LookupError, TypeError, StorageError):
+            return None  # then what is there now is where this restore begins
+
     def drop_all_but(self, kept: Collection[str]) -> None:
         """Forget the other checkpoints, and give their space back."""
         wanted: set[bytes] = set()
@@ -171,7 +183,7 @@ class ShadowRepository:
 
     def _enter(self, new: str, now: int, title: str) -> None:
         old = self._last_entered()
-        line = f"{old} {new} {_SIGNATURE} {now} +0000\t{title}\n"
+        line = f"{old} {new} {SIGNATURE} {now} +0000\t{title}\n"
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         descriptor = os.open(self._log, flags, 0o600)
         try:

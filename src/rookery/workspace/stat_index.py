@@ -41,6 +41,11 @@ def is_settled(row: Row, began: int) -> bool:
     return max(row[1], row[2]) < began - _SETTLED
 
 
+def times_are_settled(status: os.stat_result, began: int) -> bool:
+    """The same, of what has no row."""
+    return max(status.st_mtime_ns, status.st_ctime_ns) < began - _SETTLED
+
+
 def read_index(path: Path) -> Rows:
     try:
         data = path.read_bytes()

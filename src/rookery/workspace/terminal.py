@@ -27,6 +27,7 @@ from rookery.workspace.command_environment import command_environment
 from rookery.workspace.command_output import KeptOutput
 from rookery.workspace.guarded_process import GuardedProcess, guarded, not_started
 from rookery.workspace.own_programs import find_own_program
+from rookery.workspace.wardens import Wardens
 
 PIECE = 4 * KIB
 GATHERING = 0.005
@@ -78,10 +79,17 @@ class AsItIsLauncher:
 class Terminal:
     """The shell of one workspace. Commands run anywhere inside `root`, and nowhere else."""
 
-    def __init__(self, root: Path, limits: Limits, launcher: Launcher | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        limits: Limits,
+        launcher: Launcher | None = None,
+        wardens: Wardens | None = None,
+    ) -> None:
         self._root = root.resolve()
         self._limits = limits
         self._launcher = launcher or AsItIsLauncher()
+        self._wardens = wardens or Wardens()
         self._shell = find_own_program("bash", self._root) or "/bin/sh"
         self.name = Path(self._shell).name
 
@@ -102,6 +110,7 @@ class Terminal:
         environment |= ON_A_TERMINAL if terminal else {}
         faults.kp("command.before_start")
         process = guarded(
+            self._wardens,
             launch.argv,
             grace=self._limits.command_grace,
             folder=folder,
@@ -112,6 +121,7 @@ class Terminal:
         try:
             await command.start(seconds)
             faults.kp("command.started")
+            self._wardens.prepare()
             yield command
         finally:
             with anyio.CancelScope(shield=True):
@@ -154,9 +164,10 @@ class _Command:
     async def start(self, seconds: float) -> None:
         """Wait until the shell runs. Raises `ToolError` if it never will."""
         self._deadline = anyio.current_time() + seconds
-        while not self._process.pid and not self._process.gone:
-            await _first_readable(self._process.sources[:1])
-            self._process.listen()
+        with anyio.CancelScope(deadline=self._deadline):
+            while not self._process.pid and not self._process.gone:
+                await _first_readable(self._process.sources[:1])
+                self._process.listen()
         if not self._process.pid:
             raise not_started(self._process.failure)
         self.pid = self._process.pid

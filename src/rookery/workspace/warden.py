@@ -1,6 +1,7 @@
 """Stands between the product and one command, so that nothing of the command outlives either.
 
-`terminal` runs this file as a script of its own, one per command. It starts the shell, adopts
+`wardens` runs this file as a script of its own, one per command, and maybe before there is one:
+what to run is said on the socket that is its standard input. It starts the shell, adopts
 whatever the shell's children leave behind (it is their sub-reaper, so neither a double fork
 nor a new session gets away) and ends all of it when told to, when the command has been over
 for a while, or when the product dies: each of these closes a socket or ends a process, and
@@ -31,24 +32,40 @@ _IGNORED_HERE = (_signal.SIGHUP, _signal.SIGINT)
 _IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
 
-def main(grace: float, output: int, place: str, argv: list[str]) -> None:
-    """Run `argv`. `output` is where the product reads what the command writes, and `place` is
-    "terminal" if that is one."""
+def main(output: int, place: str) -> None:
+    """Wait for a command and run it. `output` is where the product reads what the command
+    writes, and `place` is "terminal" if that is one."""
     product = _take_socket()
     os.set_inheritable(output, False)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    heard = _hear_order(product)
+    if not heard:
+        return  # the product has ended, and was the only one who could want anything
+    order = Order(heard)
     for number in _IGNORED_HERE:
         _signal.signal(number, _signal.SIG_IGN)
     news = _news_of_signals()
     try:
-        leader = _start(argv, on_terminal=place == "terminal")
+        os.chdir(order.folder)
+        leader = _start(order, on_terminal=place == "terminal")
     except OSError as error:
         _tell(product, f"failed {error.errno}")
         return
     _tell(product, f"started {leader}")
     command = Command(leader, product, output)
-    watch(command, news, grace)
-    end(command, news, grace)
+    watch(command, news, order.grace)
+    end(command, news, order.grace)
+
+
+class Order:
+    """What to run, where and with which variables, and how long its end may take."""
+
+    def __init__(self, heard: bytes) -> None:
+        grace, self.folder, count, *rest = heard.split(b"\0")
+        self.grace = float(grace)
+        self.argv = rest[: int(count)]
+        settings = (each.partition(b"=") for each in rest[int(count) :])
+        self.environment = {name: text for name, _, text in settings}
 
 
 class Command:
@@ -154,6 +171,21 @@ def _take_socket() -> int:
     return product
 
 
+def _hear_order(product: int) -> bytes:
+    """The command, behind its length; nothing if the product has ended before it said all."""
+    size = int.from_bytes(_read(product, 8), "little")
+    heard = _read(product, size)
+    return heard if len(heard) == size else b""
+
+
+def _read(product: int, size: int) -> bytes:
+    """So many bytes and no more: what follows the command is said to whoever watches it."""
+    heard = b""
+    while len(heard) < size and (more := os.read(product, size - len(heard))):
+        heard += more
+    return heard
+
+
 def _news_of_signals() -> int:
     """A pipe that takes the number of every signal: a child has ended, or somebody wants us.
     Only `KEEP` waits until it is looked for, because it matters from whom it is."""
@@ -178,18 +210,18 @@ def _kept_by_another() -> bool:
     return sent.si_pid not in {pid for pid, _ in _descendants()}
 
 
-def _start(argv: list[str], *, on_terminal: bool) -> int:
+def _start(order: Order, *, on_terminal: bool) -> int:
     warden = os.getpid()
     leader = os.fork()
     if leader == 0:
-        _become(argv, warden, on_terminal=on_terminal)
+        _become(order, warden, on_terminal=on_terminal)
     nowhere = os.open(NOWHERE, os.O_WRONLY)
     for standard in (1, 2):
         os.dup2(nowhere, standard)
     return leader
 
 
-def _become(argv: list[str], warden: int, *, on_terminal: bool) -> None:
+def _become(order: Order, warden: int, *, on_terminal: bool) -> None:
     try:
         os.setsid()
         prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
@@ -200,9 +232,9 @@ def _become(argv: list[str], warden: int, *, on_terminal: bool) -> None:
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (KEEP,))
         if on_terminal:
             _take_terminal()
-        os.execv(argv[0], argv)
+        os.execve(order.argv[0], order.argv, order.environment)
     except OSError as error:
-        os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+        os.write(2, order.argv[0] + f": {error.strerror}\n".encode())
     finally:
         os._exit(127)
 
@@ -261,6 +293,6 @@ def prctl(option: int, value: int) -> None:
 
 if __name__ == "__main__":
     try:
-        main(float(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:])
+        main(int(sys.argv[1]), sys.argv[2])
     finally:
         os._exit(0)

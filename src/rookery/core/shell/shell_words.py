@@ -20,12 +20,14 @@ _BRACES = re.compile(_BRACE + r"[^{}]*(?:,|\.\.)")
 class Word:
     """`text` is the word as the program gets it, if `known`; otherwise as it was written.
 
-    `pattern` is set if the shell replaces the word by the files that match it.
+    `pattern` is set if the shell replaces the word by the files that match it. `below` is set
+    if the word stands for files below what it names: those whose names match this.
     """
 
     text: str
     known: bool = True
     pattern: str = ""
+    below: str = ""
 
 
 @record
@@ -51,10 +53,17 @@ class SimpleCommand:
 
 @record
 class ShellLine:
-    """Every simple command of a line, in the order they are written; why that may not be all."""
+    """Every simple command of a line, in the order they are written; why that may not be all.
+
+    `runs` are texts in it that the shell reads by themselves, and `documents` those that it
+    gives to commands. `grave` are reasons for asking that lie in the line as a whole.
+    """
 
     commands: tuple[SimpleCommand, ...]
     doubts: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    grave: tuple[str, ...] = ()
 
 
 def words(texts: Sequence[str]) -> tuple[Word, ...]:

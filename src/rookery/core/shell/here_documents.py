@@ -1,0 +1,315 @@
+"""A shell text without its here-documents and comments, and what a shell runs inside quotes.
+
+The text is gone through once, character by character, with what is open at each place. Where
+shells differ, or where it cannot be told what is a document and what is not, that is said.
+"""
+
+import re
+from collections.abc import Iterator
+
+from rookery.core.values import record
+
+_UNCERTAIN = "it cannot be told for certain which of its lines are here-documents"
+_IN_COMMANDS = re.compile(r"[\\'\"`$#<()\[\]\n]")
+_SPECIAL = {
+    "commands": _IN_COMMANDS,
+    "(": _IN_COMMANDS,
+    "`": _IN_COMMANDS,
+    "((": re.compile(r"[\\'\"`$<()]"),
+    "group": re.compile(r"[\\'\"`$<()]"),
+    '"': re.compile(r"[\\\"`$\n]"),
+    "{": re.compile(r"[\\'\"`$}\n]"),
+    "document": re.compile(r"[\\`$]"),
+}
+_START = re.compile(
+    r"<<(-?)[ \t]*((?:\\[^\n]|'[^'\n]*'|\"[^\"\n\\$`]*\"|[^ \t\n;&|<>()'\"\\$`#]"
+    r"|(?<=[^ \t<-])#)++)(?![\\'\"$`])"
+)
+_PIECE = re.compile(r"\\(.)|'([^']*)'|\"([^\"]*)\"|([^\\'\"]+)")
+_ANSI = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.S)
+_NUMBER_BEFORE = re.compile(r"(?:^|[\s;&|()<>])([0-9]{1,9})$")
+_LINE_END = re.compile(r"\n")
+_END_IN_BACKTICKS = re.compile(r"[\n`]")
+_PLAIN_VALUE = re.compile(r"\$\{\w+\}")
+_OPENINGS = {"$(": "(", "${": "{"}
+_CLOSED_BY = {"(": ")", "{": "}", '"': '"'}
+
+
+@record
+class Document:
+    """The lines given to a command. In one that is not quoted the shell runs substitutions."""
+
+    body: str
+    quoted: bool
+
+
+@record
+class Apart:
+    """`rest` is the text without its documents and comments; `doubt` why that is not certain.
+
+    `runs` are the texts that the shell reads by themselves: what is in backticks, and, in
+    documents and if the text is one, every substitution.
+    """
+
+    rest: str
+    documents: tuple[Document, ...] = ()
+    runs: tuple[str, ...] = ()
+    doubt: str = ""
+
+
+def apart(text: str) -> Apart:
+    """The text and its here-documents."""
+    return _read(text, "commands")
+
+
+def substitutions(body: str) -> Apart:
+    """What a shell runs in a text that it only puts values into."""
+    return _read(body, "document")
+
+
+def _read(text: str, outermost: str) -> Apart:
+    if outermost == "commands" and not re.search("<<|`|#", text):
+        return Apart(text)
+    if outermost == "document" and "$" not in text and "`" not in text:
+        return Apart(text)
+    scanner = _Scanner(text, outermost)
+    scanner.go_through()
+    runs = list(scanner.runs)
+    for document in scanner.documents:
+        if not document.quoted:
+            inside = substitutions(document.body)
+            runs += inside.runs
+            scanner.doubtful = scanner.doubtful or bool(inside.doubt)
+    return Apart(
+        scanner.rest(),
+        tuple(scanner.documents),
+        tuple(runs),
+        _UNCERTAIN if scanner.doubtful else "",
+    )
+
+
+class _Scanner:
+    def __init__(self, text: str, outermost: str) -> None:
+        self._text = text
+        self._at = 0
+        self._open = [outermost]
+        self._since = [0]
+        self._waiting: list[tuple[str, bool, bool]] = []
+        self._kept: list[str] = []
+        self._copied = 0
+        self._escaped = -1
+        self._in_index = False
+        self._nested = False
+        self.documents: list[Document] = []
+        self.runs: list[str] = []
+        self.doubtful = False
+
+    def go_through(self) -> None:
+        while special := _SPECIAL[self._open[-1]].search(self._text, self._at):
+            self._at = special.start()
+            self._meet(special[0])
+        if len(self._open) > 1:
+            self.doubtful = True
+            if self._open[0] == "document":
+                self.runs.append(f": {self._text[self._since[1] :]}")
+
+    def rest(self) -> str:
+        rest = "".join((*self._kept, self._text[self._copied :]))
+        if self.documents and self._nested and re.search(r"\bcase\b", rest):
+            # the parentheses of its patterns have no partners
+            self.doubtful = True
+        return rest
+
+    def _meet(self, sign: str) -> None:
+        inside, text, at = self._open[-1], self._text, self._at
+        if sign == "\\":
+            self._at += 2
+            self._escaped = self._at
+        elif sign == "`":
+            self._backtick()
+        elif sign == "$":
+            self._dollar()
+        elif sign == _CLOSED_BY.get(inside):
+            self._close(1)
+        elif sign == '"':
+            self._enter('"', 1)
+        elif sign == "\n":
+            self._line_end()
+        elif sign == "'":
+            self._quote()
+        elif inside in {"((", "group"}:
+            self._arithmetic(sign)
+        elif sign == "#":
+            self._hash()
+        elif sign in "[]":
+            self._bracket(sign)
+        elif sign == "<":
+            self._less()
+        elif sign == "(":
+            twice = text.startswith("((", at)
+            self._enter("((" if twice else "(", 2 if twice else 1)
+        else:
+            self._at += 1
+
+    def _enter(self, what: str, length: int) -> None:
+        if what == "(" and not self._text.startswith("()", self._at):
+            self._nested = True
+        self._since.append(self._at)
+        self._open.append(what)
+        self._at += length
+
+    def _close(self, length: int) -> None:
+        closed, since = self._open.pop(), self._since.pop()
+        if closed in {"(", "`"} and self._waiting:
+            self.doubtful = True
+        self._at += length
+        said = self._text[since : self._at] if self._open == ["document"] else ""
+        if said and closed != "`" and not _PLAIN_VALUE.fullmatch(said):
+            self.runs.append(f": {said}")
+
+    def _backtick(self) -> None:
+        if "`" not in self._open:
+            self._enter("`", 1)
+            return
+        while self._open[-1] != "`":
+            self.doubtful = True
+            self._open.pop()
+            self._since.pop()
+        inside = self._text[self._since[-1] + 1 : self._at]
+        quoted = '"' in self._open or self._open[0] == "document"
+        self.runs.append(re.sub(r'\\([$`\\"])' if quoted else r"\\([$`\\])", r"\1", inside))
+        self._close(1)
+
+    def _dollar(self) -> None:
+        text, at = self._text, self._at
+        if text.startswith("$((", at):
+            self._enter("((", 3)
+        elif opened := _OPENINGS.get(text[at : at + 2]):
+            self._enter(opened, 2)
+        elif text.startswith("$[", at):
+            self.doubtful = True
+            self._at += 2
+        elif text.startswith("$'", at) and self._open[-1] not in {'"', "document"}:
+            self.doubtful = self.doubtful or '"' in self._open
+            ended = _ANSI.match(text, at)
+            self._skip_to(ended.end() if ended else -1)
+        else:
+            self._at += 2 if text[at + 1 : at + 2] in {"#", "$"} else 1
+
+    def _quote(self) -> None:
+        if self._open[-1] == "{" and '"' in self._open:
+            self.doubtful = True
+            self._at += 1
+            return
+        self._skip_to(self._text.find("'", self._at + 1) + 1 or -1)
+
+    def _skip_to(self, end: int) -> None:
+        if end < 0:
+            self.doubtful = True
+            end = len(self._text)
+        if self._waiting and "\n" in self._text[self._at : end]:
+            self.doubtful = True
+        self._at = end
+
+    def _arithmetic(self, sign: str) -> None:
+        """It may as well be a subshell in a subshell; then what looks like a shift is none."""
+        if sign == "<":
+            self.doubtful = self.doubtful or self._text.startswith("<<", self._at)
+            self._at += 1
+        elif sign == "(":
+            self._enter("group", 1)
+        elif self._open[-1] == "group":
+            self._close(1)
+        else:
+            whole = self._text.startswith("))", self._at)
+            self.doubtful = self.doubtful or not whole
+            self._close(2 if whole else 1)
+
+    def _bracket(self, sign: str) -> None:
+        """In the index of a variable, what looks like a document is a shift."""
+        named = bool(re.match(r"\w", self._text[self._at - 1 : self._at]))
+        self._in_index = sign == "[" and (named or self._in_index)
+        self._at += 1
+
+    def _hash(self) -> None:
+        """At the beginning of a word it begins a comment."""
+        before = self._text[self._at - 1] if self._at else "\n"
+        if before not in " \t\n;&|()`<>" or (self._escaped == self._at and before != "\n"):
+            self._at += 1
+            return
+        if before in ")`<>" or self._escaped == self._at:
+            # it may be in the middle of a word
+            self.doubtful = True
+        ended = (_END_IN_BACKTICKS if "`" in self._open else _LINE_END).search(self._text, self._at)
+        self._kept.append(self._text[self._copied : self._at])
+        self._at = self._copied = ended.start() if ended else len(self._text)
+
+    def _less(self) -> None:
+        text, at = self._text, self._at
+        if not text.startswith("<<", at):
+            self._at += 1
+            return
+        if text.startswith("<<<", at):
+            self._at += 3
+            return
+        start = _START.match(text, at)
+        self.doubtful = self.doubtful or self._in_index
+        if start is None or "`" in self._open:
+            self.doubtful = True
+            self._at += 2
+            return
+        pieces = ["".join(filter(None, piece)) for piece in _PIECE.findall(start[2])]
+        quoted = bool(re.search(r"[\\'\"]", start[2]))
+        self._waiting.append(("".join(pieces), quoted, bool(start[1])))
+        number = _NUMBER_BEFORE.search(text, max(self._copied, at - 10), at)
+        self._kept += (text[self._copied : number.start(1) if number else at], " ")
+        self._at = self._copied = start.end()
+
+    def _line_end(self) -> None:
+        if self._open[-1] in {'"', "{"}:
+            self.doubtful = self.doubtful or bool(self._waiting)
+            self._at += 1
+            return
+        self._at += 1
+        if not self._waiting:
+            return
+        self._kept.append(self._text[self._copied : self._at])
+        for name, quoted, tabs in self._waiting:
+            self.documents.append(Document(self._body(name, quoted, tabs), quoted))
+        self._waiting.clear()
+        self._copied = self._at
+
+    def _body(self, name: str, quoted: bool, tabs: bool) -> str:
+        start = self._at
+        nested = len(self._open) > 1
+        for begin, end, line in self._lines(quoted):
+            said = line.lstrip("\t") if tabs else line
+            if said == name:
+                self._at = end
+                return self._text[start:begin]
+            if nested and said.startswith(name) and re.match(r"\s*[)`]", said[len(name) :]):
+                self.doubtful = True
+        self.doubtful = True
+        self._at = len(self._text)
+        return self._text[start:]
+
+    def _lines(self, quoted: bool) -> Iterator[tuple[int, int, str]]:
+        """Where each line begins and ends, and what it says. If the text is not quoted, a
+        backslash at the end joins the next one to it."""
+        begin = at = self._at
+        parts: list[str] = []
+        while at < len(self._text):
+            end = self._text.find("\n", at)
+            end = len(self._text) if end < 0 else end
+            line = self._text[at:end]
+            at = end + 1
+            slashes = len(line) - len(line.rstrip("\\"))
+            if not quoted and slashes % 2:
+                parts.append(line[:-1])
+                continue
+            if parts and any(line.strip("\t") == name for name, _, _ in self._waiting):
+                self.doubtful = True
+            joined = "".join((*parts, line))
+            parts.clear()
+            yield begin, min(at, len(self._text)), joined
+            begin = at

@@ -1,0 +1,74 @@
+"""A shell whose commands cannot show a secret: neither in what they write as it comes, nor in
+what is kept of it."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+from rookery.core.hiding import Hiding
+from rookery.engine.ports import Artifact, Permit, RunningCommand, Shell
+
+
+class HidingShell:
+    def __init__(self, shell: Shell, hide: Hiding) -> None:
+        self._shell = shell
+        self._hide = hide
+
+    def describe(self, *, confined: bool) -> str:
+        return self._shell.describe(confined=confined)
+
+    @asynccontextmanager
+    async def run(
+        self, permit: Permit, *, seconds: float, keep: Artifact, terminal: bool = False
+    ) -> AsyncGenerator[RunningCommand, None]:
+        kept = _HidingArtifact(keep, self._hide)
+        async with self._shell.run(
+            permit, seconds=seconds, keep=kept, terminal=terminal
+        ) as command:
+            yield _HidingCommand(command, self._hide)
+
+
+class _HidingCommand:
+    def __init__(self, command: RunningCommand, hide: Hiding) -> None:
+        self.pid = command.pid
+        self.warden = command.warden
+        self.end = command.end
+        self.stop = command.stop
+        self.keep = command.keep
+        self.waits_for_input = command.waits_for_input
+        self._command = command
+        self._shown = hide.stream()
+
+    @property
+    def kept(self) -> bool:
+        return self._command.kept
+
+    async def output(self) -> AsyncIterator[str]:
+        async for piece in self._command.output():
+            if shown := self._shown.add(piece):
+                yield shown
+        if rest := self._shown.finish():
+            yield rest
+
+
+class _HidingArtifact:
+    """Bytes are read as Latin-1, which takes any of them, and in which a key is a key."""
+
+    def __init__(self, artifact: Artifact, hide: Hiding) -> None:
+        self.id = artifact.id
+        self.size = artifact.size
+        self._artifact = artifact
+        self._shown = hide.stream()
+
+    def write(self, data: bytes) -> None:
+        self._put(self._shown.add(data.decode("latin-1")))
+
+    def close(self) -> None:
+        try:
+            if rest := self._shown.finish():
+                self._put(rest)
+        finally:
+            self._artifact.close()
+
+    def _put(self, text: str) -> None:
+        self._artifact.write(text.encode("latin-1"))
+        self.size = self._artifact.size

@@ -1,0 +1,143 @@
+"""Taking steps back: what is planned, what is put back, and how that can be undone."""
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from pathlib import Path
+
+from rookery import faults
+from rookery.core.facts import Effect, Version
+from rookery.core.undo import is_leaf, only_takes_back, plan, worth_telling
+from rookery.core.values import record
+from rookery.engine.ports import Restored
+from rookery.errors import StorageError
+from rookery.workspace.checkpoint_commits import Snapshot, Steps
+from rookery.workspace.checkpoint_reading import blob, differences, made_repositories
+from rookery.workspace.checkpoint_taking import Pause, Taking
+from rookery.workspace.checkpoint_words import failures, kept_aside, never_saved, presentable, said
+from rookery.workspace.file_versions import version_at
+from rookery.workspace.paths import visible
+from rookery.workspace.putting_back import put_back
+from rookery.workspace.setting_aside import set_aside
+from rookery.workspace.shadow_repository import ShadowRepository
+
+
+@record
+class Wish:
+    """Which steps shall be taken back; of all files, or of some `only`."""
+
+    steps: Steps
+    overwrite: bool
+    only: Collection[str] | None
+
+
+class Restoring:
+    """For one thread at a time, and only under the repository's lock. Files larger than `most`
+    are not looked into; they and repositories are moved `aside`."""
+
+    def __init__(
+        self,
+        root: Path,
+        repository: ShadowRepository,
+        taking: Taking,
+        *,
+        most: int,
+        aside: Path,
+    ) -> None:
+        self._root = root
+        self._repository = repository
+        self._taking = taking
+        self._most = most
+        self._aside = aside
+        self._finished: Steps = ()
+        """What was taken back last, to its end."""
+
+    def rehearse(self, wish: Wish) -> Restored:
+        planned = plan(self._to_take_back(wish), self._now, overwrite=wish.overwrite)
+        repositories = self._repositories_of(wish)
+        return Restored(
+            effects=presentable((*worth_telling(planned.changes), *repositories)),
+            kept=tuple(map(visible, planned.kept)),
+        )
+
+    def restore(self, wish: Wish, pause: Pause) -> Restored:
+        taken_back = self._to_take_back(wish)
+        touched = sorted({effect.path for step in taken_back for effect in step})
+        before = self._begin(wish, self._taking.take(None, touched, pause).snapshot, taken_back)
+        faults.kp("restore.saved")
+        repositories, where = self._set_aside(self._repositories_of(wish))
+        planned = plan(taken_back, self._recoverable_now, overwrite=wish.overwrite)
+        put = put_back(
+            self._root,
+            planned.changes,
+            partial(blob, self._repository),
+            most=self._most,
+            aside=self._aside,
+        )
+        faults.kp("restore.done")
+        told = (where, kept_aside(put), never_saved(planned.unsaved), failures(put))
+        after, problem = "", " ".join(filter(None, told))
+        try:
+            after = self._taking.take(None, touched, pause).snapshot.id
+        except (OSError, StorageError) as error:
+            problem = f"{problem} Undoing this restore will not be possible: {said(error)}."
+        self._finished = wish.steps
+        return Restored(
+            before=before.id,
+            after=after,
+            effects=presentable((*worth_telling(put.done), *repositories)),
+            kept=tuple(map(visible, sorted({*planned.kept, *put.kept}))),
+            problem=problem.strip(),
+        )
+
+    def _to_take_back(self, wish: Wish) -> list[list[Effect]]:
+        return [differences(self._repository, *step, wish.only) for step in wish.steps]
+
+    def _begin(self, wish: Wish, now: Snapshot, taken_back: Sequence[Sequence[Effect]]) -> Snapshot:
+        """Where the restore begins: if it was begun before and killed, and nothing else has
+        happened since, it is where that one began."""
+        if wish.only is not None:
+            return now
+        begun = self._repository.begun_restore(wish.steps)
+        if begun and wish.steps != self._finished:
+            done = differences(self._repository, begun.id, now.id)
+            if only_takes_back(done, taken_back):
+                return begun
+        self._repository.begin_restore(wish.steps, now.id)
+        return now
+
+    def _repositories_of(self, wish: Wish) -> list[Effect]:
+        """What it takes that repositories which steps made are there no more."""
+        made = made_repositories(self._repository, wish.steps) if wish.only is None else ()
+        found = ((path, self._now(path)) for path in sorted(set(made)))
+        return [Effect(path, there, None) for path, there in found if there]
+
+    def _set_aside(self, repositories: Sequence[Effect]) -> tuple[list[Effect], str]:
+        """Never destroyed: there may be commits in them that somebody else has made since."""
+        done, told = list[Effect](), list[str]()
+        for effect in repositories:
+            try:
+                where = set_aside(self._root, effect.path, self._aside)
+            except OSError as error:
+                told.append(f"{visible(effect.path)} was left alone: {said(error)}.")
+            else:
+                done.append(effect)
+                told.append(f"The repository {visible(effect.path)} was moved to {where}.")
+        return done, " ".join(told)
+
+    def _now(self, path: str) -> Version | None:
+        try:
+            return version_at(self._root, path, self._most)
+        except PermissionError:  # it is in a folder that is closed
+            return Version("", 0)
+
+    def _recoverable_now(self, path: str) -> Version | None:
+        """The same; but what was written after the last checkpoint, no plan may touch."""
+        now = self._now(path)
+        if (
+            is_leaf(now)
+            and now
+            and now.blob
+            and bytes.fromhex(now.blob) not in self._repository.store
+        ):
+            return Version("", now.mode)
+        return now

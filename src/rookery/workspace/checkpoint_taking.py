@@ -1,0 +1,176 @@
+"""Taking a checkpoint: what is looked at, and what is known from the time before."""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rookery.core.limits import Limits
+from rookery.core.protected_paths import OF_BUILDS, protected
+from rookery.core.values import record
+from rookery.errors import StorageError
+from rookery.workspace.checkpoint_commits import Beside, Snapshot
+from rookery.workspace.folder_search import DEPENDENCIES, FolderSearch
+from rookery.workspace.followed import Followed
+from rookery.workspace.git_index import GitIndexes
+from rookery.workspace.ignore_memory import IGNORE_FILE, IgnoreMemory
+from rookery.workspace.shadow_repository import ShadowRepository
+from rookery.workspace.snapshot_trees import UNSEEN, Trees, uncovered_among
+from rookery.workspace.snapshots import Survey
+from rookery.workspace.stat_index import Rows, read_index, write_index
+
+Pause = Callable[[], None]
+
+_WORTH_WRITING = 200
+"""Files read anew from which on the index is written; fewer are quickly read again."""
+_TOO_MUCH = "too much to look for protected files in"
+
+
+class OutOfTime(StorageError):
+    pass
+
+
+@record
+class Taken:
+    snapshot: Snapshot
+    skipped: tuple[str, ...]
+
+
+@record
+class Scope:
+    """What belongs to a checkpoint of everything: what the survey sees, and the `hidden` files
+    where it does not look."""
+
+    survey: Callable[[Survey, Followed], tuple[Trees, Sequence[str]]]
+    """What it saw, and the folders into which it did not look."""
+    hidden: Callable[[str], bool]
+
+
+def _all_that_is_not_ignored(survey: Survey, followed: Followed) -> tuple[Trees, Sequence[str]]:
+    return survey.everything(followed), survey.ignored_folders
+
+
+def _nothing(survey: Survey, followed: Followed) -> tuple[Trees, Sequence[str]]:
+    return UNSEEN, [""]
+
+
+def _is_no_dependency(path: str) -> bool:
+    return DEPENDENCIES.isdisjoint(path.split("/"))
+
+
+def _never_by_command(path: str) -> bool:
+    return protected(path, new=False) not in ("", *OF_BUILDS)
+
+
+def _not_made_by_command(path: str) -> bool:
+    return protected(path, new=True) not in ("", *OF_BUILDS)
+
+
+WHOLE_WORKSPACE = Scope(_all_that_is_not_ignored, _never_by_command)
+PROTECTED_FILES = Scope(_nothing, _not_made_by_command)
+
+
+class Taking:
+    """For one thread at a time, and only under the repository's lock."""
+
+    def __init__(
+        self,
+        root: Path,
+        repository: ShadowRepository,
+        limits: Limits,
+        *,
+        private: Collection[Path],
+        scope: Scope,
+    ) -> None:
+        self._root = root
+        self._repository = repository
+        self._limits = limits
+        self._private = private
+        self._scope = scope
+        self._search = FolderSearch(root, scope.hidden, private)
+        self._ignoring = IgnoreMemory()
+        self._indexes = GitIndexes(str(root))
+        self._index: Rows | None = None
+        self._last: Snapshot | None = None
+
+    def forget(self) -> None:
+        """What was taken last may be damaged."""
+        self._last = None
+
+    def take(self, paths: Sequence[str] | None, also: Sequence[str], pause: Pause) -> Taken:
+        """A checkpoint of now, in which nothing of `also` is left out for being ignored. It is
+        the one before, if nothing has changed since.
+        """
+        if paths and any(path.split("/")[-1] == IGNORE_FILE for path in paths):
+            # what is ignored from now on must have been saved before
+            also = (*paths, *also)
+            paths = None
+        store, base = self._repository.store, self._base()
+        survey = Survey(
+            self._root,
+            store,
+            self._limits,
+            index=self._known(),
+            private=self._private,
+            pause=pause,
+            ignoring=self._ignoring,
+            indexes=self._indexes,
+        )
+        gone: list[str] = []
+        if paths is None:
+            followed = Followed(store, lambda: base.trees if base else None)
+            trees, beside = self._everything(survey, followed, pause)
+            before = base.beside.hidden or () if base else ()
+            lost = [path for path in before if path not in (beside.hidden or ())]
+            sought_by_name = [p for p in beside.hidden or () if p not in survey.followed]
+            trees = survey.named(trees, (*sought_by_name, *lost))
+            gone = [*lost, *survey.gone]
+        else:
+            trees, beside = (base.trees, base.beside) if base else (UNSEEN, Beside())
+        sought = {*(beside.hidden or ()), *gone}
+        others = uncovered_among(store, trees, [path for path in also if path not in sought])
+        named = (*(paths or ()), *others)
+        trees = survey.named(trees, named)
+        skipped = survey.skipped.told()
+        if base and (base.trees, base.beside) == (trees, beside):
+            store.flush()
+        else:
+            title = "Everything" if paths is None else f"{len(paths)} named"
+            base = self._repository.add(
+                trees, title, named=named, beside=beside, gone=gone, skipped=skipped
+            )
+        self._last = base
+        if paths is None:
+            self._keep(survey)
+        return Taken(base, skipped)
+
+    def _everything(self, survey: Survey, followed: Followed, pause: Pause) -> tuple[Trees, Beside]:
+        try:
+            trees, unseen = self._scope.survey(survey, followed)
+            found = self._search.find(unseen, pause)
+        except OutOfTime:
+            self._repository.store.flush()  # so that the next try begins where this one ended
+            self._keep(survey)
+            raise
+        if found is None:
+            survey.skipped.add("what is ignored", _TOO_MUCH)
+            return trees, Beside()
+        # the same ones whatever is ignored, so that none is new when that changes
+        repositories = filter(_is_no_dependency, (*survey.repositories, *found.repositories))
+        return trees, Beside(found.files, tuple(sorted(repositories)) if survey.whole else None)
+
+    def _base(self) -> Snapshot | None:
+        """What this task saw last, as others go their own ways; the newest if it saw none."""
+        if self._last and bytes.fromhex(self._last.id) in self._repository.store:
+            return self._last
+        return self._repository.newest()
+
+    def _known(self) -> Rows:
+        if self._index is None:
+            self._index = read_index(self._repository.folder / "stat_index")
+        return self._index
+
+    def _keep(self, survey: Survey) -> None:
+        self._index = survey.index
+        if survey.read >= _WORTH_WRITING:
+            with suppress(OSError):  # it only saves time
+                write_index(self._repository.folder / "stat_index", survey.index)

@@ -1,0 +1,144 @@
+"""What the repositories of a workspace are, and what git would run or obey in them."""
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from rookery.core.values import value
+from rookery.workspace.descriptors import opened_folder, present
+from rookery.workspace.folder_search import FolderSearch
+from rookery.workspace.git_folders import (
+    entries,
+    git_folders,
+    git_programs,
+    is_folder,
+    links_inside,
+)
+
+LARGEST = 1024 * 1024
+"""Bytes of a file that are looked at: what git runs or obeys is small."""
+_STATES = (
+    "sequencer",
+    "rebase-merge",
+    "rebase-apply",
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "BISECT_LOG",
+)
+"""What git leaves in its folder until something that takes several steps has come to its end."""
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@value
+class Found:
+    """What stands in a place: its kind and permissions, and what it holds or where it leads.
+    `git` is the git folder it belongs to."""
+
+    git: str
+    mode: int
+    data: bytes = b""
+
+
+Picture = dict[str, Found]
+"""All that git would run or obey, by its path in the workspace."""
+
+
+@value
+class GitView:
+    """`whole` if no repository of the workspace can be missing among them. `unfinished` are
+    locks, and traces of what git has begun and not ended."""
+
+    obeyed: Picture
+    repositories: frozenset[str]
+    whole: bool
+    unfinished: frozenset[str] = frozenset()
+
+    def of_known(self, path: str) -> bool:
+        """Whether it belongs to one of the repositories."""
+        return any(path == git or path.startswith(f"{git}/") for git in self.repositories)
+
+    def with_part(self, now: "GitView", git: str) -> "GitView":
+        """With a repository, or a part of one, as it is now."""
+        part = {at: found for at, found in now.obeyed.items() if f"{at}/".startswith(f"{git}/")}
+        return replace(
+            self,
+            obeyed=self.obeyed | part,
+            repositories=self.repositories | ({git} & now.repositories),
+        )
+
+
+class GitEyes:
+    """Looks at all repositories of a workspace; what is `private` is none of its business."""
+
+    def __init__(self, root: Path, private: Path) -> None:
+        self._root = root
+        self._search = FolderSearch(root, lambda path: False, [private])
+
+    def look(self, known: Collection[str]) -> GitView:
+        """Where there are too many folders, only repositories that are known are looked at."""
+        found = self._search.find([""])
+        there = [path for path in {".git", *known} if os.path.lexists(self._root / path)]
+        repositories = frozenset(found.repositories if found else there)
+        picture: Picture = {}
+        unfinished: set[str] = set()
+        for git in git_folders([str(self._root / path) for path in sorted(repositories)]):
+            unfinished.update(os.path.relpath(path, self._root) for path in _unfinished(git))
+            for path in _obeyed(git):
+                name = os.path.relpath(path, self._root)
+                if thing := self._found(name, os.path.relpath(git, self._root)):
+                    picture[name] = thing
+        return GitView(
+            obeyed=picture,
+            repositories=repositories,
+            whole=found is not None,
+            unfinished=frozenset(unfinished),
+        )
+
+    def _found(self, path: str, git: str) -> Found | None:
+        *folders, name = path.split("/")
+        try:
+            with opened_folder(self._root, folders) as folder:
+                at = present(folder)
+                mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
+                return Found(git=git, mode=mode, data=_content(at, name, mode))
+        except OSError:
+            return None  # it has gone, or a link has come in its way, which is found itself
+
+
+def _obeyed(git: str) -> Iterator[str]:
+    """The paths in a git folder that matter, and links that stand on the way to them."""
+    if not is_folder(git):
+        yield git
+        return
+    yield from links_inside(git)
+    for part in git_programs(git):
+        on_the_way = os.path.dirname(part)
+        if on_the_way != git and not is_folder(on_the_way):
+            yield on_the_way
+        elif is_folder(part):
+            yield from (entry for entry in entries(part) if not is_folder(entry))
+        else:
+            yield part
+
+
+def _unfinished(git: str) -> Iterator[str]:
+    for entry in entries(git):
+        name = os.path.basename(entry)
+        if name in _STATES or name.endswith(".lock"):
+            yield entry
+
+
+def _content(at: int, name: str, mode: int) -> bytes:
+    """What a file holds, or where a link leads; nothing else is opened."""
+    if stat.S_ISLNK(mode):
+        return os.fsencode(os.readlink(name, dir_fd=at))
+    if not stat.S_ISREG(mode):
+        return b""
+    try:
+        with open(os.open(name, _FILE, dir_fd=at), "rb") as file:
+            return file.read(LARGEST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except PermissionError:
+        return b""

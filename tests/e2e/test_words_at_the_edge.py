@@ -1,0 +1,86 @@
+"""What a person reads at a narrow terminal, and what a program is given."""
+
+import json
+import re
+
+import pytest
+
+from llm_server import LlmServer, call, finish, say
+from terminal_session import Installed
+
+WORDS = "The quick brown fox jumps over the lazy dog while everybody else looks on. "
+ANSWER = (WORDS * 4).strip()
+DONE = "Done. [Enter accepts, or say what else to do] "
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def settled(written: str) -> list[str]:
+    """The lines as a terminal shows them, on which a word or a status may have been wiped out."""
+    lines = []
+    for line in (each.rpartition("\r")[2] for each in written.split("\n")):
+        while "\b" in line:
+            line = re.sub(r"[^\b]\b", "", line, count=1)
+        lines.append(line.rstrip())
+    return lines
+
+
+@pytest.mark.parametrize("pieces", [[ANSWER], re.findall(r"..?", ANSWER)], ids=["whole", "bits"])
+def test_no_word_of_an_answer_is_cut_at_80_columns(rookery: Installed, pieces: list[str]):
+    with (
+        LlmServer([say(*pieces), call("list_files", path=".")], [finish(ANSWER)]) as server,
+        rookery.terminal("-y", *at(server), "go", columns=80) as terminal,
+    ):
+        streamed = settled(terminal.wait_for("● List"))
+        result = settled(terminal.wait_for(DONE))
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    for lines in (streamed, result):
+        said = [line for line in lines if "●" not in line and "rookery" not in line]
+        assert all(len(line) < 80 for line in said)
+        assert ANSWER in " ".join(" ".join(said).split())
+
+
+def test_what_is_piped_is_as_it_was_said(rookery: Installed):
+    with LlmServer([say(ANSWER), finish(ANSWER)]) as server:
+        done = rookery.run("-p", *at(server), "go")
+    assert (done.returncode, done.stdout) == (0, ANSWER + "\n")
+    assert ANSWER + "\n" in done.stderr
+
+
+QUESTION = call(
+    "ask_followup_question", question="Which colour?", follow_up=[{"text": "blue"}, {"text": "red"}]
+)
+
+
+def test_a_question_that_nobody_heard_is_told_with_its_answer(rookery: Installed):
+    with LlmServer([QUESTION], [finish()]) as server:
+        done = rookery.run("-p", *at(server), "go")
+    told = "The model asked: Which colour? Nobody is there, so it was told: blue\n"
+    assert done.stderr.count(told) == 1
+    assert done.stdout == "Done.\n"
+
+
+def test_a_program_is_given_both_as_events(rookery: Installed):
+    with LlmServer([QUESTION], [finish()]) as server:
+        done = rookery.run("-p", *at(server), "--output-format", "stream-json", "go")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    (asked,) = [e["tool_use"]["input"] for e in events if "tool_use" in e]
+    (told,) = [e["tool_result"]["output"] for e in events if "tool_result" in e]
+    assert (asked["question"], "blue" in told) == ("Which colour?", True)
+
+
+def test_PATH_9_nobody_is_asked_whether_to_read_what_is_kept_from_the_agent(rookery: Installed):
+    (rookery.workspace / ".rookeryignore").write_text("secret\n")
+    (rookery.workspace / "secret").write_text("kept\n")
+    command = call("execute_command", command="cat secret", cwd=None, timeout=None)
+    with (
+        LlmServer([command], [finish()]) as server,
+        rookery.terminal(*at(server), "go") as terminal,
+    ):
+        assert "Allow this?" not in terminal.wait_for(DONE)
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert "secret is kept from you by the user" in json.dumps(server.requests[-1].body)

@@ -1,0 +1,89 @@
+"""The key in use, in everything that a task puts on record and shows."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rookery.core.facts import Asked, CommandEnded, Ending, Fact, OutputStreamed, ToolFinished
+from rookery.core.hiding import HIDDEN, Hiding
+from rookery.core.limits import Limits
+from rookery.engine.event_log import EventLog
+from rookery.engine.hiding_shell import HidingShell
+from rookery.engine.task import Gear, Task
+from rookery.tools.execute_command import TOOL
+from stage import Stage, call, finish, run, write
+from tool_bench import Bench
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-ant-0123456789abcdef"
+HALVES = f"printf 'A={KEY[:9]}'; sleep 0.1; printf '{KEY[9:]} end'"
+
+
+class HidingStage(Stage):
+    def make_task(self, task_id: str, log: EventLog) -> Task:
+        task = super().make_task(task_id, log)
+        gear: Gear = task._gear
+        hide = Hiding([KEY])
+        return Task(task_id, log, replace(gear, hide=hide, shell=HidingShell(gear.shell, hide)))
+
+
+def kept_on_disk(folder: Path) -> str:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return "\n".join(path.read_bytes().decode("utf-8", "replace") for path in files)
+
+
+def finished(facts: list[Fact]) -> list[ToolFinished]:
+    return [fact for fact in facts if isinstance(fact, ToolFinished)]
+
+
+async def test_SEC_4_neither_results_nor_questions_nor_the_journal_hold_it(tmp_path: Path):
+    stage = HidingStage(
+        tmp_path,
+        [call("read_file", path=".env")],
+        [call("edit", file_path=".env", old_string="B=1", new_string="B=2")],
+        [finish()],
+    )
+    (stage.root / ".env").write_text(f"A={KEY}\nB=1\n")
+    await stage.play("yes", "yes")
+    assert f"A={HIDDEN}" in finished(stage.facts)[0].text
+    (asked,) = [f for f in stage.facts if isinstance(f, Asked) and f.diff]
+    assert f" A={HIDDEN}" in asked.diff
+    assert not [event for event in stage.events if KEY in repr(event)]
+    assert (stage.root / ".env").read_text() == f"A={KEY}\nB=2\n"
+
+
+async def test_SEC_4_a_placeholder_is_never_written_over_the_secret(tmp_path: Path):
+    stage = HidingStage(tmp_path, [write(".env", f"A={HIDDEN}\nB=2\n")], [finish()])
+    (stage.root / ".env").write_text(f"A={KEY}\n")
+    await stage.play("yes")
+    (end, _) = finished(stage.facts)
+    assert (end.ending, HIDDEN in end.text) == (Ending.FAILED, True)
+    assert (stage.root / ".env").read_text() == f"A={KEY}\n"
+
+
+async def test_SEC_4_output_that_comes_in_pieces_is_hidden_and_kept_without_it(tmp_path: Path):
+    bench = Bench(tmp_path, Limits(command_grace=0.2, output_for_model=64, output_head=32))
+    shell = HidingShell(bench.context.shell, Hiding([KEY]))
+    bench.context = replace(bench.context, shell=shell)
+    outcome = await bench.call(TOOL, command=f"{HALVES}; seq 100")
+    shown = "".join(fact.text for fact in bench.facts if isinstance(fact, OutputStreamed))
+    assert shown.startswith(f"A={HIDDEN} end")
+    assert KEY[:12] not in outcome.text
+    kept = kept_on_disk(tmp_path)
+    assert f"A={HIDDEN} end" in kept
+    assert KEY not in kept
+
+
+async def test_SEC_4_neither_does_the_news_of_a_command_that_ran_on(tmp_path: Path):
+    stage = HidingStage(
+        tmp_path,
+        [call("execute_command", command=f"sleep 0.3; {HALVES}", cwd=None, timeout=0.1)],
+        [run("sleep 1")],
+        [finish()],
+    )
+    await stage.play("yes", "yes", "yes")
+    ends = [fact for fact in stage.facts if isinstance(fact, CommandEnded)]
+    assert [HIDDEN in end.text for end in ends] == [True]
+    assert KEY not in "".join(end.text for end in ends)

@@ -1,0 +1,228 @@
+"""Wardens that are started before their command is known."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rookery.core.limits import Limits
+from rookery.engine.ports import Permit
+from rookery.errors import ToolError
+from rookery.workspace.own_scripts import own_script
+from rookery.workspace.terminal import Terminal
+from rookery.workspace.wardens import WaitingWarden, WardensInAdvance
+
+pytestmark = pytest.mark.anyio
+
+QUICK = Limits(command_grace=0.2)
+
+
+class Unkept:
+    """An artifact that keeps nothing."""
+
+    id = "cmd-1.txt"
+    size = 0
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def wardens() -> Iterator[WardensInAdvance]:
+    with closing(WardensInAdvance()) as wardens:
+        yield wardens
+
+
+@pytest.fixture
+def shell(tmp_path: Path, wardens: WardensInAdvance) -> Terminal:
+    return Terminal(tmp_path, QUICK, wardens=wardens)
+
+
+async def run(
+    shell: Terminal, command: str, *, cwd: str = "", seconds: float = 30, terminal: bool = False
+) -> tuple[int, str, int]:
+    """The number of its warden, what it wrote and its exit code."""
+    permit = Permit(digest="", command=command, cwd=cwd)
+    async with shell.run(permit, seconds=seconds, keep=Unkept(), terminal=terminal) as started:
+        text = "".join([piece async for piece in started.output()])
+        return started.warden, text, (await started.end()).exit_code
+
+
+def waiting() -> set[int]:
+    """The wardens that are ours and have no command."""
+    return set(WaitingWarden.pids)
+
+
+async def test_CMD_the_first_command_has_a_warden_wait_for_the_second(
+    tmp_path: Path, shell: Terminal
+):
+    (tmp_path / "inner").mkdir()
+    first, _, _ = await run(shell, "true")
+    (spare,) = waiting()
+    assert spare != first
+    assert await run(shell, "pwd; exit 3", cwd="inner") == (spare, f"{tmp_path}/inner\n", 3)
+
+
+async def test_a_warden_that_waits_knows_nothing_of_ours(
+    tmp_path: Path, shell: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("A_SECRET", "x")
+    await run(shell, "true")
+    (spare,) = waiting()
+    proc = Path(f"/proc/{spare}")
+    # Python itself may have chosen a locale there
+    assert b"A_SECRET" not in (proc / "environ").read_bytes()
+    assert (os.readlink(proc / "cwd"), os.getsid(spare)) == ("/", spare)
+
+
+async def test_a_command_gets_the_variables_of_its_own_time(
+    shell: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    await run(shell, "true")
+    monkeypatch.setenv("SINCE_THEN", "a=b\nc")
+    assert (await run(shell, 'echo "$SINCE_THEN"'))[1] == "a=b\nc\n"
+
+
+async def test_a_command_on_a_terminal_does_not_get_the_one_for_a_pipe(shell: Terminal):
+    await run(shell, "true")
+    spare = waiting()
+    warden, text, _ = await run(shell, "test -t 1 && echo yes", terminal=True)
+    assert (text.strip(), waiting()) == ("yes", spare)
+    assert warden not in spare
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
+async def test_one_that_was_killed_while_it_waited_is_replaced(
+    shell: Terminal, number: signal.Signals
+):
+    await run(shell, "true")
+    (spare,) = waiting()
+    watched = os.pidfd_open(spare)
+    os.kill(spare, number)
+    with anyio.fail_after(10):
+        await anyio.wait_readable(watched)
+    os.close(watched)
+    warden, text, code = await run(shell, "echo ran")
+    assert (warden != spare, text, code) == (True, "ran\n", 0)
+
+
+async def test_one_that_was_stopped_costs_its_command_but_hangs_nothing(shell: Terminal):
+    await run(shell, "true")
+    (spare,) = waiting()
+    os.kill(spare, signal.SIGSTOP)
+    with anyio.fail_after(20), pytest.raises(ToolError, match="could not be started"):
+        await run(shell, "echo never", seconds=0.3)
+    assert spare not in WaitingWarden.pids
+
+
+async def test_nobody_waits_once_they_are_closed(shell: Terminal, wardens: WardensInAdvance):
+    await run(shell, "true")
+    (spare,) = waiting()
+    wardens.close()
+    assert waiting() == set()
+    assert str(spare) not in os.listdir("/proc")
+    await run(shell, "true")
+    assert waiting() == set()
+
+
+PRODUCT = """
+import signal, sys
+sys.path[:0] = {path!r}
+from rookery.workspace.wardens import WaitingWarden
+print(WaitingWarden().process.pid, flush=True)
+signal.pause()
+"""
+
+
+async def test_one_that_waits_ends_with_a_product_that_is_killed():
+    code = PRODUCT.format(path=sys.path)
+    async with await anyio.open_process(
+        [sys.executable, "-c", code], stderr=subprocess.DEVNULL
+    ) as product:
+        assert product.stdout is not None
+        watched = os.pidfd_open(int(await product.stdout.receive()))
+        product.kill()
+    with anyio.fail_after(10):
+        await anyio.wait_readable(watched)
+    os.close(watched)
+
+
+async def test_a_command_with_more_words_than_a_socket_holds_is_run(
+    shell: Terminal, monkeypatch: pytest.MonkeyPatch
+):
+    for number in range(10):
+        monkeypatch.setenv(f"LONG_{number}", "x" * 100_000)
+    assert (await run(shell, "echo ${#LONG_0} ${#LONG_9}"))[1] == "100000 100000\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        pytest.param("echo " + "x" * 3_000_000, "Argument list too long", id="too large"),
+        pytest.param("echo \0", "no shell can be given", id="null"),
+        pytest.param("echo \ud800", "no shell can be given", id="half a character"),
+    ],
+)
+async def test_a_command_that_no_system_takes_is_refused_in_a_sentence(
+    shell: Terminal, command: str, words: str
+):
+    with pytest.raises(ToolError, match=words):
+        await run(shell, command)
+    assert (await run(shell, "echo next"))[1] == "next\n"
+
+
+async def test_a_folder_that_is_gone_by_then_is_told(tmp_path: Path):
+    (tmp_path / "gone").mkdir()
+    warden = WaitingWarden()
+    (tmp_path / "gone").rmdir()
+    warden.order(["/bin/true"], grace=0.1, folder=tmp_path / "gone", environment={})
+    with anyio.fail_after(10):
+        await anyio.wait_readable(warden.link)
+    assert warden.link.recv(100) == b"failed 2\n"
+    warden.dismiss()
+
+
+# ── compiled scripts ────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text("print('as it is')\n")
+    return path
+
+
+def compiled(script: Path, *more: str) -> None:
+    subprocess.run([sys.executable, *more, "-m", "compileall", "-q", script], check=True)
+
+
+def test_a_script_is_run_compiled_if_that_is_up_to_date(script: Path):
+    assert own_script(script) == str(script)
+    compiled(script)
+    assert own_script(script).endswith(".pyc")
+    said = subprocess.run([sys.executable, "-I", "-S", own_script(script)], capture_output=True)
+    assert said.stdout == b"as it is\n"
+
+
+def test_a_script_that_was_changed_is_run_as_it_is(script: Path):
+    compiled(script)
+    script.write_text("print('changed')\n")
+    assert own_script(script) == str(script)
+
+
+def test_CMD_6_nothing_compiled_is_taken_from_elsewhere(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    prefix = str(tmp_path / "cache")
+    compiled(script, "-X", f"pycache_prefix={prefix}")
+    monkeypatch.setattr(sys, "pycache_prefix", prefix)
+    assert own_script(script) == str(script)
