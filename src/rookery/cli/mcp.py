@@ -1,0 +1,238 @@
+"""`rookery mcp`: the MCP servers that the agent may use."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rookery import NAME
+from rookery.cli.mcp_file import ServersFile
+from rookery.cli.session_table import GAP, age
+from rookery.clients.terminal_text import cells_of, visible_line
+from rookery.errors import SettingsError, ToolError
+from rookery.storage.places import Places, find_places
+from rookery.storage.trust import TrustStore
+
+_HERE = click.option(
+    "-w",
+    "--workspace",
+    type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
+    default=".",
+    help="The folder whose servers are meant.",
+)
+_PROJECT = click.option("--project", is_flag=True, help="In the project's file, not in yours.")
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> int:
+    """Look after the MCP servers: programs and services that give the agent more tools. Without
+    a command they are listed."""
+    return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
+
+
+@command.command("list")
+@_HERE
+@click.option("--json", "as_json", is_flag=True, help="Print them for a program.")
+def list_command(workspace: Path, as_json: bool) -> int:
+    """Print the configured servers and how they last were. Nothing is started."""
+    from rookery.mcp.overview import overview
+
+    found = overview(**_surroundings(workspace))
+    if as_json:
+        servers = [{**_fields(each.health), "place": each.place} for each in found.servers]
+        problems = [{"server": each.server, "problem": each.text} for each in found.problems]
+        print(json.dumps({"servers": servers, "problems": problems}))
+        return 0
+    for problem in found.problems:
+        named = f"{problem.server}: " if problem.server else ""
+        print(visible_line(f"Not used: {named}{problem.text}."))
+    if not found.servers:
+        print(f"No MCP server is configured. Add one with: {NAME} mcp add NAME -- COMMAND")
+        return 0
+    now = datetime.now().astimezone()
+    rows = [_row(each.health, each.place, now) for each in found.servers]
+    print("\n".join(_aligned(rows)))
+    return 0
+
+
+@command.command("test")
+@click.argument("name")
+@_HERE
+def test_command(name: str, workspace: Path) -> int:
+    """Connect to a server, and print its tools or why it does not work."""
+    import anyio
+
+    try:
+        lines = anyio.run(_tested, name, workspace)
+    except ToolError as error:
+        print(visible_line(str(error)), file=sys.stderr)
+        return 1
+    for line in lines:
+        print(visible_line(line))
+    return 0
+
+
+@command.command("add")
+@click.argument("name")
+@click.argument("program", nargs=-1, metavar="[-- COMMAND ARGS...]", type=click.UNPROCESSED)
+@click.option("--url", help="Where a server is that is no program.")
+@click.option(
+    "--transport",
+    type=click.Choice(["streamable-http", "sse"]),
+    default="streamable-http",
+    help="How to speak to the url.",
+)
+@click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="For the program.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="For the url.")
+@click.option("--timeout", type=float, help="Seconds that a call may take; 60 if not given.")
+@_PROJECT
+@_HERE
+def add_command(
+    name: str,
+    program: Sequence[str],
+    url: str | None,
+    transport: str,
+    environment: Sequence[str],
+    headers: Sequence[str],
+    timeout: float | None,
+    project: bool,
+    workspace: Path,
+) -> int:
+    """Add a server: a program, or a url. A key is best named as ${env:NAME}."""
+    if bool(program) == bool(url):
+        raise SettingsError("Give a command after --, or --url, and not both.")
+    definition: dict[str, Any] = {}
+    if program:
+        definition |= {"command": program[0], "args": list(program[1:])}
+    if url:
+        definition |= {"type": transport, "url": url}
+    if environment:
+        definition["env"] = _pairs(environment, "--env")
+    if headers:
+        definition["headers"] = _pairs(headers, "--header")
+    if timeout is not None:
+        definition["timeout"] = timeout
+    file = _file(workspace, project=project)
+    file.add(name, definition)
+    print(visible_line(f"Added {name} to {file.path}. Try it with: {NAME} mcp test {name}"))
+    if project and not _trusted(workspace):
+        print(f"It is not started before the folder is trusted: {NAME} trust")
+    return 0
+
+
+@command.command("remove")
+@click.argument("name")
+@_PROJECT
+@_HERE
+def remove_command(name: str, project: bool, workspace: Path) -> int:
+    """Remove a server from your file, or the project's."""
+    from rookery.mcp.presence import PROJECT_FILES
+
+    files = [_file(workspace, project=False)]
+    theirs = [ServersFile(workspace / each, workspace) for each in PROJECT_FILES]
+    for file in theirs if project else files:
+        if file.remove(name):
+            print(visible_line(f"Removed {name} from {file.path}."))
+            return 0
+    elsewhere = [file for file in (files if project else theirs) if name in file.names()]
+    hint = f" It is in {elsewhere[0].path}." if elsewhere else f" See {NAME} mcp list."
+    raise SettingsError(f"There is no server {name} in that file.{hint}")
+
+
+async def _tested(name: str, workspace: Path) -> list[str]:
+    from rookery.mcp.hub import open_hub
+
+    async with open_hub(**_surroundings(workspace)) as hub:
+        began = time.monotonic()
+        server = hub.server(name)
+        catalogue = await server.catalogue()
+        seconds = time.monotonic() - began
+        off = server.definition.disabled_tools
+        return [
+            f"{server.definition.name} answered in {seconds:.2f} s: {len(catalogue.tools)} tools, "
+            f"{len(catalogue.resources)} resources, {len(catalogue.prompts)} prompts.",
+            *catalogue.notes,
+            *(
+                f"{GAP}{tool.name}{' (switched off)' if tool.name in off else ''}: "
+                f"{' '.join(tool.description.split())[:200]}"
+                for tool in catalogue.tools
+            ),
+        ]
+
+
+def _surroundings(workspace: Path) -> dict[str, Any]:
+    places = find_places(os.environ)
+    return {
+        "workspace": workspace,
+        "user_file": _user_file(places),
+        "memory_file": places.cache / "mcp.json",
+        "environ": _environ(),
+        "trusted": _trusted(workspace),
+    }
+
+
+def _environ() -> Mapping[str, str]:
+    """Ours without the keys of models, which are no server's business."""
+    from rookery.providers import KEY_VARIABLES
+
+    keys = set(KEY_VARIABLES.values())
+    return {name: text for name, text in os.environ.items() if name not in keys}
+
+
+def _trusted(workspace: Path) -> bool:
+    return TrustStore(find_places(os.environ).trust_file).trusts(workspace)
+
+
+def _user_file(places: Places) -> Path:
+    return places.config / "mcp.json"
+
+
+def _file(workspace: Path, *, project: bool) -> ServersFile:
+    from rookery.mcp.presence import PROJECT_FILES
+
+    if project:
+        return ServersFile(workspace / PROJECT_FILES[0], workspace)
+    return ServersFile(_user_file(find_places(os.environ)))
+
+
+def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in given]
+    if any(not name or not equals for name, equals, _ in pairs):
+        raise SettingsError(f"{option} is given as NAME=VALUE.")
+    return {name: text for name, _, text in pairs}
+
+
+def _fields(health: Any) -> dict[str, object]:
+    return {
+        "name": health.name,
+        "source": health.source,
+        "state": str(health.state),
+        "error": health.error,
+        "tools": list(health.tools),
+        "resources": health.resources,
+        "ts": health.since,
+    }
+
+
+def _row(health: Any, place: str, now: datetime) -> list[str]:
+    seen = f"{len(health.tools)} tools, {age(health.since, now)}" if health.since else "never used"
+    told = health.error if health.state == "failed" else place
+    return [health.name, str(health.state), health.source, seen, told]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    shown = [[visible_line(cell) for cell in row] for row in rows]
+    widths = [max(map(cells_of, column)) for column in zip(*shown, strict=True)]
+    widths[-1] = 0
+    return [GAP.join(map(_padded, row, widths)) for row in shown]
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - cells_of(cell))

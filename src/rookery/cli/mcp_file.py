@@ -1,0 +1,91 @@
+"""A file that configures MCP servers, changed with care: what is not touched stays as it is."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from rookery.errors import SettingsError, StorageError
+from rookery.storage.disk import PRIVATE_FILE, private_folder, put, reason
+
+SERVERS = "mcpServers"
+OPEN_FILE = 0o644
+"""What a file of a project is for others."""
+
+
+class ServersFile:
+    """The user's file, or one of a project if its `root` is given."""
+
+    def __init__(self, path: Path, root: Path | None = None) -> None:
+        self.path = path
+        self._root = root
+
+    def names(self) -> list[str]:
+        return list(self._table().get(SERVERS, {}))
+
+    def add(self, name: str, definition: dict[str, Any]) -> None:
+        """Raises `SettingsError` if the definition is wrong or the name taken; then nothing is
+        changed."""
+        from rookery.mcp.config import parse
+
+        as_written = json.dumps({SERVERS: {name: definition}}).encode()
+        if problems := parse(as_written, "user", os.environ).problems:
+            raise SettingsError(f"{name} was not added: {problems[0].text}.")
+        table = self._table()
+        servers = table.setdefault(SERVERS, {})
+        if name in servers:
+            raise SettingsError(f"{self.path} has a server {name} already; remove it first.")
+        servers[name] = definition
+        self._write(table)
+
+    def remove(self, name: str) -> bool:
+        """Whether it was there."""
+        table = self._table()
+        if name not in table.get(SERVERS, {}):
+            return False
+        del table[SERVERS][name]
+        self._write(table)
+        return True
+
+    def _table(self) -> dict[str, Any]:
+        try:
+            table = json.loads(self._place().read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            raise SettingsError(f"{self.path} cannot be read ({reason(error)}).") from error
+        except (ValueError, RecursionError) as error:
+            raise SettingsError(
+                f"{self.path} is no valid JSON ({error}), so nothing was changed; correct it."
+            ) from error
+        if not isinstance(table, dict) or not isinstance(table.get(SERVERS, {}), dict):
+            raise SettingsError(
+                f'{self.path} has no object "{SERVERS}", so nothing was changed; correct it.'
+            )
+        return table
+
+    def _write(self, table: dict[str, Any]) -> None:
+        place = self._place()
+        try:
+            if self._root:
+                place.parent.mkdir(exist_ok=True)
+            else:
+                private_folder(place.parent)
+            mode = self._mode(place)
+            put(place, [(json.dumps(table, indent=2, ensure_ascii=False) + "\n").encode()])
+            place.chmod(mode)
+        except OSError as error:
+            raise StorageError(f"{self.path} could not be written ({reason(error)}).") from error
+
+    def _mode(self, place: Path) -> int:
+        if place.exists():
+            return stat.S_IMODE(place.stat().st_mode)
+        return OPEN_FILE if self._root else PRIVATE_FILE
+
+    def _place(self) -> Path:
+        """The file itself, wherever links lead; for a project only inside it."""
+        place = self.path.resolve()
+        if self._root and not place.is_relative_to(self._root.resolve()):
+            raise SettingsError(f"{self.path} leads out of the project, so it is left alone.")
+        return place

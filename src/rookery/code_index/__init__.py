@@ -1,0 +1,1 @@
+"""Finding code by words: what a workspace holds, in pieces, ranked."""

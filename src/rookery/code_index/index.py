@@ -1,0 +1,235 @@
+"""The index of a workspace: asked with words, answered with pieces of its files.
+
+It is brought up to date by whoever asks, in a thread that outlives the question if there is
+much to do. The answer waits for it only so long. What it shows is read anew: a piece of a file
+that has changed since is left out.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from threading import Condition, Thread
+from time import monotonic, time_ns
+
+import anyio.to_thread
+
+from rookery.code_index.database import REBUILT, Database
+from rookery.code_index.sources import Embedder, Sources
+from rookery.code_index.store import Spot, Store
+from rookery.code_index.syntax import SyntaxReader
+from rookery.code_index.updating import LARGEST, Progress, Update
+from rookery.code_index.words import expression_of
+from rookery.core.code_hits import CodeHit, CodeHits, fused
+from rookery.engine.ports import Permit
+from rookery.errors import Denied, ProviderError, RookeryError, ToolError
+
+MOST_HITS = 12
+MOST_PER_FILE = 3
+PATIENCE = 2.0
+_CANDIDATES = 100
+_FAREWELL = 5.0
+
+
+class CodeIndex:
+    """Keeps its database in `folder`, which is for this workspace alone."""
+
+    def __init__(
+        self,
+        folder: Path,
+        sources: Sources,
+        syntax: SyntaxReader,
+        *,
+        embedder: Embedder | None = None,
+        patience: float = PATIENCE,
+        now: Callable[[], int] = time_ns,
+    ) -> None:
+        self._database = Database(folder)
+        self._sources = sources
+        self._embedder = embedder
+        self._patience = patience
+        self._now = now
+        self._syntax = syntax
+        self._changed = Condition()
+        self._wanted = self._done = 0
+        self._thread: Thread | None = None
+        self._closed = False
+        self._progress = Progress()
+        self._told = 0
+        self._trouble: Exception | None = None
+        """Of the last pass that ended."""
+
+    async def search(
+        self, query: str, path: str, permit: Permit, may_show: Callable[[str], bool]
+    ) -> CodeHits:
+        """What fits the words best, in the folder or file `path`, and of that only what may be
+        shown now. Raises `ToolError`."""
+        if path not in permit.reads:
+            raise Denied(f"There is no permit to look into {path}.")
+        below = "" if path == "." else path
+        return await anyio.to_thread.run_sync(
+            self._search, query, below, may_show, abandon_on_cancel=True
+        )
+
+    def close(self) -> None:
+        """What is under way is given up at the next file; it is taken up by the next search."""
+        with self._changed:
+            self._closed = True
+            thread = self._thread
+        if thread is not None:
+            thread.join(_FAREWELL)
+
+    # ── answering ───────────────────────────────────────────────────────────────────────
+
+    def _search(self, query: str, below: str, may_show: Callable[[str], bool]) -> CodeHits:
+        expression = expression_of(query)
+        if not expression:
+            raise ToolError("There are no words to look for in the query.")
+        up_to_date = self._catch_up()
+        vector, failure = self._vector(query)
+
+        def answer(store: Store) -> list[tuple[Spot, float]]:
+            return self._ranked(store, expression, vector, below)
+
+        damages = self._database.damages
+        ranked = self._database.ask(answer)
+        if self._database.damages > damages:  # it was asked of an empty one
+            up_to_date = self._catch_up()
+            ranked = self._database.ask(answer)
+        hits, changed = self._shown(ranked, may_show)
+        notes = self._notes(failure or self._trouble, up_to_date=up_to_date, changed=changed)
+        return CodeHits(hits=tuple(hits), notes=tuple(notes))
+
+    def _ranked(
+        self, store: Store, expression: str, vector: Sequence[float], below: str
+    ) -> list[tuple[Spot, float]]:
+        by_words = store.by_words(expression, below, _CANDIDATES)
+        by_vector: list[Spot] = []
+        if vector and self._embedder is not None:
+            by_vector = store.by_vector(vector, self._embedder.name, below, _CANDIDATES)
+        spots = {spot.id: spot for spot in (*by_words, *by_vector)}
+        rankings = [[spot.id for spot in ranking] for ranking in (by_words, by_vector) if ranking]
+        return [(spots[id], score) for id, score in fused(rankings)]
+
+    def _vector(self, query: str) -> tuple[Sequence[float], ProviderError | None]:
+        if self._embedder is None:
+            return (), None
+        try:
+            return self._embedder.embed([query])[0], None
+        except ProviderError as error:
+            return (), error
+
+    def _shown(
+        self, ranked: Iterable[tuple[Spot, float]], may_show: Callable[[str], bool]
+    ) -> tuple[list[CodeHit], int]:
+        """The best hits of which the files still are what was indexed, and how many are not."""
+        hits: list[CodeHit] = []
+        texts: dict[str, str | None] = {}
+        changed: set[str] = set()
+        for spot, score in _few_per_file(ranked):
+            if spot.path not in texts:
+                allowed = may_show(spot.path)
+                texts[spot.path] = self._text(spot) if allowed else None
+                if allowed and texts[spot.path] is None:
+                    changed.add(spot.path)
+            text = texts[spot.path]
+            if text is not None:
+                chunk = spot.chunk
+                words = text[chunk.begin : chunk.finish]
+                hits.append(CodeHit(spot.path, chunk.start, chunk.end, words, score))
+            if len(hits) == MOST_HITS:
+                break
+        return hits, len(changed)
+
+    def _text(self, spot: Spot) -> str | None:
+        source = self._sources.read(spot.path, LARGEST)
+        return source.text if source is not None and source.digest == spot.digest else None
+
+    def _notes(self, trouble: Exception | None, *, up_to_date: bool, changed: int) -> Iterator[str]:
+        if self._database.damages > self._told:
+            self._told = self._database.damages
+            yield f"({REBUILT})"
+        if not up_to_date:
+            yield _still_to_do(self._progress)
+        if changed:
+            yield f"(Left out, because they have just changed: {changed} files.)"
+        match trouble:
+            case ProviderError() as error:
+                yield f"(Searched by words only, at least in part: {error})"
+            case ToolError() as error:
+                yield f"(Not up to date: {error})"
+        yield from self._progress.notes
+
+    # ── keeping up to date ──────────────────────────────────────────────────────────────
+
+    def _catch_up(self) -> bool:
+        """Whether the index knows all that was there when this was called."""
+        deadline = monotonic() + self._patience
+        with self._changed:
+            if self._closed:
+                raise ToolError("The code index is closed.")
+            self._wanted += 1
+            wanted = self._wanted
+            if self._thread is None:
+                self._thread = Thread(target=self._update, name="code index", daemon=True)
+                self._thread.start()
+            while self._done < wanted and (left := deadline - monotonic()) > 0:
+                self._changed.wait(left)
+            in_time = self._done >= wanted
+            if in_time and self._trouble and not isinstance(self._trouble, RookeryError):
+                raise self._trouble
+            return in_time
+
+    def _update(self) -> None:
+        while True:
+            with self._changed:
+                if self._closed or self._done == self._wanted:
+                    self._thread = None
+                    return
+                goal = self._wanted
+            try:
+                self._pass(goal)
+                trouble = None
+            except Exception as error:  # whoever searches raises it
+                trouble = error
+            self._finish(goal, trouble)
+
+    def _pass(self, goal: int) -> None:
+        self._hear(Progress())
+        update = Update(
+            self._sources,
+            self._syntax,
+            stopped=lambda: self._closed,
+            report=self._hear,
+            now=self._now,
+        )
+        with self._database.alone():
+            self._database.ask(update.words)
+            embedder = self._embedder
+            if embedder is not None and not self._closed:
+                self._database.ask(
+                    lambda store: update.vectors(store, embedder, lambda: self._wanted > goal)
+                )
+
+    def _hear(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def _finish(self, goal: int, trouble: Exception | None) -> None:
+        with self._changed:
+            self._done = goal
+            self._trouble = trouble
+            self._changed.notify_all()
+
+
+def _still_to_do(progress: Progress) -> str:
+    if not progress.listed:
+        return "(Not up to date yet: the files are still being looked through. Ask again.)"
+    if progress.waiting:
+        return f"(Not indexed yet: {progress.waiting} files. Ask again for these.)"
+    return "(Some code was searched by words only: not all vectors are made yet.)"
+
+
+def _few_per_file(ranked: Iterable[tuple[Spot, float]]) -> Iterator[tuple[Spot, float]]:
+    shown: dict[str, int] = {}
+    for spot, score in ranked:
+        shown[spot.path] = shown.get(spot.path, 0) + 1
+        if shown[spot.path] <= MOST_PER_FILE:
+            yield spot, score

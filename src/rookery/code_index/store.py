@@ -1,0 +1,200 @@
+"""The tables of the index: files, their chunks, the words in these, and vectors if there are any.
+
+Of a file's text only its words are here. What is shown is read from the file itself, if it still
+is the file that was indexed.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rookery.code_index.vectors import (
+    cosine,
+    nearest_signatures,
+    packed,
+    signature,
+    unpacked,
+)
+from rookery.core.chunks import Chunk
+from rookery.core.source_files import Mark
+from rookery.core.values import record, value
+
+VERSION = 1
+
+_SCHEMA = (
+    """CREATE TABLE files (
+        id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, mark TEXT NOT NULL,
+        digest BLOB NOT NULL, model TEXT NOT NULL)""",
+    """CREATE TABLE chunks (
+        id INTEGER PRIMARY KEY, file INTEGER NOT NULL,
+        first INTEGER, last INTEGER, begin INTEGER, finish INTEGER)""",
+    "CREATE INDEX chunks_by_file ON chunks (file)",
+    "CREATE TABLE signatures (chunk INTEGER PRIMARY KEY, bits BLOB NOT NULL)",
+    "CREATE TABLE vectors (chunk INTEGER PRIMARY KEY, numbers BLOB NOT NULL)",
+    """CREATE VIRTUAL TABLE words USING fts5 (
+        path, names, body, tokenize = 'porter unicode61 remove_diacritics 2')""",
+)
+_WEIGHTS = "3.0, 4.0, 1.0"
+"""How much a word counts in a path, in the name of a definition, and elsewhere."""
+_PLACES = """
+    SELECT chunks.id, files.path, files.digest, first, last, begin, finish
+    FROM chunks JOIN files ON files.id = chunks.file"""
+_BELOW = "(?2 = '' OR files.path = ?2 OR substr(files.path, 1, length(?2) + 1) = ?2 || '/')"
+
+
+class UnfitStore(Exception):
+    """It is of another version, or holds what was never written to it."""
+
+
+@value
+class Known:
+    """A file as it was indexed; `model` is which one its vectors are of."""
+
+    mark: Mark
+    digest: bytes
+    model: str
+
+
+@value
+class Piece:
+    """A chunk to be indexed, with the names of what it defines or is part of."""
+
+    chunk: Chunk
+    names: str
+    words: str
+
+
+@record
+class Spot:
+    """A chunk that is indexed, and the digest of the file it was in."""
+
+    id: int
+    path: str
+    digest: bytes
+    chunk: Chunk
+
+
+class Store:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        if self._number("PRAGMA user_version") == 0:
+            self._lay_out()
+        if self._number("PRAGMA user_version") != VERSION:
+            raise UnfitStore
+
+    def files(self) -> dict[str, Known]:
+        rows = self._db.execute("SELECT path, mark, digest, model FROM files")
+        return {
+            path: Known(mark=_mark(mark), digest=digest, model=model)
+            for path, mark, digest, model in rows
+        }
+
+    def put(self, path: str, known: Known, pieces: Iterable[Piece], path_words: str) -> None:
+        """Replace all that is known of a file. Belongs into `writing`, like all that changes."""
+        self.forget(path)
+        file = self._db.execute(
+            "INSERT INTO files VALUES (NULL, ?, ?, ?, ?)",
+            (path, _written(known.mark), known.digest, known.model),
+        ).lastrowid
+        for piece in pieces:
+            chunk = piece.chunk
+            place = (file, chunk.start, chunk.end, chunk.begin, chunk.finish)
+            row = self._db.execute("INSERT INTO chunks VALUES (NULL, ?, ?, ?, ?, ?)", place)
+            self._db.execute(
+                "INSERT INTO words (rowid, path, names, body) VALUES (?, ?, ?, ?)",
+                (row.lastrowid, path_words, piece.names, piece.words),
+            )
+
+    def touch(self, path: str, mark: Mark) -> None:
+        self._db.execute("UPDATE files SET mark = ? WHERE path = ?", (_written(mark), path))
+
+    def forget(self, path: str) -> None:
+        of_file = "(SELECT chunks.id FROM chunks JOIN files ON files.id = file WHERE path = ?)"
+        for table, key in {"words": "rowid", "vectors": "chunk", "signatures": "chunk"}.items():
+            self._db.execute(f"DELETE FROM {table} WHERE {key} IN {of_file}", (path,))
+        self._db.execute(f"DELETE FROM chunks WHERE id IN {of_file}", (path,))
+        self._db.execute("DELETE FROM files WHERE path = ?", (path,))
+
+    def spots_of(self, path: str) -> list[Spot]:
+        return self._spots(f"{_PLACES} WHERE files.path = ? ORDER BY chunks.id", (path,))
+
+    def put_vectors(self, ids: Sequence[int], vectors: Sequence[Sequence[float]]) -> None:
+        for id, vector in zip(ids, vectors, strict=True):
+            self._db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (id, packed(vector)))
+            bits = signature(vector)
+            self._db.execute("INSERT OR REPLACE INTO signatures VALUES (?, ?)", (id, bits))
+
+    def put_model(self, path: str, model: str) -> None:
+        self._db.execute("UPDATE files SET model = ? WHERE path = ?", (model, path))
+
+    def by_words(self, expression: str, below: str, most: int) -> list[Spot]:
+        """Best first; only what lies in the folder or file `below`, if it is not empty."""
+        found = self._db.execute(
+            f"SELECT words.rowid FROM words JOIN chunks ON chunks.id = words.rowid "
+            f"JOIN files ON files.id = chunks.file WHERE words MATCH ?1 AND {_BELOW} "
+            f"ORDER BY bm25(words, {_WEIGHTS}), words.rowid LIMIT ?3",
+            (expression, below, most),
+        )
+        return self._in_order([int(id) for (id,) in found])
+
+    def by_vector(self, vector: Sequence[float], model: str, below: str, most: int) -> list[Spot]:
+        rows = self._db.execute(
+            f"SELECT chunk, bits FROM signatures JOIN chunks ON chunks.id = chunk "
+            f"JOIN files ON files.id = chunks.file WHERE files.model = ?1 AND {_BELOW}",
+            (model, below),
+        )
+        wanted = unpacked(packed(vector))
+        near = nearest_signatures(signature(vector), rows)
+        likeness = {id: cosine(wanted, numbers) for id, numbers in self._vectors(near)}
+        best = sorted(likeness, key=lambda id: (-likeness[id], id))
+        return self._in_order(best[:most])
+
+    def _vectors(self, ids: Sequence[int]) -> Iterator[tuple[int, tuple[float, ...]]]:
+        for id in ids:
+            row = self._db.execute("SELECT numbers FROM vectors WHERE chunk = ?", (id,)).fetchone()
+            if row is not None:
+                yield id, unpacked(row[0])
+
+    def _in_order(self, ids: Sequence[int]) -> list[Spot]:
+        found = (self._spots(f"{_PLACES} WHERE chunks.id = ?", (id,)) for id in ids)
+        return [spot for spots in found for spot in spots]
+
+    def _spots(self, query: str, given: tuple[Any, ...]) -> list[Spot]:
+        return [
+            Spot(id, path, digest, Chunk(start=first, end=last, begin=begin, finish=finish))
+            for id, path, digest, first, last, begin, finish in self._db.execute(query, given)
+        ]
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def _lay_out(self) -> None:
+        with self.writing():
+            if self._number("PRAGMA user_version"):
+                return  # another process was faster
+            for statement in _SCHEMA:
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _number(self, query: str) -> Any:
+        return self._db.execute(query).fetchone()[0]
+
+
+def _written(mark: Mark) -> str:
+    return " ".join(map(str, mark))
+
+
+def _mark(written: str) -> Mark:
+    try:
+        size, content, file, inode = map(int, written.split())
+    except (ValueError, AttributeError) as error:
+        raise UnfitStore from error
+    return size, content, file, inode

@@ -1,0 +1,158 @@
+"""Bringing the index up to date: nothing is read again that has not changed."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from rookery.code_index.sources import Embedder, Sources
+from rookery.code_index.store import Known, Piece, Spot, Store
+from rookery.code_index.syntax import SyntaxReader
+from rookery.code_index.unfit import is_unfit
+from rookery.code_index.words import searchable
+from rookery.core.chunks import chunks, names_of
+from rookery.core.limits import MIB
+from rookery.core.source_files import Found, Listing, Mark, Source
+from rookery.core.values import value
+
+LARGEST = MIB
+MOST_FILES = 50_000
+TOGETHER = 60
+"""Texts that are made vectors of in one request."""
+_FORGOTTEN_AT_ONCE = 200
+_SECONDS_AT_ONCE = 0.5
+_UNSETTLED = 2_000_000_000
+"""A file may be changed again within the same tick of its clock; after so many nanoseconds a
+change is seen by its time."""
+_NO_MARK: Mark = (-1, 0, 0, 0)
+
+
+@value
+class Progress:
+    """How far an update has come: whether it is known which files there are, how many of them
+    are still to be read, and what is to be said about them."""
+
+    listed: bool = False
+    waiting: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class Update:
+    """One pass over all files. `stopped` tells when to give up, `report` hears how it goes."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        syntax: SyntaxReader,
+        *,
+        stopped: Callable[[], bool],
+        report: Callable[[Progress], None],
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._sources = sources
+        self._syntax = syntax
+        self._stopped = stopped
+        self._report = report
+        self._now = now
+
+    def words(self, store: Store) -> None:
+        """The full text of all files."""
+        listing = self._sources.list(MOST_FILES, LARGEST)
+        files = [found for found in listing.files if not is_unfit(found.path)]
+        known = store.files()
+        if listing.complete:
+            self._forget(store, known.keys() - {found.path for found in files})
+        changed = [found for found in files if not _is_known(found, known)]
+        changed.sort(key=lambda found: -found.mark[1])  # what was worked on last is wanted first
+        self._read(store, changed, known, listing)
+
+    def vectors(
+        self, store: Store, embedder: Embedder, give_way: Callable[[], bool] = lambda: False
+    ) -> None:
+        """The vectors of all chunks that have none of this model, until somebody wants the words
+        of what has changed since. Raises `ProviderError`."""
+        missing = [path for path, file in store.files().items() if file.model != embedder.name]
+        for path in missing:
+            if self._stopped() or give_way():
+                return
+            source = self._sources.read(path, LARGEST)
+            spots = store.spots_of(path)
+            if source is None or any(spot.digest != source.digest for spot in spots):
+                continue  # the next pass reads it
+            found = [vector for texts in _texts(spots, source) for vector in embedder.embed(texts)]
+            with store.writing():
+                if [spot.id for spot in store.spots_of(path)] == [spot.id for spot in spots]:
+                    store.put_vectors([spot.id for spot in spots], found)
+                    store.put_model(path, embedder.name)
+
+    def _read(
+        self, store: Store, changed: Sequence[Found], known: dict[str, Known], listing: Listing
+    ) -> None:
+        waiting = deque(changed)
+        self._report(Progress(listed=True, waiting=len(waiting), notes=listing.notes))
+        while waiting and not self._stopped():
+            changes = self._next_changes(waiting, known)
+            with store.writing():
+                for change in changes:
+                    change(store)
+            self._report(Progress(listed=True, waiting=len(waiting), notes=listing.notes))
+
+    def _next_changes(
+        self, waiting: deque[Found], known: dict[str, Known]
+    ) -> list[Callable[[Store], None]]:
+        """What to write of the next files, as many as can be read in a short time."""
+        until = time.monotonic() + _SECONDS_AT_ONCE
+        changes: list[Callable[[Store], None]] = []
+        while waiting and not self._stopped():
+            found = waiting.popleft()
+            changes.append(self._change(found.path, known.get(found.path)))
+            if time.monotonic() > until:
+                break
+        return changes
+
+    def _change(self, path: str, known: Known | None) -> Callable[[Store], None]:
+        source = self._sources.read(path, LARGEST)
+        if source is None:
+            return lambda store: store.forget(path)
+        mark = self._settled(source.mark)
+        if known is not None and known.digest == source.digest:
+            return lambda store: store.touch(path, mark)
+        pieces = self._pieces(path, source.text)
+        words = searchable(path)
+        entry = Known(mark=mark, digest=source.digest, model="")
+        return lambda store: store.put(path, entry, pieces, words)
+
+    def _settled(self, mark: Mark) -> Mark:
+        return mark if self._now() - max(mark[1], mark[2]) > _UNSETTLED else _NO_MARK
+
+    def _pieces(self, path: str, text: str) -> list[Piece]:
+        syntax = self._syntax.read(path, text)
+        found = chunks(text, syntax.definitions, syntax.statements)
+        names = names_of(found, syntax.definitions)
+        pieces: list[Piece] = []
+        for chunk, own in zip(found, names, strict=True):
+            words = text[chunk.begin : chunk.finish]
+            if any(map(str.isalnum, words)):
+                said = searchable(" ".join(dict.fromkeys(own)))
+                pieces.append(Piece(chunk=chunk, names=said, words=searchable(words)))
+        return pieces
+
+    def _forget(self, store: Store, paths: Iterable[str]) -> None:
+        gone = list(paths)
+        for at in range(0, len(gone), _FORGOTTEN_AT_ONCE):
+            with store.writing():
+                for path in gone[at : at + _FORGOTTEN_AT_ONCE]:
+                    store.forget(path)
+
+
+def _is_known(found: Found, known: dict[str, Known]) -> bool:
+    before = known.get(found.path)
+    return before is not None and before.mark == found.mark
+
+
+def _texts(spots: Sequence[Spot], source: Source) -> Iterable[list[str]]:
+    """What is made vectors of, a request's worth at a time."""
+    for at in range(0, len(spots), TOGETHER):
+        yield [
+            f"{spot.path}\n{source.text[spot.chunk.begin : spot.chunk.finish]}"
+            for spot in spots[at : at + TOGETHER]
+        ]

@@ -1,0 +1,182 @@
+"""A text in pieces small enough to be found and shown one by one.
+
+The pieces follow each other without gap or overlap. A text is divided where its definitions
+begin and end; a piece that is still too large where its statements do; then between its
+paragraphs, its lines, and in the end within a line.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from rookery.core.outlines import Definition
+from rookery.core.text_lines import rows_of
+from rookery.core.values import value
+
+LEAST = 50
+MOST = 1000
+TOLERATED = 1150
+
+_STATEMENT, _PARAGRAPH, _ROW = 100, 101, 102
+"""How strong a division is; those of definitions are their depths. Less is stronger."""
+_BELONGS_TO_NEXT = re.compile(r"\s*(?:#|//|/\*|\*|@|--|\[|\"\"\"|template\b)")
+
+
+_Range: TypeAlias = tuple[int, int]
+
+
+@value
+class Chunk:
+    """Lines count from 1; characters from 0, and the last one is not included."""
+
+    start: int
+    end: int
+    begin: int
+    finish: int
+
+
+class _Units(NamedTuple):
+    """The lines with their ends, and the parts of those that are too long. `edges` is where each
+    begins, and where the last one ends; `rows` is which line each is of."""
+
+    edges: list[int]
+    rows: list[int]
+
+    def size(self, first: int, last: int) -> int:
+        return self.edges[last] - self.edges[first]
+
+
+def chunks(
+    text: str, definitions: Sequence[Definition] = (), statements: Sequence[int] = ()
+) -> list[Chunk]:
+    """Each of LEAST to TOLERATED characters, but for a text that is smaller. Definitions are in
+    the order in which they begin; `statements` are lines at which one begins."""
+    rows = rows_of(text)
+    units = _units(text, rows)
+    if not units.rows:
+        return []
+    levels = _levels(rows, units, definitions, statements)
+    return [
+        Chunk(
+            start=units.rows[first] + 1,
+            end=units.rows[last - 1] + 1,
+            begin=units.edges[first],
+            finish=units.edges[last],
+        )
+        for first, last in _joined(_divided(units, levels), units, text)
+    ]
+
+
+def names_of(found: Sequence[Chunk], definitions: Sequence[Definition]) -> list[list[str]]:
+    """For each chunk, the names of what it defines or is part of."""
+    names: list[list[str]] = [[] for _ in found]
+    starts, ends = [chunk.start for chunk in found], [chunk.end for chunk in found]
+    for definition in definitions:
+        first = bisect_left(ends, definition.start)
+        for place in range(first, bisect_right(starts, definition.end)):
+            names[place].append(definition.name)
+    return names
+
+
+def _units(text: str, rows: Sequence[str]) -> _Units:
+    units, begin = _Units([], []), 0
+    for row, words in enumerate(rows):
+        finish = min(begin + len(words) + 1, len(text))
+        for edge in range(begin, finish, MOST):
+            units.edges.append(edge)
+            units.rows.append(row)
+        begin = finish
+    units.edges.append(begin)
+    return units
+
+
+def _levels(
+    rows: Sequence[str],
+    units: _Units,
+    definitions: Sequence[Definition],
+    statements: Sequence[int],
+) -> list[int]:
+    """How strong the division before each unit is."""
+    of_rows = [_ROW] * (len(rows) + 1)
+    for row in range(1, len(rows)):
+        if rows[row].strip() and not rows[row - 1].strip():
+            of_rows[row] = _PARAGRAPH
+    for line in statements:
+        if 1 <= line <= len(rows):
+            of_rows[line - 1] = _STATEMENT
+    taken = -1
+    for each in definitions:
+        if 1 <= each.start <= each.end <= len(rows):
+            row = _first_row(rows, each.start - 1, above=taken)
+            level = min(each.depth, _STATEMENT - 1)
+            of_rows[row] = min(of_rows[row], level)
+            of_rows[each.end] = min(of_rows[each.end], level)
+            taken = each.start - 1
+    above = [-1, *units.rows]
+    return [
+        of_rows[row] if row > last else _ROW for row, last in zip(units.rows, above, strict=False)
+    ]
+
+
+def _first_row(rows: Sequence[str], row: int, *, above: int) -> int:
+    """Where a definition begins, with the comments that stand directly on it."""
+    while row - 1 > above and _BELONGS_TO_NEXT.match(rows[row - 1]):
+        row -= 1
+    return row
+
+
+def _divided(units: _Units, levels: Sequence[int]) -> list[_Range]:
+    """Ranges of units, none of them too large. No recursion: texts can be as deep as they like."""
+    done: list[_Range] = []
+    waiting: list[_Range] = [(0, len(units.rows))]
+    while waiting:
+        first, last = waiting.pop()
+        if units.size(first, last) <= MOST:
+            done.append((first, last))
+            continue
+        strongest = min(levels[first + 1 : last])
+        cuts = [place for place in range(first + 1, last) if levels[place] == strongest]
+        if strongest >= _STATEMENT:
+            cuts = list(_sparse(first, cuts, last, units.edges))
+        waiting.extend(reversed(list(zip([first, *cuts], [*cuts, last], strict=True))))
+    return done
+
+
+def _sparse(first: int, cuts: Sequence[int], last: int, edges: Sequence[int]) -> Iterator[int]:
+    """As few of the cuts as will do, at about the same distance."""
+    whole = edges[last] - edges[first]
+    target = whole / -(-whole // MOST)
+    begin, before = edges[first], first
+    for cut in (*cuts, last):
+        if before > first and (edges[before] - begin >= target or edges[cut] - begin > MOST):
+            yield before
+            begin, first = edges[before], before
+        before = cut
+
+
+def _joined(ranges: Sequence[_Range], units: _Units, text: str) -> list[_Range]:
+    """No range too small: what closes a block goes with what is before it, the rest with what
+    comes after it."""
+    joined: list[_Range] = []
+    held: int | None = None
+    for first, last in ranges:
+        begun = first if held is None else held
+        if units.size(begun, last) >= LEAST:
+            joined.append((begun, last))
+            held = None
+        elif joined and _closes(joined[-1], begun, last, units, text):
+            joined[-1] = (joined[-1][0], last)
+            held = None
+        else:
+            held = begun
+    if held is not None:
+        start = joined.pop()[0] if joined else held
+        joined.append((start, len(units.rows)))
+    return joined
+
+
+def _closes(previous: _Range, first: int, last: int, units: _Units, text: str) -> bool:
+    words = text[units.edges[first] : units.edges[last]]
+    fits = units.size(previous[0], last) <= TOLERATED - LEAST
+    return fits and not any(map(str.isalnum, words))

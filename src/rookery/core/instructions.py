@@ -1,0 +1,135 @@
+"""What users and projects write down for the agent: rules, skills and commands.
+
+Text of a project is quoted wherever it is shown, with its origin. It instructs, and grants
+nothing.
+"""
+
+import re
+from typing import Literal, TypeAlias
+
+from rookery.core.values import value
+
+Origin: TypeAlias = Literal["built-in", "user", "project"]
+
+_UNSEEN = re.compile(
+    "[\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\U000e0000-\U000e0fff]"
+)
+"""Characters that hide or turn text round, and what no person reads: tags, further selectors."""
+
+
+@value
+class Rule:
+    """One file of rules; `path` is what it is called."""
+
+    path: str
+    text: str
+    origin: Origin = "project"
+
+
+@value
+class NestedRules:
+    """Rules that hold for work below a folder, and are read when there is some."""
+
+    folder: str
+    path: str
+
+
+@value
+class Rules:
+    """All rules that hold in a mode, in the order in which they are told."""
+
+    for_mode: tuple[Rule, ...] = ()
+    of_agents: tuple[Rule, ...] = ()
+    """AGENTS.md and its like, of the workspace itself."""
+    general: tuple[Rule, ...] = ()
+    nested: tuple[NestedRules, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What was left out, and why, for the user."""
+
+
+@value
+class Skill:
+    """`path` is its file as it is called; `modes` are those it is for, all if there are none."""
+
+    name: str
+    description: str
+    path: str
+    origin: Origin
+    modes: tuple[str, ...] = ()
+
+
+@value
+class SlashCommand:
+    name: str
+    content: str
+    description: str = ""
+    argument_hint: str = ""
+    mode: str = ""
+    """The mode it wants to be carried out in."""
+    origin: Origin = "built-in"
+
+
+def revealed(text: str) -> tuple[str, int]:
+    """The text with unseen characters spelled out, and how many there were."""
+    return _UNSEEN.subn(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
+def quoted(tag: str, text: str, **attributes: str) -> str:
+    """Text of others between tags, which it cannot close by itself."""
+    said = "".join(f' {name}="{_attribute(value)}"' for name, value in attributes.items() if value)
+    inner = re.sub(rf"<(/?{tag}\b)", r"<\\\1", text, flags=re.IGNORECASE).strip("\n")
+    return f"<{tag}{said}>\n{inner}\n</{tag}>"
+
+
+def skills_for(skills: tuple[Skill, ...], mode: str) -> tuple[Skill, ...]:
+    """The skills of a mode by name; one made for the mode is taken before one for all."""
+    chosen: dict[str, Skill] = {}
+    for skill in skills:
+        if not skill.modes or mode in skill.modes:
+            before = chosen.get(skill.name)
+            if before is None or (bool(skill.modes), _rank(skill)) >= (
+                bool(before.modes),
+                _rank(before),
+            ):
+                chosen[skill.name] = skill
+    return tuple(chosen[name] for name in sorted(chosen))
+
+
+def skill_text(skill: Skill, body: str, arguments: str = "") -> str:
+    """A skill as the model is given it."""
+    return "\n".join(
+        [
+            f"Skill: {skill.name}",
+            f"Description: {skill.description}",
+            *([f"Arguments: {arguments}"] if arguments else []),
+            f"From: {skill.path} ({skill.origin})",
+            quoted("instructions", body),
+        ]
+    )
+
+
+def command_text(command: SlashCommand, arguments: str = "") -> str:
+    """A command as the model is given it."""
+    facts = {
+        "Description": command.description,
+        "Argument hint": command.argument_hint,
+        "Mode": command.mode,
+        "Arguments": arguments,
+    }
+    return "\n".join(
+        [
+            f"Command: /{command.name} ({command.origin})",
+            *(f"{name}: {fact}" for name, fact in facts.items() if fact),
+            quoted("command", command.content, name=command.name),
+        ]
+    )
+
+
+def _rank(skill: Skill) -> int:
+    return ("built-in", "user", "project").index(skill.origin)
+
+
+def _attribute(text: str) -> str:
+    plain = text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return " ".join(plain.split("\n"))

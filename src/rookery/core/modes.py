@@ -1,0 +1,160 @@
+"""Modes: what an agent is for at the moment, and what it may use for that.
+
+A mode has groups of tools. Its `edit` group may be bound to a pattern, which every file that is
+changed must then fit, whichever tool changes it. Patterns were checked when they were read.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from rookery.core.path_patterns import path_pattern
+from rookery.core.values import record, value
+
+DEFAULT = "code"
+GROUPS = ("read", "edit", "command", "mcp", "modes")
+EVERYWHERE = frozenset(("always", "modes"))
+"""Groups that every mode has, named or not."""
+
+Source: TypeAlias = Literal["built-in", "user", "project"]
+
+
+@record
+class Group:
+    """`pattern` is a regular expression; without one the group is bound to no files."""
+
+    name: str
+    pattern: str = ""
+    description: str = ""
+
+
+@value
+class Mode:
+    """`provider` and `model` are what it is to be run by, if that was said."""
+
+    slug: str
+    name: str
+    role: str
+    when_to_use: str = ""
+    description: str = ""
+    instructions: str = ""
+    groups: tuple[Group, ...] = ()
+    provider: str = ""
+    model: str = ""
+    source: Source = "built-in"
+
+
+_READ, _EDIT, _COMMAND, _MCP = map(Group, ("read", "edit", "command", "mcp"))
+
+BUILT_IN: tuple[Mode, ...] = (
+    Mode(
+        slug="code",
+        name="Code",
+        role="an experienced engineer who makes the change that was asked for and shows it works",
+        when_to_use="write, change or repair code",
+        groups=(_READ, _EDIT, _COMMAND, _MCP),
+    ),
+    Mode(
+        slug="ask",
+        name="Ask",
+        role="an adviser who knows the code and answers questions about it",
+        when_to_use="explain, compare, review; changes nothing",
+        instructions=(
+            "Answer in full, with the code that proves it. Do not build anything unless the user "
+            "asks for it."
+        ),
+        groups=(_READ, _MCP),
+    ),
+    Mode(
+        slug="architect",
+        name="Architect",
+        role="a technical lead who works out what to do before it is done",
+        when_to_use="plan and design first; writes Markdown only",
+        instructions=(
+            "Gather what the plan depends on, and ask what only the user can know. Keep the plan "
+            "as an ordered todo list of steps that can each be done and checked; write a Markdown "
+            "file in plans/ only if the list cannot hold it. Diagrams may help; no quotes or "
+            "parentheses within their brackets. Give no estimates of time. Go over the plan with "
+            "the user, then propose to switch to the mode that carries it out."
+        ),
+        groups=(_READ, Group("edit", r"\.md$", "Markdown files only"), _MCP),
+    ),
+    Mode(
+        slug="debug",
+        name="Debug",
+        role="a patient investigator who finds the cause before touching the symptom",
+        when_to_use="find out why something fails",
+        instructions=(
+            "Think of several possible causes and narrow them down to the one or two likeliest. "
+            "Prove the cause, with a test or added logging, and confirm it with the user before "
+            "you repair it. Take the logging out again."
+        ),
+        groups=(_READ, _EDIT, _COMMAND, _MCP),
+    ),
+    Mode(
+        slug="orchestrator",
+        name="Orchestrator",
+        role="a coordinator who has large work done in parts, by other modes",
+        when_to_use="split large work into tasks and delegate them",
+        instructions=(
+            "Cut the work into parts with clear bounds and hand each to the fitting mode with "
+            "new_task. Each message states all the part needs to know, exactly what to do and to "
+            "do only that, that it ends with attempt_completion and a summary, which is all that "
+            "comes back, and that this overrules the mode's own instructions. Follow the results, "
+            "decide the next part from them, and bring them together at the end."
+        ),
+    ),
+)
+
+
+def find_mode(modes: Iterable[Mode], slug: str) -> Mode | None:
+    return next((mode for mode in modes if mode.slug == slug), None)
+
+
+def merged(*layers: Sequence[Mode]) -> tuple[Mode, ...]:
+    """All modes; one of a later layer replaces the one of the same slug, in its place."""
+    modes: dict[str, Mode] = {}
+    for layer in layers:
+        modes |= {mode.slug: mode for mode in layer}
+    return tuple(modes.values())
+
+
+def offers(mode: Mode, group_name: str) -> bool:
+    """Whether tools of the group may be used."""
+    return group_name in EVERYWHERE or _group(mode, group_name) is not None
+
+
+def may_change(mode: Mode, path: str) -> bool:
+    """Whether a file may be changed, by any tool."""
+    group = _group(mode, "edit")
+    return group is not None and (not group.pattern or path_pattern(group.pattern).found_in(path))
+
+
+def gains(current: Mode, target: Mode) -> tuple[str, ...]:
+    """The groups by which one mode may do more than another; also edits bound less tightly."""
+    return tuple(group.name for group in target.groups if _is_more(group, current))
+
+
+def why_not(mode: Mode, tool: str, path: str = "") -> str:
+    """Why the mode does not let the tool be used, or a file be changed with it."""
+    group = _group(mode, "edit")
+    if not path or group is None:
+        return (
+            f"Mode {mode.slug} does not have {tool}; nothing was done. Go on without it, or "
+            "propose another mode with switch_mode."
+        )
+    meant = f" ({group.description})" if group.description else ""
+    return (
+        f"Mode {mode.slug} changes only files that match {group.pattern}{meant}, and {path} does "
+        f"not, so {tool} did nothing. Propose another mode with switch_mode if it must be changed."
+    )
+
+
+def _group(mode: Mode, name: str) -> Group | None:
+    return next((group for group in mode.groups if group.name == name), None)
+
+
+def _is_more(group: Group, current: Mode) -> bool:
+    present = _group(current, group.name)
+    if group.name in EVERYWHERE:
+        return False
+    return present is None or bool(present.pattern and present.pattern != group.pattern)

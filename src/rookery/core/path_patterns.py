@@ -1,0 +1,284 @@
+"""Regular expressions over paths that cannot hold the process up.
+
+Whoever wrote a project may have written its expressions, and there are some for which `re` takes
+for ever. Here no way through an expression is ever tried and taken back: the positions that can
+be reached in the text are moved along all at once, as the bits of a number. `re` itself only
+ever looks at one character, or at one position.
+"""
+
+import re
+import warnings
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TypeAlias
+
+from rookery.core.values import record
+
+LONGEST = 1000
+DEEPEST = 40
+MOST_REPEATS = 1000
+MOST_STEPS = 20_000
+"""After which a path counts as one that does not fit: no expression for paths needs as many."""
+
+_FLAGS = re.compile(r"\(\?([a-zA-Z]+)\)")
+_KNOWN_FLAGS = {"i": re.IGNORECASE, "s": re.DOTALL, "u": re.UNICODE}
+_TOKEN = re.compile(
+    r"(?P<open>\((?:\?(?::|=|!|<=|<!|P<\w+>))?(?!\?))"
+    r"|(?P<close>\))"
+    r"|(?P<either>\|)"
+    r"|(?P<repeat>(?:[*+?]|\{\d+\}|\{\d*,\d*\})(?P<kind>[?+]?))"
+    r"|(?P<place>[\^$]|\\[bBAZ])"
+    r"|(?P<character>\[\^?\]?(?:\\.|[^\]\\])*\]|\\x..|\\u.{4}|\\[^\dNpPkK]|[^\\()|*+?])",
+    re.DOTALL,
+)
+
+
+@record
+class _Character:
+    expression: re.Pattern[str]
+
+
+@record
+class _Place:
+    expression: re.Pattern[str]
+
+
+@record
+class _Row:
+    parts: "tuple[_Node, ...]"
+
+
+@record
+class _Either:
+    choices: "tuple[_Node, ...]"
+
+
+@record
+class _Repeat:
+    part: "_Node"
+    least: int
+    most: int | None
+
+
+@record
+class _Look:
+    part: "_Node"
+    ahead: bool
+    wanted: bool
+
+
+_Node: TypeAlias = _Character | _Place | _Row | _Either | _Repeat | _Look
+
+
+class PathPattern:
+    """An expression that is looked for anywhere in a path."""
+
+    def __init__(self, node: _Node) -> None:
+        self._node = node
+
+    def found_in(self, path: str) -> bool:
+        try:
+            return bool(_Walk(path).forward(self._node, (2 << len(path)) - 1))
+        except _TooManySteps:
+            return False
+
+
+@lru_cache(maxsize=256)
+def path_pattern(source: str) -> PathPattern:
+    """Raises `ValueError` with the reason if the expression is faulty, or cannot be used here."""
+    if len(source) > LONGEST:
+        raise ValueError(f"it is longer than {LONGEST} characters")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(source)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"it is no regular expression ({error})") from error
+    return PathPattern(_Reader(source).whole())
+
+
+class _TooManySteps(Exception):
+    pass
+
+
+class _Walk:
+    """One text. Positions in it are the bits of a number: bit n is the one before character n."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._everywhere = (2 << len(text)) - 1
+        self._where: dict[re.Pattern[str], int] = {}
+        self._seen: dict[int, int] = {}
+        self._steps = 0
+
+    def forward(self, node: _Node, starts: int) -> int:
+        """Where the node can end if it begins at one of these positions."""
+        self._count()
+        match node:
+            case _Character(expression):
+                return (starts & self._characters(expression)) << 1
+            case _Row(parts):
+                for part in parts:
+                    starts = self.forward(part, starts) if starts else 0
+                return starts
+            case _Repeat():
+                return self._repeated(node, starts, forward=True)
+            case _Either(choices):
+                return self._any(self.forward(choice, starts) for choice in choices)
+            case _:
+                return starts & self._allowed(node)
+
+    def backward(self, node: _Node, ends: int) -> int:
+        """Where the node can have begun if it ends at one of these positions."""
+        self._count()
+        match node:
+            case _Character(expression):
+                return (ends >> 1) & self._characters(expression)
+            case _Row(parts):
+                for part in reversed(parts):
+                    ends = self.backward(part, ends) if ends else 0
+                return ends
+            case _Repeat():
+                return self._repeated(node, ends, forward=False)
+            case _Either(choices):
+                return self._any(self.backward(choice, ends) for choice in choices)
+            case _:
+                return ends & self._allowed(node)
+
+    def _repeated(self, node: _Repeat, positions: int, *, forward: bool) -> int:
+        move = self.forward if forward else self.backward
+        for _ in range(node.least):
+            moved = move(node.part, positions)
+            if moved == positions:
+                break
+            positions = moved
+        reached = fresh = positions
+        more = MOST_STEPS if node.most is None else node.most - node.least
+        while fresh and more:
+            fresh = move(node.part, fresh) & ~reached
+            reached |= fresh
+            more -= 1
+        return reached
+
+    def _allowed(self, node: _Place | _Look) -> int:
+        """The positions at which a node holds that takes up no characters."""
+        if isinstance(node, _Place):
+            return self._places(node.expression)
+        if id(node) not in self._seen:
+            self._seen[id(node)] = self._looked(node)
+        return self._seen[id(node)]
+
+    def _looked(self, node: _Look) -> int:
+        there = (
+            self.backward(node.part, self._everywhere)
+            if node.ahead
+            else self.forward(node.part, self._everywhere)
+        )
+        return there if node.wanted else self._everywhere & ~there
+
+    def _characters(self, expression: re.Pattern[str]) -> int:
+        if expression not in self._where:
+            fitting = {each for each in set(self._text) if expression.fullmatch(each)}
+            self._where[expression] = _bits(each in fitting for each in self._text)
+        return self._where[expression]
+
+    def _places(self, expression: re.Pattern[str]) -> int:
+        if expression not in self._where:
+            positions = range(len(self._text) + 1)
+            found = (expression.match(self._text, at) is not None for at in positions)
+            self._where[expression] = _bits(found)
+        return self._where[expression]
+
+    def _count(self) -> None:
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise _TooManySteps
+
+    @staticmethod
+    def _any(results: Iterable[int]) -> int:
+        reached = 0
+        for each in results:
+            reached |= each
+        return reached
+
+
+def _bits(values: Iterable[bool]) -> int:
+    return int("".join("1" if each else "0" for each in values)[::-1] or "0", 2)
+
+
+class _Reader:
+    """Takes an expression apart that is known to be one."""
+
+    def __init__(self, source: str) -> None:
+        given = _FLAGS.match(source)
+        self._flags = _flags(given[1]) if given else re.NOFLAG
+        self._source = source
+        self._at = given.end() if given else 0
+
+    def whole(self) -> _Node:
+        node = self._choices(depth=0)
+        if self._at < len(self._source):
+            raise ValueError("its brackets do not match")
+        return node
+
+    def _choices(self, depth: int) -> _Node:
+        if depth > DEEPEST:
+            raise ValueError(f"it is nested more than {DEEPEST} deep")
+        choices = [self._row(depth)]
+        while self._source.startswith("|", self._at):
+            self._at += 1
+            choices.append(self._row(depth))
+        return choices[0] if len(choices) == 1 else _Either(tuple(choices))
+
+    def _row(self, depth: int) -> _Node:
+        parts: list[_Node] = []
+        while self._at < len(self._source) and self._source[self._at] not in "|)":
+            token = _TOKEN.match(self._source, self._at)
+            if token is None:
+                raise ValueError("it refers back to a group, or uses something not known here")
+            self._at = token.end()
+            if token["repeat"]:
+                parts[-1] = _repeat(parts[-1], token)
+            elif token["open"]:
+                parts.append(self._group(token["open"], depth))
+            else:
+                parts.append(self._atom(token))
+        return _Row(tuple(parts))
+
+    def _group(self, opening: str, depth: int) -> _Node:
+        inner = self._choices(depth + 1)
+        self._at += 1
+        match opening:
+            case "(?=" | "(?!":
+                return _Look(inner, ahead=True, wanted=opening == "(?=")
+            case "(?<=" | "(?<!":
+                return _Look(inner, ahead=False, wanted=opening == "(?<=")
+            case _:
+                return inner
+
+    def _atom(self, token: re.Match[str]) -> _Node:
+        expression = re.compile(token[0], self._flags)
+        return _Place(expression) if token["place"] else _Character(expression)
+
+
+def _flags(letters: str) -> re.RegexFlag:
+    if unknown := set(letters) - set(_KNOWN_FLAGS):
+        raise ValueError(f"the flag {min(unknown)} is not known here")
+    flags = re.NOFLAG
+    for letter in letters:
+        flags |= _KNOWN_FLAGS[letter]
+    return flags
+
+
+def _repeat(part: _Node, token: re.Match[str]) -> _Node:
+    if token["kind"] == "+":
+        raise ValueError("it repeats without going back, which is not known here")
+    said = token["repeat"].removesuffix("?") or "?"
+    plain = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+    if said in plain:
+        return _Repeat(part, *plain[said])
+    least, comma, most = said.strip("{}").partition(",")
+    bounds = int(least or 0), int(most) if most else None if comma else int(least)
+    if max(bounds[0], bounds[1] or 0) > MOST_REPEATS:
+        raise ValueError(f"it repeats something more than {MOST_REPEATS} times")
+    return _Repeat(part, *bounds)

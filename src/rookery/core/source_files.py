@@ -1,0 +1,33 @@
+"""Files as an index of their contents knows them."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from rookery.core.values import record, value
+
+Mark: TypeAlias = tuple[int, int, int, int]
+"""Size, times of change of content and of file, and inode: as long as they stay, so does it."""
+
+
+@record
+class Found:
+    path: str
+    mark: Mark
+
+
+@value
+class Listing:
+    """The files to be indexed. Unless it is `complete`, there are others nobody looked at."""
+
+    files: Sequence[Found]
+    complete: bool = True
+    notes: tuple[str, ...] = ()
+
+
+@value
+class Source:
+    """A file as it is. What is no text has an empty one."""
+
+    text: str
+    mark: Mark
+    digest: bytes

@@ -1,0 +1,68 @@
+"""Read a resource of an MCP server, or learn which it has."""
+
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.mcp.catalogue import ResourceOffer
+from rookery.mcp.hub import McpHub
+from rookery.mcp.results import capped, resource_outcome
+from rookery.mcp.untrusted import visible_line
+from rookery.mcp.use_mcp_tool import insist
+
+
+class AccessMcpResourceArgs(msgspec.Struct, forbid_unknown_fields=True):
+    server: Annotated[str, msgspec.Meta(description="The server's name.")]
+    uri: Annotated[
+        str | None, msgspec.Meta(description="What to read; without it the resources are listed.")
+    ] = None
+
+
+class AccessMcpResource:
+    name: ClassVar[str] = "access_mcp_resource"
+    description: ClassVar[str] = (
+        "Read a resource of one of the user's MCP servers. With server alone you get the "
+        "resources it has."
+    )
+    arguments: ClassVar[type[msgspec.Struct]] = AccessMcpResourceArgs
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
+
+    def __init__(self, hub: McpHub) -> None:
+        self._hub = hub
+
+    async def prepare(self, args: AccessMcpResourceArgs, ctx: ToolContext) -> Action:
+        server = self._hub.server(args.server)
+        name, uri = server.definition.name, args.uri
+
+        async def listing(permit: Permit) -> Outcome:
+            catalogue = await server.catalogue()
+            return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
+
+        async def reading(permit: Permit) -> Outcome:
+            assert uri is not None
+            insist(permit, action)
+            return resource_outcome(await server.read(uri), ctx)
+
+        payload = {"type": "access_mcp_resource", "serverName": name}
+        if uri is None:
+            title = f"List the resources of the MCP server {name}"
+            return Action(title=title, perform=listing, payload=payload)
+        action = Action(
+            title=f"Read {visible_line(uri, 200)} of the MCP server {name}",
+            perform=reading,
+            external=f"mcp {name} {uri}",
+            notes=[f"uri: {uri}"],
+            payload={**payload, "uri": uri},
+        )
+        return action
+
+
+def _listed(server: str, resources: tuple[ResourceOffer, ...]) -> str:
+    if not resources:
+        return f"The MCP server {server} offers no resources."
+    lines = [f"Resources of the MCP server {server}, as it describes them:"]
+    for each in resources:
+        kind = " (template: fill in the places in braces)" if each.template else ""
+        lines.append(f"- {each.uri}{kind}: {each.name} {each.description}".rstrip())
+    return "\n".join(lines)

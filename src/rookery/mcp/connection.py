@@ -1,0 +1,164 @@
+"""One connection to a server, from the attempt to make it to its end.
+
+The SDK wants a connection to be entered and left by the same task: the one that is in `run`.
+Everybody else waits until it is `settled`, and calls. Nothing is polled: what a connection dies
+of reaches its `fate`, and its owner is waiting for that.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from rookery import NAME, VERSION
+from rookery.core.values import value
+from rookery.mcp.catalogue import Catalogue
+from rookery.mcp.config import ServerDefinition, Transport
+from rookery.mcp.heard import Fate
+from rookery.mcp.listing import LIST_SECONDS, catalogue_of
+from rookery.mcp.process import ServerProcess
+from rookery.mcp.programs import last_words, to_program
+from rookery.mcp.reasons import in_words
+from rookery.mcp.sdk import load_sdk
+from rookery.mcp.urls import to_url
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+    from mcp.client.client import Client
+
+
+@value
+class Patience:
+    """How long is waited, in seconds."""
+
+    start: float = 30.0
+    listing: float = LIST_SECONDS
+
+
+@value
+class Surroundings:
+    """What servers are started in."""
+
+    workspace: Path
+    environ: Mapping[str, str]
+    patience: Patience = Patience()
+
+
+class Connection:
+    """`client` is there once it is settled, unless its fate is sealed by then."""
+
+    def __init__(
+        self,
+        server: ServerDefinition,
+        surroundings: Surroundings,
+        *,
+        offered: Callable[[Catalogue], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        """`offered` is called with what the server offers, each time that is asked for, and
+        `lost` with the reason once the connection is over."""
+        self.fate = Fate(self._settle)
+        self.settled = anyio.Event()
+        self.client: Client | None = None
+        self.catalogue = Catalogue()
+        self.stale = False
+        """The server has said that it offers something else by now."""
+        self._server = server
+        self._surroundings = surroundings
+        self._offered = offered
+        self._lost = lost
+        self._process: ServerProcess | None = None
+        self._began = anyio.current_time()
+
+    @property
+    def seconds(self) -> float:
+        return anyio.current_time() - self._began
+
+    @property
+    def last_words(self) -> str:
+        return last_words(self._process) if self._process else ""
+
+    async def run(self, group: TaskGroup) -> None:
+        """Own the connection. Whatever becomes of it is told by its fate."""
+        try:
+            await load_sdk()
+            with anyio.CancelScope() as scope:
+                group.start_soon(self._hurry, scope)
+                await self._live()
+        except Exception as error:
+            self.fate.seal(in_words(error, self._server))
+
+    async def list(self) -> None:
+        """Ask what is offered now. However often the server says that this has changed, it is
+        asked only when somebody needs to know."""
+        assert self.client is not None
+        self.stale = False
+        try:
+            self.catalogue = await catalogue_of(self.client, self._surroundings.patience.listing)
+        except BaseException:
+            self.stale = True
+            raise
+        self._offered(self.catalogue)
+
+    def _settle(self, reason: str) -> None:
+        self._lost(reason)
+        self.settled.set()
+
+    async def _hurry(self, scope: anyio.CancelScope) -> None:
+        seconds = self._surroundings.patience.start
+        with anyio.move_on_after(seconds):
+            await self.settled.wait()
+            return
+        self.fate.seal(f"It did not answer within {seconds:g} s.{self.last_words}")
+        scope.cancel()
+
+    async def _live(self) -> None:
+        from mcp.client.client import Client
+        from mcp_types import Implementation
+
+        async def hear(message: Any) -> None:
+            if str(getattr(message, "method", "")).endswith("list_changed"):
+                self.stale = True
+
+        async with Client(
+            self._way(),
+            message_handler=hear,
+            client_info=Implementation(name=NAME, version=VERSION),
+            cache=None,
+        ) as self.client:
+            await self.list()
+            self.settled.set()
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._heed_changes, self.client)
+                await self.fate.wait()
+                group.cancel_scope.cancel()
+
+    def _way(self) -> "AbstractAsyncContextManager[TransportStreams]":
+        if self._server.transport is not Transport.STDIO:
+            return to_url(self._server, self.fate)
+
+        def start() -> ServerProcess:
+            surroundings = self._surroundings
+            self._process = ServerProcess(
+                self._server, workspace=surroundings.workspace, environ=surroundings.environ
+            )
+            return self._process
+
+        return to_program(start, self.fate)
+
+    async def _heed_changes(self, client: "Client") -> None:
+        """Newer servers tell only those of changes who ask to be told; others need no asking."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        wanted = client.listen(
+            tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+        )
+        unheard = (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError, ValueError)
+        with suppress(*unheard):
+            async with wanted as changes:
+                async for _ in changes:
+                    self.stale = True

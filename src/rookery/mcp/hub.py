@@ -1,0 +1,232 @@
+"""All MCP servers of one workspace.
+
+Nothing is started when the hub is opened. A server is connected when somebody first needs it,
+all that are needed at once at the same time, and they end with the hub. What the model is told
+of servers is made up once, from the configuration and from what is remembered of them, and stays
+the same for the life of the hub, because it is part of every prompt.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from rookery.errors import BadArguments
+from rookery.mcp.catalogue import Memory, ToolOffer, named
+from rookery.mcp.config import Problem, ServerDefinition
+from rookery.mcp.connection import Patience, Surroundings
+from rookery.mcp.files import ConfigFiles
+from rookery.mcp.naming import all_names, looked_up, same_name
+from rookery.mcp.prompts import PromptCommand, arguments_for, called
+from rookery.mcp.server import McpServer, Progress, ServerHealth, State
+from rookery.mcp.untrusted import visible_line
+
+LONGEST_LINE = 600
+"""Characters that the model is told of one server before it asks: about 150 tokens."""
+
+
+class McpHub:
+    """Made by `open_hub`."""
+
+    def __init__(
+        self,
+        group: TaskGroup,
+        files: ConfigFiles,
+        memory: Memory,
+        surroundings: Surroundings,
+        *,
+        trusted: bool,
+        may_act: bool,
+    ) -> None:
+        self.memory = memory
+        self._group = group
+        self._files = files
+        self._surroundings = surroundings
+        self._trusted = trusted
+        self._may_act = may_act
+        self._servers: dict[str, McpServer] = {}
+        self.problems: tuple[Problem, ...] = ()
+        self._refresh()
+        usable = [each for each in self._servers.values() if not each.withheld]
+        self.offered = tuple(map(self._line, usable))
+        """A line for each server that can be used, for the model; it never changes."""
+
+    def health(self) -> list[ServerHealth]:
+        """How every server is, without asking any."""
+        self._refresh()
+        return [server.health() for server in self._servers.values()]
+
+    def errors(self, server: str) -> tuple[str, ...]:
+        """Why it failed, every time it did, oldest first."""
+        return tuple(self.server(server).errors)
+
+    def server(self, name: str) -> McpServer:
+        """The server that is meant. Raises `BadArguments` if there is none."""
+        self._refresh()
+        found = same_name(name, self._servers)
+        if found is None:
+            there = ", ".join(self._servers) or "none"
+            raise BadArguments(
+                f"There is no MCP server {visible_line(name, 100)!r}. There are: {there}."
+            )
+        return self._servers[found]
+
+    def resolve(self, name: str) -> tuple[str, str] | None:
+        """The server and the tool that `mcp--server--tool` stands for, as far as tools are known;
+        of a tool that is not known yet the parts of the name."""
+        if not name.startswith("mcp"):
+            return None
+        self._refresh()
+        pairs = all_names(
+            (server, tool.name)
+            for server, each in self._servers.items()
+            for tool in each.known.tools
+        )
+        return looked_up(name, pairs) or self._taken_apart(name)
+
+    def _taken_apart(self, name: str) -> tuple[str, str] | None:
+        for between in ("--", "__"):
+            prefix, *parts = name.split(between, 2)
+            if (
+                prefix == "mcp"
+                and len(parts) == 2
+                and (found := same_name(parts[0], self._servers))
+            ):
+                return found, parts[1]
+        return None
+
+    async def tool(self, server: str, tool: str) -> ToolOffer | None:
+        """The tool that is meant, if the server has it and it is not switched off."""
+        tools = named(await self.tools(server))
+        found = same_name(tool, tools)
+        return tools[found] if found else None
+
+    async def tools(self, server: str) -> list[ToolOffer]:
+        """The tools of a server that are not switched off. Connects; raises `ToolError`."""
+        one = self.server(server)
+        catalogue = await one.catalogue()
+        return [each for each in catalogue.tools if not _is_off(each.name, one.definition)]
+
+    def always_allowed(self, server: str, tool: str) -> bool:
+        """Whether the user allowed the tool for good, and it still is what it was."""
+        one = self.server(server)
+        offer = named(one.known.tools).get(tool)
+        allowed = one.definition.allows(tool) and not _is_off(tool, one.definition)
+        return allowed and offer is not None and not self.memory.changed(one.definition, offer)
+
+    async def prompts(self) -> list[PromptCommand]:
+        """The prompts of all servers that are connected or remembered. Connects nobody."""
+        self._refresh()
+        usable = [each for each in self._servers.values() if not each.withheld]
+        return [
+            PromptCommand(each.definition.name, prompt)
+            for each in usable
+            for prompt in each.known.prompts
+        ]
+
+    async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> str:
+        """A prompt with its arguments filled in. Connects; raises `ToolError`."""
+        from rookery.mcp.results import prompt_text
+
+        return prompt_text(await self.server(server).prompt(name, arguments))
+
+    async def prompt_of(self, line: str) -> str:
+        """What `/mcp:server:prompt words` stands for. Connects; raises `ToolError`."""
+        name, _, words = line.strip().partition(" ")
+        command = called(name, await self.prompts())
+        return await self.prompt(
+            command.server, command.prompt.name, arguments_for(command.prompt, words)
+        )
+
+    async def call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], progress: Progress
+    ) -> Any:
+        one = self.server(server)
+        if offer := named(one.known.tools).get(tool):
+            self.memory.allowed(one.definition, offer)
+        return await one.call(tool, arguments, progress)
+
+    async def connect_all(self) -> None:
+        """Connect every server that may be, all at the same time, and wait for what becomes of
+        each; `health` tells."""
+        self._refresh()
+        async with anyio.create_task_group() as group:
+            for server in self._servers.values():
+                if not server.withheld:
+                    group.start_soon(server.settle)
+
+    def retire(self) -> None:
+        """End every server."""
+        for server in self._servers.values():
+            server.retire()
+
+    def _refresh(self) -> None:
+        """Heed the configuration files if they have changed. Servers that are configured as
+        before are left alone."""
+        if not self._files.changed():
+            return
+        found = self._files.read()
+        self.problems = found.problems
+        old, self._servers = self._servers, {}
+        for definition in found.servers:
+            known = old.get(definition.name)
+            if known and known.definition == definition:
+                self._servers[definition.name] = old.pop(definition.name)
+            else:
+                self._servers[definition.name] = self._made(definition)
+        for gone in old.values():
+            gone.retire()
+
+    def _made(self, definition: ServerDefinition) -> McpServer:
+        believed = self._may_act and (self._trusted or definition.source == "user")
+        withheld = None if believed else State.UNTRUSTED
+        return McpServer(definition, self._surroundings, self.memory, self._group, withheld)
+
+    def _line(self, server: McpServer) -> str:
+        tools = [each for each in server.known.tools if not _is_off(each.name, server.definition)]
+        names = ", ".join(each.name for each in tools)
+        said = f"{server.definition.name}: {names}" if names else server.definition.name
+        return visible_line(said, LONGEST_LINE)
+
+
+@asynccontextmanager
+async def open_hub(
+    *,
+    workspace: Path,
+    user_file: Path,
+    memory_file: Path,
+    environ: Mapping[str, str],
+    trusted: bool,
+    may_act: bool = True,
+    patience: Patience | None = None,
+) -> AsyncIterator[McpHub]:
+    """The servers of a workspace. Leaving the context ends them all.
+
+    Files of the project count if the folder is `trusted`; where nothing `may_act`, no server is
+    started at all. `environ` is what `${env:NAME}` may name, and must hold no key of ours.
+    """
+    files = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted)
+    surroundings = Surroundings(
+        workspace=workspace, environ=environ, patience=patience or Patience()
+    )
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        hub = McpHub(
+            group, files, Memory(memory_file), surroundings, trusted=trusted, may_act=may_act
+        )
+        try:
+            yield hub
+        except Exception as error:
+            failure = error  # a task group would make a group of it
+        finally:
+            hub.retire()
+            group.cancel_scope.cancel()
+    if failure:
+        raise failure
+
+
+def _is_off(tool: str, server: ServerDefinition) -> bool:
+    return same_name(tool, server.disabled_tools) is not None

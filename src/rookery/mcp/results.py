@@ -1,0 +1,147 @@
+"""What a server answered, as the model reads it."""
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rookery.core.blocks import Image
+from rookery.core.characters import whole
+from rookery.core.facts import Ending
+from rookery.core.image_facts import image_facts
+from rookery.core.limits import KIB, MIB
+from rookery.core.output_preview import Preview
+from rookery.engine.ports import Outcome, ToolContext
+from rookery.mcp.untrusted import visible_line
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult, GetPromptResult, ReadResourceResult
+
+NO_RESPONSE = "(No response)"
+MOST_IMAGES = 10
+IMAGES_TOGETHER = 20 * MIB
+MOST_PIXELS = 40_000_000
+_SHOWN_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def tool_outcome(result: "CallToolResult", ctx: ToolContext) -> Outcome:
+    parts = _Parts(ctx)
+    for block in result.content:
+        parts.add(block)
+    if not parts.texts and not parts.images and result.structured_content is not None:
+        parts.texts.append(_json(result.structured_content))
+    text = parts.text()
+    return Outcome(
+        text=f"Error: {text}" if result.is_error else text,
+        images=tuple(parts.images),
+        ending=Ending.FAILED if result.is_error else Ending.DONE,
+    )
+
+
+def resource_outcome(result: "ReadResourceResult", ctx: ToolContext) -> Outcome:
+    parts = _Parts(ctx)
+    for content in result.contents:
+        parts.add_content(content)
+    return Outcome(text=parts.text(), images=tuple(parts.images))
+
+
+def prompt_text(result: "GetPromptResult") -> str:
+    """The words of a prompt. What is no text in it is only named."""
+    said = []
+    for message in result.messages:
+        text = getattr(message.content, "text", None)
+        words = whole(text) if isinstance(text, str) else f"({message.content.type}, not shown)"
+        said.append(f"[assistant] {words}" if message.role == "assistant" else words)
+    return "\n\n".join(said)
+
+
+def capped(text: str, ctx: ToolContext) -> str:
+    """The text, or its beginning and end while the whole is kept where it can be read."""
+    size = len(text.encode("utf-8", "replace"))
+    if size <= ctx.limits.output_for_model:
+        return text
+    kept = ctx.artifacts.create()
+    kept.write(text.encode("utf-8", "replace"))
+    kept.close()
+    preview = Preview(size=ctx.limits.output_for_model, head=ctx.limits.output_head)
+    preview.add(text)
+    return (
+        f"{size} bytes, kept as {kept.id}. This is the beginning and the end; read_command_output "
+        f"reads or searches the rest.\n{preview.text()}"
+    )
+
+
+class _Parts:
+    def __init__(self, ctx: ToolContext) -> None:
+        self.texts: list[str] = []
+        self.images: list[Image] = []
+        self._ctx = ctx
+        self._room = IMAGES_TOGETHER
+
+    def text(self) -> str:
+        texts = [whole(text) for text in self.texts if text]
+        nothing = "" if self.images else NO_RESPONSE
+        return capped("\n\n".join(texts) or nothing, self._ctx)
+
+    def add(self, block: Any) -> None:
+        match block.type:
+            case "text":
+                self.texts.append(block.text)
+            case "image":
+                self._add_image(block.data, block.mime_type)
+            case "audio":
+                self.texts.append(f"(Sound, {_words(block.mime_type)}; it cannot be played.)")
+            case "resource_link":
+                self.texts.append(f"(Resource {_words(block.name)}: {_words(str(block.uri))})")
+            case "resource":
+                self.add_content(block.resource)
+            case other:
+                self.texts.append(f"({_words(str(other))}, which cannot be shown.)")
+
+    def add_content(self, content: Any) -> None:
+        text = getattr(content, "text", None)
+        if isinstance(text, str):
+            self.texts.append(text)
+            return
+        kind = content.mime_type or ""
+        if kind.startswith("image/"):
+            self._add_image(content.blob, kind)
+            return
+        size = len(content.blob) * 3 // 4
+        self.texts.append(
+            f"({_words(str(content.uri))}: {_words(kind) or 'data'}, {size} bytes, not shown.)"
+        )
+
+    def _add_image(self, data: str, kind: str) -> None:
+        reason = self._why_not(data)
+        if reason:
+            self.texts.append(f"(Image, {_words(kind)}; {reason}.)")
+            return
+        facts = image_facts(base64.b64decode(data))
+        assert facts is not None
+        self._room -= len(data)
+        self.images.append(Image(media_type=facts.media_type, data=data))
+
+    def _why_not(self, data: str) -> str:
+        if not self._ctx.sees_images:
+            return "this model cannot see images"
+        if len(data) * 3 // 4 > self._ctx.limits.image_bytes:
+            return f"too large to be shown, the limit is {self._ctx.limits.image_bytes // KIB} KiB"
+        if len(self.images) >= MOST_IMAGES or len(data) > self._room:
+            return "not shown, there are too many"
+        try:
+            facts = image_facts(base64.b64decode(data, validate=True))
+        except (ValueError, binascii.Error):
+            return "its data is damaged"
+        if facts is None or facts.media_type not in _SHOWN_TYPES or not facts.pixels:
+            return "models cannot be shown this type"
+        return "too many pixels to be shown" if facts.pixels > MOST_PIXELS else ""
+
+
+def _words(text: str) -> str:
+    return visible_line(text, 200)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

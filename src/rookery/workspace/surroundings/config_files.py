@@ -1,0 +1,289 @@
+"""Files by which users and projects tell the agent how to work.
+
+A project's files were written by strangers: none may lead out of the workspace, to what is kept
+from the agent, or to where credentials are. The user's own may lie anywhere. Only regular files
+are opened, and no link is followed once it is known where a path leads.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+from rookery.core.instructions import Origin, revealed
+from rookery.core.limits import KIB
+from rookery.core.values import record
+from rookery.engine.ports import FileText
+from rookery.errors import ToolError
+from rookery.workspace.boundaries import Boundaries
+from rookery.workspace.descriptors import content, opened_folder
+from rookery.workspace.ignore import IGNORE_FILES
+from rookery.workspace.paths import visible
+from rookery.workspace.text_files import decoded
+
+LARGEST = 32 * KIB
+MOST_LINKS = 5
+DEEPEST = 10
+MOST_FILES = 500
+
+_SECOND = 1_000_000_000
+_SETTLED = 2 * _SECOND
+"""Nanoseconds after a change from which on another must show in the times of a file."""
+
+Mark: TypeAlias = tuple[tuple[int, ...] | None, ...]
+T = TypeVar("T")
+
+
+class Look:
+    """One look at the disk: what it depended on, and what was wrong."""
+
+    def __init__(self) -> None:
+        self.marks: dict[str, Mark] = {}
+        self.problems: list[str] = []
+
+    def note(self, path: str) -> None:
+        self.marks.setdefault(path, _mark(path))
+
+    def complain(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+
+class Remembered(Generic[T]):
+    """What was read from files, read again only once one of them has changed. For `rest`
+    seconds after a look there is no other."""
+
+    def __init__(
+        self,
+        read: Callable[[Look], T],
+        now: Callable[[], int] = time.time_ns,
+        *,
+        rest: float = 0.0,
+    ) -> None:
+        self._read = read
+        self._now = now
+        self._rest = int(rest * _SECOND)
+        self._known: _Known[T] | None = None
+
+    def get(self) -> T:
+        if self._known is None or not self._holds(self._known):
+            look, began = Look(), self._now()
+            found = self._read(look)
+            settled = all(_latest(mark) < began - _SETTLED for mark in look.marks.values())
+            self._known = _Known(found, look.marks, settled, began)
+        return self._known.found
+
+    def _holds(self, known: "_Known[T]") -> bool:
+        if 0 <= self._now() - known.looked < self._rest:
+            return True
+        marks = known.marks.items()
+        return known.settled and all(_mark(path) == mark for path, mark in marks)
+
+
+class _Known(NamedTuple, Generic[T]):
+    """`settled` if no change since can go unnoticed."""
+
+    found: T
+    marks: dict[str, Mark]
+    settled: bool
+    looked: int
+
+
+@record
+class FoundFile:
+    """`name` is its path below the folder that was searched, `path` its path on the disk."""
+
+    name: str
+    path: str
+
+
+def users_folder(path: Path, home: Path) -> "ConfigFolder":
+    inside = path.is_relative_to(home)
+    return ConfigFolder(path, str("~" / path.relative_to(home)) if inside else str(path))
+
+
+def projects_folder(boundaries: Boundaries) -> "ConfigFolder":
+    return ConfigFolder(boundaries.root, "", boundaries)
+
+
+class ConfigFolder:
+    """A folder with such files, and how it is called. With `boundaries` it is the project's."""
+
+    def __init__(self, path: Path, called: str, boundaries: Boundaries | None = None) -> None:
+        self.path = path
+        self._called = called
+        self._boundaries = boundaries
+
+    @property
+    def origin(self) -> Origin:
+        return "user" if self._boundaries is None else "project"
+
+    def called(self, file: str) -> str:
+        """How a file is called, in what a person or the model reads."""
+        below = os.path.relpath(file, self.path)
+        return visible(str(PurePosixPath(self._called, below)))
+
+    def at(self, name: str) -> str:
+        return str(self.path / name)
+
+    def below(self, name: str) -> "ConfigFolder":
+        called = str(PurePosixPath(self._called, name))
+        return ConfigFolder(self.path / name, called, self._boundaries)
+
+    def files(self, name: str, look: Look) -> list[FoundFile]:
+        """All files in a folder of this one and below, in the order of their names."""
+        top = self.at(name)
+        self._note(look)
+        found = list(self._walk(top, "", look, links=0, depth=0))
+        if len(found) > MOST_FILES:
+            look.complain(
+                f"{self.called(top)} has more than {MOST_FILES} files; the rest is not read."
+            )
+        return sorted(found[:MOST_FILES], key=_by_name)
+
+    def folders(self, name: str, look: Look) -> list[str]:
+        """The names of the folders in a folder of this one, in order."""
+        top = self.at(name)
+        self._note(look)
+        return [each for each in self._names(top, look) if os.path.isdir(f"{top}/{each}")]
+
+    def text(self, file: str, look: Look, most: int = LARGEST) -> str:
+        """What a file says, up to `most` bytes; nothing if it is not there or not to be read."""
+        self._note(look)
+        look.note(file)
+        if not os.path.lexists(file):
+            return ""
+        try:
+            top, names = self._way(file)
+            if not names:
+                return ""
+            with opened_folder(top, names[:-1]) as folder:
+                if folder is None:
+                    return ""
+                data, size = content(folder, names[-1], self.called(file), most)
+        except (OSError, ToolError) as error:
+            look.complain(self._left_out(file, _reason(error)))
+            return ""
+        return self._decoded(file, data, size, look)
+
+    def _decoded(self, file: str, data: bytes, size: int, look: Look) -> str:
+        cut = len(data) < size
+        kept = data[: data.rfind(b"\n") + 1] or data if cut else data
+        read = decoded(file, kept, len(kept))
+        if not isinstance(read, FileText):
+            look.complain(self._left_out(file, "it is not a text file"))
+            return ""
+        plain = read.text.encode("utf-8", "replace").decode().replace("\r\n", "\n")
+        text, unseen = revealed(plain)
+        if unseen:
+            look.complain(
+                f"{self.called(file)} has {unseen} invisible characters in it, which are spelled "
+                "out. Look at it before you rely on it."
+            )
+        if cut:
+            look.complain(
+                f"Only the first {len(kept)} of {size} bytes of {self.called(file)} are read."
+            )
+            text += f"\n(Cut here: only the first {len(kept)} of {size} bytes are shown.)"
+        return text
+
+    def _walk(
+        self, folder: str, name: str, look: Look, *, links: int, depth: int
+    ) -> Iterator[FoundFile]:
+        for each in self._names(folder, look):
+            path, below = f"{folder}/{each}", f"{name}{each}"
+            followed = links + os.path.islink(path)
+            if followed > links and not self._may_follow(path, followed, look):
+                continue
+            if os.path.isdir(path):
+                if depth < DEEPEST:
+                    yield from self._walk(path, f"{below}/", look, links=followed, depth=depth + 1)
+            elif os.path.isfile(path):
+                yield FoundFile(below, path)
+            else:
+                look.complain(self._left_out(path, "it is no regular file"))
+
+    def _names(self, folder: str, look: Look) -> list[str]:
+        look.note(folder)
+        if not os.path.isdir(folder):
+            return []
+        try:
+            self._way(folder)
+            return sorted(os.listdir(folder))
+        except (OSError, ToolError) as error:
+            look.complain(self._left_out(folder, _reason(error)))
+            return []
+
+    def _may_follow(self, path: str, links: int, look: Look) -> bool:
+        try:
+            self._way(path)
+        except (OSError, ToolError) as error:
+            look.note(path)
+            look.complain(self._left_out(path, _reason(error)))
+            return False
+        if links > MOST_LINKS:
+            look.complain(self._left_out(path, f"it is behind more than {MOST_LINKS} links"))
+            return False
+        return True
+
+    def _way(self, path: str) -> tuple[Path, tuple[str, ...]]:
+        """A folder to start from and the names that lead to the file, without any link. Raises
+        `ToolError` if it may not be read."""
+        if self._boundaries is None:
+            return Path("/"), PurePosixPath(os.path.realpath(path)).parts[1:]
+        place = self._boundaries.place(path)
+        for wrong, reason in (
+            (place.outside, f"it leads out of the workspace, to {visible(place.path)}"),
+            (place.credential, "it is where credentials are kept"),
+            (place.ignored, "it is kept from the agent"),
+        ):
+            if wrong:
+                raise ToolError(reason)
+        names = () if place.path == "." else PurePosixPath(place.path).parts
+        return self._boundaries.root, names
+
+    def _note(self, look: Look) -> None:
+        """What is kept from the agent decides what is read here."""
+        if self._boundaries is not None:
+            for name in IGNORE_FILES:
+                look.note(str(self._boundaries.root / name))
+
+    def _left_out(self, path: str, reason: str) -> str:
+        return f"{self.called(path)} is left out: {reason.rstrip('.')}."
+
+
+def _by_name(file: FoundFile) -> tuple[str, str]:
+    return PurePosixPath(file.name).name.casefold(), file.name
+
+
+def _reason(error: OSError | ToolError) -> str:
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return str(error)
+
+
+def _mark(path: str) -> Mark:
+    """What tells whether something has changed, or what a link leads to."""
+    try:
+        there = os.lstat(path)
+    except (OSError, ValueError):
+        return (None,)
+    return (_times(there), _behind(path)) if stat.S_ISLNK(there.st_mode) else (_times(there),)
+
+
+def _behind(link: str) -> tuple[int, ...] | None:
+    try:
+        return _times(os.stat(link))
+    except OSError:
+        return None
+
+
+def _times(there: os.stat_result) -> tuple[int, ...]:
+    times = (there.st_mtime_ns, there.st_ctime_ns)
+    return (*times, there.st_dev, there.st_ino, there.st_size, stat.S_IFMT(there.st_mode))
+
+
+def _latest(mark: Mark) -> int:
+    return max((max(times[:2]) for times in mark if times), default=0)

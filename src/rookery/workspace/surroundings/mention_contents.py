@@ -1,0 +1,262 @@
+"""What is attached to a message for the things it mentions.
+
+Each mention that needs a look at the workspace becomes an action, which goes through the gate
+like any other. All that is attached to one message shares one amount of room.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rookery.core.blocks import Image
+from rookery.core.characters import as_utf8
+from rookery.core.facts import Ending, Seen
+from rookery.core.instructions import quoted
+from rookery.core.limits import KIB
+from rookery.core.mentions import Mention
+from rookery.core.numbered_lines import Span, passage
+from rookery.core.output_preview import Cleaner, Preview
+from rookery.core.pictures import TOGETHER, Sight, picture
+from rookery.core.text_lines import rows_of
+from rookery.core.values import value
+from rookery.engine.ports import Action, FileBytes, FileText, Outcome, Permit, ToolContext
+from rookery.errors import Denied, ToolError
+
+ROOM = 64 * KIB
+PER_FILE = 16 * KIB
+HEAD = 4 * KIB
+"""Of what is too long, so much is the beginning; the rest is the end."""
+MOST_FILES = 20
+"""Of a folder whose contents are attached."""
+MOST_IMAGES = 20
+GIT_SECONDS = 30.0
+
+_COMMANDS = {
+    "git_changes": "git status --short --branch && git diff --no-ext-diff --no-textconv HEAD",
+    "commit": "git show --stat --patch --no-ext-diff --no-textconv {}",
+}
+_ENOUGH = "Not attached: the message has enough already."
+_TAGS = {"git_changes": "git_working_state", "commit": "git_commit"}
+
+
+class Attachments:
+    """The attachments of one message."""
+
+    def __init__(self, root: Path, ctx: ToolContext) -> None:
+        self._root = root
+        self._ctx = ctx
+        self._room = ROOM
+        self._image_room = TOGETHER
+        self._images = 0
+
+    def action_for(self, mention: Mention) -> Action | None:
+        """What has to be done for a mention; None if it needs no look at the workspace.
+
+        Raises `ToolError` if it cannot be meant: `note` puts that into the message.
+        """
+        match mention.kind:
+            case "file" | "image":
+                return self._file(mention.target)
+            case "folder":
+                return self._folder(mention.target)
+            case "git_changes" | "commit":
+                return self._git(mention)
+            case _:
+                return None
+
+    def _file(self, said: str) -> Action:
+        path = self._ctx.files.place(said).path
+        if os.path.isdir(self._root / path):
+            return self._folder(said)
+
+        async def perform(permit: Permit) -> Outcome:
+            part = await self._shown(path, permit)
+            return Outcome(text=part.text, images=part.images, seen=part.seen)
+
+        payload = {"tool": "readFile", "path": path, "content": path}
+        return Action(title=f"Attach {path}", perform=perform, reads=[path], payload=payload)
+
+    def _folder(self, said: str) -> Action:
+        path = self._ctx.files.place(said.rstrip("/") or ".").path
+        files = self._files_in(path)
+
+        async def perform(permit: Permit) -> Outcome:
+            listing = await self._ctx.finder.list(path, recursive=False, permit=permit)
+            text = quoted("folder_content", self._fitted(listing), path=path)
+            parts = [await self._part(file, permit) for file in files]
+            return Outcome(
+                text="\n".join([text, *(part.text for part in parts if part.text)]),
+                seen=tuple(seen for part in parts for seen in part.seen),
+            )
+
+        payload = {"tool": "listFilesTopLevel", "path": path}
+        return Action(
+            title=f"Attach {path}/ and the files in it",
+            perform=perform,
+            reads=[path, *files],
+            payload=payload,
+        )
+
+    def _git(self, mention: Mention) -> Action:
+        command = _COMMANDS[mention.kind].format(mention.target)
+        judged = self._ctx.judge(command, "")
+
+        async def perform(permit: Permit) -> Outcome:
+            output, exit_code = await self._output(permit)
+            text = quoted(_TAGS[mention.kind], self._fitted(output), hash=mention.target)
+            failed = f"\n(git ended with exit code {exit_code}.)" if exit_code else ""
+            ending = Ending.FAILED if exit_code else Ending.DONE
+            return Outcome(text=text + failed, ending=ending, exit_code=exit_code)
+
+        return Action(
+            title=f"Run {command}",
+            perform=perform,
+            command=command,
+            where=self._ctx.shell.describe(confined=not judged.needs_keys),
+            judgement=judged,
+            notes=judged.notes,
+            payload={"tool": "executeCommand", "command": command, "cwd": ""},
+        )
+
+    def _files_in(self, folder: str) -> list[str]:
+        """The regular files in a folder that may be attached with it."""
+        names: list[str] = []
+        with suppress(OSError):
+            names = sorted(os.listdir(self._root / folder))
+        files: list[str] = []
+        for name in names:
+            with suppress(ToolError):
+                place = self._ctx.files.place(name if folder == "." else f"{folder}/{name}")
+                kept_back = place.ignored or place.credential or place.outside or place.link
+                if not kept_back and (self._root / place.path).is_file():
+                    files.append(place.path)
+        return files[:MOST_FILES]
+
+    async def _part(self, path: str, permit: Permit) -> "_Part":
+        """A file of a folder: pictures and what cannot be read are passed over there."""
+        try:
+            match await self._ctx.files.read(path, permit):
+                case FileText() as file:
+                    return self._text(file)
+                case _:
+                    return _Part()
+        except Denied:
+            raise
+        except ToolError as error:
+            return _Part(text=_note(path, str(error)))
+
+    async def _shown(self, path: str, permit: Permit) -> "_Part":
+        match await self._ctx.files.read(path, permit):
+            case FileText() as file:
+                return self._text(file)
+            case FileBytes() as file:
+                return self._picture(file)
+
+    def _text(self, file: FileText) -> "_Part":
+        room = min(PER_FILE, self._room)
+        if room <= 0:
+            return _Part(text=_note(file.path, _ENOUGH))
+        rows = rows_of(as_utf8(file.text))
+        shown, whole = _head_and_tail(rows, room, self._ctx.limits.read_line_length)
+        self._room -= sum(len(row.encode()) + 1 for row in shown)
+        text = quoted("file_content", "\n".join(shown) or "(The file is empty.)", path=file.path)
+        seen = (Seen(file.path, file.sha, whole),) if file.sha else ()
+        return _Part(text=text, seen=seen)
+
+    def _picture(self, file: FileBytes) -> "_Part":
+        limits = self._ctx.limits
+        sees = self._ctx.sees_images
+        sight = Sight(sees=sees, most=limits.image_bytes, room=self._image_room)
+        shown = picture(file.data, sight, complete=bool(file.sha))
+        if shown is None:
+            return _Part(text=_note(file.path, "Not a text file; its content is not attached."))
+        if shown.image is None:
+            return _Part(text=_note(file.path, f"{shown.words}."))
+        if self._images >= MOST_IMAGES:
+            return _Part(text=_note(file.path, f"Not shown: {MOST_IMAGES} images are enough."))
+        self._images += 1
+        self._image_room -= len(file.data)
+        return _Part(text=_note(file.path, f"{shown.words}, attached."), images=(shown.image,))
+
+    async def _output(self, permit: Permit) -> tuple[str, int]:
+        cleaner, preview = Cleaner(), Preview(size=PER_FILE, head=HEAD)
+        artifact = self._ctx.artifacts.create()
+        seconds = min(GIT_SECONDS, self._ctx.limits.command_seconds)
+        async with self._ctx.shell.run(permit, seconds=seconds, keep=artifact) as running:
+            async for piece in running.output():
+                preview.add(cleaner.add(piece))
+            end = await running.end()
+        preview.add(cleaner.finish())
+        return preview.text(), end.exit_code
+
+    def _fitted(self, text: str) -> str:
+        """As much of the text as there is room for."""
+        if self._room <= 0:
+            return f"({_ENOUGH})"
+        fitting = Preview(size=self._room, head=min(HEAD, self._room // 4))
+        fitting.add(text)
+        kept = text if fitting.complete else fitting.text()
+        self._room -= len(kept.encode("utf-8", "replace"))
+        return kept
+
+
+@value
+class _Part:
+    text: str = ""
+    images: tuple[Image, ...] = ()
+    seen: tuple[Seen, ...] = ()
+
+
+def note(mention: Mention, error: ToolError) -> str:
+    """What is attached where a mention could not be followed."""
+    return _note(mention.target, str(error))
+
+
+def plain_text(mention: Mention, *, terminal: str = "", problems: Sequence[str] = ()) -> str:
+    """What is attached for a mention without an action: the last command's output, or what an
+    editor found wrong. An address is only named, never fetched."""
+    match mention.kind:
+        case "terminal":
+            output = terminal.strip("\n") or "(No command has been run.)"
+            return quoted("terminal_output", _clipped(output))
+        case "problems":
+            rows = [*problems[:50]] or ["(Nothing is known: no editor reports problems here.)"]
+            return quoted("workspace_diagnostics", _clipped("\n".join(rows)))
+        case _:
+            return ""
+
+
+def _note(path: str, words: str) -> str:
+    return quoted("file_content", f"({words})", path=path)
+
+
+def _clipped(text: str) -> str:
+    preview = Preview(size=PER_FILE, head=HEAD)
+    preview.add(text)
+    return preview.text()
+
+
+def _head_and_tail(rows: Sequence[str], room: int, longest: int) -> tuple[list[str], bool]:
+    """Numbered lines, all or the first and the last of them; and whether they are whole."""
+    if not rows:
+        return [], True
+    width, last = len(str(len(rows))), len(rows) - 1
+    everything = passage(rows, Span(0, last), width=width, longest=longest, room=room)
+    if everything.span.last == last:
+        return list(everything.rows), everything.uncut
+    first = passage(rows, Span(0, last), width=width, longest=longest, room=min(HEAD, room // 4))
+    left, start = room - first.size, len(rows)
+    while start > first.span.last + 1:
+        needed = len(_row(rows, start - 1, width, longest).encode()) + 1
+        if needed > left:
+            break
+        left, start = left - needed, start - 1
+    hidden = start - first.span.last - 1
+    tail = [_row(rows, number, width, longest) for number in range(start, len(rows))]
+    gap = f"[… {hidden} lines left out: read_file shows them from line {first.span.last + 2} …]"
+    return [*first.rows, gap, *tail], False
+
+
+def _row(rows: Sequence[str], number: int, width: int, longest: int) -> str:
+    return passage(rows, Span(number, number), width=width, longest=longest, room=0).rows[0]

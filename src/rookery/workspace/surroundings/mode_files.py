@@ -1,0 +1,181 @@
+"""Modes that users and projects define.
+
+A project's modes are heard only where it is trusted, and choose neither provider nor model:
+that would let strangers decide where a user's code is sent and what it costs.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rookery import PROJECT_FOLDER
+from rookery.core.limits import KIB
+from rookery.core.modes import BUILT_IN, GROUPS, Group, Mode, Source, find_mode, gains, merged
+from rookery.core.path_patterns import path_pattern
+from rookery.core.values import value
+from rookery.workspace.boundaries import Boundaries
+from rookery.workspace.surroundings.config_files import (
+    ConfigFolder,
+    Look,
+    Remembered,
+    projects_folder,
+    users_folder,
+)
+from rookery.workspace.surroundings.yaml_text import yaml_value
+
+FILE_NAME = "modes.yaml"
+ROO_FILE = ".roomodes"
+LARGEST = 64 * KIB
+
+_SLUG = re.compile(r"[A-Za-z0-9-]+")
+_DROPPED = {"browser"}
+"""Groups that once were, and no longer mean anything."""
+
+
+@value
+class FoundModes:
+    """All modes, the built-in ones included, and what was wrong, for the user."""
+
+    modes: tuple[Mode, ...] = BUILT_IN
+    problems: tuple[str, ...] = ()
+
+
+class ModeFiles:
+    def __init__(self, config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> None:
+        self._user = users_folder(config, home)
+        self._project = projects_folder(boundaries) if trusted else None
+        self._found = Remembered(self._read)
+
+    def read(self) -> FoundModes:
+        """A task reads this once: what is changed while it runs does not widen its rights."""
+        return self._found.get()
+
+    def _read(self, look: Look) -> FoundModes:
+        layers = [BUILT_IN, _modes_of(self._user, FILE_NAME, look)]
+        if self._project is not None:
+            layers.append(_modes_of(self._project, ROO_FILE, look))
+            layers.append(_modes_of(self._project, f"{PROJECT_FOLDER}/{FILE_NAME}", look))
+        modes = merged(*layers)
+        for mode in modes:
+            _tell_if_wider(mode, look)
+        return FoundModes(modes=modes, problems=tuple(look.problems))
+
+
+def modes_in(text: str, source: Source) -> tuple[Mode, ...]:
+    """The modes that a file defines. Raises `ValueError` with what is wrong."""
+    match yaml_value(text):
+        case None:
+            return ()
+        case {"customModes": None}:
+            return ()
+        case {"customModes": list(entries)}:
+            modes = tuple(_mode(entry, number, source) for number, entry in enumerate(entries, 1))
+        case _:
+            raise ValueError("it has no list customModes")
+    if twice := _first_twice([mode.slug for mode in modes]):
+        raise ValueError(f"there are two modes {twice}")
+    return modes
+
+
+def _modes_of(folder: ConfigFolder, name: str, look: Look) -> tuple[Mode, ...]:
+    file = folder.at(name)
+    text = folder.text(file, look, most=LARGEST)
+    source: Source = "user" if folder.origin == "user" else "project"
+    try:
+        modes = modes_in(text, source)
+    except ValueError as error:
+        look.complain(f"No mode of {folder.called(file)} is used: {error}.")
+        return ()
+    return tuple(_without_model(mode, folder.called(file), look) for mode in modes)
+
+
+def _without_model(mode: Mode, called: str, look: Look) -> Mode:
+    if mode.source == "user" or not (mode.provider or mode.model):
+        return mode
+    look.complain(
+        f"{called}: a project cannot choose provider or model, so those of mode {mode.slug} were "
+        "not taken; set them in your own modes file if you want them."
+    )
+    return replace(mode, provider="", model="")
+
+
+def _tell_if_wider(mode: Mode, look: Look) -> None:
+    usual = find_mode(BUILT_IN, mode.slug)
+    more = gains(usual, mode) if usual and mode.source == "project" else ()
+    if more:
+        look.complain(
+            f"The project's own mode {mode.slug} may do more than the usual one: {', '.join(more)}."
+        )
+
+
+def _mode(entry: Any, number: int, source: Source) -> Mode:
+    if not isinstance(entry, dict):
+        raise ValueError(f"entry {number} of customModes is no mode")
+    slug = _text(entry, "slug", f"entry {number}")
+    if not _SLUG.fullmatch(slug):
+        raise ValueError(f"the slug {slug!r} may have letters, digits and - only")
+    return Mode(
+        slug=slug,
+        name=_text(entry, "name", f"mode {slug}"),
+        role=_text(entry, "roleDefinition", f"mode {slug}"),
+        when_to_use=_optional(entry, "whenToUse", slug),
+        description=_optional(entry, "description", slug),
+        instructions=_optional(entry, "customInstructions", slug),
+        groups=_groups(entry.get("groups"), slug),
+        provider=_optional(entry, "provider", slug),
+        model=_optional(entry, "model", slug),
+        source=source,
+    )
+
+
+def _text(entry: dict[str, Any], key: str, where: str) -> str:
+    match entry.get(key):
+        case str(text) if text.strip():
+            return text.strip()
+        case _:
+            raise ValueError(f"{where} has no {key}")
+
+
+def _optional(entry: dict[str, Any], key: str, slug: str) -> str:
+    match entry.get(key):
+        case None:
+            return ""
+        case str(text):
+            return text.strip()
+        case _:
+            raise ValueError(f"{key} of mode {slug} is no text")
+
+
+def _groups(entries: Any, slug: str) -> tuple[Group, ...]:
+    if not isinstance(entries, list):
+        raise ValueError(f"mode {slug} has no list of groups")
+    groups = [group for entry in entries if (group := _group(entry, slug))]
+    if twice := _first_twice([group.name for group in groups]):
+        raise ValueError(f"mode {slug} names the group {twice} twice")
+    return tuple(groups)
+
+
+def _group(entry: Any, slug: str) -> Group | None:
+    match entry:
+        case str(name) | [str(name)] | [str(name), None]:
+            options: dict[str, Any] = {}
+        case [str(name), dict(options)]:
+            pass
+        case _:
+            raise ValueError(f"mode {slug} has a group that is neither a name nor [name, options]")
+    if name in _DROPPED:
+        return None
+    if name not in GROUPS:
+        raise ValueError(f"mode {slug} names the group {name!r}; there are {', '.join(GROUPS)}")
+    pattern = _optional(options, "fileRegex", slug)
+    try:
+        path_pattern(pattern)
+    except ValueError as error:
+        raise ValueError(f"fileRegex {pattern!r} of mode {slug} cannot be used: {error}") from error
+    return Group(name, pattern, _optional(options, "description", slug))
+
+
+def _first_twice(names: Sequence[str]) -> str:
+    return next((name for at, name in enumerate(names) if name in names[:at]), "")

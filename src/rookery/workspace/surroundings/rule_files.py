@@ -1,0 +1,228 @@
+"""Rules that users and projects write down: rule folders, AGENTS.md and its like.
+
+They are read again only when something about them has changed, so that a prompt keeps its bytes.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from rookery import PROJECT_FOLDER
+from rookery.core.instructions import NestedRules, Rule, Rules
+from rookery.core.limits import KIB
+from rookery.core.values import record
+from rookery.workspace.boundaries import Boundaries
+from rookery.workspace.surroundings.config_files import (
+    ConfigFolder,
+    FoundFile,
+    Look,
+    Remembered,
+    projects_folder,
+    users_folder,
+)
+
+TOGETHER = 128 * KIB
+"""Bytes of rules that are read at most."""
+AGENT_FILES = ("AGENTS.md", "AGENT.md")
+LOCAL_AGENT_FILE = "AGENTS.local.md"
+ROO_FOLDER = ".roo"
+PROJECT_FOLDERS = (PROJECT_FOLDER, ROO_FOLDER)
+MOST_FOLDERS = 2000
+BETWEEN_WALKS = 30.0
+"""Seconds for which folders that were found are taken to be all: walking costs time."""
+
+_PASSED_OVER = {"node_modules", "__pycache__"}
+_NOT_RULES = (
+    *(".DS_Store", "Thumbs.db", ".db", ".cache", ".eslintcache", ".lock", ".log"),
+    *(".bak", ".old", ".swo", ".swp", ".temp", ".tmp", ".crdownload", ".part", ".partial"),
+    *(".dmp", ".dump", ".stackdump", ".pyc", ".pyo"),
+)
+
+Layer: TypeAlias = Sequence[ConfigFolder]
+"""Folders of one rank: of files that have the same name, the first folder's is taken."""
+
+
+class RuleFiles:
+    """`config` is the product's folder for the user's settings, `home` the user's home folder.
+
+    With `subfolders`, rules of folders inside the workspace count too; `agent_files` if
+    AGENTS.md and its like are read. `now` tells the time in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        config: Path,
+        home: Path,
+        boundaries: Boundaries,
+        *,
+        trusted: bool,
+        subfolders: bool = True,
+        agent_files: bool = True,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._own = (
+            users_folder(config, home),
+            users_folder(home / ROO_FOLDER, home),
+        )
+        self._workspace = projects_folder(boundaries) if trusted else None
+        self._boundaries = boundaries
+        self._subfolders = subfolders
+        self._agent_files = agent_files
+        self._nested = Remembered(self._find_nested, now, rest=BETWEEN_WALKS)
+        self._found: dict[str, tuple[_Found, Remembered[Rules]]] = {}
+
+    def read(self, mode: str) -> Rules:
+        """The rules that hold in a mode; the same value for as long as nothing has changed."""
+        nested = self._nested.get()
+        before = self._found.get(mode)
+        if before is None or before[0] != nested:
+            before = nested, Remembered(lambda look: self._read(mode, nested, look))
+            self._found[mode] = before
+        return before[1].get()
+
+    def _read(self, mode: str, found: "_Found", look: Look) -> Rules:
+        room = _Room()
+        nested, problems = found
+        layers = [self._own, *self._project_layers(nested)]
+        workspace = self._workspace
+        of_agents = self._of_agents(workspace, look, room) if workspace else ()
+        return Rules(
+            for_mode=self._kind(layers, f"-{mode}", look, room),
+            of_agents=of_agents,
+            general=self._kind(layers, "", look, room),
+            nested=self._nested_agent_files(nested),
+            problems=(*problems, *look.problems),
+        )
+
+    def _project_layers(self, nested: "Sequence[_Nested]") -> Iterator[Layer]:
+        if self._workspace is None:
+            return
+        for folder in ("", *(each.folder for each in nested if each.has_rules)):
+            inner = self._workspace.below(folder) if folder else self._workspace
+            yield [inner.below(name) for name in PROJECT_FOLDERS]
+
+    def _kind(
+        self, layers: Sequence[Layer], ending: str, look: Look, room: "_Room"
+    ) -> tuple[Rule, ...]:
+        """The rules of all folders `rules` with this ending, or else of the old single files."""
+        rules = [
+            rule for layer in layers for rule in _rules_of(layer, f"rules{ending}", look, room)
+        ]
+        if rules or self._workspace is None:
+            return tuple(rules)
+        for name in (f".roorules{ending}", f".clinerules{ending}"):
+            file = self._workspace.at(name)
+            look.note(file)
+            if os.path.isdir(file):
+                continue
+            if rule := room.rule(self._workspace, file, look):
+                return (rule,)
+        return ()
+
+    def _of_agents(self, workspace: ConfigFolder, look: Look, room: "_Room") -> tuple[Rule, ...]:
+        if not self._agent_files:
+            return ()
+        first = (room.rule(workspace, workspace.at(name), look) for name in AGENT_FILES)
+        local = room.rule(workspace, workspace.at(LOCAL_AGENT_FILE), look)
+        return tuple(rule for rule in (next(filter(None, first), None), local) if rule)
+
+    def _nested_agent_files(self, nested: "Sequence[_Nested]") -> tuple[NestedRules, ...]:
+        if not self._agent_files:
+            return ()
+        return tuple(
+            NestedRules(folder=each.folder, path=f"{each.folder}/{each.agent_file}")
+            for each in nested
+            if each.agent_file
+        )
+
+    def _find_nested(self, look: Look) -> "_Found":
+        if self._workspace is None or not self._subfolders:
+            return (), ()
+        top = str(self._boundaries.root)
+        hiding = self._boundaries.hiding(top)
+        inner = [
+            _Nested(
+                folder,
+                next((name for name in AGENT_FILES if name in names), ""),
+                any(name in names for name in PROJECT_FOLDERS),
+            )
+            for folder, names in _folders(top, look, hiding.hides)
+            if folder
+        ]
+        found = [each for each in inner if each.agent_file or each.has_rules]
+        return tuple(sorted(found, key=lambda each: each.folder)), tuple(look.problems)
+
+
+@record
+class _Nested:
+    """A folder inside the workspace that has rules of its own."""
+
+    folder: str
+    agent_file: str
+    has_rules: bool
+
+
+_Found: TypeAlias = tuple[tuple[_Nested, ...], tuple[str, ...]]
+"""Such folders, and what was wrong when they were looked for."""
+
+
+class _Room:
+    """How much of all rules is still to be read."""
+
+    def __init__(self) -> None:
+        self._left = TOGETHER
+
+    def rule(self, folder: ConfigFolder, file: str, look: Look) -> Rule | None:
+        """None if there is nothing in the file."""
+        if self._left <= 0:
+            look.note(file)
+            if os.path.lexists(file):
+                look.complain(
+                    f"{folder.called(file)} is left out: the rules are too long together."
+                )
+            return None
+        text = folder.text(file, look).strip()
+        self._left -= len(text.encode())
+        return Rule(path=folder.called(file), text=text, origin=folder.origin) if text else None
+
+
+def _rules_of(layer: Layer, name: str, look: Look, room: _Room) -> Iterator[Rule]:
+    taken: dict[str, tuple[ConfigFolder, FoundFile]] = {}
+    for folder in layer:
+        for file in folder.files(name, look):
+            if not file.name.endswith(_NOT_RULES):
+                taken.setdefault(file.name, (folder, file))
+    for folder, file in sorted(taken.values(), key=lambda each: _in_order(each[1])):
+        if rule := room.rule(folder, file.path, look):
+            yield rule
+
+
+def _in_order(file: FoundFile) -> tuple[str, str]:
+    return os.path.basename(file.name).casefold(), file.name
+
+
+def _folders(top: str, look: Look, hides: Callable[..., bool]) -> Iterator[tuple[str, list[str]]]:
+    """The folders of a workspace and the names in them, breadth first. No link is followed, and
+    nothing is looked into that is hidden, kept from the agent, or not the project's own work."""
+    waiting = [""]
+    for seen in range(MOST_FOLDERS):
+        if seen >= len(waiting):
+            return
+        folder = waiting[seen]
+        path = f"{top}/{folder}" if folder else top
+        look.note(path)
+        try:
+            with os.scandir(path) as entries:
+                inside = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue  # what cannot be looked into has no rules for us
+        yield folder, [entry.name for entry in inside]
+        for entry in inside:
+            below = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.name.startswith(".") or entry.name in _PASSED_OVER:
+                continue
+            if entry.is_dir(follow_symlinks=False) and not hides(below, is_folder=True):
+                waiting.append(below)
+    look.complain(f"Only {MOST_FOLDERS} folders were searched for rules of their own.")

@@ -1,0 +1,132 @@
+"""Skills: folders with a SKILL.md, of which the model is told the name and what it is for. The
+text itself is read when the model asks for it.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rookery import PROJECT_FOLDER
+from rookery.core.instructions import Skill
+from rookery.core.limits import KIB
+from rookery.core.values import value
+from rookery.errors import ToolError
+from rookery.workspace.boundaries import Boundaries
+from rookery.workspace.surroundings.config_files import (
+    ConfigFolder,
+    Look,
+    Remembered,
+    projects_folder,
+    users_folder,
+)
+from rookery.workspace.surroundings.yaml_text import front_matter
+
+FILE_NAME = "SKILL.md"
+LARGEST = 64 * KIB
+LONGEST_DESCRIPTION = 1024
+
+_NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
+_FOLDER = re.compile(r"skills(?:-([A-Za-z0-9-]+))?")
+_FOREIGN = (".agents", ".roo")
+
+
+@value
+class FoundSkills:
+    """Skills of all modes, those that count more after the others, and what was wrong."""
+
+    skills: tuple[Skill, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class SkillFiles:
+    def __init__(self, config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> None:
+        of_user = [*(home / name for name in _FOREIGN), config]
+        self._folders = [users_folder(folder, home) for folder in of_user]
+        if trusted:
+            root = projects_folder(boundaries)
+            self._folders += [root.below(name) for name in (*_FOREIGN, PROJECT_FOLDER)]
+        self._files: dict[Skill, tuple[ConfigFolder, str]] = {}
+        self._found = Remembered(self._read)
+
+    def read(self) -> FoundSkills:
+        return self._found.get()
+
+    def body(self, skill: Skill) -> str:
+        """What a skill says. Raises `ToolError` if it can no longer be read."""
+        look = Look()
+        folder, file = self._files[skill]
+        text = folder.text(file, look, most=LARGEST)
+        try:
+            _, body = front_matter(text)
+        except ValueError as error:
+            raise ToolError(f"The skill {skill.name} cannot be read: {error}.") from error
+        if not text:
+            reason = " ".join(look.problems) or "its file is gone or empty."
+            raise ToolError(f"The skill {skill.name} cannot be read: {reason}")
+        return body
+
+    def _read(self, look: Look) -> FoundSkills:
+        found: dict[tuple[str, tuple[str, ...], str], Skill] = {}
+        for folder in self._folders:
+            for skill, file in _skills_of(folder, look):
+                key = skill.name, skill.modes, skill.origin
+                found.pop(key, None)
+                found[key] = skill
+                self._files[skill] = folder, file
+        return FoundSkills(skills=tuple(found.values()), problems=tuple(look.problems))
+
+
+def _skills_of(folder: ConfigFolder, look: Look) -> Iterator[tuple[Skill, str]]:
+    for name in folder.folders("", look):
+        if kind := _FOLDER.fullmatch(name):
+            for inner in folder.folders(name, look):
+                file = folder.at(f"{name}/{inner}/{FILE_NAME}")
+                if skill := _skill(folder, file, inner, kind[1] or "", look):
+                    yield skill, file
+
+
+def _skill(folder: ConfigFolder, file: str, name: str, mode: str, look: Look) -> Skill | None:
+    text = folder.text(file, look, most=LARGEST)
+    if not text:
+        return None
+    try:
+        about, _ = front_matter(text)
+        return Skill(
+            name=_checked_name(about, name),
+            description=_description(about),
+            path=folder.called(file),
+            origin=folder.origin,
+            modes=(mode,) if mode else _modes(about),
+        )
+    except ValueError as error:
+        look.complain(f"The skill {folder.called(file)} is left out: {error}.")
+        return None
+
+
+def _checked_name(about: dict[str, Any], folder: str) -> str:
+    if about.get("name") != folder:
+        raise ValueError(f"its name must be that of its folder, {folder}")
+    if not _NAME.fullmatch(folder):
+        raise ValueError("its name may have small letters, digits and - between them, 64 at most")
+    return folder
+
+
+def _description(about: dict[str, Any]) -> str:
+    match about.get("description"):
+        case str(text) if 0 < len(text.strip()) <= LONGEST_DESCRIPTION:
+            return text.strip()
+        case _:
+            raise ValueError(f"it needs a description of 1 to {LONGEST_DESCRIPTION} characters")
+
+
+def _modes(about: dict[str, Any]) -> tuple[str, ...]:
+    match about.get("modeSlugs", about.get("mode")):
+        case None:
+            return ()
+        case str(mode):
+            return (mode,)
+        case list(modes) if all(isinstance(mode, str) for mode in modes):
+            return tuple(modes)
+        case _:
+            raise ValueError("modeSlugs must be a list of modes")

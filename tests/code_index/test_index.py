@@ -1,0 +1,441 @@
+import os
+import select
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rookery.code_index import updating
+from rookery.code_index.database import NAME, REBUILT
+from rookery.core.source_files import Source
+from rookery.engine.ports import Permit
+from rookery.errors import Denied, ToolError
+
+from .conftest import CountingSources, Shelf, ask, paths
+
+pytestmark = pytest.mark.anyio
+
+PARSER = (
+    "def parse_headers(text):\n    '''Split the header lines of a request.'''\n    return text\n"
+)
+SENDER = (
+    "class MailSender:\n    def deliverMessage(self, message):\n        self.socket.send(message)\n"
+)
+
+
+@pytest.fixture
+def stocked(shelf: Shelf) -> Shelf:
+    shelf.put("net/parser.py", PARSER)
+    shelf.put("net/mail.py", SENDER)
+    shelf.put("README.md", "# A project\n\nIt has words on bananas.\n")
+    return shelf
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("parsing the headers of requests", "net/parser.py"),
+        ("deliver a message", "net/mail.py"),
+        ("deliverMessage", "net/mail.py"),
+        ("mail sender", "net/mail.py"),
+        ("banana", "README.md"),
+        ("where is the parser", "net/parser.py"),
+        ('"quotes" AND (brackets) NEAR* -- headers', "net/parser.py"),
+    ],
+)
+async def test_code_is_found_by_words(stocked: Shelf, query: str, path: str):
+    found = await ask(stocked.open(), query)
+    assert paths(found)[0] == path
+    assert found.notes == ()
+
+
+async def test_a_hit_shows_its_lines(stocked: Shelf):
+    (hit,) = (await ask(stocked.open(), "header lines")).hits
+    assert (hit.path, hit.start, hit.end, hit.text) == ("net/parser.py", 1, 3, PARSER)
+    assert hit.score == 1.0
+
+
+@pytest.mark.parametrize("query", ["zebra", "héllo wörld", "日本語"])
+async def test_what_is_nowhere_is_not_found(stocked: Shelf, query: str):
+    assert (await ask(stocked.open(), query)).hits == ()
+
+
+async def test_a_query_without_words_is_refused(stocked: Shelf):
+    with pytest.raises(ToolError, match="no words"):
+        await ask(stocked.open(), "?! ()")
+
+
+async def test_s10_nothing_is_searched_without_a_permit(stocked: Shelf):
+    with pytest.raises(Denied):
+        await stocked.open().search("banana", ".", Permit("", reads=frozenset(["net"])), bool)
+    assert stocked.reads() == []
+
+
+async def test_a_search_keeps_to_its_folder(stocked: Shelf):
+    stocked.put("network/parser.py", PARSER)
+    index = stocked.open()
+    assert paths(await ask(index, "header", "net")) == ["net/parser.py"]
+    assert paths(await ask(index, "header", "network/parser.py")) == ["network/parser.py"]
+    assert sorted(paths(await ask(index, "header"))) == ["net/parser.py", "network/parser.py"]
+
+
+async def test_p8_nothing_is_read_again_that_has_not_changed(stocked: Shelf):
+    index = stocked.open()
+    await ask(index, "zebra")
+    assert stocked.reads() == ["README.md", "net/mail.py", "net/parser.py"]
+    await ask(index, "zebra")
+    assert stocked.reads() == []
+    stocked.put("net/mail.py", SENDER + "# zebra\n")
+    assert paths(await ask(index, "zebra")) == ["net/mail.py"]
+    assert stocked.reads() == ["net/mail.py"]
+    await ask(stocked.open(), "banana")
+    assert stocked.reads() == ["README.md"]
+
+
+async def test_a_file_that_was_touched_only_is_not_indexed_anew(stocked: Shelf):
+    index = stocked.open()
+    await ask(index, "zebra")
+    os.utime(stocked.root / "README.md", ns=(1, 1))
+    stocked.reads()
+    await ask(index, "zebra")
+    assert stocked.reads() == ["README.md"]
+    await ask(index, "zebra")
+    assert stocked.reads() == []
+
+
+async def test_files_that_go_move_or_become_hidden_are_forgotten(stocked: Shelf):
+    index = stocked.open()
+    await ask(index, "banana")
+    (stocked.root / "README.md").unlink()
+    (stocked.root / "net/mail.py").rename(stocked.root / "post.py")
+    stocked.put(".gitignore", "parser.py\n.gitignore\n")
+    assert (await ask(index, "banana")).hits == ()
+    assert (await ask(index, "header lines")).hits == ()
+    assert paths(await ask(index, "mail")) == ["post.py"]
+    with sqlite3.connect(stocked.cache / NAME) as database:
+        left = database.execute("SELECT path FROM files").fetchall()
+        rows = database.execute("SELECT count(*) FROM chunks").fetchone()
+        words = database.execute("SELECT body FROM words").fetchall()
+    database.close()
+    assert left == [("post.py",)]
+    assert rows == (1,)
+    assert "banana" not in str(words)
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".rookeryignore", ".rooignore"])
+async def test_s6_what_is_ignored_is_never_indexed(stocked: Shelf, name: str):
+    stocked.put(name, "net/\n")
+    found = await ask(stocked.open(), "header parser mail sender banana")
+    assert paths(found) == ["README.md"]
+    assert not any(path.startswith("net") for path in stocked.reads())
+
+
+SECRETS = ".env .env.local prod.env id_rsa a.pem .npmrc credentials.json .git/config .ssh/config"
+
+
+async def test_secrets_and_the_folders_of_tools_are_never_read(shelf: Shelf):
+    for path in [*SECRETS.split(), "node_modules/a.js", "Secrets.yaml"]:
+        shelf.put(path, "secret banana\n")
+    shelf.put("a.py", "banana = 1\n")
+    assert paths(await ask(shelf.open(), "secret banana")) == ["a.py"]
+    assert shelf.reads() == ["a.py"]
+
+
+async def test_the_user_s_credentials_are_never_read(shelf: Shelf):
+    shelf.sources = CountingSources(shelf.root, home=shelf.root)
+    for path in ("Library/Keychains/a.txt", ".kube/config", ".my.cnf", "a.py"):
+        shelf.put(path, "secret banana\n")
+    assert paths(await ask(shelf.open(), "secret banana")) == ["a.py"]
+    assert shelf.reads() == ["a.py"]
+
+
+async def test_what_may_not_be_shown_now_is_left_out(stocked: Shelf):
+    index = stocked.open()
+    assert paths(await ask(index, "header", may_show=lambda path: "parser" not in path)) == []
+
+
+async def test_a_file_that_changes_during_the_search_is_left_out(stocked: Shelf):
+    index = stocked.open()
+    await ask(index, "header")
+    asked = threading.Event()
+
+    def change(path: str) -> bool:
+        stocked.put(path, "something else\n")
+        asked.set()
+        return True
+
+    found = await ask(index, "header", may_show=change)
+    assert asked.is_set()
+    assert found.hits == ()
+    assert found.notes == ("(Left out, because they have just changed: 1 files.)",)
+
+
+async def test_no_link_is_followed(stocked: Shelf, tmp_path: Path):
+    outside = tmp_path / "outside.py"
+    outside.write_text("zebra = 1\n", encoding="utf-8")
+    (stocked.root / "link.py").symlink_to(outside)
+    (stocked.root / "linked").symlink_to(tmp_path)
+    assert (await ask(stocked.open(), "zebra")).hits == ()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\0\1banana", b"\xff\xfe", b"banana\xff\xe9\n", b"x" * 2_000_000, b"\xed\xa0\x80"],
+)
+async def test_files_that_are_no_proper_text_do_no_harm(stocked: Shelf, content: bytes):
+    stocked.put("odd.py", content)
+    index = stocked.open()
+    assert paths(await ask(index, "header lines")) == ["net/parser.py"]
+    stocked.reads()
+    await ask(index, "zebra")
+    assert stocked.reads() == []
+
+
+async def test_one_file_does_not_take_all_the_places(shelf: Shelf):
+    part = "def zebra_{0}():\n    return '{0}, which is a number, and some more words on it'\n\n\n"
+    shelf.put("many.py", "".join(part.format(n) for n in range(60)))
+    shelf.put("other.py", "# one more zebra\n" + "# and other animals\n" * 20)
+    found = await ask(shelf.open(), "zebra")
+    assert sorted(hit.path for hit in found.hits) == ["many.py"] * 3 + ["other.py"]
+
+
+async def test_an_answer_waits_only_so_long_and_the_rest_goes_on(stocked: Shelf):
+    go_on = threading.Event()
+    stocked.sources.before_read = lambda path: None if path == "README.md" else _wait(go_on)
+    index = stocked.open(patience=0.2)
+    found = await ask(index, "header lines")
+    assert found.hits == ()
+    assert found.notes == ("(Not indexed yet: 3 files. Ask again for these.)",)
+    go_on.set()
+    patient = stocked.open()
+    assert paths(await ask(patient, "header lines")) == ["net/parser.py"]
+
+
+def _wait(event: threading.Event) -> None:
+    assert event.wait(30)
+
+
+async def test_an_index_that_is_closed_stops_and_the_next_one_goes_on(
+    stocked: Shelf, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(updating, "_SECONDS_AT_ONCE", 0.0)
+    reading, go_on = threading.Event(), threading.Event()
+
+    def hold(path: str) -> None:
+        reading.set()
+        _wait(go_on)
+
+    stocked.sources.before_read = hold
+    index = stocked.open(patience=0.1)
+    await ask(index, "header")
+    _wait(reading)
+    closing = threading.Thread(target=index.close)
+    closing.start()
+    while not index._closed:
+        closing.join(0.01)
+    go_on.set()
+    closing.join(30)
+    assert len(stocked.reads()) == 1
+    with pytest.raises(ToolError, match="closed"):
+        await ask(index, "header")
+    assert paths(await ask(stocked.open(), "header")) == ["net/parser.py"]
+
+
+def _spoil_head(path: Path) -> None:
+    path.write_bytes(b"no database at all" * 100)
+
+
+def _spoil_middle(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for at in range(4096 * 2, len(data), 64):
+        data[at] ^= 0xFF
+    path.write_bytes(data)
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _other_version(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+
+
+def _wrong_values(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE files SET mark = x'00ff'")
+    database.close()
+
+
+@pytest.mark.parametrize("spoil", [_spoil_head, _spoil_middle, _other_version, _wrong_values])
+async def test_a_damaged_index_is_set_aside_and_made_anew(stocked: Shelf, spoil: object):
+    await ask(stocked.open(), "header")
+    assert callable(spoil)
+    spoil(stocked.cache / NAME)
+    index = stocked.open()
+    found = await ask(index, "header")
+    assert paths(found) == ["net/parser.py"]
+    assert found.notes == (f"({REBUILT})",)
+    assert (stocked.cache / f"{NAME}.damaged").exists()
+    assert (await ask(index, "header")).notes == ()
+
+
+@pytest.mark.parametrize("remove", [_empty, Path.unlink])
+async def test_an_index_that_is_gone_is_made_anew(stocked: Shelf, remove: object):
+    await ask(stocked.open(), "header")
+    for file in stocked.cache.iterdir():
+        if file.name != NAME:
+            file.unlink()
+    assert callable(remove)
+    remove(stocked.cache / NAME)
+    assert paths(await ask(stocked.open(), "header")) == ["net/parser.py"]
+
+
+async def test_nobody_else_can_read_the_index(stocked: Shelf):
+    await ask(stocked.open(), "header")
+    modes = {stat.S_IMODE(file.stat().st_mode) for file in stocked.cache.iterdir()}
+    assert modes == {0o600}
+    assert stat.S_IMODE(stocked.cache.stat().st_mode) == 0o700
+
+
+async def test_without_a_place_for_it_there_is_no_index(stocked: Shelf):
+    stocked.cache.parent.mkdir()
+    stocked.cache.write_text("a file", encoding="utf-8")
+    with pytest.raises(ToolError, match="search_files works without it"):
+        await ask(stocked.open(), "header")
+
+
+OTHER_PROCESS = """
+    import sys, anyio
+    from pathlib import Path
+    from rookery.code_index.index import CodeIndex
+    from rookery.code_index.syntax import SyntaxReader
+    from rookery.core.limits import Limits
+    from rookery.engine.ports import Permit
+    from rookery.workspace.files import WorkspaceFiles
+    from rookery.workspace.source_files import WorkspaceSources
+
+    async def main(root, cache):
+        sources = WorkspaceSources(WorkspaceFiles(root, Limits()), Limits())
+        index = CodeIndex(cache, sources, SyntaxReader(), patience=60)
+        for number in range(8):
+            (root / f"{sys.argv[3]}_{number}.py").write_text(f"def f():\\n    return {number}\\n")
+            permit = Permit("", reads=frozenset(["."]))
+            found = await index.search("zebra", ".", permit, lambda path: True)
+            assert len(found.hits) == 12 and found.notes == (), found
+        index.close()
+
+    anyio.run(main, Path(sys.argv[1]), Path(sys.argv[2]))
+"""
+
+
+def test_several_processes_use_one_index_at_once(shelf: Shelf):
+    for number in range(40):
+        shelf.put(f"folder/zebra_{number}.py", f"def stripes_{number}():\n    return 'zebra'\n")
+    script = textwrap.dedent(OTHER_PROCESS)
+    command = [sys.executable, "-c", script, str(shelf.root), str(shelf.cache)]
+    others = [
+        subprocess.Popen([*command, f"by_{number}"], stderr=subprocess.PIPE) for number in range(3)
+    ]
+    ended = [(other.communicate(timeout=120)[1], other.returncode) for other in others]
+    assert ended == [(b"", 0)] * 3
+    with sqlite3.connect(shelf.cache / NAME) as database:
+        files, chunks, words = (
+            database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("files", "chunks", "words")
+        )
+    database.close()
+    assert (files, chunks, words) == (64, 64, 64)
+
+
+KILLED_PROCESS = """
+    import os, signal, sys, threading, anyio
+    from pathlib import Path
+    from rookery.code_index.index import CodeIndex
+    from rookery.code_index.syntax import SyntaxReader
+    from rookery.core.limits import Limits
+    from rookery.engine.ports import Permit
+    from rookery.workspace.files import WorkspaceFiles
+    from rookery.workspace.source_files import WorkspaceSources
+
+    class Deadly(WorkspaceSources):
+        reads = 0
+
+        def read(self, path, largest):
+            self.reads += 1
+            if self.reads == int(sys.argv[3]):
+                print(syntax._worker._process.pid, flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().read(path, largest)
+
+    root, cache = map(Path, sys.argv[1:3])
+    syntax = SyntaxReader()
+    from rookery.code_index import updating
+    updating._SECONDS_AT_ONCE = 0.0
+    index = CodeIndex(cache, Deadly(WorkspaceFiles(root, Limits()), Limits()), syntax, patience=60)
+    anyio.run(index.search, "zebra", ".", Permit("", reads=frozenset(["."])), bool)
+"""
+
+
+@pytest.mark.parametrize("reads", [2, 20, 39])
+async def test_an_index_whose_process_was_killed_is_taken_up_by_the_next(shelf: Shelf, reads: int):
+    for number in range(40):
+        shelf.put(f"zebra_{number}.py", f"def stripes_{number}():\n    return 'zebra'\n")
+    command = [sys.executable, "-c", textwrap.dedent(KILLED_PROCESS), shelf.root, shelf.cache]
+    killed = await anyio.run_process([*map(str, command), str(reads)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    found = await ask(shelf.open(now=time.time_ns), "zebra")
+    assert (len(found.hits), found.notes) == (12, ())
+    assert _ends(int(killed.stdout))
+
+
+def _ends(pid: int) -> bool:
+    """Whether a process that need not be ours ends before long."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([process], [], [], 20)[0])
+    finally:
+        os.close(process)
+
+
+async def test_noise_and_large_files_are_left_out(shelf: Shelf):
+    for path in ("yarn.lock", "package-lock.json", "app.min.js", "app.js.map", "go.sum"):
+        shelf.put(path, "zebra\n")
+    shelf.put("large.py", "zebra\n" * 200_000)
+    assert (await ask(shelf.open(), "zebra")).hits == ()
+    assert shelf.reads() == []
+
+
+async def test_only_so_many_files_are_indexed_and_that_is_said(
+    stocked: Shelf, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(updating, "MOST_FILES", 2)
+    found = await ask(stocked.open(), "banana")
+    assert found.notes == ("(Only 2 of 3 files are indexed.)",)
+
+
+async def test_a_file_that_may_change_within_the_same_tick_is_looked_at_again(stocked: Shelf):
+    index = stocked.open(now=time.time_ns)
+    await ask(index, "zebra")
+    stocked.reads()
+    await ask(index, "zebra")
+    assert stocked.reads() == ["README.md", "net/mail.py", "net/parser.py"]
+
+
+def test_a_file_that_is_no_text_is_an_empty_one(stocked: Shelf):
+    stocked.put("a.bin", b"\0\0")
+    source = stocked.sources.read("a.bin", 10)
+    assert isinstance(source, Source)
+    assert source.text == ""

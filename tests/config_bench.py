@@ -1,0 +1,33 @@
+"""A user's home, their settings and a project, with files put into them."""
+
+from pathlib import Path
+
+from rookery.workspace.boundaries import Boundaries
+
+
+class ConfigBench:
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.config = self.home / ".config" / "product"
+        self.root = folder / "project"
+        self.outside = folder / "elsewhere"
+        for made in (self.config, self.root, self.outside):
+            made.mkdir(parents=True)
+
+    @property
+    def boundaries(self) -> Boundaries:
+        return Boundaries(self.root, home=self.home, own=[self.config])
+
+    def put(self, path: str, text: str | bytes) -> Path:
+        """A file of the project, or of the user's (`~/…`, `config/…`), or `elsewhere/…`."""
+        top, _, rest = path.partition("/")
+        places = {"~": self.home, "config": self.config, "elsewhere": self.outside}
+        file = places[top] / rest if top in places else self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return file
+
+    def link(self, path: str, target: Path | str) -> None:
+        link = self.root / path
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)

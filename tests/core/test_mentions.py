@@ -1,0 +1,103 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.mentions import find_commands, find_mentions, mention_of, rendered
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    return [(mention.kind, mention.target) for mention in find_mentions(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions"),
+    [
+        ("see @/src/a.py", [("file", "src/a.py")]),
+        ("@/src/", [("folder", "src/")]),
+        ("@/x.PNG!", [("image", "x.PNG")]),
+        (r"@/my\ file.txt and more", [("file", "my file.txt")]),
+        ("a@/b.py", []),
+        (r"\@/b.py", []),
+        ("(@/b.py)", []),
+        ("@/a.py, @/b.py; @/c.py.", [("file", "a.py"), ("file", "b.py"), ("file", "c.py")]),
+        ("@/a.py..", [("file", "a.py.")]),
+        (r"@/a\.", [("file", "a.")]),
+        ("line\n@/a\ttab", [("file", "a")]),
+        ("@https://x.org/a?b=c, then", [("url", "https://x.org/a?b=c")]),
+        ("@git-changes.", [("git_changes", "")]),
+        ("@git-changesets", []),
+        ("@problems @terminal", [("problems", ""), ("terminal", "")]),
+        ("@1a2b3c4: this", [("commit", "1a2b3c4")]),
+        ("@1a2b3c", []),
+        ("@" + "a" * 40, [("commit", "a" * 40)]),
+        ("@" + "a" * 41, []),
+        ("@deadbeefish", []),
+        ("@/ alone, @ alone, me@example.org", []),
+        ("@//etc/passwd", [("file", "/etc/passwd")]),
+        ("@/a/../../b", [("file", "a/../../b")]),
+    ],
+)
+def test_what_is_mentioned(text: str, mentions: list[tuple[str, str]]):
+    assert found(text) == mentions
+
+
+def test_places_in_the_text_do_not_include_punctuation():
+    text = r"read @/a\ b.py, please"
+    (mention,) = find_mentions(text)
+    assert text[mention.start : mention.end] == r"@/a\ b.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("/init", ["init"]),
+        ("please /review.it now", ["review.it"]),
+        ("a/b /c/d x/ /", []),
+        ("/one /two", ["one", "two"]),
+        ("/deploy, now", []),
+        (r"@/a\ /b", []),
+        ("@/a /b", ["b"]),
+    ],
+)
+def test_what_looks_like_a_command(text: str, commands: list[str]):
+    assert [command.name for command in find_commands(text)] == commands
+
+
+def test_only_known_commands_are_meant():
+    assert [each.name for each in find_commands("/etc /init", known={"init"})] == ["init"]
+
+
+def test_the_text_says_in_words_what_is_attached():
+    text = "/init: no. Look at @/a.py, @https://x.org and @1a2b3c4 then /init"
+    both = [*find_mentions(text), *find_commands(text)]
+    assert rendered(text, both) == (
+        "/init: no. Look at 'a.py' (attached below), 'https://x.org' and commit '1a2b3c4' "
+        "(attached below) then command 'init' (attached below)"
+    )
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1))
+def test_a_path_comes_back_as_it_was_mentioned(path: str):
+    assert [each.target for each in find_mentions(f"see {mention_of(path)} now")] == [path]
+
+
+@given(st.text("@/\\ .,:ab1\n", max_size=60))
+def test_mentions_are_apart_in_order_and_begin_with_their_sign(text: str):
+    mentions = sorted([*find_mentions(text), *find_commands(text)], key=lambda each: each.start)
+    done = 0
+    for mention in mentions:
+        assert done <= mention.start < mention.end <= len(text)
+        assert text[mention.start] in "@/"
+        assert mention.start == 0 or text[mention.start - 1].isspace()
+        done = mention.end
+    assert rendered(text, []) == text
+
+
+@pytest.mark.parametrize("piece", ["@", "@/a ", "@/a\\ ", "@a.a+", "/a ", "@/\\", "@aaaaaaa "])
+def test_the_time_grows_with_the_text_and_no_faster(piece: str):
+    text = piece * (400_000 // len(piece))
+    began = time.perf_counter()
+    find_commands(text)
+    assert time.perf_counter() - began < 4

@@ -1,0 +1,109 @@
+"""S11, S12, S13: what a mode does not have, no tool has in it."""
+
+import pytest
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Change
+from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
+from rookery.core.rulings import Decision, Ruling
+from rookery.engine.ports import Action, Outcome, Permit
+from rookery.errors import BadArguments
+from rookery.governance.mode_limits import ModeLimits
+
+pytestmark = pytest.mark.anyio
+
+GROUPS = {
+    "read_file": "read",
+    "apply_patch": "edit",
+    "execute_command": "command",
+    "mcp--web--fetch": "mcp",
+    "generate_image": "always",
+    "attempt_completion": "always",
+    "new_task": "modes",
+}
+
+
+async def nothing(_: Permit) -> Outcome:
+    raise AssertionError("A hook performs nothing.")
+
+
+def limits(slug: str, *, automatic: bool = False) -> ModeLimits:
+    mode = find_mode(BUILT_IN, slug)
+    assert mode
+    return ModeLimits(lambda: mode, GROUPS.__getitem__, automatic=automatic)
+
+
+def action(**more: object) -> Action:
+    return Action(title="Act", perform=nothing, **more)  # type: ignore[arg-type]
+
+
+def changes(*paths: str) -> list[Change]:
+    return [Change(path=path, before="a", after="b") for path in paths]
+
+
+ALLOWED = [
+    ("ask", "read_file", action(reads=["a"])),
+    ("code", "execute_command", action(command="ls")),
+    ("code", "apply_patch", action(changes=changes("a.py"))),
+    ("architect", "apply_patch", action(changes=changes("a.md", "b/c.md"))),
+    ("ask", "mcp--web--fetch", action(external="web")),
+    ("orchestrator", "attempt_completion", action()),
+    ("orchestrator", "new_task", action()),
+]
+FORBIDDEN = [
+    ("ask", "apply_patch", action(changes=changes("a.md"))),
+    ("ask", "execute_command", action(command="ls")),
+    ("orchestrator", "read_file", action(reads=["a"])),
+    ("orchestrator", "mcp--web--fetch", action(external="web")),
+    ("orchestrator", "attempt_completion", action(external="web")),
+    ("architect", "apply_patch", action(changes=changes("a.md", "a.py"))),
+    ("architect", "apply_patch", action(changes=[Change(path="a.md", before="x"), *changes("a")])),
+    ("architect", "generate_image", action(changes=changes("a.png"))),
+    ("ask", "mcp--web--fetch", action(external="web", changes=changes("a.md"))),
+]
+
+
+def named(row: object) -> str:
+    return row if isinstance(row, str) else ""
+
+
+@pytest.mark.parametrize(("mode", "tool", "act"), ALLOWED, ids=named)
+async def test_what_the_mode_has_is_left_to_others(mode: str, tool: str, act: Action):
+    hook = limits(mode)
+    assert await hook.before(ToolCall(id="c", name=tool), act) == Ruling()
+    await hook.after(ToolCall(id="c", name=tool), act, Outcome(text=""))
+
+
+@pytest.mark.parametrize(("mode", "tool", "act"), FORBIDDEN, ids=named)
+async def test_S11_S12_what_the_mode_has_not_is_the_models_mistake(
+    mode: str, tool: str, act: Action
+):
+    with pytest.raises(BadArguments, match=rf"Mode {mode} .*{tool}"):
+        await limits(mode).before(ToolCall(id="c", name=tool), act)
+
+
+async def test_the_mode_is_that_of_the_moment():
+    modes = [Mode(slug="a", name="a", role="r", groups=(Group("read"),))]
+    hook = ModeLimits(lambda: modes[-1], GROUPS.__getitem__)
+    call = ToolCall(id="c", name="read_file")
+    assert await hook.before(call, action(reads=["x"])) == Ruling()
+    modes.append(Mode(slug="b", name="b", role="r"))
+    with pytest.raises(BadArguments, match="Mode b"):
+        await hook.before(call, action(reads=["x"]))
+
+
+@pytest.mark.parametrize("tool", ["switchMode", "runSlashCommand"])
+@pytest.mark.parametrize(
+    ("current", "target", "asked"),
+    [("ask", "code", True), ("code", "ask", False), ("ask", "none", False)],
+)
+async def test_S13_going_over_to_a_mode_that_may_do_more_is_asked_about(
+    tool: str, current: str, target: str, asked: bool
+):
+    act = action(payload={"tool": tool, "mode": target})
+    call = ToolCall(id="c", name="new_task")
+    ruling = await limits(current).before(call, act)
+    assert ruling.decision is (Decision.ASK if asked else Decision.NONE)
+    if asked:
+        assert ruling.reasons == ("mode code may do more than mode ask: edit, command",)
+    assert await limits(current, automatic=True).before(call, act) == Ruling()

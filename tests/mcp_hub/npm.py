@@ -1,0 +1,85 @@
+"""Real MCP servers of others, installed once into a cache of the tests."""
+
+import fcntl
+import os
+import select
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+VERSION = "2026.8.31"
+PACKAGES = [
+    f"@modelcontextprotocol/server-everything@{VERSION}",
+    f"@modelcontextprotocol/server-filesystem@{VERSION}",
+]
+PATIENCE = 30.0
+
+
+@cache
+def npm_server(name: str) -> str:
+    """The path of a server's program. Where there is no npm the test is left out, and says so."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed, which brings the MCP servers to test with")
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "rookery-tests" / f"mcp-{VERSION}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            _install(npm, folder)
+    return str(folder / "node_modules" / ".bin" / name)
+
+
+def _install(npm: str, folder: Path) -> None:
+    done = subprocess.run(
+        [npm, "install", "--no-save", "--ignore-scripts", "--prefix", str(folder), *PACKAGES],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"npm could not install the MCP servers: {done.stderr.strip()[-200:]}")
+    (folder / "complete").touch()
+
+
+@contextmanager
+def everything_over_http(kind: str) -> Iterator[str]:
+    """The reference server behind a port of its own; `kind` is streamableHttp or sse."""
+    program = npm_server("mcp-server-everything")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    process = subprocess.Popen(
+        [program, kind],
+        env={**os.environ, "PORT": str(port)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        _wait_for(process, f"on port {port}".encode())
+        yield f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}"
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def _wait_for(process: "subprocess.Popen[bytes]", text: bytes) -> None:
+    assert process.stderr is not None
+    deadline = time.monotonic() + PATIENCE
+    said = b""
+    while text not in said:
+        ready, _, _ = select.select([process.stderr], [], [], deadline - time.monotonic())
+        data = os.read(process.stderr.fileno(), 4096) if ready else b""
+        assert data, f"The server never listened: {said!r}"
+        said += data

@@ -1,0 +1,135 @@
+"""What configuration files may say, and what they may not."""
+
+import json
+from typing import Any
+
+import pytest
+
+from rookery.mcp.config import (
+    NEITHER,
+    TAKEN,
+    Parsed,
+    ServerDefinition,
+    Transport,
+    merged,
+    parse,
+)
+
+VARIABLES = {"TOKEN": "secret", "workspaceFolder": "/work"}
+
+
+def parsed(servers: Any, source: Any = "user") -> Parsed:
+    return parse(json.dumps({"mcpServers": servers}).encode(), source, VARIABLES)
+
+
+def test_a_program_and_a_url():
+    found = parsed(
+        {
+            "files": {
+                "command": "npx",
+                "args": ["-y", "server", "${workspaceFolder}", "${env:UNKNOWN}"],
+                "env": {"TOKEN": "${env:TOKEN}"},
+                "timeout": 5,
+                "alwaysAllow": ["read"],
+                "disabledTools": ["write"],
+                "watchPaths": ["unknown fields are left alone"],
+            },
+            "far": {
+                "type": "streamable-http",
+                "url": "https://example.com/mcp",
+                "headers": {"Authorization": "Bearer ${env:TOKEN}"},
+            },
+        }
+    )
+    files, far = found.servers
+    assert files == ServerDefinition(
+        name="files",
+        command="npx",
+        args=("-y", "server", "/work", "${env:UNKNOWN}"),
+        env=(("TOKEN", "secret"),),
+        timeout=5,
+        always_allow=frozenset(["read"]),
+        disabled_tools=frozenset(["write"]),
+    )
+    assert far.transport is Transport.HTTP
+    assert far.headers == (("Authorization", "Bearer secret"),)
+    assert "secret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("definition", "reason"),
+    [
+        ({}, ""),
+        ({"command": ""}, NEITHER),
+        ({"args": ["x"]}, NEITHER),
+        ({"command": "x", "url": "http://h/"}, "it has fields of a program and of a url"),
+        ({"url": "http://h/"}, "a url needs a type"),
+        ({"type": "stdio", "url": "http://h/"}, "a url needs a type"),
+        ({"type": "sse", "command": "x"}, "a command needs the type stdio"),
+        ({"type": "ftp", "command": "x"}, "its type must be"),
+        ({"type": "sse"}, NEITHER),
+        ({"type": "sse", "url": "file:///etc/passwd"}, "its url must begin with"),
+        ({"type": "sse", "url": "http://"}, "its url must begin with"),
+        ({"type": "sse", "url": "http://h:port/"}, "its url is none"),
+        ({"type": "sse", "url": "http://me:pw@h/"}, "its url holds a password"),
+        ({"command": "x", "timeout": 0}, "timeout: expected `float` >= 1"),
+        ({"command": "x", "timeout": 3601}, "timeout: expected `float` <= 3600"),
+        ({"command": "x", "args": "y"}, "args: expected `array`, got `str`"),
+        ({"command": "x", "env": {"A": 1}}, "env[...]: expected `str`"),
+        ("x", "it: expected `object`, got `str`"),
+    ],
+)
+def test_a_bad_definition_costs_only_itself(definition: Any, reason: str):
+    found = parsed({"bad": definition, "good": {"command": "x"}})
+    assert [server.name for server in found.servers] == ["good"]
+    told = merged(found, []).problems
+    assert [problem.server for problem in told] == ["bad"]
+    assert told[0].text.startswith(reason)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "\x1b[31m", "x" * 65])
+def test_a_name_is_one_short_line(name: str):
+    assert parsed({name: {"command": "x"}}).problems
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"mcpServers": []}', b"\xff", b"[" * 100_000])
+def test_a_file_that_is_no_table_is_one_problem(data: bytes):
+    found = parse(data, "user", {})
+    assert not found.servers
+    assert len(found.problems) == 1
+
+
+def test_TRUST_4_a_project_only_tightens_what_is_the_users():
+    user = parsed({"mine": {"command": "x", "alwaysAllow": ["*"]}, "other": {"command": "y"}})
+    project = parsed(
+        {
+            "mine": {"command": "evil", "alwaysAllow": ["*"], "disabledTools": ["write"]},
+            "other": {"disabled": True},
+            "theirs": {"command": "z", "alwaysAllow": ["*"]},
+        },
+        "project",
+    )
+    found = merged(user, [project])
+    mine, other, theirs = found.servers
+    assert (mine.command, mine.disabled_tools) == ("x", frozenset(["write"]))
+    assert mine.allows("anything")
+    assert other.disabled
+    assert not theirs.allows("anything")
+    assert [(each.server, each.text) for each in found.problems] == [("mine", TAKEN)]
+
+
+def test_of_two_project_files_the_first_wins():
+    first = parsed({"one": {"command": "ours"}}, "project")
+    second = parsed({"one": {"command": "theirs"}, "two": {"command": "theirs"}}, "project")
+    found = merged(Parsed(), [first, second])
+    assert [server.command for server in found.servers] == ["ours", "theirs"]
+
+
+def test_MCP_1_the_digest_covers_what_is_started_and_nothing_else():
+    base = {"command": "x", "args": ["a"], "env": {"A": "1"}, "cwd": "sub"}
+    [server] = parsed({"one": base}).servers
+    for change in ({"args": ["b"]}, {"env": {"A": "2"}}, {"cwd": "."}, {"command": "y"}):
+        [other] = parsed({"one": {**base, **change}}).servers
+        assert other.digest != server.digest
+    [same] = parsed({"one": {**base, "timeout": 9, "alwaysAllow": ["a"]}}).servers
+    assert same.digest == server.digest

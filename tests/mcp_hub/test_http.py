@@ -1,0 +1,167 @@
+"""Servers behind a url that misbehave: nothing leaks to others, and nothing hangs."""
+
+import gzip
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from mcp_hub.bench import START_SECONDS, Bench
+from rookery.errors import ToolError
+from rookery.mcp.server import State
+
+pytestmark = pytest.mark.anyio
+SECRET = "s3cr3t-of-the-header"
+TOKEN = "t0ken-of-the-query"
+
+
+class Misbehaving(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, way: str, elsewhere: str) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.way = way
+        self.elsewhere = elsewhere
+        self.seen: list[dict[str, str]] = []
+        self.over = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/mcp"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Misbehaving
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def do_POST(self) -> None:
+        self.server.seen.append(dict(self.headers))
+        asked = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
+        answer = {"jsonrpc": "2.0", "id": asked.get("id"), "result": {"x": "y" * 100}}
+        match self.server.way:
+            case "redirects":
+                self._say(307, b"", location=self.server.elsewhere)
+            case "refuses":
+                self._say(401, b"who are you")
+            case "sends too much":
+                answer["result"] = {"x": "y" * 20_000_000}
+                self._say(200, json.dumps(answer).encode())
+            case "compresses":
+                data = gzip.compress(json.dumps(answer).encode())
+                self._say(200, data, content_encoding="gzip")
+            case "hangs":
+                self.server.over.wait(60)
+            case "says nothing sensible":
+                self._say(200, b"<html>")
+            case "endless events":
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.end_headers()
+                while not self.server.over.is_set():
+                    self.wfile.write(b"data: " + b"z" * 65536)
+
+    def _say(self, status: int, data: bytes, **headers: str) -> None:
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        for name, text in headers.items():
+            self.send_header(name.replace("_", "-"), text)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # whoever asked has had enough
+            super().handle()
+
+
+@contextmanager
+def serving(way: str, elsewhere: str = "") -> Iterator[Misbehaving]:
+    with Misbehaving(way, elsewhere) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.over.set()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("kind", ["streamable-http", "sse"])
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [
+        pytest.param("refuses", "answered with status 401", id="NET-5-refuses"),
+        pytest.param(
+            "sends too much", "more than 16 MiB|no stream of events", id="MCP-6-sends-too-much"
+        ),
+        pytest.param("compresses", "answered compressed", id="MCP-6-compresses"),
+        pytest.param("hangs", "did not answer within", id="MCP-7-hangs"),
+        pytest.param(
+            "says nothing sensible", "no MCP message|no stream of", id="MCP-7-says-nothing-sensible"
+        ),
+        pytest.param(
+            "endless events", "exceeded the|no stream of events", id="MCP-6-endless-events"
+        ),
+    ],
+)
+async def test_a_server_that_misbehaves_fails_and_no_secret_is_told(
+    bench: Bench, way: str, reason: str, kind: str
+):
+    with serving(way) as server:
+        bench.configure(
+            far={
+                "type": kind,
+                "url": f"{server.url}?key={TOKEN}",
+                "headers": {"Authorization": SECRET},
+            }
+        )
+        async with bench.hub() as hub:
+            began = time.monotonic()
+            with pytest.raises(ToolError, match=reason) as told:
+                await hub.tools("far")
+            assert time.monotonic() - began < START_SECONDS + 2
+            [health] = hub.health()
+        assert health.state is State.FAILED
+        assert health.error
+        memory = (bench.folder / "cache" / "mcp.json").read_text(encoding="utf-8")
+        for text in (str(told.value), health.error, memory, repr(hub.server("far").definition)):
+            assert SECRET not in text
+            assert TOKEN not in text
+        assert server.seen[0]["Authorization"] == SECRET
+
+
+@pytest.mark.parametrize("kind", ["streamable-http", "sse"])
+async def test_MCP_9_NET_1_no_redirect_leads_to_another_origin(bench: Bench, kind: str):
+    with serving("refuses") as other, serving("redirects", other.url) as server:
+        bench.configure(far={"type": kind, "url": server.url, "headers": {"Authorization": SECRET}})
+        async with bench.hub() as hub:
+            with pytest.raises(ToolError):
+                await hub.tools("far")
+        assert server.seen
+        assert not other.seen
+
+
+async def test_NET_1_no_proxy_of_the_environment_is_used(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    with serving("refuses") as proxy, serving("refuses") as server:
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("ALL_PROXY", proxy.url)
+        bench.configure(far={"type": "sse", "url": server.url})
+        async with bench.hub() as hub:
+            with pytest.raises(ToolError):
+                await hub.tools("far")
+        assert server.seen
+        assert not proxy.seen

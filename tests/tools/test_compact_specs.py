@@ -1,0 +1,37 @@
+import json
+
+import pytest
+
+from rookery.engine.ports import ToolSpec
+from rookery.tools import all_tools, offered
+from rookery.tools.compact_specs import LEFT_OUT, NEEDED, compact_spec
+
+SPECS = {spec.name: spec for spec in offered(all_tools())}
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_a_tool_keeps_its_name_what_it_needs_and_the_types(spec: ToolSpec):
+    compact = compact_spec(spec)
+    kept = compact.schema["properties"]
+    assert compact.name == spec.name
+    assert spec.description.startswith(compact.description)
+    assert compact.description.endswith(".")
+    assert compact.schema.get("required") == spec.schema.get("required")
+    assert set(spec.schema["properties"]) - set(kept) == LEFT_OUT.get(spec.name, set()) & set(
+        spec.schema["properties"]
+    )
+    assert set(spec.schema.get("required", ())) <= set(kept)
+    for name, argument in kept.items():
+        assert argument["type"] == spec.schema["properties"][name]["type"]
+        assert ("description" in argument) is (name in NEEDED)
+
+
+def test_what_is_left_out_is_there_in_full():
+    for name, arguments in LEFT_OUT.items():
+        assert all(f'"{argument}"' in json.dumps(SPECS[name].schema) for argument in arguments)
+
+
+def test_the_original_is_not_changed():
+    before = json.dumps(SPECS["read_file"].schema)
+    compact_spec(SPECS["read_file"])
+    assert json.dumps(SPECS["read_file"].schema) == before

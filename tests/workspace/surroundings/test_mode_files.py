@@ -1,0 +1,164 @@
+from pathlib import Path
+
+import pytest
+
+from config_bench import ConfigBench
+from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
+from rookery.workspace.surroundings.mode_files import FoundModes, ModeFiles, modes_in
+
+FULL = """\
+customModes:
+  - slug: docs
+    name: Docs
+    roleDefinition: You write documentation.
+    whenToUse: For docs
+    description: Writes
+    customInstructions: |
+      Be brief.
+    groups:
+      - read
+      - - edit
+        - fileRegex: \\.(md|mdx)$
+          description: Markdown
+      - browser
+    provider: anthropic
+    model: small
+    source: global
+"""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> ConfigBench:
+    return ConfigBench(tmp_path)
+
+
+def read(bench: ConfigBench, *, trusted: bool = True) -> FoundModes:
+    return ModeFiles(bench.config, bench.home, bench.boundaries, trusted=trusted).read()
+
+
+def simple(slug: str, groups: str = "[read]", name: str = "N") -> str:
+    return (
+        f"customModes:\n  - slug: {slug}\n    name: {name}\n    roleDefinition: r\n"
+        f"    groups: {groups}\n"
+    )
+
+
+def test_a_mode_is_read_whole():
+    assert modes_in(FULL, "user") == (
+        Mode(
+            slug="docs",
+            name="Docs",
+            role="You write documentation.",
+            when_to_use="For docs",
+            description="Writes",
+            instructions="Be brief.",
+            groups=(Group("read"), Group("edit", r"\.(md|mdx)$", "Markdown")),
+            provider="anthropic",
+            model="small",
+            source="user",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + simple("a"),
+        simple("a").replace("name: N", "name:\u00a0N"),
+        simple("a", "[\u201cread\u201d]"),
+        simple("a", "[read]").replace("- slug", "\u2013 slug"),
+        simple("a", "[read]", name='"one \u201ctwo\u201d three"'),
+        '{\n\t"customModes": [{"slug": "a", "name": "N", "roleDefinition": "r",\n'
+        '\t"groups": ["read"]}]\n}',
+    ],
+    ids=["mark", "no-break space", "quotes", "dash", "quotes in quotes", "json with tabs"],
+)
+def test_what_editors_make_of_a_file_is_understood(text: str):
+    (mode,) = modes_in(text, "user")
+    assert (mode.slug, mode.groups) == ("a", (Group("read"),))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "customModes: []\n", "customModes:\n"])
+def test_a_file_may_have_no_modes(text: str):
+    assert modes_in(text, "user") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("customModes: [", "line 1"),
+        ("modes: []", "no list customModes"),
+        ("customModes: [3]", "entry 1"),
+        ("customModes: [{name: a}]", "entry 1 has no slug"),
+        (simple("a b"), "letters, digits"),
+        (simple("a", "read"), "no list of groups"),
+        (simple("a", "[read, read]"), "twice"),
+        (simple("a", "[root]"), "'root'"),
+        (simple("a", "[[edit, {fileRegex: '('}]]"), "cannot be used"),
+        (simple("a", r"[[edit, {fileRegex: '(a)\1'}]]"), "cannot be used"),
+        (simple("a", "[[edit, 3]]"), "neither"),
+        (simple("a").replace("roleDefinition: r", "roleDefinition: ''"), "no roleDefinition"),
+        (simple("a") + simple("a").split("\n", 1)[1], "two modes a"),
+        ("a: &a [x]\nb: *a", "refers to another part"),
+        ("[" * 5000, "nested too deeply|valid YAML"),
+    ],
+)
+def test_a_faulty_file_is_refused_with_the_reason(text: str, reason: str):
+    with pytest.raises(ValueError, match=reason):
+        modes_in(text, "user")
+
+
+def test_without_files_there_are_the_built_in_modes(bench: ConfigBench):
+    assert read(bench) == FoundModes(modes=BUILT_IN)
+
+
+def test_a_project_wins_over_the_user_and_ours_over_the_other(bench: ConfigBench):
+    bench.put("config/modes.yaml", simple("a", name="user"))
+    assert find_mode(read(bench).modes, "a") == modes_in(simple("a", name="user"), "user")[0]
+    bench.put(".roomodes", simple("a", name="roo"))
+    assert getattr(find_mode(read(bench).modes, "a"), "name", "") == "roo"
+    bench.put(".rookery/modes.yaml", simple("a", name="ours"))
+    assert getattr(find_mode(read(bench).modes, "a"), "name", "") == "ours"
+
+
+def test_TRUST_1_a_projects_modes_are_heard_only_if_it_is_trusted(bench: ConfigBench):
+    bench.put("config/modes.yaml", simple("mine"))
+    bench.put(".roomodes", simple("theirs"))
+    bench.put(".rookery/modes.yaml", "broken: [")
+    found = read(bench, trusted=False)
+    assert [mode.slug for mode in found.modes if mode.source != "built-in"] == ["mine"]
+    assert found.problems == ()
+
+
+def test_one_faulty_file_does_not_spoil_the_others(bench: ConfigBench):
+    bench.put("config/modes.yaml", simple("mine"))
+    bench.put(".roomodes", "customModes: 3")
+    found = read(bench)
+    assert find_mode(found.modes, "mine")
+    assert found.problems == ("No mode of .roomodes is used: it has no list customModes.",)
+
+
+def test_TRUST_4_a_project_chooses_neither_provider_nor_model(bench: ConfigBench):
+    bench.put(".roomodes", FULL)
+    found = read(bench)
+    mode = find_mode(found.modes, "docs")
+    assert mode
+    assert (mode.provider, mode.model, mode.source) == ("", "", "project")
+    assert "cannot choose provider or model" in found.problems[0]
+
+
+def test_TRUST_4_a_project_that_widens_a_usual_mode_is_told_of(bench: ConfigBench):
+    bench.put(".roomodes", simple("ask", "[read, edit, command]"))
+    assert read(bench).problems == (
+        "The project's own mode ask may do more than the usual one: edit, command.",
+    )
+    bench.put(".roomodes", simple("code", "[read]"))
+    assert read(bench).problems == ()
+
+
+def test_PATH_4_a_file_that_leads_out_is_not_read(bench: ConfigBench):
+    bench.put("elsewhere/modes.yaml", simple("a"))
+    bench.link(".roomodes", bench.outside / "modes.yaml")
+    found = read(bench)
+    assert found.modes == BUILT_IN
+    assert "leads out of the workspace" in found.problems[0]

@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import pytest
+
+from config_bench import ConfigBench
+from rookery.core.instructions import SlashCommand
+from rookery.workspace.surroundings.slash_commands import INIT, CommandFiles, FoundCommands
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> ConfigBench:
+    return ConfigBench(tmp_path)
+
+
+def read(bench: ConfigBench, *, trusted: bool = True) -> FoundCommands:
+    return CommandFiles(bench.config, bench.home, bench.boundaries, trusted=trusted).read()
+
+
+def named(found: FoundCommands, name: str) -> SlashCommand:
+    return next(command for command in found.commands if command.name == name)
+
+
+def test_init_is_built_in(bench: ConfigBench):
+    assert read(bench) == FoundCommands(commands=(INIT,))
+    assert "AGENTS.md" in INIT.content
+
+
+def test_a_command_is_a_file_with_front_matter(bench: ConfigBench):
+    bench.put(
+        ".rookery/commands/review.md",
+        "---\ndescription: Review it\nargument-hint: [branch]\nmode: ask\n---\n\nLook at $1.\n",
+    )
+    assert named(read(bench), "review") == SlashCommand(
+        name="review",
+        content="Look at $1.",
+        description="Review it",
+        argument_hint="[branch]",
+        mode="ask",
+        origin="project",
+    )
+
+
+def test_the_projects_come_before_the_users_and_those_before_ours(bench: ConfigBench):
+    order = ["~/.roo", "config", ".roo", ".rookery"]
+    for place in order:
+        bench.put(f"{place}/commands/init.md", f"of {place}")
+        assert named(read(bench), "init").content == f"of {place}"
+    assert named(read(bench, trusted=False), "init").content == "of config"
+
+
+@pytest.mark.parametrize("name", ["a b.md", "readme.txt", "deep/x.md", ".md"])
+def test_other_files_are_no_commands(bench: ConfigBench, name: str):
+    bench.put(f".roo/commands/{name}", "x")
+    assert read(bench).commands == (INIT,)
+
+
+def test_PATH_4_a_command_is_called_as_its_link_if_that_stays_inside(bench: ConfigBench):
+    bench.put("docs/how.md", "inside")
+    bench.put("elsewhere/how.md", "outside")
+    bench.link(".roo/commands/here.md", bench.root / "docs/how.md")
+    bench.link(".roo/commands/there.md", bench.outside / "how.md")
+    found = read(bench)
+    assert [command.name for command in found.commands] == ["here", "init"]
+    assert "there.md is left out: it leads out of the workspace" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["---\ndescription: [a, b]\n---\nx", "---\nno end", "---\n- a\n---\n"]
+)
+def test_a_faulty_command_is_left_out_and_named(bench: ConfigBench, text: str):
+    bench.put(".roo/commands/x.md", text)
+    found = read(bench)
+    assert found.commands == (INIT,)
+    assert found.problems[0].startswith("The command .roo/commands/x.md is left out: ")
