@@ -47,7 +47,7 @@ class Bench:
 
     def spelled(self, line: str) -> str:
         stands_for = {"⏎": "\n", "␉": "\t", "@WS@": str(self.root), "@OUT@": str(self.outside)}
-        stands_for["@TMP@"] = str(self.temporary)
+        stands_for |= {"@TMP@": str(self.temporary), "@LONG@": "w" * 9_000}
         for sign, text in stands_for.items():
             line = line.replace(sign, text)
         return line

@@ -1,11 +1,11 @@
 """Whatever a log looks like, every provider accepts the history that is folded from it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from logs import ANY_LOG, log
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import AssistantSpoke, Event, TaskOpened
+from rookery.core.facts import AssistantSpoke, Event, Reminded, Rewound, TaskOpened
 from rookery.core.history import history
 from rookery.engine.ports import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
@@ -17,6 +17,7 @@ BLIND = ModelInfo(id="m", provider="p")
 
 @settings(max_examples=300, deadline=None)
 @given(ANY_LOG)
+@example(log(Rewound(to=0), Reminded(text="")))
 def test_loop1_any_prefix_of_any_log_gives_a_history_all_wire_families_accept(events: list[Event]):
     opened = log(TaskOpened(text="go"))
     for end in {0, 1, len(events) // 2, len(events)}:

@@ -15,7 +15,7 @@ import anyio
 from rookery.briefing import Briefing, situation
 from rookery.browser.known_origins import KnownOrigins
 from rookery.core.facts import Event, Fact, Noted, Reminded
-from rookery.core.file_steps import commands_running_on
+from rookery.core.file_steps import commands_running_on, was_started
 from rookery.core.findings import Finding, Health
 from rookery.core.hiding import Hiding
 from rookery.core.limits import Limits
@@ -55,7 +55,7 @@ from rookery.workspace.sandbox import Sandbox, SandboxWishes
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
 from rookery.workspace.wardens import WardensInAdvance
-from rookery.workspace.without_checkpoints import WithoutCheckpoints
+from rookery.workspace.without_checkpoints import ProtectedFilesOnly
 
 
 @value
@@ -159,6 +159,7 @@ async def open_host(
                 tell_both,
                 attended=not consent.automatic,
                 running=lambda: bool(commands_running_on(log.events)),
+                started=lambda call_id: was_started(log.events, call_id),
             )
             browser = browsers.new()
             guard = StaleGuard(lambda: log.events)
@@ -353,7 +354,9 @@ def _sandbox(settings: Settings, workspace: Path, places: Places) -> Iterator[Sa
 
 def _checkpoints(settings: Settings, workspace: Path, places: Places) -> Checkpoints:
     if not settings.checkpoints.use:
-        return WithoutCheckpoints()
+        return ProtectedFilesOnly(
+            workspace, places.checkpoints, settings.as_limits(), private=_own_folders(places)
+        )
     return ShadowCheckpoints(
         workspace, places.checkpoints, settings.as_limits(), private=_own_folders(places)
     )

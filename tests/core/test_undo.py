@@ -64,6 +64,30 @@ def planned(
         ),
         pytest.param([[did("a", ONE, TWO)]], {}, Plan(kept=("a",)), id="deleted by others since"),
         pytest.param(
+            [[did("a", ONE, PIPE)]],
+            {"a": PIPE},
+            Plan((did("a", PIPE, ONE),)),
+            id="GIT-6 became what no checkpoint holds",
+        ),
+        pytest.param(
+            [[did("a", ONE, PIPE)]],
+            {"a": TWO},
+            Plan(kept=("a",)),
+            id="became what no checkpoint holds, and was mended by others",
+        ),
+        pytest.param(
+            [[did("a", ONE, PIPE)], [did("a", PIPE, TWO)]],
+            {"a": TWO},
+            Plan((did("a", TWO, ONE),)),
+            id="became what no checkpoint holds in between",
+        ),
+        pytest.param(
+            [[did("a", PIPE, None)], [did("a", None, TWO)]],
+            {"a": TWO},
+            Plan(unsaved=("a",)),
+            id="GIT-5 was what no checkpoint holds",
+        ),
+        pytest.param(
             [[did("a", ONE, None)]],
             {"a": TWO},
             Plan(kept=("a",)),

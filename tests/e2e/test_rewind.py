@@ -299,3 +299,30 @@ def test_GIT_6_the_points_are_shown_to_a_person_who_goes_back_to_one(
             terminal.type("")
             assert terminal.exit_code() == 0
         assert len(server.requests) == 2
+
+
+HIDING = """
+- calls: [{tool: write_to_file, arguments: {path: .gitignore, content: "src/\\n"}}]
+- calls: [{tool: execute_command, arguments: {command: "rm -r src keep.log"}}]
+- calls: [{tool: execute_command, arguments: {command: "head -c 30000000 /dev/zero > README.md"}}]
+- calls: [{tool: execute_command, arguments: {command: "rm large.bin"}}]
+- calls: [{tool: attempt_completion, arguments: {result: Worked.}}]
+"""
+
+
+def test_GIT_5_GIT_6_nothing_drops_out_of_what_can_be_put_back(rookery: Installed):
+    work = rookery.workspace
+    for path in ("src/a.py", "README.md", "keep.log"):
+        (work / path).parent.mkdir(exist_ok=True)
+        (work / path).write_text("mine\n")
+    with (work / "large.bin").open("wb") as file:
+        file.truncate(21 * 1024 * 1024)
+    before = state(work)
+    done = rookery.run("-p", *rookery.script(HIDING), "go")
+    assert (done.returncode, done.stdout) == (0, "Worked.\n"), done.stderr
+    told = rewound(rookery, "--to", "1", "--files", "-y")
+    after = state(work)
+    del before["large.bin"]
+    assert after == before
+    assert "could not be kept, being too large or no files, and stay as they are: large.bin" in told
+    assert "README.md to " in told

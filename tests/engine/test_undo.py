@@ -20,6 +20,10 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.file_steps import steps_since
+from rookery.core.shell.judgement import Deed, Judgement, Target
+from rookery.core.shell.plain_commands import Pipeline
+from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.undo import may_change_files
 from rookery.storage.verify import verify
 from stage import TASK, Stage, call, finish, run, write
 
@@ -287,3 +291,24 @@ async def test_a_call_whose_process_died_can_be_taken_back_all_the_same(tmp_path
     settled = [fact for fact in (*stage.facts, *second.facts) if isinstance(fact, FilesChanged)]
     started = of(stage, ToolStarted)
     assert [fact.call_id for fact in settled] == [started[0].call_id]
+
+
+LINES = [
+    (Judgement(plain=Pipeline(())), False),
+    (Judgement(), True),
+    (Judgement(plain=Pipeline(()), targets=(Target(Deed.WRITE, "a"),)), True),
+    (None, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("judged", "saved"), LINES, ids=["reads", "reads in a shell", "writes", "not judged"]
+)
+def test_only_for_lines_that_need_no_shell_it_is_believed_that_they_only_read(
+    judged: Judgement | None, saved: bool
+):
+    async def perform(permit: Permit) -> Outcome:
+        return Outcome(text="")
+
+    action = Action(title="Run", perform=perform, command="x", judgement=judged)
+    assert may_change_files(action) is saved

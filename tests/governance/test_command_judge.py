@@ -1,12 +1,14 @@
 """What the judge makes of command lines: targets, reach, reasons, and its own bounds."""
 
+import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from command_bench import Bench, bench, decision
@@ -18,6 +20,7 @@ from rookery.governance.command_judge import CommandJudge
 from rookery.governance.program_paths import find_program
 from rookery.workspace.files import WorkspaceFiles
 
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LONGEST_WAIT = 5.0
 """Seconds for a hostile text on a busy machine; it takes about a quarter of one."""
 
@@ -210,6 +213,16 @@ def _double(text: str) -> str:
     return f'"{escaped}"'
 
 
+def _behind(document: str, text: str) -> str:
+    """A text of more lines would be the document itself."""
+    return _around(document, text) if "\n" not in text else text
+
+
+def _around(document: str, text: str) -> str:
+    """The end of each document is another one, so that none ends that of another."""
+    return document.format(text, end=f"E{len(text)}")
+
+
 WRAPS = [
     lambda text: f"ls && {text}",
     lambda text: f"ls; {text}",
@@ -227,6 +240,17 @@ WRAPS = [
     lambda text: f"f() {{ {text}; }}; f",
     lambda text: f"x=$({text})",
     lambda text: f"cat <<EOF\n$({text})\nEOF\n",
+    lambda text: _behind("cat <<{end} && {}\nx\n{end}\n", text),
+    lambda text: _behind("cat <<'{end}' > out.txt; {}\nx\n{end}\n", text),
+    lambda text: _behind("cat <<-{end} | {}\nx\n{end}\n", text),
+    lambda text: _around("cat <<A <<'B'\nx\nA\n$(\nB\n{}\n", text),
+    lambda text: _around("bash <<'{end}' > out.txt\n{}\n{end}\n", text),
+    lambda text: _around("cat <<'{end}' | sh\n{}\n{end}\n", text),
+    lambda text: _around(f"cat > out.txt <<'{{end}}'\n{'it is long ' * 900}\n{{end}}\n{{}}", text),
+    lambda text: _around("{{ {}\n}} <<{end} > out.txt\nx\n{end}\n", text),
+    lambda text: _around("read x <<'{end}'\na[$({})]\n{end}\n[[ $x -eq 0 ]]", text),
+    lambda text: f"$BASH -c {_single(text)}",
+    lambda text: f"trap -- {_single(text)} EXIT",
     lambda text: f"bash -c {_single(text)}",
     lambda text: f"sh -c {_double(text)}",
     lambda text: f"eval {_single(text)}",
@@ -269,6 +293,7 @@ async def test_CMD_8_K5_a_denied_command_is_found_in_any_nesting(here: Bench, te
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=_nested().filter(lambda text: "rm -rf build" not in text))
+@example(text="read x <<'E'\na[$(trap -- 'sudo git reset --hard' EXIT)]\nE\n[[ $x -eq 0 ]]")
 def test_GATE_12_a_grave_command_is_found_in_any_nesting(here: Bench, text: str):
     assert here.judge(text, "").grave, here.judge(text, "").commands
 
@@ -290,6 +315,8 @@ UNITS = [
     *("$(", "`", "((", "$((", '"$(', "'", '"', "{a,b}", "*/", "*", "ls|", "ls;", "rm a;", "a=("),
     *("sudo -z ", "env ", "cat <<E\n", "if ", "f(){ ", "\\\n", "${", "<(", "sh -c '", "[[ ", "<"),
     *("cd x;", "cd $x;", "\0", "é\u202e", "find . -exec rm {} + ", 'eval "$(', "a ", "/a/../"),
+    *("<<'a'\n", "cat <<E\nE\n", "cat <<E\n`a`\nE\n", "`a`", "[[ $a -eq ", "'a[$(", "a[", "<<'a"),
+    *("cat <<E\nx\\\n", "bash <<E\n", "((1<<", "\"${x:-'", "rm > x a ", "a[*", "mapfile -C a "),
 ]
 
 
@@ -301,6 +328,68 @@ def test_K21_a_hostile_text_takes_a_bounded_time(here: Bench, unit: str, size: i
     judged = here.judge(text, "")
     assert time.perf_counter() - started < LONGEST_WAIT
     assert judged.plain is None
+
+
+@pytest.mark.parametrize("unit", UNITS if TORTURE else UNITS[::4], ids=repr)
+def test_K21_the_work_grows_no_faster_than_the_text(here: Bench, unit: str):
+    """Four times as long a text, four times the work; with the square it would be sixteen."""
+    short, long = (_work(here, "bash; rm " + (unit * size)[:size]) for size in (9 * KIB, 36 * KIB))
+    assert long < 8 * short + 20_000
+
+
+def _work(here: Bench, text: str) -> int:
+    """How many functions are called, of Python and of C."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
+        here.judge(text, "")
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("unit", ["a[", "[", "<<'a", "'", '"', "$(", "x='", "{", "\\\n", "((", "`"])
+def test_K21_no_search_in_a_text_goes_back_and_forth(here: Bench, unit: str):
+    """What a pattern does is not counted in calls; the processor's time is."""
+    spent = []
+    for size in (48 * KIB, 192 * KIB):
+        started = time.process_time()
+        here.judge("rm " + (unit * size)[:size], "")
+        spent.append(time.process_time() - started)
+    assert spent[1] < 10 * max(spent[0], 0.1)
+
+
+@pytest.mark.parametrize("line", ["rm", "cat", "grep -r x"])
+def test_K21_all_patterns_of_a_line_share_one_bound(here: Bench, tmp_path: Path, line: str):
+    made = bench(tmp_path)
+    for number in range(60):
+        (made.root / f"many/{number % 20}/{number}/deep").mkdir(parents=True)
+    looked = 0
+
+    def count(frame: object, event: str, argument: Any) -> None:
+        nonlocal looked
+        looked += event == "c_call" and getattr(argument, "__name__", "") == "scandir"
+
+    sys.setprofile(count)
+    try:
+        judged = made.judge(f"{line} " + "many/*/*/* many/*/*/ " * 200, "")
+    finally:
+        sys.setprofile(None)
+    assert looked < 16_000
+    assert judged.plain is None
+    if line == "rm":
+        assert "names more files than can be looked at" in judged.grave
+
+
+def test_K21_what_is_too_long_altogether_is_grave_and_denied(here: Bench):
+    judged = here.judge("ls " + "x" * 300 * KIB, "")
+    assert judged.grave
+    assert judged.too_deep
 
 
 def test_a_long_document_is_no_command(here: Bench):

@@ -5,7 +5,7 @@ import os
 import anyio
 import pytest
 
-from canaries import World, run, tree
+from canaries import Visit, World, run, tree
 from llm_server import LlmServer, call, finish, gate, say
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer
@@ -162,3 +162,31 @@ def test_K6_GATE_7_always_shows_the_whole_rule_and_keeps_exactly_that(world: Wor
         terminal.wait_for("Done. [")
         terminal.type("")
         assert terminal.exit_code() == 0
+
+
+def test_K6_GATE_6_a_yes_is_not_for_what_the_files_have_become_meanwhile(world: World):
+    """A folder on the way becomes a link to the repository while the question is open, and a file
+    that the pattern matches as well is made."""
+    root = world.workspace
+    for place in ("src/build/a.o", ".git/build/precious", "b.o"):
+        world.put(place, "x\n")
+    with (
+        LlmServer([run("rm -rf src/build")], [run("rm -f *.o")], [finish()]) as server,
+        world.terminal(
+            *("--provider", "anthropic", "-m", "m", "--base-url", server.url, "go"), columns=200
+        ) as terminal,
+    ):
+        assert "deletes 1 file below src/build/" in terminal.wait_for(ALLOW)
+        (root / "src").rename(root / "moved")
+        (root / "src").symlink_to(".git")
+        terminal.type("y")
+        assert "deletes b.o" in terminal.wait_for(ALLOW)
+        world.put("c.o", "made meanwhile\n")
+        terminal.type("y")
+        terminal.wait_for("Done. [")
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    results = Visit(0, "", "", server.requests).results
+    assert [said.count("It was not run; call it again.") for said in results[:2]] == [1, 1]
+    for place in (".git/build/precious", "moved/build/a.o", "b.o", "c.o"):
+        assert (root / place).exists()

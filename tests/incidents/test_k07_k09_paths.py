@@ -246,9 +246,6 @@ def test_K9_PROT_1_GIT_1_a_command_does_not_make_the_folder_a_repository_of_its_
     assert not (world.workspace / ".git").exists()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="only checkpoints put protected files back, and they are off"
-)
 def test_K9_PROT_1_GIT_9_protected_files_do_not_depend_on_checkpoints(world: World):
     (world.home / "config" / "settings.toml").write_text("[checkpoints]\nuse = false\n")
     visit = world.visit([run(planting(".vscode/tasks.json"))], flags=("-p", "-y"))

@@ -1,4 +1,5 @@
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.output_preview import lines_in_gap
 from rookery.engine.ports import Outcome, Permit
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
+from rookery.governance.command_judge import CommandJudge
 from rookery.tools.execute_command import TOOL
 from rookery.workspace.terminal import AsItIsLauncher, Terminal
 from tool_bench import Bench
@@ -456,3 +458,95 @@ async def test_SBX_10_a_refusal_by_the_sandbox_is_told_as_one(bench: Bench):
     assert "It may have been blocked: it ran in the sandbox." in refused.text
     fine = await bench.call(TOOL, command="echo Read-only file system")
     assert "blocked" not in fine.text
+
+
+# ── what was shown is what happens ──────────────────────────────────────────────────────
+
+
+def judged_bench(folder: Path) -> Bench:
+    bench = Bench(folder, QUICK)
+    for place in ("src/build", ".git/build"):
+        (bench.root / place).mkdir(parents=True)
+        (bench.root / place / "a.o").write_text("x")
+    (bench.root / "a.o").write_text("x")
+    (bench.root / "notes.txt").write_text("notes")
+    (folder / "home").mkdir()
+    judge = CommandJudge(bench.context.files, bench.root, home=folder / "home", temporary=())
+    bench.context = replace(bench.context, judge=judge)
+    return bench
+
+
+def link_to_git(root: Path) -> None:
+    (root / "src").rename(root / "moved")
+    (root / "src").symlink_to(".git")
+
+
+def one_more(root: Path) -> None:
+    (root / "b.o").write_text("made meanwhile")
+
+
+def one_more_below(root: Path) -> None:
+    (root / "src/build/b.o").write_text("made meanwhile")
+
+
+def one_less(root: Path) -> None:
+    (root / "a.o").unlink()
+
+
+def in_the_way(root: Path) -> None:
+    (root / "new.txt").write_text("made meanwhile")
+
+
+def link_outside(root: Path) -> None:
+    (root / "notes.txt").unlink()
+    (root / "notes.txt").symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize(
+    ("command", "meanwhile", "told"),
+    [
+        ("rm -rf src/build", link_to_git, "it now deletes .git/build"),
+        ("rm -rf src/build", one_more_below, "it now deletes 2 files below src/build/"),
+        ("rm -f *.o", one_more, "it now deletes b.o"),
+        ("rm -f *.o", one_less, "no longer deletes a.o"),
+        ("echo x > new.txt", in_the_way, "it now overwrites new.txt; no longer writes new.txt"),
+        ("cat notes.txt", link_outside, "it now reads outside the workspace: /etc/passwd"),
+    ],
+)
+async def test_GATE_6_K6_a_command_that_would_do_something_else_by_now_is_not_run(
+    tmp_path: Path, command: str, meanwhile: Callable[[Path], None], told: str
+):
+    bench = judged_bench(tmp_path)
+    action = await bench.prepare(TOOL, command=command)
+    permit = Permit(digest=action.digest, command=action.command, plain=action.judgement.plain)  # type: ignore[union-attr]
+    meanwhile(bench.root)
+    before = sorted(bench.root.rglob("*"))
+    with pytest.raises(ToolError) as refused:
+        await action.perform(permit)
+    said = str(refused.value)
+    assert said.startswith("What this command would do has changed since it was looked at: ")
+    assert told in said
+    assert said.endswith("It was not run; call it again.")
+    assert sorted(bench.root.rglob("*")) == before
+    assert lasting(bench) == []
+
+
+async def test_GATE_6_what_many_files_did_meanwhile_is_told_in_short(tmp_path: Path):
+    bench = judged_bench(tmp_path)
+    action = await bench.prepare(TOOL, command="rm -f *.o")
+    for number in range(9):
+        (bench.root / f"{number}.o").touch()
+    with pytest.raises(ToolError, match=r"it now deletes \d\.o; 4 more\. It was not run"):
+        await action.perform(Permit(digest=action.digest, command=action.command))
+
+
+@pytest.mark.parametrize("command", ["rm -rf src/build", "rm -f *.o", "cat notes.txt"])
+async def test_GATE_6_what_has_nothing_to_do_with_a_command_does_not_stop_it(
+    tmp_path: Path, command: str
+):
+    bench = judged_bench(tmp_path)
+    action = await bench.prepare(TOOL, command=command)
+    (bench.root / "other.txt").write_text("made meanwhile")
+    (bench.root / "notes.txt").write_text("changed meanwhile")
+    outcome = await action.perform(Permit(digest=action.digest, command=action.command))
+    assert outcome.exit_code == 0, outcome.text

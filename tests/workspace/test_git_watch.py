@@ -351,3 +351,44 @@ async def test_what_the_user_does_after_the_last_command_stays_when_the_task_end
     hook = plant(watched)
     await watched.watch.settle()
     assert (hook.read_text(), watched.told) == ("evil", [])
+
+
+# ── what git has begun and not ended ────────────────────────────────────────────────────
+
+LEFT_BEHIND = [
+    ("touch .git/index.lock", ".git/index.lock"),
+    ("touch .git/config.lock", ".git/config.lock"),
+    ("mkdir .git/sequencer", ".git/sequencer"),
+    ("mkdir .git/rebase-merge", ".git/rebase-merge"),
+    ("touch .git/MERGE_HEAD", ".git/MERGE_HEAD"),
+]
+
+
+@pytest.mark.parametrize(("command", "left"), LEFT_BEHIND, ids=[left for _, left in LEFT_BEHIND])
+async def test_what_a_command_left_half_done_in_git_is_told_once_and_stays(
+    watched: Watched, command: str, left: str
+):
+    await watched.run(command)
+    assert is_there(watched.root / left)
+    (told,) = watched.told
+    assert left in told
+    await watched.run("true")
+    assert len(watched.told) == 1
+
+
+async def test_a_lock_is_told_of_only_when_the_command_that_may_hold_it_has_ended(
+    watched: Watched,
+):
+    watched.background = True
+    await watched.run("touch .git/index.lock")
+    assert watched.told == []
+    watched.background = False
+    await watched.watch.settle()
+    assert ".git/index.lock" in watched.told[0]
+
+
+async def test_what_a_person_let_git_leave_half_done_is_nothing_to_be_told_of(watched: Watched):
+    await watched.run("mkdir .git/rebase-merge", Judgement(needs_keys=True))
+    (watched.git / "index.lock").touch()
+    await watched.run("true")
+    assert watched.told == []

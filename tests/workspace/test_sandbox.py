@@ -1,5 +1,6 @@
 """The sandbox against real commands, once as bubblewrap makes it and once as Landlock does."""
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -66,7 +67,8 @@ class Cell:
             "SSH_AUTH_SOCK": f"{self.home}/agent",
             **{f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in _WHO},
         }
-        for place in (self.root, self.home / ".cache" / "pip", self.outside, self.own / "tasks"):
+        shared = self.home / ".cache" / "pip" / "http-v2"
+        for place in (self.root, shared, self.outside, self.own / "tasks"):
             place.mkdir(parents=True)
         for decoy in (*(self.home / each for each in DECOYS), self.own / "tasks" / "journal"):
             decoy.parent.mkdir(parents=True, exist_ok=True)
@@ -187,8 +189,20 @@ ROWS = (
     Row(id="SBX-2 into the kernel", command="exec 3>>/proc/sys/kernel/core_pattern"),
     Row(id="SBX-2 in the workspace", command="mkdir -p a/b && echo x > a/b/c", works=BOTH),
     Row(id="SBX-2 moving within", command="mkdir a b && touch a/c && mv a/c b/", works=BOTH),
-    Row(id="SBX-2 a cache", command="echo x > ~/.cache/pip/x", works=BOTH),
-    Row(id="SBX-2 a new cache", command="echo x > ~/.cache/x", works=("bubblewrap",)),
+    Row(id="SBX-2 a cache", command="echo x > ~/.cache/pip/http-v2/x", works=BOTH),
+    Row(id="SBX-2 beside a cache", command="echo x > ~/.cache/pip/x"),
+    Row(id="SBX-2 a new cache", command="echo x > ~/.cache/x"),
+    Row(id="SBX-2 a private cache", command='echo x > "$XDG_CACHE_HOME/x"', works=BOTH),
+    Row(
+        id="SBX-2 a cache by its link",
+        command='echo x > "$XDG_CACHE_HOME/pip/http-v2/x" && cat ~/.cache/pip/http-v2/x',
+        works=BOTH,
+    ),
+    Row(
+        id="SBX-2 another cache by its link",
+        command='test -d "$XDG_CACHE_HOME/huggingface" && echo x > "$XDG_CACHE_HOME/huggingface/x"',
+    ),
+    Row(id="SBX-2 moving a cache away", command="mv ~/.cache/pip/http-v2 ~/.cache/pip/x"),
     Row(id="SBX-2 temporary", command='t=$(mktemp) && echo x > "$t"', works=BOTH),
     Row(id="SBX-2 temporary by name", command="echo x > /tmp/x", works=("bubblewrap",)),
     Row(id="SBX-2 devices", command="echo x > /dev/null; cat <(echo x)", works=BOTH),
@@ -628,13 +642,29 @@ def test_SBX_2_without_any_privilege_it_is_the_same(layer: str, tmp_path: Path):
 
 
 NO_CACHES = (
+    ".bun/install/cache/a@1.0.0/index.js",
+    ".cache/bazel/_bazel_me/install/0/server",
+    ".cache/ccache/ccache.conf",
+    ".cache/deno/gen/a.js",
+    ".cache/gitstatus/gitstatusd-linux-x86_64",
+    ".cache/node/corepack/v1/pnpm/9.0.0/bin/pnpm.cjs",
+    ".cache/p10k-instant-prompt-me.zsh",
+    ".cache/pip/wheels/00/a.whl",
+    ".cache/pnpm/dlx/0/node_modules/.bin/a",
+    ".cache/pre-commit/repo0/py_env-python3/bin/python",
+    ".cache/pypoetry/virtualenvs/a-py3.11/bin/python",
+    ".cache/uv/archive-v0/0/a.py",
+    ".cache/uv/environments-v2/a/bin/python",
     ".deno/bin/git",
     ".gradle/init.d/e.gradle",
     ".gradle/wrapper/dists/gradle",
+    ".local/share/pnpm/store/v10/files/00/0",
     ".local/share/pnpm/tsc",
     ".local/share/virtualenvs/a/bin/python",
     ".m2/extensions.xml",
+    ".npm/_npx/0/node_modules/.bin/a",
     ".nuget/NuGet/NuGet.Config",
+    ".pnpm-store/v3/files/00/0",
     ".sbt/1.0/plugins/e.sbt",
     ".yarn/bin/yarn",
 )
@@ -647,10 +677,139 @@ def test_SBX_2_what_is_run_later_outside_is_no_cache(path: str, cell: Cell):
     assert not (cell.home / path).exists()
 
 
+LED = {"XDG_CACHE_HOME": ".cache", "npm_config_cache": ".npm"}
+
+
+@pytest.mark.parametrize(
+    "path", [each for each in NO_CACHES if each.startswith((".cache", ".npm"))]
+)
+def test_SBX_2_what_is_there_is_not_changed_by_the_way_of_the_private_cache(path: str, cell: Cell):
+    """A tool may replace it or make its own, and what is outside stays as it is."""
+    real = cell.home / path
+    real.parent.mkdir(parents=True, exist_ok=True)
+    real.write_text("before")
+    variable = next(name for name, place in LED.items() if path.startswith(place))
+    led = f'"${variable}/{path.partition("/")[2]}"'
+    cell.run(f"mkdir -p $(dirname {led}); echo x > {led}; rm -f {led}; mv $(dirname {led}) $TMPDIR")
+    assert real.read_text() == "before"
+
+
+@pytest.mark.parametrize("path", ["pypoetry/virtualenvs/a/bin/python", "ms-playwright/chrome"])
+def test_a_cache_that_cannot_be_written_can_be_read(path: str, cell: Cell):
+    (cell.home / ".cache" / path).parent.mkdir(parents=True)
+    (cell.home / ".cache" / path).write_text("there")
+    assert cell.run(f'cat "$XDG_CACHE_HOME/{path}" ~/.cache/{path}') == (0, "therethere")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "uv/CACHEDIR.TAG",
+        "pip/wheels/a",
+        "pypoetry/artifacts/a",
+        "pypoetry/virtualenvs/new/bin/python",
+        "node/corepack/v1/pnpm/10.0.0/a",
+        "of-a-tool-nobody-knows/a",
+    ],
+)
+def test_what_a_tool_cannot_do_without_is_private_and_lasts_from_command_to_command(
+    path: str, cell: Cell
+):
+    there = ("uv", "pip/wheels", "pypoetry/artifacts", "pypoetry/virtualenvs/old")
+    for place in (*there, "node/corepack/v1/pnpm/9.0.0"):
+        (cell.home / ".cache" / place).mkdir(parents=True)
+    sandbox = cell.sandbox()
+    made = f'"$XDG_CACHE_HOME/{path}"'
+    status, said = cell.run(f"mkdir -p $(dirname {made}) && echo x > {made}", sandbox)
+    assert status == 0, said
+    assert cell.run(f"cat {made}", sandbox) == (0, "x\n")
+    assert not (cell.home / ".cache" / path).exists()
+
+
+def test_SBX_5_a_cache_that_the_user_adds_is_the_real_one(cell: Cell):
+    place = cell.home / ".cache" / "uv"
+    place.mkdir()
+    sandbox = cell.sandbox(writable=(str(place),))
+    assert cell.run('echo x > "$XDG_CACHE_HOME/uv/x"', sandbox) == (0, "")
+    assert (place / "x").exists()
+    whole = cell.sandbox(writable=(str(cell.home / ".cache"),))
+    assert cell.run('echo "${XDG_CACHE_HOME-none}"; echo x > ~/.cache/uv/y', whole) == (0, "none\n")
+    assert (place / "y").exists()
+
+
+def test_SBX_7_not_even_the_names_in_a_hidden_cache_are_told(layer: str, cell: Cell):
+    place = cell.home / ".cache" / "pypoetry" / "virtualenvs"
+    (place / SECRET).mkdir(parents=True)
+    said = cell.run("find -L $TMPDIR/ -name '*decoy*'", cell.sandbox(hidden=(str(place),)))[1]
+    assert layer == "landlock" or SECRET not in said
+    said = cell.run("find $TMPDIR/ -name '*decoy*'", cell.sandbox(hidden=(str(place),)))[1]
+    assert SECRET not in said
+
+
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "everyday"
+version = "1"
+"""
+BACKEND = """
+import zipfile
+
+PARTS = {
+    "METADATA": "Metadata-Version: 2.1\\nName: everyday\\nVersion: 1\\n",
+    "WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+    "RECORD": "",
+}
+
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name = "everyday-1-py3-none-any.whl"
+    with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
+        wheel.writestr("everyday.py", "")
+        for part, text in PARTS.items():
+            wheel.writestr(f"everyday-1.dist-info/{part}", text)
+    return name
+"""
+
+
+@pytest.mark.parametrize("caches", ["", ".cache/pip/wheels .npm/_cacache .npm/_logs"])
+def test_SBX_3_pip_and_npm_install_without_any_network(caches: str, cell: Cell):
+    for place in caches.split():
+        (cell.home / place).mkdir(parents=True)
+    sandbox = cell.sandbox(network=False)
+    if importlib.util.find_spec("pip"):
+        made = cell.root / "everyday-1"
+        made.mkdir()
+        (made / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: everyday\nVersion: 1\n")
+        (made / "pyproject.toml").write_text(PROJECT)
+        (made / "backend.py").write_text(BACKEND)
+        pip = f"{sys.executable} -m pip --no-input install --no-index --target there"
+        packed = "tar -czf everyday-1.tar.gz everyday-1"
+        status, said = cell.run(f"{packed} && {pip} ./everyday-1.tar.gz && ls there", sandbox)
+        assert status == 0, said
+        assert "everyday.py" in said
+        assert "/caches/.cache/pip/wheels/" in said
+        assert "WARNING" not in said
+    if shutil.which("npm", path=cell.env["PATH"]):
+        (cell.root / "package.json").write_text('{"dependencies": {"a": "file:a.tgz"}}')
+        (cell.root / "package" / "bin").mkdir(parents=True)
+        (cell.root / "package" / "package.json").write_text('{"name": "a", "version": "1.0.0"}')
+        packed = "tar -czf a.tgz package && npm install --offline --no-audit"
+        status, said = cell.run(f"{packed} && ls node_modules/a", sandbox)
+        assert status == 0, said
+        assert "EROFS" not in said
+        assert "EACCES" not in said
+
+
 def test_SBX_2_all_that_is_writable_is_told(cell: Cell):
     sandbox = cell.sandbox(writable=(str(cell.outside),))
     told = sandbox.writable
-    assert {str(cell.home / ".cache"), str(cell.outside), "/tmp"} <= set(told)
+    shared = str(cell.home / ".cache" / "pip" / "http-v2")
+    assert {shared, str(cell.outside), "/tmp"} <= set(told)
+    assert not {str(cell.home / ".cache"), str(cell.home / ".cache" / "pip")} & set(told)
 
 
 def test_FIFO_a_pipe_in_the_place_of_git_does_not_stop_anything(cell: Cell):

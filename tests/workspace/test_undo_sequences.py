@@ -31,6 +31,9 @@ NAMES = ["a.txt", "b", "ünïcödé 文.md", "new\nline", "sp ace", "-dash", "\u
 FOLDERS = ["", "src/", "src/deep/", "nested/", "d\nd/", "\udce9t\udce9/"]
 MODES = [0o644, 0o600, 0o755, 0o444, 0o640, 0o664]
 FOLDER_MODES = [0o755, 0o700, 0o775, 0o2750]
+IGNORED = ["*.txt", "src/", "deep", "*", "!a.txt", "b", "/nested", "agents", "*.bin", "sp ace"]
+SMALL = 4000
+"""Bytes of a file that checkpoints keep, where some files grow larger."""
 
 Thing = tuple[str, int, bytes]
 Picture = dict[str, Thing]
@@ -51,6 +54,8 @@ def _thing(path: Path) -> Thing:
         return "link", 0, os.fsencode(os.readlink(path))
     if stat.S_ISDIR(mode):
         return "folder", stat.S_IMODE(mode), b""
+    if stat.S_ISFIFO(mode):
+        return "pipe", stat.S_IMODE(mode), b""
     return "file", stat.S_IMODE(mode), path.read_bytes()
 
 
@@ -177,6 +182,68 @@ class Hands:
         self.place().mkdir(parents=True, exist_ok=True)
 
 
+class RoughHands(Hands):
+    """Somebody who also does what checkpoints have trouble with."""
+
+    def __init__(self, work: Path, luck: random.Random, below: str = "") -> None:
+        super().__init__(work, luck, below)
+        self.ignores = luck.random() < 0.7
+        """If not, all that was done must be undone."""
+
+    def work(self) -> None:
+        super().work()
+        doings = [self._grow, self._make_pipe, self._remove]
+        if self.ignores:
+            doings += [self._ignore, self._ignore, self._ignore_nothing, self._track]
+        for _ in range(self._luck.randrange(3)):
+            self._luck.choice(doings)()
+
+    def _grow(self) -> None:
+        path = self._some(_is_plain)
+        if path:
+            path.chmod(0o644)
+            with path.open("ab") as file:
+                file.write(self._luck.randbytes(SMALL + 1))
+
+    def _make_pipe(self) -> None:
+        path = self._some(_is_plain)
+        if path:
+            path.unlink()
+            os.mkfifo(path)
+
+    def _ignore(self) -> None:
+        folder = self._work / self._luck.choice(["", "nested", "src"])
+        file = folder / ".gitignore"
+        if folder.is_dir() and not folder.is_symlink() and (_is_plain(file) or not file.exists()):
+            text = file.read_text("utf-8", "replace") if file.exists() else ""
+            file.unlink(missing_ok=True)
+            file.write_text(f"{text}{self._luck.choice(IGNORED)}\n", "utf-8")
+
+    def _ignore_nothing(self) -> None:
+        file = self._some(lambda path: path.name == ".gitignore" and _is_plain(path))
+        if file:
+            file.unlink()
+
+    def _track(self) -> None:
+        path = self._some(_is_plain)
+        if path:
+            track(self._work, path)
+
+
+def track(work: Path, path: Path) -> None:
+    """Have git track it though it be ignored; it may refuse to, beyond a link for example."""
+    inside = path.is_relative_to(work / "nested")
+    repository = work / "nested" if inside else work
+    subprocess.run(
+        ["git", "-C", repository, "add", "-f", "--", os.fsencode(path.relative_to(repository))],
+        capture_output=True,
+    )
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
 def _has_repository(path: Path) -> bool:
     return path.is_dir() and any(inner.name == ".git" for inner in _walk(path))
 
@@ -196,11 +263,18 @@ def build(work: Path, luck: random.Random) -> None:
 class Agent:
     """Works with checkpoints around every step, as the engine does it."""
 
-    def __init__(self, work: Path, home: Path, luck: random.Random, below: str = "") -> None:
-        self.checkpoints = ShadowCheckpoints(work, home, Limits())
+    def __init__(
+        self,
+        work: Path,
+        home: Path,
+        luck: random.Random,
+        hands: Hands,
+        limits: Limits,
+    ) -> None:
+        self.checkpoints = ShadowCheckpoints(work, home, limits)
         self._work = work
         self._luck = luck
-        self._hands = Hands(work, luck, below)
+        self._hands = hands
         self.steps: list[tuple[str, str]] = []
         self.pictures: list[tuple[Picture, Picture]] = []
 
@@ -236,7 +310,7 @@ class Agent:
 
 
 def valid(home: Path) -> None:
-    for repository in home.iterdir():
+    for repository in home.glob("*.git"):
         command = ["git", f"--git-dir={repository}", "fsck", "--full", "--strict", "--no-dangling"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -260,7 +334,7 @@ async def test_everything_the_agent_did_is_undone_exactly(batch: range, tmp_path
     for seed in batch:
         work, home, luck = some_of(tmp_path, seed)
         repositories = git_folders(work)
-        agent = Agent(work, home, luck, "agents/")
+        agent = Agent(work, home, luck, Hands(work, luck, "agents/"), Limits())
         person = Hands(work, luck, "mine/")
         for _ in range(luck.randrange(2, 9)):
             if luck.random() < 0.4:
@@ -290,7 +364,8 @@ async def test_what_a_person_did_to_the_same_files_is_untouched_and_told(
     for seed in batch:
         work, home, luck = some_of(tmp_path, seed)
         repositories = git_folders(work)
-        agent, person = Agent(work, home, luck), Hands(work, luck)
+        agent = Agent(work, home, luck, Hands(work, luck), Limits())
+        person = Hands(work, luck)
         for _ in range(luck.randrange(2, 7)):
             await agent.step()
             if luck.random() < 0.4:
@@ -344,3 +419,78 @@ def in_the_way(path: str, result: Picture, target: Thing | None) -> bool:
         return True
     above = [path[:at] for at, character in enumerate(path) if character == "/"]
     return target is not None and any(result.get(each, ("",))[0] != "folder" for each in above)
+
+
+@pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"GIT-5,6 from {batch.start}")
+async def test_nothing_that_was_saved_is_lost_whatever_becomes_of_it(batch: range, tmp_path: Path):
+    """Ignore files come and go, files become large or pipes, and git tracks what is ignored."""
+    for seed in batch:
+        work, home, luck = some_of(tmp_path, seed)
+        hands = RoughHands(work, luck)
+        agent = Agent(work, home, luck, hands, Limits(checkpoint_file_bytes=SMALL))
+        lines = luck.choice(["*", "src/\nnested/", "a.txt"]) if hands.ignores else ""
+        tracked = track_some(work, luck, lines)
+        saved = await agent.checkpoints.save(None)
+        assert tracked <= (await agent.checkpoints.files_at(saved.id)).keys(), f"seed {seed}"
+        for _ in range(luck.randrange(2, 9)):
+            await agent.step()
+        point = luck.randrange(len(agent.steps))
+        now = picture(work)
+        known = await agent.checkpoints.files_at(agent.steps[point][0])
+        restored = await agent.checkpoints.restore(agent.steps[point:], overwrite=False)
+        result = picture(work)
+        then = agent.pictures[point][0]
+        demand_all_told(then, result, set(known), restored, f"seed {seed}")
+        await demand_nothing_lost(agent, home, now, result, restored.before, f"seed {seed}")
+        if not hands.ignores:
+            demand_all_back(then, result, restored, f"seed {seed}")
+        valid(home)
+
+
+def track_some(work: Path, luck: random.Random, ignored: str) -> set[str]:
+    """Have git track some of what is there, ignored or not, and change that."""
+    for folder in (work, work / "nested"):
+        (folder / ".git" / "index").unlink()
+    (work / ".gitignore").write_text(f"{ignored}\n")
+    tracked: set[str] = set()
+    for path in [path for path in _walk(work) if ".git" not in path.relative_to(work).parts]:
+        below_nested = path.is_relative_to(work / "nested")
+        if _is_plain(path) and not below_nested and luck.random() < 0.5:
+            path.chmod(0o644)
+            track(work, path)
+            path.write_bytes(luck.randbytes(50))
+            tracked.add(str(path.relative_to(work)))
+    return tracked
+
+
+def demand_all_told(
+    then: Picture, result: Picture, saved: set[str], told: Restored, seed: str
+) -> None:
+    """What was saved is back. Only where something new was made that is ignored, that stays."""
+    for path, thing in then.items():
+        if path in saved and result.get(path) != thing:
+            assert visible(path) in told.kept, (seed, path)
+
+
+def demand_all_back(then: Picture, result: Picture, told: Restored, seed: str) -> None:
+    """All is as it was but what could not be kept, and that is named."""
+    for path in then.keys() | result.keys():
+        was = then.get(path)
+        if result.get(path) == was:
+            continue
+        if was and (was[0] == "pipe" or len(was[2]) > SMALL):
+            assert visible(path) in told.problem, (seed, path)
+        else:
+            assert visible(path) in told.kept, (seed, path)
+            assert in_the_way(path, result, was), (seed, path)
+
+
+async def demand_nothing_lost(
+    agent: Agent, home: Path, now: Picture, result: Picture, before: str, seed: str
+) -> None:
+    """All that was there when the going back began is there, in its checkpoint, or set aside."""
+    aside = home / "set-aside"
+    kept = {path.read_bytes() for path in aside.iterdir()} if aside.exists() else set()
+    for path, thing in now.items():
+        if thing[0] == "file" and result.get(path) != thing and thing[2] not in kept:
+            assert await agent.checkpoints.content(before, path) == thing[2], (seed, path)

@@ -22,6 +22,7 @@ from rookery.core.facts import (
     Effect,
     Event,
     FilesRestored,
+    Noted,
     Rewound,
     TaskOpened,
     ToolStarted,
@@ -122,7 +123,7 @@ async def _rewind(past: Past, wish: _Wish, *, dry_run: bool, sure: bool) -> int:
     now = len(past.events)
     if wish.files:
         await past.restore(to, overwrite=wish.overwrite)
-        _tell(past)
+        _tell(past.events[now:])
     if wish.words:
         past.append(Rewound(to=to))
     print(f"Done. To take this back: {NAME} rewind {past.task_id} --to {now}")
@@ -168,10 +169,16 @@ def _summary(effects: Sequence[Effect]) -> Iterator[tuple[str, str]]:
             yield from ((verb, effect.path) for effect in same)
 
 
-def _tell(past: Past) -> None:
-    restored = past.events[-1].fact
-    if isinstance(restored, FilesRestored):
-        print(f"{_count(restored.count, 'file')} put back.")
+def _tell(events: Sequence[Event]) -> None:
+    """What happened while the files were put back."""
+    for event in events:
+        match event.fact:
+            case FilesRestored(count=count):
+                print(f"{_count(count, 'file')} put back.")
+            case Noted(text=text):
+                print(harmless_line(text))
+            case _:
+                pass
 
 
 def _verb(effect: Effect) -> str:

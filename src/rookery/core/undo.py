@@ -22,11 +22,13 @@ def folder_with(rights: int) -> Version:
 @record
 class Plan:
     """`changes` lead from what is there now to what shall be there. `kept` is left alone, as
-    somebody else has changed it since, or in between.
+    somebody else has changed it since, or in between. `unsaved` was changed too, but no
+    checkpoint holds what was there before.
     """
 
     changes: tuple[Effect, ...] = ()
     kept: tuple[str, ...] = ()
+    unsaved: tuple[str, ...] = ()
 
 
 @record
@@ -44,19 +46,23 @@ def plan(
     *,
     overwrite: bool = False,
 ) -> Plan:
-    """Take back the steps, oldest first. With `overwrite` also over what others have done."""
+    """Take back the steps, oldest first. With `overwrite` also over what others have done, if
+    a checkpoint could hold that.
+    """
     changes: list[Effect] = []
     kept: list[str] = []
+    unsaved: list[str] = []
     for path, course in sorted(_courses(steps).items()):
         now = current(path)
-        if now == course.first:
+        if is_unknown(course.first):
+            unsaved.append(path)
+        elif now == course.first:
             continue
-        disturbed = course.broken or now != course.last
-        if is_unknown(now) or (disturbed and not overwrite):
+        elif (course.broken or now != course.last) and (is_unknown(now) or not overwrite):
             kept.append(path)
         else:
             changes.append(Effect(path, now, course.first))
-    return Plan(tuple(changes), tuple(kept))
+    return Plan(tuple(changes), tuple(kept), tuple(unsaved))
 
 
 def only_takes_back(done: Iterable[Effect], steps: Sequence[Iterable[Effect]]) -> bool:
@@ -75,7 +81,7 @@ def is_leaf(version: Version | None) -> bool:
 
 
 def is_unknown(version: Version | None) -> bool:
-    """Something is there that no checkpoint can hold, so that nothing could bring it back."""
+    """Something is there that no checkpoint holds, so that none could bring it back."""
     return version is not None and not version.blob
 
 

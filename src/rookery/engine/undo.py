@@ -80,7 +80,7 @@ class Undo:
 
     async def before(self, call: ToolCall, action: Action) -> None:
         """Save what the call may change, once what the last one did is settled."""
-        if not _may_change_files(action):
+        if not may_change_files(action):
             return
         await self._settled.wait()
         paths = None if action.command or action.external else [c.path for c in action.changes]
@@ -164,7 +164,8 @@ class Undo:
         done = await self._checkpoints.restore(steps, overwrite=overwrite)
         if done.problem:
             self._log.append(Noted(text=done.problem))
-        if not done.after:
+        nothing_done = done.before == done.after and not done.kept
+        if not done.after or nothing_done:
             return
         self._enter_restored(to, done, named=[effect.path for effect in done.effects])
 
@@ -253,6 +254,8 @@ class Undo:
             self._log.append(Noted(text=problem))
 
 
-def _may_change_files(action: Action) -> bool:
-    known_to_read = action.judgement is not None and action.judgement.only_reads
-    return action.changes_things and not (known_to_read or action.spares_files)
+def may_change_files(action: Action) -> bool:
+    """A line that needs a shell may do more than can be read from it."""
+    judged = action.judgement
+    only_reads = judged is not None and judged.plain is not None and judged.only_reads
+    return action.changes_things and not (only_reads or action.spares_files)

@@ -27,8 +27,11 @@ from rookery.governance.shell_grammar import shell_line
 DEEPEST = 6
 MOST_COMMANDS = 500
 MOST_BEFORE = 8
+LONGEST = 256 * KIB
 MOST_TEXT = 64 * KIB
-"""Of all texts that are handed from command to command."""
+PRICE_OF_A_TEXT = 64
+"""Of all texts that are handed from command to command, so many characters are read; each of
+them takes some time however short it is."""
 MOST_REASONS = 20
 
 _SHELL_OWN = {":", "cd", "pushd", "popd", "exit", "return", "break", "continue", "wait", "printf"}
@@ -68,6 +71,9 @@ class CommandJudge:
         self._hiding = hiding
 
     def __call__(self, command: str, cwd: str) -> Judgement:
+        if len(command) > LONGEST:
+            said = "it is too long to be looked at"
+            return Judgement(why_not=said, grave=(said,), too_deep=True)
         parsed = plain(command)
         line = _line_of(parsed) if parsed else shell_line(command, home=self._home)
         told = _Told(line.doubts)
@@ -220,18 +226,22 @@ class _Unfolding:
         self.grave += line.grave
         for one in line.commands:
             yield SimpleCommand(one.words, one.redirections, (*scope, *one.scope)), depth
-        for script in (*line.runs, *_handed_to_shells(line)):
+        scripts = [*line.runs, *_handed_to_shells(line)][::-1]
+        while scripts:
             if depth >= DEEPEST:
                 self.too_deep = True
                 return
-            yield from self._opened(self._read(script), self._own_scope(scope), depth + 1)
+            if self._unread < 0:
+                scripts = ["\n".join(reversed(scripts))]
+            inner = self._read(scripts.pop())
+            yield from self._opened(inner, self._own_scope(scope), depth + 1)
 
     def _own_scope(self, scope: Scope) -> Scope:
         self._scopes -= 1
         return (*scope, self._scopes * 2)
 
     def _read(self, script: str) -> ShellLine:
-        self._unread -= len(script)
+        self._unread -= len(script) + PRICE_OF_A_TEXT
         if self._unread < 0:
             return unread_line(script, "it holds more text than can be looked at", self._home)
         parsed = plain(script)

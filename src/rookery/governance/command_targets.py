@@ -15,8 +15,8 @@ from rookery.core.shell.shell_words import Word, has_braces, spellings
 from rookery.core.values import value
 from rookery.engine.ports import Files, Place
 from rookery.errors import ToolError
-from rookery.governance.file_matches import Looks, expanded
-from rookery.governance.program_paths import leads_through_a_process, within
+from rookery.governance.file_matches import PRICE_OF_A_FOLDER, Looks, expanded
+from rookery.governance.program_paths import leads_through_a_process, resolved, within
 
 MOST_COUNTED = 5_000
 MOST_PLACED = 500
@@ -24,6 +24,7 @@ MOST_LOOKED_AT = 200
 MOST_OF_GIT = 50_000
 
 _HARMLESS_DEVICE = re.compile(r"/dev/(null|stdin|stdout|stderr|tty|zero|fd/[0-9]+)")
+_TOO_MANY_TO_READ = "reads more files than can be looked at before"
 _OF_A_PROCESS = "leads through what belongs to a running process"
 _WHOLE_FOLDER = frozenset("*?.[]!^-")
 _RULES_THEMSELVES = {".rookeryignore", ".rooignore"}
@@ -63,11 +64,11 @@ class Targets:
     ) -> None:
         self._files = files
         self._hiding = hiding
-        self._root = os.path.realpath(workspace)
-        self._home = os.path.realpath(home)
+        self._root = resolved(workspace)
+        self._home = resolved(home)
         self._found: dict[tuple[Operand, str], Finding] = {}
         self._looks = Looks()
-        self._temporary = tuple(os.path.realpath(folder) for folder in temporary)
+        self._temporary = tuple(resolved(folder) for folder in temporary)
 
     def find(self, operand: Operand, folders: Sequence[str], search: Search) -> Iterator[Finding]:
         word = operand.word
@@ -88,8 +89,11 @@ class Targets:
             if has_braces(pattern):
                 yield _unknown(operand, pattern[:40])
                 continue
+            if leads_through_a_process(os.path.join(folder, pattern)):
+                yield _not_found_out(operand, pattern, _OF_A_PROCESS)
+                continue
             last = pattern.rpartition("/")[2]
-            where = os.path.realpath(os.path.dirname(os.path.join(folder, pattern)))
+            where = resolved(os.path.dirname(os.path.join(folder, pattern)))
             if operand.deed is Deed.DELETE and last and set(last) <= _WHOLE_FOLDER and "*" in last:
                 yield self._whole_folder(operand, where)
             found = expanded(os.path.join(folder, pattern), self._looks)
@@ -118,7 +122,11 @@ class Targets:
 
     def _single(self, operand: Operand, path: str) -> Finding:
         """Each path is looked at once, and no more than a number of them in one line."""
-        asked = (replace(operand, word=_ANY, maybe=False, names=()), path)
+        operand = _as_below(operand)
+        asked = (
+            replace(operand, word=replace(_ANY, below=operand.word.below), maybe=False, names=()),
+            path,
+        )
         if asked not in self._found:
             if len(self._found) >= MOST_LOOKED_AT:
                 return _too_many(operand)
@@ -160,8 +168,8 @@ class Targets:
 
     def _real(self, deed: Deed, path: str) -> str:
         if deed is Deed.DELETE and os.path.islink(path):
-            return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        return os.path.realpath(path)
+            return os.path.join(resolved(os.path.dirname(path)), os.path.basename(path))
+        return resolved(path)
 
     def _refused(self, operand: Operand, path: str, why: str) -> Finding:
         """What the workspace cannot place is judged by where it lies."""
@@ -189,17 +197,31 @@ class Targets:
         """Whether a search through a folder would come upon what must not be read unasked."""
         if not os.path.isdir(folder):
             return Finding()
-        most, hides = MOST_COUNTED, self._hides(os.path.realpath(folder))
-        for count, entry in enumerate(_entries(folder)):
+        most, hides = MOST_COUNTED, self._hides(resolved(folder))
+        for count, entry in enumerate(self._entries(folder)):
             if count >= (most if self._hiding else MOST_PLACED) or not self._looks.take():
-                return Finding(unfit="reads more files than can be looked at before")
+                return Finding(unfit=_TOO_MANY_TO_READ)
             if entry.name in _RULES_THEMSELVES:
                 continue
-            leaves = search.follows_links and not within(os.path.realpath(entry.path), self._root)
+            leaves = search.follows_links and not within(resolved(entry.path), self._root)
             if leaves or hides(entry):
                 said = f"would come upon {self._shown(entry.path)}, which is kept from the agent"
                 return Finding(notes=(said,), unfit=said)
-        return Finding()
+        return Finding(unfit="" if self._looks.left >= 0 else _TOO_MANY_TO_READ)
+
+    def _entries(self, folder: str) -> Iterator["os.DirEntry[str]"]:
+        """The files below a folder, as long as there are looks left; links are not followed."""
+        waiting = [folder]
+        while waiting and self._looks.take(PRICE_OF_A_FOLDER):
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    for entry in entries:
+                        if not entry.is_dir(follow_symlinks=False):
+                            yield entry
+                        elif entry.name != ".git":
+                            waiting.append(entry.path)
+            except (OSError, ValueError):
+                continue  # what cannot be listed cannot be read by the command either
 
     def _hides(self, top: str) -> Callable[["os.DirEntry[str]"], bool]:
         if self._hiding is None:
@@ -218,6 +240,8 @@ class Targets:
             place = self._files.place(entry.path)
         except ToolError:
             return False
+        except OSError:
+            return True
         return place.ignored or place.credential
 
     def _grave(self, operand: Operand, place: Place, real: str, shown: str) -> Iterator[str]:
@@ -225,6 +249,8 @@ class Targets:
         deletes_all = operand.deed is Deed.DELETE and not self._spares_git(operand, real)
         if deletes_all and self._is_root(real):
             yield f"{does} {'some' if operand.some else 'all'} of {shown}"
+        elif self._rewrites_all(operand, real):
+            yield f"{does} what is in {shown}, with what git keeps there"
         elif operand.rights and self._is_root(real):
             yield f"changes who may use {shown}"
         elif place.outside and not self._temporary_only(real):
@@ -241,6 +267,13 @@ class Targets:
             yield f"{does} {shown}, where git keeps its history"
         elif deletes_all and os.path.lexists(os.path.join(real, ".git")):
             yield f"{does} {shown}, which holds a git repository"
+
+    def _rewrites_all(self, operand: Operand, real: str) -> bool:
+        """Whether the files that are written, each by its name, may be any below a folder."""
+        if operand.deed is not Deed.WRITE or not operand.word.below:
+            return False
+        holds = self._is_root(real) or os.path.lexists(os.path.join(real, ".git"))
+        return holds and not self._spares_git(operand, real)
 
     def _is_root(self, real: str) -> bool:
         """The workspace, the home folder, a temporary one, or a folder that one of them is in."""
@@ -263,9 +296,10 @@ class Targets:
         if os.path.islink(real):
             return ""
         most = max(0, min(MOST_COUNTED, self._looks.left))
-        count = sum(1 for _ in islice(_entries(real), most + 1))
+        count = sum(1 for _ in islice(self._entries(real), most + 1))
         self._looks.take(count)
-        said = f"more than {most:,}" if count > most else f"{count:,}"
+        least = min(count, most)
+        said = f"more than {least:,}" if count > most or self._looks.left < 0 else f"{count:,}"
         where = real if len(real) == 1 else f"{self._shown(real)}/"
         below = "in the workspace" if real == self._root else f"below {where}"
         return f"{said} file{'' if count == 1 else 's'} {below}"
@@ -277,9 +311,11 @@ class Targets:
         most = min(MOST_OF_GIT, self._looks.left)
         if most <= 0:
             return False
-        own = [entry.name for entry in islice(_entries(os.path.join(real, ".git")), most)]
+        below = self._entries(os.path.join(real, ".git"))
+        own = [".git", *(entry.name for entry in islice(below, most))]
         self._looks.take(len(own))
-        return len(own) < most and not any(fnmatch(name, operand.only) for name in own)
+        counted = len(own) <= most and self._looks.left >= 0
+        return counted and not any(fnmatch(name, operand.only) for name in own)
 
     def _shown(self, real: str) -> str:
         if real == self._root:
@@ -287,8 +323,15 @@ class Targets:
         return os.path.relpath(real, self._root) if within(real, self._root) else real
 
 
+def _as_below(operand: Operand) -> Operand:
+    """A word that stands for files below a folder means some of them."""
+    if not operand.word.below or operand.only:
+        return operand
+    return replace(operand, some=True, only=operand.word.below)
+
+
 def _unknown(operand: Operand, said: str) -> Finding:
-    if operand.deed is Deed.DELETE and operand.deep:
+    if operand.deed is Deed.DELETE and (operand.deep or operand.word.below):
         return Finding(
             grave=(f"deletes folders that are not known before it runs: {said}",),
             doubt=f"its targets are not known before it runs: {said}",
@@ -325,21 +368,6 @@ def _path_meant(operand: Operand, folder: str, root: str) -> str:
         return path
     _, colon, inside = text.partition(":")
     return os.path.join(root, inside) if colon and inside else ""
-
-
-def _entries(folder: str) -> Iterator["os.DirEntry[str]"]:
-    """The files below a folder; links are not followed."""
-    waiting = [folder]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if not entry.is_dir(follow_symlinks=False):
-                        yield entry
-                    elif entry.name != ".git":
-                        waiting.append(entry.path)
-        except (OSError, ValueError):
-            continue  # what cannot be listed cannot be read by the command either
 
 
 def _together(findings: Sequence[Finding]) -> Finding:

@@ -11,7 +11,7 @@ from rookery.core.shell.wrappers import SHELLS, program_name
 
 MOST_CRUDE = 32
 
-_RUNS_TEXT = {*SHELLS, "eval"}
+_RUNS_TEXT = {*SHELLS, "eval", "trap"}
 _QUOTES = re.compile(r"['\"\\]")
 _SEGMENTS = re.compile(r"[;&|\n\r(){}`]")
 _WRITTEN = re.compile(r">[>&|]?[ \t]*([^\s;&|<>(){}`]+)")
@@ -83,6 +83,6 @@ def _word(said: str, home: str) -> Word:
         said = home + said[1:]
     if "$" in said or said.startswith("~"):
         return Word(said, known=False)
-    if re.search(r"[*?]|\[.*\]", said):
+    if "*" in said or "?" in said or ("[" in said and "]" in said):
         return Word(said, known=False, pattern=said)
     return Word(said)

@@ -6,6 +6,8 @@ from fnmatch import translate
 
 MOST_ENTRIES = 5_000
 MOST_OF_A_LINE = 60_000
+PRICE_OF_A_FOLDER = 4
+"""Opening one takes as long as reading so many entries."""
 MOST_PARTS = 32
 LONGEST = 1024
 _MAGIC = re.compile(r"[*?\[]")
@@ -41,8 +43,7 @@ def expanded(pattern: str, looks: Looks) -> list[str] | None:
         for folder in found:
             names = _names(folder)
             looked_at += len(names)
-            # opening a folder takes as long as reading some entries
-            if not looks.take(len(names) + 4) or looked_at > MOST_ENTRIES:
+            if not looks.take(len(names) + PRICE_OF_A_FOLDER) or looked_at > MOST_ENTRIES:
                 return None
             hidden = part.startswith(".")
             below += [

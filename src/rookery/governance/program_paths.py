@@ -77,5 +77,13 @@ def leads_through_a_process(path: str) -> bool:
     return False
 
 
+def resolved(path: str | Path) -> str:
+    """Where a path really leads. What cannot be found out may lead anywhere."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return "/"
+
+
 def within(path: str, *folders: str) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)

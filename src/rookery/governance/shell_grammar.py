@@ -20,12 +20,20 @@ from rookery.core.shell.evaluators import (
     is_number,
 )
 from rookery.core.shell.here_documents import apart
-from rookery.core.shell.shell_words import Redirection, ShellLine, SimpleCommand, Word
+from rookery.core.shell.shell_words import ShellLine, SimpleCommand, Word
 from rookery.governance.crude_reading import (
     crude_commands,
     crude_redirections,
     unread_line,
     without_escapes,
+)
+from rookery.governance.shell_nodes import (
+    for_the_parser,
+    last_command,
+    late_words,
+    redirections_of,
+    text_of,
+    words_of,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +48,8 @@ MOST_VARIABLES = 16
 
 _DOUBTFUL = {
     "ERROR": "it is not proper shell text",
+    "comment": "it is not proper shell text",
+    "heredoc_redirect": "it is not proper shell text",
     "variable_assignment": "it sets variables",
     "declaration_command": "it sets variables",
     "unset_command": "it sets variables",
@@ -49,11 +59,12 @@ _DOUBTFUL = {
     "arithmetic_expansion": COMPUTES,
     "subscript": COMPUTES,
 }
+"""Comments and here-documents are gone by then: where the grammar finds more, it is lost."""
 _UNDERSTOOD_LISTED = """
     program list pipeline command command_name word string string_content raw_string
     ansi_c_string translated_string concatenation number redirected_statement file_redirect
-    file_descriptor heredoc_redirect heredoc_start heredoc_body heredoc_content heredoc_end
-    herestring_redirect comment negated_command subshell compound_statement if_statement
+    file_descriptor
+    herestring_redirect negated_command subshell compound_statement if_statement
     elif_clause else_clause for_statement while_statement do_group case_statement case_item
     test_command unary_expression binary_expression parenthesized_expression test_operator
     extglob_pattern regex variable_name special_variable_name simple_expansion expansion
@@ -61,28 +72,15 @@ _UNDERSTOOD_LISTED = """
 """
 _UNDERSTOOD = frozenset(_UNDERSTOOD_LISTED.split())
 _OWN_SHELL = {"subshell", "command_substitution", "process_substitution"}
-_UNKNOWN_PIECES = {
-    "simple_expansion",
-    "expansion",
-    "command_substitution",
-    "process_substitution",
-    "arithmetic_expansion",
-    "brace_expression",
-    "extglob_pattern",
-    "translated_string",
-}
 _LOST = {"it is not proper shell text", COMPUTES}
 _REWRITES = "it rewrites a variable"
 _GRAMMAR_LISTED = "if then elif else fi for while until do done case esac select function { } [[ ]]"
 _GRAMMAR_WORDS = frozenset(_GRAMMAR_LISTED.split())
 """What the parser takes for programs where it has lost its way."""
-_MARK = "\x1f"
-_FOREIGN = re.compile(r"[^\x00-\x1e\x20-\x7f]")
-"""The parser's C code looks characters up in a table that ends long before these do, and has
-crashed on them: it is given their numbers instead."""
-_SPELLED_OUT = re.compile(f"{_MARK}([0-9a-f]+){_MARK}")
 _GAP = re.compile(r"(?:\$IFS\b|\$\{IFS[^}]{0,40}\})(?:\$[1-9])?")
 _SETTING = re.compile(r"""(?<![\w$-])([A-Za-z_]\w{0,40})=('[^']*'|"[^"$`]*"|[^\s;&|$`()'"]*)""")
+_NAMES_ITS_HOME = re.compile(r"(?<![$\w{])(?:HOME|PWD)\b")
+"""As something that is set, and not only looked up: then nobody knows what it is."""
 _BLANK = re.compile(r"(?<!\\)\s")
 
 
@@ -149,23 +147,26 @@ def _parsed(text: str, home: str) -> ShellLine:
     documents: list[str] = []
     if re.search(r"[^\n\t -~]", text):
         doubts["it has control characters or other than plain letters"] = None
-    own_home = "" if re.search(r"\bHOME\b.?=|\bread\b", text) else home
+    own_home = "" if _NAMES_ITS_HOME.search(text) else home
     late: dict[int, tuple[Word, ...]] = {}
     for node, scope in _nodes(text):
         if doubt := _doubt(node):
             doubts[doubt] = None
         match node.type:
             case "command" | "declaration_command" | "unset_command":
-                said = (*_words(node, own_home), *late.get(node.id, ()))
-                commands.append(SimpleCommand(said, _redirections(node, own_home), scope))
+                said = (*words_of(node, own_home), *late.get(node.id, ()))
+                commands.append(SimpleCommand(said, redirections_of(node, own_home), scope))
                 doubts |= dict.fromkeys(_word_doubts(said))
             case "redirected_statement":
-                opened = _redirections(node, own_home)
-                late[_last_command(node)] = _late_words(node, own_home)
+                opened = redirections_of(node, own_home)
+                late[last_command(node)] = late_words(node, own_home)
                 commands.append(SimpleCommand((), opened, scope))
                 doubts |= dict.fromkeys(_word_doubts(tuple(one.word for one in opened)))
+            case "command_substitution" | "process_substitution" | "function_definition":
+                # a file that is opened for no command, or for one that comes later
+                commands.append(SimpleCommand((), redirections_of(node, own_home), scope))
             case "herestring_redirect":
-                documents.append(_text(node).lstrip("< ").strip("'\""))
+                documents.append(text_of(node).lstrip("< ").strip("'\""))
     if any(evaluates(one.words) for one in commands) or _holds_an_index(text):
         doubts[COMPUTES] = None
     if _LOST & doubts.keys() or any(doubt.startswith(_REWRITES) for doubt in doubts):
@@ -183,7 +184,7 @@ def _holds_an_index(text: str) -> bool:
 
 def _nodes(text: str) -> Iterator[tuple["Node", tuple[int, ...]]]:
     """All nodes of the tree in the order of the text, each with the subshells it is in."""
-    tree = _parser().parse(_FOREIGN.sub(_spelled_out, text).encode())
+    tree = _parser().parse(for_the_parser(text))
     waiting: list[tuple[Node, tuple[int, ...]]] = [(tree.root_node, ())]
     while waiting:
         node, scope = waiting.pop()
@@ -211,12 +212,12 @@ def _doubt(node: "Node") -> str:
         return _DOUBTFUL["ERROR"]
     if not node.is_named:
         return COMPUTES if node.type == "((" else ""
-    if node.type == "word" and _BLANK.search(_text(node)):
+    if node.type == "word" and _BLANK.search(text_of(node)):
         return _DOUBTFUL["ERROR"]
-    if node.type == "command_name" and _text(node) in _GRAMMAR_WORDS:
+    if node.type == "command_name" and text_of(node) in _GRAMMAR_WORDS:
         return _DOUBTFUL["ERROR"]
-    if node.type == "expansion" and not re.fullmatch(r"\$\{\w+\}", _text(node)):
-        return f"{_REWRITES}: {_text(node)[:40]}"
+    if node.type == "expansion" and not re.fullmatch(r"\$\{\w+\}", text_of(node)):
+        return f"{_REWRITES}: {text_of(node)[:40]}"
     if node.type in {"unary_expression", "binary_expression"} and _evaluates(node):
         return COMPUTES
     if node.type in _DOUBTFUL:
@@ -226,10 +227,10 @@ def _doubt(node: "Node") -> str:
 
 def _evaluates(node: "Node") -> bool:
     """Whether a test computes with what need not be a number or a plain name."""
-    sign = next((_text(one) for one in node.children if one.type == "test_operator"), "")
+    sign = next((text_of(one) for one in node.children if one.type == "test_operator"), "")
     fits = is_number if sign in NUMBER_TESTS else is_name
     return sign in NUMBER_TESTS | NAME_TESTS and not all(
-        fits(_text(one)) for one in node.children if one.type != "test_operator"
+        fits(text_of(one)) for one in node.children if one.type != "test_operator"
     )
 
 
@@ -239,146 +240,3 @@ def _word_doubts(said: tuple[Word, ...]) -> Iterator[str]:
             yield f"which program it runs is not known before: {word.text[:40]}"
         elif not word.known and not word.pattern:
             yield f"its targets are not known before it runs: {word.text[:40]}"
-
-
-def _words(command: "Node", home: str) -> Iterator[Word]:
-    """The words of a command. Pieces without a gap between them are one word to the shell,
-    whatever the grammar takes them for."""
-    parts: list[Node] = []
-    for child in command.children:
-        if child.type in {"variable_assignment", "file_redirect", "herestring_redirect"} and (
-            command.type == "command"
-        ):
-            continue
-        if parts and parts[-1].end_byte != child.start_byte:
-            yield _word(parts, home)
-            parts = []
-        parts.append(child)
-    if parts:
-        yield _word(parts, home)
-
-
-def _redirections(node: "Node", home: str) -> tuple[Redirection, ...]:
-    found = []
-    for redirect in _file_redirects(node):
-        sign = next((c.type for c in redirect.children if not c.is_named), "")
-        for target in redirect.children_by_field_name("destination")[:1]:
-            word = _word([target], home)
-            if sign.endswith("&") and re.fullmatch(r"[0-9]*-?", word.text):
-                continue
-            found.append(Redirection(word, writes=">" in sign))
-    return tuple(found)
-
-
-def _file_redirects(node: "Node") -> Iterator["Node"]:
-    for child in node.children:
-        if child.type == "file_redirect":
-            yield child
-        elif child.type == "heredoc_redirect":
-            yield from _file_redirects(child)
-
-
-def _late_words(node: "Node", home: str) -> tuple[Word, ...]:
-    """The words of a command that stand behind the file it writes to, which the grammar takes
-    for more files."""
-    return tuple(
-        _word([late], home)
-        for redirect in _file_redirects(node)
-        for late in redirect.children_by_field_name("destination")[1:]
-    )
-
-
-def _last_command(node: "Node") -> int:
-    while node.children and node.type != "command":
-        inside = [child for child in node.children if not child.type.endswith("redirect")]
-        if not inside:
-            break
-        node = inside[-1]
-    return node.id
-
-
-def _word(parts: list["Node"], home: str) -> Word:
-    text, pattern, known, globs = "", "", True, False
-    waiting = list(reversed(parts))
-    while waiting:
-        node = waiting.pop()
-        if node.type in {"concatenation", "command_name"}:
-            waiting.extend(reversed(node.children))
-        elif node.type in _UNKNOWN_PIECES:
-            said = _text(node)
-            stands_for = home if said in {"$HOME", "${HOME}"} else ""
-            text += stands_for or said
-            pattern += stands_for or said
-            known = known and bool(stands_for)
-        elif node.type == "string":
-            for literal, sure in _inside_quotes(node, home):
-                text += literal
-                pattern += _as_literal(literal)
-                known = known and sure
-        elif node.type == "raw_string":
-            text += _text(node)[1:-1]
-            pattern += _as_literal(_text(node)[1:-1])
-        elif node.type == "ansi_c_string":
-            literal = without_escapes(_text(node)[2:-1])
-            text += literal
-            pattern += _as_literal(literal)
-        else:
-            for piece, bare in _bare(_text(node)):
-                text += piece
-                pattern += piece if bare else _as_literal(piece)
-                globs = globs or (bare and piece in "*?[{")
-    if text.startswith("~") and parts[0].type in {"word", "concatenation"} and home:
-        text, pattern, known = _at_home(text, pattern, home, known)
-    if not known:
-        return Word("".join(_text(part) for part in parts), known=False)
-    return Word(text, known=not globs, pattern=pattern) if globs else Word(text)
-
-
-def _inside_quotes(node: "Node", home: str) -> Iterator[tuple[str, bool]]:
-    """The literal parts of a double-quoted string, and those that are found out only later."""
-    raw, start = node.text or b"", node.start_byte
-    position = start + 1
-    for child in node.children:
-        if child.type in _UNKNOWN_PIECES:
-            yield _unquoted(raw[position - start : child.start_byte - start]), True
-            said = _text(child)
-            yield (home, True) if home and said in {"$HOME", "${HOME}"} else (said, False)
-            position = child.end_byte
-    yield _unquoted(raw[position - start : -1]), True
-
-
-def _unquoted(raw: bytes) -> str:
-    return re.sub(r"\\([$`\"\\\n])", r"\1", _decoded(raw))
-
-
-def _bare(said: str) -> Iterator[tuple[str, bool]]:
-    """Characters outside quotes; those after a backslash are meant as they are."""
-    escaped = False
-    for character in said:
-        if character == "\\" and not escaped:
-            escaped = True
-            continue
-        yield character, not escaped
-        escaped = False
-
-
-def _as_literal(text: str) -> str:
-    return re.sub(r"([*?\[{])", r"[\1]", text)
-
-
-def _at_home(text: str, pattern: str, home: str, known: bool) -> tuple[str, str, bool]:
-    if text == "~" or text.startswith("~/"):
-        return home + text[1:], home + pattern[1:], known
-    return text, pattern, False
-
-
-def _text(node: "Node") -> str:
-    return _decoded(node.text or b"")
-
-
-def _spelled_out(foreign: re.Match[str]) -> str:
-    return f"{_MARK}{ord(foreign[0]):x}{_MARK}"
-
-
-def _decoded(raw: bytes) -> str:
-    return _SPELLED_OUT.sub(lambda found: chr(int(found[1], 16)), raw.decode())

@@ -15,7 +15,6 @@ from rookery import NAME
 from rookery.errors import SettingsError
 from rookery.settings import ANY, Key, Settings, all_settings, shown
 
-
 NAMED_BY_USER = ("models", "modes")
 """Sections of sections, whose names the user gives."""
 

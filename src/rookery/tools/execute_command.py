@@ -2,6 +2,7 @@
 
 import math
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
@@ -10,11 +11,14 @@ import msgspec
 from rookery.core.blocks import Image
 from rookery.core.facts import Answered, Ending
 from rookery.core.replies import user_message
+from rookery.core.shell.judgement import Judgement
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.command_texts import finished, first_line, still_running
 from rookery.tools.command_watch import CommandWatch
 from rookery.tools.threads import beside
+
+MOST_CHANGES_TOLD = 5
 
 
 class ExecuteCommandArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -53,6 +57,7 @@ class ExecuteCommand:
         where = await beside(lambda: ctx.shell.describe(confined=not judged.needs_keys))
 
         async def perform(permit: Permit) -> Outcome:
+            _check_unchanged(judged, await beside(lambda: ctx.judge(args.command, cwd)))
             return await _run(permit, args, ctx)
 
         return Action(
@@ -76,6 +81,37 @@ def _check(command: str, longest: int) -> None:
         raise ToolError(
             f"The command is longer than {longest} bytes. Write a script to a file and run that."
         )
+
+
+def _check_unchanged(shown: Judgement, now: Judgement) -> None:
+    """What was allowed is what was shown. While somebody thinks about it, files come and go, and
+    a folder on the way may have become a link to another one."""
+    if _unordered(now) == _unordered(shown):
+        return
+    before, after = _effects(shown), _effects(now)
+    changes = [f"it now {one}" for one in after if one not in before]
+    changes += [f"no longer {one}" for one in before if one not in after]
+    told = changes[:MOST_CHANGES_TOLD] or ["the files it names are not what they were"]
+    if len(changes) > MOST_CHANGES_TOLD:
+        told.append(f"{len(changes) - MOST_CHANGES_TOLD} more")
+    raise ToolError(
+        "What this command would do has changed since it was looked at: "
+        f"{'; '.join(told)}. It was not run; call it again."
+    )
+
+
+def _unordered(judged: Judgement) -> Judgement:
+    """Folders are listed in an order of their own, which another file in them can change."""
+    return replace(
+        judged,
+        targets=tuple(sorted(judged.targets, key=lambda at: (at.path, at.deed, at.reach))),
+        grave=tuple(sorted(judged.grave)),
+        notes=tuple(sorted(judged.notes)),
+    )
+
+
+def _effects(judged: Judgement) -> list[str]:
+    return list(dict.fromkeys((*judged.grave, *judged.notes)))
 
 
 def _shortest(*limits: float | None) -> float:

@@ -3,12 +3,13 @@
 from collections.abc import Collection, Iterator
 
 from rookery.core.facts import Effect, Version
-from rookery.core.undo import is_folder, is_leaf
+from rookery.core.undo import is_folder, is_leaf, is_unknown
 from rookery.workspace.checkpoint_commits import Steps
 from rookery.workspace.object_packs import Kind
 from rookery.workspace.paths import visible
 from rookery.workspace.shadow_repository import ShadowRepository
-from rookery.workspace.snapshot_trees import effects, leaves, version_of
+from rookery.workspace.snapshot_effects import effects
+from rookery.workspace.snapshot_trees import leaves, version_of
 
 
 def differences(
@@ -51,6 +52,8 @@ def contents(
     found: list[tuple[str, bytes | None, bytes | None]] = []
     for effect in differences(repository, before, after):
         versions = effect.before, effect.after
+        if any(map(is_unknown, versions)):
+            continue
         was, now = (blob(repository, v.blob) if v and is_leaf(v) else None for v in versions)
         if was == now or max(len(was or b""), len(now or b"")) > size:
             continue

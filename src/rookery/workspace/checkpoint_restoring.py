@@ -13,7 +13,7 @@ from rookery.errors import StorageError
 from rookery.workspace.checkpoint_commits import Snapshot, Steps
 from rookery.workspace.checkpoint_reading import blob, differences, made_repositories
 from rookery.workspace.checkpoint_taking import Pause, Taking
-from rookery.workspace.checkpoint_words import failures, presentable, said
+from rookery.workspace.checkpoint_words import failures, kept_aside, never_saved, presentable, said
 from rookery.workspace.file_versions import version_at
 from rookery.workspace.paths import visible
 from rookery.workspace.putting_back import put_back
@@ -32,7 +32,7 @@ class Wish:
 
 class Restoring:
     """For one thread at a time, and only under the repository's lock. Files larger than `most`
-    are not looked into; repositories are moved `aside`."""
+    are not looked into; they and repositories are moved `aside`."""
 
     def __init__(
         self,
@@ -66,9 +66,16 @@ class Restoring:
         faults.kp("restore.saved")
         repositories, where = self._set_aside(self._repositories_of(wish))
         planned = plan(taken_back, self._recoverable_now, overwrite=wish.overwrite)
-        put = put_back(self._root, planned.changes, partial(blob, self._repository), self._most)
+        put = put_back(
+            self._root,
+            planned.changes,
+            partial(blob, self._repository),
+            most=self._most,
+            aside=self._aside,
+        )
         faults.kp("restore.done")
-        after, problem = "", f"{where} {failures(put)}"
+        told = (where, kept_aside(put), never_saved(planned.unsaved), failures(put))
+        after, problem = "", " ".join(filter(None, told))
         try:
             after = self._taking.take(None, touched, pause).snapshot.id
         except (OSError, StorageError) as error:
@@ -118,7 +125,10 @@ class Restoring:
         return done, " ".join(told)
 
     def _now(self, path: str) -> Version | None:
-        return version_at(self._root, path, self._most)
+        try:
+            return version_at(self._root, path, self._most)
+        except PermissionError:  # it is in a folder that is closed
+            return Version("", 0)
 
     def _recoverable_now(self, path: str) -> Version | None:
         """The same; but what was written after the last checkpoint, no plan may touch."""

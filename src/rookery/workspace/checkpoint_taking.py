@@ -10,7 +10,9 @@ from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.workspace.checkpoint_commits import Beside, Snapshot
 from rookery.workspace.folder_search import DEPENDENCIES, FolderSearch
-from rookery.workspace.ignore_memory import IgnoreMemory
+from rookery.workspace.followed import Followed
+from rookery.workspace.git_index import GitIndexes
+from rookery.workspace.ignore_memory import IGNORE_FILE, IgnoreMemory
 from rookery.workspace.shadow_repository import ShadowRepository
 from rookery.workspace.snapshot_trees import UNSEEN, Trees, uncovered_among
 from rookery.workspace.snapshots import Survey
@@ -38,16 +40,16 @@ class Scope:
     """What belongs to a checkpoint of everything: what the survey sees, and the `hidden` files
     where it does not look."""
 
-    survey: Callable[[Survey], tuple[Trees, Sequence[str]]]
+    survey: Callable[[Survey, Followed], tuple[Trees, Sequence[str]]]
     """What it saw, and the folders into which it did not look."""
     hidden: Callable[[str], bool]
 
 
-def _all_that_is_not_ignored(survey: Survey) -> tuple[Trees, Sequence[str]]:
-    return survey.everything(), survey.ignored_folders
+def _all_that_is_not_ignored(survey: Survey, followed: Followed) -> tuple[Trees, Sequence[str]]:
+    return survey.everything(followed), survey.ignored_folders
 
 
-def _nothing(survey: Survey) -> tuple[Trees, Sequence[str]]:
+def _nothing(survey: Survey, followed: Followed) -> tuple[Trees, Sequence[str]]:
     return UNSEEN, [""]
 
 
@@ -86,6 +88,7 @@ class Taking:
         self._scope = scope
         self._search = FolderSearch(root, scope.hidden, private)
         self._ignoring = IgnoreMemory()
+        self._indexes = GitIndexes(str(root))
         self._index: Rows | None = None
         self._last: Snapshot | None = None
 
@@ -97,6 +100,10 @@ class Taking:
         """A checkpoint of now, in which nothing of `also` is left out for being ignored. It is
         the one before, if nothing has changed since.
         """
+        if paths and any(path.split("/")[-1] == IGNORE_FILE for path in paths):
+            # what is ignored from now on must have been saved before
+            also = (*paths, *also)
+            paths = None
         store, base = self._repository.store, self._base()
         survey = Survey(
             self._root,
@@ -106,13 +113,17 @@ class Taking:
             private=self._private,
             pause=pause,
             ignoring=self._ignoring,
+            indexes=self._indexes,
         )
         gone: list[str] = []
         if paths is None:
-            trees, beside = self._everything(survey, pause)
+            followed = Followed(store, lambda: base.trees if base else None)
+            trees, beside = self._everything(survey, followed, pause)
             before = base.beside.hidden or () if base else ()
-            gone = [path for path in before if path not in (beside.hidden or ())]
-            trees = survey.named(trees, (*(beside.hidden or ()), *gone))
+            lost = [path for path in before if path not in (beside.hidden or ())]
+            sought_by_name = [p for p in beside.hidden or () if p not in survey.followed]
+            trees = survey.named(trees, (*sought_by_name, *lost))
+            gone = [*lost, *survey.gone]
         else:
             trees, beside = (base.trees, base.beside) if base else (UNSEEN, Beside())
         sought = {*(beside.hidden or ()), *gone}
@@ -132,9 +143,9 @@ class Taking:
             self._keep(survey)
         return Taken(base, skipped)
 
-    def _everything(self, survey: Survey, pause: Pause) -> tuple[Trees, Beside]:
+    def _everything(self, survey: Survey, followed: Followed, pause: Pause) -> tuple[Trees, Beside]:
         try:
-            trees, unseen = self._scope.survey(survey)
+            trees, unseen = self._scope.survey(survey, followed)
             found = self._search.find(unseen, pause)
         except OutOfTime:
             self._repository.store.flush()  # so that the next try begins where this one ended

@@ -10,6 +10,7 @@ from rookery.workspace.putting_back import PutBack
 
 _NOT_WHOLE = ("Desktop", "Documents", "Downloads")
 _NAMED_FAILURES = 3
+_NAMED = 20
 
 
 def refusal(root: Path) -> str:
@@ -30,10 +31,27 @@ def presentable(effects: Sequence[Effect]) -> tuple[Effect, ...]:
 def failures(put: PutBack) -> str:
     if not put.failed:
         return ""
-    named = "; ".join(f"{visible(path)}: {why}" for path, why in put.failed[:_NAMED_FAILURES])
-    more = len(put.failed) - _NAMED_FAILURES
-    rest = f"; and {more} more" if more > 0 else ""
-    return f"These were not put back ({named}{rest}); restore again once that is mended."
+    named = _listed([f"{visible(path)}: {why}" for path, why in put.failed], _NAMED_FAILURES)
+    return f"These were not put back ({named}); restore again once that is mended."
+
+
+def kept_aside(put: PutBack) -> str:
+    if not put.aside:
+        return ""
+    named = _listed([f"{visible(path)} to {visible(where)}" for path, where in put.aside], _NAMED)
+    return f"No checkpoint holds what was there, so it was moved: {named}."
+
+
+def never_saved(paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    named = _listed([visible(path) for path in paths], _NAMED)
+    return f"These could not be kept, being too large or no files, and stay as they are: {named}."
+
+
+def _listed(what: Sequence[str], most: int) -> str:
+    more = len(what) - most
+    return "; ".join([*what[:most], *([f"and {more} more"] if more > 0 else [])])
 
 
 def said(error: Exception) -> str:

@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import MIB, Limits
-from rookery.core.undo import worth_telling
+from rookery.core.undo import is_unknown, worth_telling
 from rookery.engine.ports import Checkpoint, Restored
 from rookery.errors import StorageError
 from rookery.workspace.checkpoint_commits import Steps
@@ -159,7 +159,8 @@ class ShadowCheckpoints:
 
     def _effects(self, before: str, after: str, pause: Pause) -> Sequence[Effect]:
         with self._alone(pause):
-            return presentable(worth_telling(differences(self._repository, before, after)))
+            found = differences(self._repository, before, after)
+            return presentable(worth_telling([e for e in found if not is_unknown(e.before)]))
 
     def _rehearse(self, wish: Wish, pause: Pause) -> Restored:
         with self._alone(pause):

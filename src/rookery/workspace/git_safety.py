@@ -22,6 +22,9 @@ _SETTINGS = (
     "protocol.allow=never",
     "safe.bareRepository=explicit",
     "submodule.recurse=false",
+    "diff.submodule=short",
+    "diff.ignoreSubmodules=all",
+    "status.submoduleSummary=false",
     "gc.auto=0",
     "log.showSignature=false",
     "diff.external=",
@@ -33,6 +36,8 @@ _SETTINGS = (
 _DIFFING = ("diff", "log", "show", "diff-tree", "diff-index", "diff-files", "whatchanged")
 _CONVERTING = (*_DIFFING, "blame", "annotate")
 _VISITING_MODULES = ("diff", "status", "diff-index", "diff-files")
+"""To know whether a submodule has changed, git runs in it, by settings that nobody has seen."""
+_SHOWING_HISTORY = ("log", "show", "diff-tree", "whatchanged")
 _TAKING_A_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path")
 
 
@@ -72,6 +77,8 @@ def hardened(words: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
     careful = ["--no-ext-diff"] if said in _DIFFING else []
     careful += ["--no-textconv"] if said in _CONVERTING else []
     careful += ["--ignore-submodules=all"] if said in _VISITING_MODULES else []
+    if said in _SHOWING_HISTORY:
+        careful += ["--ignore-submodules=dirty", "--submodule=short"]
     return (*words[:1], *options, *words[1 : at + 1], *careful, *words[at + 1 :])
 
 

@@ -19,6 +19,16 @@ from rookery.workspace.git_folders import (
 
 LARGEST = 1024 * 1024
 """Bytes of a file that are looked at: what git runs or obeys is small."""
+_STATES = (
+    "sequencer",
+    "rebase-merge",
+    "rebase-apply",
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "BISECT_LOG",
+)
+"""What git leaves in its folder until something that takes several steps has come to its end."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -38,11 +48,13 @@ Picture = dict[str, Found]
 
 @value
 class GitView:
-    """`whole` if no repository of the workspace can be missing among them."""
+    """`whole` if no repository of the workspace can be missing among them. `unfinished` are
+    locks, and traces of what git has begun and not ended."""
 
     obeyed: Picture
     repositories: frozenset[str]
     whole: bool
+    unfinished: frozenset[str] = frozenset()
 
     def of_known(self, path: str) -> bool:
         """Whether it belongs to one of the repositories."""
@@ -71,12 +83,19 @@ class GitEyes:
         there = [path for path in {".git", *known} if os.path.lexists(self._root / path)]
         repositories = frozenset(found.repositories if found else there)
         picture: Picture = {}
+        unfinished: set[str] = set()
         for git in git_folders([str(self._root / path) for path in sorted(repositories)]):
+            unfinished.update(os.path.relpath(path, self._root) for path in _unfinished(git))
             for path in _obeyed(git):
                 name = os.path.relpath(path, self._root)
                 if thing := self._found(name, os.path.relpath(git, self._root)):
                     picture[name] = thing
-        return GitView(obeyed=picture, repositories=repositories, whole=found is not None)
+        return GitView(
+            obeyed=picture,
+            repositories=repositories,
+            whole=found is not None,
+            unfinished=frozenset(unfinished),
+        )
 
     def _found(self, path: str, git: str) -> Found | None:
         *folders, name = path.split("/")
@@ -103,6 +122,13 @@ def _obeyed(git: str) -> Iterator[str]:
             yield from (entry for entry in entries(part) if not is_folder(entry))
         else:
             yield part
+
+
+def _unfinished(git: str) -> Iterator[str]:
+    for entry in entries(git):
+        name = os.path.basename(entry)
+        if name in _STATES or name.endswith(".lock"):
+            yield entry
 
 
 def _content(at: int, name: str, mode: int) -> bytes:

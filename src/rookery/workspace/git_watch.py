@@ -3,7 +3,8 @@
 Checkpoints leave git's own folders alone, and a sandbox can only shield what is there already.
 So what has appeared or changed in those parts of them is moved aside after the command, and once
 more when a command ends that ran on in the background. A repository that a command made is moved
-aside as a whole, unless it holds nothing that git would run.
+aside as a whole, unless it holds nothing that git would run. Locks and half-done work that a
+command leaves behind are told, and left to the user.
 """
 
 import os
@@ -87,7 +88,9 @@ class GitWatch:
     async def _settle(self) -> None:
         # asked first: a command that ends meanwhile may have changed what was looked at
         running = self._running()
-        for sentence in await anyio.to_thread.run_sync(self._put_right):
+        sentences, unfinished = await anyio.to_thread.run_sync(self._put_right)
+        # as long as a command runs, it may be about to end what it has begun
+        for sentence in sentences if running else (*sentences, *self._left_behind(unfinished)):
             self._tell(sentence)
         self._left_running = running
 
@@ -110,8 +113,9 @@ class GitWatch:
     def _look(self) -> GitView:
         return self._eyes.look(self._known.repositories if self._known else ())
 
-    def _put_right(self) -> list[str]:
-        """Undo all that was not accepted; the sentences that tell of it."""
+    def _put_right(self) -> tuple[list[str], frozenset[str]]:
+        """Undo all that was not accepted; the sentences that tell of it, and what git was found
+        to have begun and not ended."""
         with self._one_at_a_time:
             known, now = self._known, self._look()
             assert known
@@ -125,7 +129,17 @@ class GitWatch:
                         put_back.append(path)
                 except OSError as error:
                     left.append(f"{path}: {error.strerror}")
-        return [*told, *sentences, *self._done(sorted(put_back)), *_not_done(left)]
+        sentences = [*told, *sentences, *self._done(sorted(put_back)), *_not_done(left)]
+        return sentences, now.unfinished
+
+    def _left_behind(self, unfinished: frozenset[str]) -> Iterator[str]:
+        assert self._known
+        known, self._known = self._known, replace(self._known, unfinished=unfinished)
+        if new := sorted(filter(known.of_known, unfinished - known.unfinished)):
+            yield (
+                f"A command left behind what git has not brought to its end ({', '.join(new)}). "
+                "Look at it before you use git here: git may refuse to work, or go on with it."
+            )
 
     def _judge_new(self, known: GitView, now: GitView) -> tuple[GitView, list[str]]:
         """Let harmless new repositories be, and move the others aside."""

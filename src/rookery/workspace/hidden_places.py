@@ -52,32 +52,46 @@ SOCKET_VARIABLES = (
 )
 """Variables that lead to such sockets, which are not there."""
 
-CACHES = (
-    ".cache",
-    ".bun/install/cache",
+SHARED_CACHES = (
+    ".cache/composer",
+    ".cache/go-build",
+    ".cache/golangci-lint",
+    ".cache/pip/http",
+    ".cache/pip/http-v2",
+    ".cache/pip/selfcheck",
+    ".cache/sccache",
+    ".cache/yarn",
     ".cargo/git",
     ".cargo/registry",
     ".composer/cache",
     ".gem/specs",
     ".gradle/caches",
     ".ivy2/cache",
-    ".local/share/pnpm/store",
     ".local/state/pnpm",
     ".m2/repository",
     ".npm/_cacache",
     ".npm/_logs",
     ".nuget/packages",
     ".nv/ComputeCache",
-    ".pnpm-store",
     ".rustup/downloads",
     ".rustup/tmp",
     ".yarn/berry/cache",
-    "Library/Caches",
     "go/pkg/mod",
     "go/pkg/sumdb",
 )
-"""Relative to the home folder. Folders that are in a PATH, or whose scripts a build tool runs
-unasked, are none: what a command left there would run outside the sandbox."""
+"""Relative to the home folder. Each holds only what a tool fetches or builds from, when it is told
+to install or to build. None is in a PATH, holds configuration or scripts that run unasked, such
+as the environments of pre-commit and poetry, or has files that other projects have hard links
+to, such as the stores of uv, pnpm and bun: what a command left there would run outside."""
+
+OTHER_CACHES = (
+    ".bun/install/cache",
+    ".cache",
+    ".local/share/pnpm/store",
+    ".pnpm-store",
+    "Library/Caches",
+)
+"""Commands only read these, yet a program in one of them is nobody's choice."""
 
 
 def hidden_places(home: str, more: Iterable[str]) -> tuple[str, ...]:
@@ -89,7 +103,14 @@ def hidden_places(home: str, more: Iterable[str]) -> tuple[str, ...]:
 
 
 def caches(home: str) -> tuple[str, ...]:
-    return _existing(os.path.join(home, place) for place in CACHES)
+    """All of them, whoever writes there."""
+    places = (*OTHER_CACHES, *SHARED_CACHES)
+    return _existing(os.path.join(home, place) for place in places)
+
+
+def shared_caches(home: str) -> tuple[str, ...]:
+    """Those where commands write, for the tools outside as well."""
+    return _existing(os.path.join(home, place) for place in SHARED_CACHES)
 
 
 def _host_keys(folder: str) -> list[str]:

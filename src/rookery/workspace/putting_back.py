@@ -9,37 +9,48 @@ plan was made for.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rookery import faults
 from rookery.core.facts import Effect, Version
-from rookery.core.undo import is_folder, is_leaf
+from rookery.core.undo import is_folder, is_leaf, is_unknown
 from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.workspace.descriptors import name_anew, opened_folder, present
 from rookery.workspace.file_versions import NOT_A_FOLDER, version_in
-from rookery.workspace.snapshots import name_for_unfinished
+from rookery.workspace.setting_aside import keep_aside
+from rookery.workspace.unfinished import name_for_unfinished
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CLOSED_FOLDER = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_THE_WAY = {errno.EEXIST, errno.ENOTEMPTY, errno.EISDIR, errno.ENOENT, *NOT_A_FOLDER}
 
 
 @record
 class PutBack:
-    """`failed` says of each file that could not be changed why; it is as it was."""
+    """`failed` says of each file that could not be changed why; it is as it was. `aside` says
+    where that is now which stood in the place of one and which no checkpoint holds."""
 
     done: tuple[Effect, ...]
     kept: tuple[str, ...]
     failed: tuple[tuple[str, str], ...]
+    aside: tuple[tuple[str, str], ...]
 
 
 def put_back(
-    root: Path, changes: Sequence[Effect], content: Callable[[str], bytes], most: int
+    root: Path,
+    changes: Sequence[Effect],
+    content: Callable[[str], bytes],
+    *,
+    most: int,
+    aside: Path,
 ) -> PutBack:
-    """Make every `before` an `after`. Files larger than `most` are not looked into."""
-    work = _Work(root, content, most)
+    """Make every `before` an `after`. Files larger than `most` are not looked into, but kept
+    `aside`."""
+    work = _Work(root, content, most, aside)
     for change in changes:
         if is_folder(change.before) and _lets_write(change.after):
             work.attempt(change, work.set_rights)
@@ -63,10 +74,12 @@ def put_back(
 
 
 class _Work:
-    def __init__(self, root: Path, content: Callable[[str], bytes], most: int) -> None:
+    def __init__(self, root: Path, content: Callable[[str], bytes], most: int, aside: Path) -> None:
         self._root = root
         self._content = content
         self._most = most
+        self._place_aside = aside
+        self._aside: dict[str, str] = {}
         self._kept: set[str] = set()
         self._failed: dict[str, str] = {}
         self._changed: set[str] = set()
@@ -91,7 +104,8 @@ class _Work:
     def outcome(self, changes: Sequence[Effect]) -> PutBack:
         undone = self._kept | self._failed.keys()
         done = tuple(change for change in changes if change.path not in undone)
-        return PutBack(done, tuple(sorted(self._kept)), tuple(sorted(self._failed.items())))
+        failed, aside = sorted(self._failed.items()), sorted(self._aside.items())
+        return PutBack(done, tuple(sorted(self._kept)), tuple(failed), tuple(aside))
 
     def make_durable(self) -> None:
         for path in self._changed:
@@ -105,6 +119,7 @@ class _Work:
     def remove(self, change: Effect) -> None:
         with self._at(change.path) as (folder, name):
             self._demand(folder, name, change.before)
+            self._save_unsaved(folder, name, change)
             os.unlink(name, dir_fd=folder)
             self._changed.add(os.path.dirname(change.path))
 
@@ -120,8 +135,13 @@ class _Work:
 
     def set_rights(self, change: Effect) -> None:
         assert change.after is not None
-        with opened_folder(self._root, change.path.split("/")) as folder:
-            os.fchmod(present(folder), stat.S_IMODE(change.after.mode))
+        rights = stat.S_IMODE(change.after.mode)
+        try:
+            with opened_folder(self._root, change.path.split("/")) as folder:
+                os.fchmod(present(folder), rights)
+        except PermissionError:
+            with self._at(change.path) as (folder, name):
+                _open_up(folder, name, rights)
 
     def put(self, change: Effect) -> None:
         assert change.after is not None
@@ -130,9 +150,11 @@ class _Work:
             there = None if is_folder(change.before) else change.before
             temporary = name_for_unfinished()
             try:
-                _write(folder, temporary, data, change.after.mode)
+                attributes = _attributes(folder, name) if _is_file(there) else {}
+                _write(folder, temporary, data, change.after.mode, attributes)
                 faults.kp("restore.temp_written")
                 self._demand(folder, name, there)
+                self._save_unsaved(folder, name, change)
                 if there is None:
                     name_anew(folder, temporary, name)
                 else:
@@ -152,17 +174,54 @@ class _Work:
         if version_in(folder, name, self._most) != expected:
             raise FileExistsError(errno.EEXIST, "it has changed meanwhile")
 
+    def _save_unsaved(self, folder: int, name: str, change: Effect) -> None:
+        """A pipe or a device holds nothing that could be lost."""
+        if is_unknown(change.before) and _is_file(change.before):
+            self._aside[change.path] = keep_aside(folder, name, change.path, self._place_aside)
+
+
+def _open_up(folder: int, name: str, rights: int) -> None:
+    """Change the rights of a folder that nobody may look into."""
+    closed = os.open(name, _CLOSED_FOLDER, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{closed}", rights)
+    finally:
+        os.close(closed)
+
+
+def _is_file(version: Version | None) -> bool:
+    return version is not None and stat.S_ISREG(version.mode)
+
+
+def _attributes(folder: int, name: str) -> dict[str, bytes]:
+    """The user's own attributes of a file; where there can be none, there are none."""
+    if not hasattr(os, "listxattr"):
+        return {}
+    found: dict[str, bytes] = {}
+    with suppress(OSError):
+        file = os.open(name, _FILE, dir_fd=folder)
+        try:
+            for attribute in os.listxattr(file):
+                if attribute.startswith("user."):
+                    found[attribute] = os.getxattr(file, attribute)
+        finally:
+            os.close(file)
+    return found
+
 
 def _lets_write(folder: Version | None) -> bool:
     return folder is not None and stat.S_ISDIR(folder.mode) and bool(folder.mode & stat.S_IWUSR)
 
 
-def _write(folder: int, name: str, data: bytes, mode: int) -> None:
+def _write(folder: int, name: str, data: bytes, mode: int, attributes: Mapping[str, bytes]) -> None:
     if stat.S_ISLNK(mode):
         os.symlink(os.fsdecode(data), name, dir_fd=folder)
         return
     with open(os.open(name, _NEW_FILE, 0o600, dir_fd=folder), "wb") as file:
         file.write(data)
         file.flush()
+        for attribute, worth in attributes.items():
+            with suppress(OSError):  # the file matters more
+                os.setxattr(file.fileno(), attribute, worth)
         os.fchmod(file.fileno(), stat.S_IMODE(mode))
         os.fsync(file.fileno())

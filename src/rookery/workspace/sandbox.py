@@ -20,7 +20,12 @@ from rookery.errors import Denied, ToolError
 from rookery.workspace.bubblewrap import TEMPORARY, prepare_private
 from rookery.workspace.confinement import Confinement, Spot, spot, spots, within, within_any
 from rookery.workspace.git_folders import common_folder, git_folders, git_programs
-from rookery.workspace.hidden_places import caches, folders_between, hidden_places, without
+from rookery.workspace.hidden_places import (
+    folders_between,
+    hidden_places,
+    shared_caches,
+    without,
+)
 from rookery.workspace.layers import (
     PROGRAMS,
     Layers,
@@ -29,6 +34,7 @@ from rookery.workspace.layers import (
     no_layers,
     prefix,
 )
+from rookery.workspace.private_caches import PrivateCaches
 
 
 @value
@@ -73,9 +79,10 @@ class Sandbox:
         self._hidden = hidden_places(self._home, (*wishes.hidden, *own))
         self._common = common_folder(self._root.path) if self._has_git_file() else ""
         declared = (os.path.realpath(path) for path in wishes.writable)
-        writable = without((*caches(self._home), *declared), self._hidden)
+        writable = without((*shared_caches(self._home), *declared), self._hidden)
         on_the_way = folders_between(writable, self._hidden)
         self._writable = spots((*writable, *on_the_way, self._common))
+        self._caches = PrivateCaches(self._home, writable=writable, hidden=self._hidden)
         self._layers: Layers | None = None
         self._private = ""
         self._probing = Lock()
@@ -140,6 +147,7 @@ class Sandbox:
             self._private = os.path.realpath(tempfile.mkdtemp(prefix=f"{NAME}-"))
             self._remove = weakref.finalize(self, _remove_tree, self._private)
             prepare_private(self._private)
+            self._caches.make(os.path.join(self._private, "tmp"))
         return find_layers(self._confinement((), ()), self._programs)
 
     def _unconfined(self, argv: Sequence[str], state: SandboxState) -> Launch:
@@ -222,10 +230,7 @@ class Sandbox:
         temporary = os.path.realpath(TEMPORARY["tmp"])
         if not layers.program:
             temporary = os.path.join(self._private, "tmp")
-        added = {"TMPDIR": temporary}
-        if not within_any(os.path.join(self._home, ".cache"), [at.path for at in self._writable]):
-            added["XDG_CACHE_HOME"] = os.path.join(temporary, "cache")
-        return added
+        return {"TMPDIR": temporary, **self._caches.environment(temporary)}
 
 
 def _folder(path: str) -> Spot:

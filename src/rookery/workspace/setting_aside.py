@@ -7,13 +7,17 @@ import shutil
 from pathlib import Path
 
 from rookery.workspace.descriptors import opened_folder, present
+from rookery.workspace.paths import visible
+
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def set_aside(root: Path, path: str, aside: Path) -> str:
     """Move what is at the path, be it a file or a folder; where to. Raises `OSError`."""
     *folders, name = path.split("/")
     aside.mkdir(parents=True, exist_ok=True, mode=0o700)
-    away = f"{'-'.join(path.split('/'))[-100:].lstrip('.')}-{secrets.token_hex(4)}"
+    away = _away(path)
     with opened_folder(root, folders) as folder:
         at = present(folder)
         try:
@@ -26,6 +30,30 @@ def set_aside(root: Path, path: str, aside: Path) -> str:
         unseen = f".{name.strip('.')}.set-aside-{secrets.token_hex(4)}"
         os.rename(name, unseen, src_dir_fd=at, dst_dir_fd=at)
     return _carried(root.joinpath(*folders, unseen), aside / away)
+
+
+def keep_aside(folder: int, name: str, path: str, aside: Path) -> str:
+    """Keep a file that is about to be replaced, under another name; where. It stays where it
+    is, so that at no time there is none. Raises `OSError`.
+    """
+    aside.mkdir(parents=True, exist_ok=True, mode=0o700)
+    there = aside / _away(path)
+    try:
+        os.link(name, there, src_dir_fd=folder, follow_symlinks=False)
+    except OSError:  # on another disk, or somebody else's: then a copy will do
+        with (
+            open(os.open(name, _FILE, dir_fd=folder), "rb") as file,
+            open(os.open(there, _NEW_FILE, 0o600), "wb") as copy,
+        ):
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+    return str(there)
+
+
+def _away(path: str) -> str:
+    """A name for it that nobody has, by which its own can still be known."""
+    return f"{'-'.join(visible(path).split('/'))[-60:].lstrip('.')}-{secrets.token_hex(4)}"
 
 
 def _carried(here: Path, there: Path) -> str:

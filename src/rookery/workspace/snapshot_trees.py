@@ -3,16 +3,17 @@
 Git knows no rights but "executable", and nothing of what it was not told. So there are three
 trees of the same shape: `files` has the contents, as git would have them; `rights` has the
 rights of files that are not plain 0644 or 0755, and of folders that are not 0755; `uncovered`
-names what is there but not stored, being ignored, too large or no file. Of what is uncovered
-nobody can say what a step did to it, and it is never restored or removed.
+names what is there but not stored. What is ignored has only its name there: nobody can say what
+a step did to it, and it is never restored or removed. Of what is too large or no file it says
+what it was, so that a file that became such a thing can come back.
 """
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from rookery.core.facts import Effect, Version
+from rookery.core.facts import Version
 from rookery.core.undo import EMPTY_TREE, folder_with
 from rookery.errors import StorageError
 from rookery.workspace.object_packs import Kind
@@ -55,8 +56,9 @@ class Folder:
         if trees:
             self.files = listing(store, trees.files)
             self.rights = listing(store, trees.rights)
-            self.blind = trees.uncovered == UNCOVERED
-            self.uncovered = {} if self.blind else listing(store, trees.uncovered)
+            unseen = trees.uncovered == UNCOVERED
+            self.uncovered = {} if unseen else listing(store, trees.uncovered)
+            self.blind = bool(self.uncovered.pop(FOLDERS_OWN, unseen))
 
     def put_folder(self, name: str, trees: Trees) -> None:
         self.drop(name)
@@ -88,6 +90,14 @@ class Folder:
         self.drop(name)
         self.uncovered[name] = 0o100644, self._store.add(Kind.BLOB, b"")
 
+    def put_unsaved(self, name: str, status: os.stat_result) -> None:
+        """What no snapshot holds: its kind and rights, and what tells whether it has changed."""
+        self.drop(name)
+        is_file = stat.S_ISREG(status.st_mode)
+        signs = (status.st_size, status.st_mtime_ns) if is_file else (0, 0)
+        mark = self._store.add(Kind.BLOB, b"%o %d %d\n" % (status.st_mode, *signs))
+        self.uncovered[name] = 0o100644, mark
+
     def drop(self, name: str) -> None:
         self.files.pop(name, None)
         self.rights.pop(name, None)
@@ -109,30 +119,54 @@ class Folder:
             return folder_with(self._rights(own) if own else _PLAIN_FOLDER)
         return Version(blob.hex(), stat.S_IFREG | self._rights(rights) if rights else mode)
 
+    def unsaved(self, name: str) -> Version | None:
+        """What is there without being stored, if that is known."""
+        if not self.is_unsaved(name):
+            return None
+        _, mark = self.uncovered[name]
+        return Version("", int(self._store.read(mark, Kind.BLOB).split()[0], 8))
+
+    def is_unsaved(self, name: str) -> bool:
+        mode, mark = self.uncovered.get(name, (_TREE_MODE, NO_TREE))
+        return mode != _TREE_MODE and mark != UNCOVERED
+
+    def known(self) -> set[str]:
+        """The names of all that is stored, or of which it is known what it was."""
+        return {*self.files, *filter(self.is_unsaved, self.uncovered)}
+
     def same(self, name: str, other: "Folder") -> bool:
         """Whether both have the same there, as far as it is covered."""
         mine = (self.files.get(name), self.rights.get(name), self._uncovered(name))
         return mine == (other.files.get(name), other.rights.get(name), other._uncovered(name))
 
     def covers(self, name: str) -> bool:
-        return self._uncovered(name) != UNCOVERED
+        """Whether it is stored, or not there."""
+        return not self.blind and self.uncovered.get(name, (_TREE_MODE,))[0] == _TREE_MODE
 
     def uncovered_below(self, name: str) -> Trees:
         """What is known of a folder that has no files of its own in the snapshot."""
+        if name in self.files or self.is_unsaved(name):
+            return EMPTY  # something else was there
         return Trees(EMPTY.files, NO_TREE, self._uncovered(name))
 
     def store(self) -> Trees:
         return Trees(
             self._tree(self.files) or self._store.add(Kind.TREE, b""),
             self._tree(self.rights),
-            self._store.add(Kind.BLOB, b"") if self.blind else self._tree(self.uncovered),
+            self._blindly() if self.blind else self._tree(self.uncovered),
         )
+
+    def _blindly(self) -> bytes:
+        """The folder's own name says that nothing else is covered."""
+        known = {name: entry for name, entry in self.uncovered.items() if entry[1] != UNCOVERED}
+        nothing = self._store.add(Kind.BLOB, b"")
+        return self._tree({**known, FOLDERS_OWN: (0o100644, nothing)}) if known else nothing
 
     def _rights(self, blob: bytes) -> int:
         return int(self._store.read(blob, Kind.BLOB), 8)
 
     def _uncovered(self, name: str) -> bytes:
-        return UNCOVERED if self.blind else self.uncovered.get(name, (0, NO_TREE))[1]
+        return self.uncovered.get(name, (0, UNCOVERED if self.blind else NO_TREE))[1]
 
     def _tree(self, entries: Listing) -> bytes:
         return self._store.add(Kind.TREE, encoded(entries)) if entries else NO_TREE
@@ -158,65 +192,6 @@ def listing(store: ObjectStore, tree: bytes) -> Listing:
         found[os.fsdecode(name)] = int(mode, 8), data[end + 1 : end + 21]
         at = end + 21
     return found
-
-
-def effects(
-    store: ObjectStore,
-    before: Trees,
-    after: Trees,
-    *,
-    sure_before: Collection[str] = (),
-    sure_after: Collection[str] = (),
-    not_before: Collection[str] = (),
-) -> Iterator[Effect]:
-    """What differs, folders included. `sure` is what was looked at by name: if it is missing
-    then it was not there, uncovered or not. The same holds of files that were looked for, and
-    found `not_before`; but not of the folders they are in.
-    """
-    within, exactly = _within(sure_before), frozenset(not_before)
-
-    def was_known(path: str) -> bool:
-        return path in exactly or within(path)
-
-    yield from _effects(store, before, after, "", was_known, _within(sure_after))
-
-
-def _effects(
-    store: ObjectStore,
-    before: Trees,
-    after: Trees,
-    prefix: str,
-    sure_before: Callable[[str], bool],
-    sure_after: Callable[[str], bool],
-) -> Iterator[Effect]:
-    old, new = Folder(store, before), Folder(store, after)
-    for name in sorted(old.files.keys() | new.files.keys()):
-        if old.same(name, new):
-            continue
-        path = f"{prefix}{name}"
-        was, now = old.version(name), new.version(name)
-        known = was or old.covers(name) or sure_before(path)
-        if was != now and known and (now or new.covers(name) or sure_after(path)):
-            yield Effect(path, was, now)
-        inner = old.folder(name), new.folder(name)
-        if inner[0] or inner[1]:
-            yield from _effects(
-                store,
-                inner[0] or old.uncovered_below(name),
-                inner[1] or new.uncovered_below(name),
-                f"{path}/",
-                sure_before,
-                sure_after,
-            )
-
-
-def _within(named: Collection[str]) -> Callable[[str], bool]:
-    """Whether a path was named, or is above or below one that was."""
-    tops = set(named)
-    above = {parent for path in tops for parent in _parents(path)}
-    return lambda path: (
-        path in tops or path in above or any(parent in tops for parent in _parents(path))
-    )
 
 
 def leaves(store: ObjectStore, trees: Trees, prefix: str = "") -> Iterator[tuple[str, Version]]:
@@ -287,7 +262,3 @@ def root_of(store: ObjectStore, trees: Trees) -> bytes:
         if known
     }
     return store.add(Kind.TREE, encoded(entries))
-
-
-def _parents(path: str) -> list[str]:
-    return [path[:at] for at, character in enumerate(path) if character == "/"]

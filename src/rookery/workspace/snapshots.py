@@ -1,25 +1,27 @@
 """Taking a snapshot: a walk through the workspace that stores what has changed.
 
 Nothing of the workspace is run, and only its .gitignore files are heeded; but what is
-protected is stored whatever they say. Folders are opened from the one above, and no link is
-followed. Repositories inside are folders like any other, but what is in a `.git` is never
-stored.
+protected, tracked by git or was in the last snapshot is stored whatever they say. Folders are
+opened from the one above, and no link is followed. Repositories inside are folders like any
+other, but what is in a `.git` is never stored.
 """
 
 import os
-import re
-import secrets
 import stat
 import time
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import protected
+from rookery.core.values import record
 from rookery.workspace.file_versions import content_of, is_gits_own, proper, status_of
 from rookery.workspace.folder_search import DEPENDENCIES
+from rookery.workspace.followed import Followed
+from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.ignore_memory import (
     IGNORE_FILE,
     IgnoreMemory,
@@ -29,41 +31,31 @@ from rookery.workspace.ignore_memory import (
 )
 from rookery.workspace.object_packs import Kind
 from rookery.workspace.object_store import ObjectStore
-from rookery.workspace.paths import visible
-from rookery.workspace.snapshot_trees import FOLDERS_OWN, Folder, Trees
+from rookery.workspace.skipped import Skipped
+from rookery.workspace.snapshot_trees import FOLDERS_OWN, UNSEEN, Folder, Trees
 from rookery.workspace.stat_index import Row, Rows, is_settled, row_of
+from rookery.workspace.unfinished import is_unfinished_edit, is_unfinished_restore
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 200
-_NAMED = 50
-_UNFINISHED_EDIT = re.compile(r"\.~[0-9a-f]{16}-[0-9a-f]{8}\.tmp")
-_UNFINISHED_RESTORE = re.compile(r"\.~undo-[0-9a-f]{16}\.tmp")
 
 
 def is_protected(path: str) -> bool:
     return bool(protected(path, new=True))
 
 
-def name_for_unfinished() -> str:
-    """A name for what a restore is writing; one that stays behind is cleared away."""
-    return f".~undo-{secrets.token_hex(8)}.tmp"
+@record
+class _Place:
+    """A folder of the workspace, and what holds in it. A path ends with a slash."""
 
+    path: str
+    depth: int
+    rules: Rules | None
+    followed: Followed
 
-class Skipped:
-    """What is not in a snapshot although nobody asked to leave it out; some of it by name."""
-
-    def __init__(self) -> None:
-        self._names: list[str] = []
-        self._count = 0
-
-    def add(self, path: str, why: str) -> None:
-        self._count += 1
-        if self._count <= _NAMED:
-            self._names.append(f"{visible(path)} ({why})")
-
-    def told(self) -> tuple[str, ...]:
-        more = self._count - len(self._names)
-        return (*self._names, f"and {more} more") if more else tuple(self._names)
+    def inside(self, name: str) -> "_Place":
+        path, inner = f"{self.path}{name}/", self.followed.inside(name)
+        return _Place(path, self.depth + 1, self.rules, inner)
 
 
 class Survey:
@@ -81,6 +73,7 @@ class Survey:
         private: Collection[Path],
         pause: Callable[[], None],
         ignoring: IgnoreMemory,
+        indexes: GitIndexes,
     ) -> None:
         self._root = root
         self._store = store
@@ -89,6 +82,7 @@ class Survey:
         self._private = {_identity(os.stat(path)) for path in private if path.exists()}
         self._pause = pause
         self._ignoring = ignoring
+        self._indexes = indexes
         self._began = time.time_ns()
         self._files = 0
         self.read = 0
@@ -96,17 +90,21 @@ class Survey:
         self.index: Rows = {}
         self.skipped = Skipped()
         self.ignored_folders: list[str] = []
-        """Those that were not looked into."""
+        """Those in which only what is followed was looked at."""
+        self.followed: set[str] = set()
+        """That is what was found of it."""
+        self.gone: list[str] = []
+        """And that is what was not."""
         self.repositories: list[str] = []
         """Every `.git` that was met; what is in it is left alone."""
         self.whole = True
         """Whether there was an end to the folders."""
 
-    def everything(self) -> Trees:
+    def everything(self, followed: Followed) -> Trees:
         self._ignoring.begin()
         root = os.open(self._root, _FOLDER)
         try:
-            return self._folder(root, "", None, 0)
+            return self._folder(root, _Place("", 0, None, followed))
         finally:
             os.close(root)
 
@@ -137,42 +135,40 @@ class Survey:
         elif not stat.S_ISDIR(status.st_mode):
             self._leaf(entries, folder, name, here, status)
         else:
-            inner = os.open(name, _FOLDER, dir_fd=folder)
-            try:
-                if below:
+            with self._opened(entries, folder, name, here) as inner:
+                if inner is not None and below:
                     known = entries.folder(name) or entries.uncovered_below(name)
-                    trees = self._replaced(inner, known, below, f"{here}/")
-                else:
-                    trees = self._folder(inner, f"{here}/", None, len(path.split("/")))
-            finally:
-                os.close(inner)
-            entries.put_folder(name, trees)
+                    entries.put_folder(name, self._replaced(inner, known, below, f"{here}/"))
+                elif inner is not None:
+                    last = Followed(self._store, partial(entries.folder, name))
+                    place = _Place(f"{here}/", len(path.split("/")), None, last)
+                    entries.put_folder(name, self._folder(inner, place))
         return entries.store()
 
-    def _folder(self, folder: int, path: str, rules: Rules | None, depth: int) -> Trees:
+    def _folder(self, folder: int, place: _Place) -> Trees:
         self._pause()
         with os.scandir(folder) as scan:
             found = list(scan)
-        if any(entry.name == IGNORE_FILE for entry in found):
-            rules = self._ignoring.rules_in(folder, path, rules)
+        place = self._as_told(folder, place, {entry.name for entry in found})
+        path, rules = place.path, place.rules
         verdicts = self._ignoring.verdicts(path, rules) if rules else {}
         entries = Folder(self._store)
         if path:
             entries.put_own_rights(os.fstat(folder).st_mode)
-        old, new = self._old.get(path, {}), dict[str, Row]()
         for entry in found:
             name = entry.name
             if entry.is_dir(follow_symlinks=False):
                 if name == ".git":
                     self.repositories.append(path + name)
                 elif name != FOLDERS_OWN:
-                    self._inner(entries, folder, name, path, rules, verdicts, depth)
+                    self._inner(entries, folder, name, place, verdicts)
                 continue
             if self._passes_over(folder, name):
                 if name == ".git":
                     self.repositories.append(path + name)
                 continue
-            if rules and settle(verdicts, name, partial(_left_out, path + name, rules)):
+            ignored = rules and settle(verdicts, name, partial(_left_out, path + name, rules))
+            if ignored and not place.followed.has_file(name):
                 entries.put_uncovered(name)
                 continue
             try:
@@ -182,73 +178,142 @@ class Survey:
             except OSError as error:
                 self._skip(entries, name, path + name, (error.strerror or "unreadable").lower())
                 continue
-            row = old.get(name)
-            if row and row_of(status, row[5]) == row and row[5] in self._store:
-                if self._counted(entries, name, path):
-                    entries.put_leaf(name, row[5], row[4])
-                    new[name] = row
-            elif row := self._leaf(entries, folder, name, path + name, status):
-                new[name] = row
-        if new:
-            self.index[path] = new
+            self._file(entries, folder, name, place, status)
         return entries.store()
+
+    def _as_told(self, folder: int, place: _Place, names: Collection[str]) -> _Place:
+        """The place, with what the folder itself says of what is in it."""
+        if ".git" in names:
+            tracked = self._indexes.tracked_in(place.path.removesuffix("/"))
+            place = replace(place, followed=place.followed.of_repository(tracked))
+        if IGNORE_FILE in names:
+            rules = self._ignoring.rules_in(folder, place.path, place.rules)
+            place = replace(place, rules=rules)
+        return place
+
+    def _file(
+        self, entries: Folder, folder: int, name: str, place: _Place, status: os.stat_result
+    ) -> None:
+        """Store what is there, unless it is known to be as it was."""
+        if not self._counted(entries, name, place):
+            return
+        row: Row | None = self._old.get(place.path, {}).get(name)
+        if row and row_of(status, row[5]) == row and row[5] in self._store:
+            entries.put_leaf(name, row[5], row[4])
+        else:
+            row = self._leaf(entries, folder, name, place.path + name, status)
+        if row:
+            self.index.setdefault(place.path, {})[name] = row
 
     def _passes_over(self, folder: int, name: str) -> bool:
         """Git's own, and what is only half written."""
         if not name.startswith("."):
             return False
-        if _UNFINISHED_RESTORE.fullmatch(name):
+        if is_unfinished_restore(name):
             with suppress(OSError):  # its restore was killed: whoever holds the lock is alone
                 os.unlink(name, dir_fd=folder)
             return True
-        return name in (".git", FOLDERS_OWN) or bool(_UNFINISHED_EDIT.fullmatch(name))
+        return name in (".git", FOLDERS_OWN) or is_unfinished_edit(name)
 
     def _inner(
         self,
         entries: Folder,
         folder: int,
         name: str,
-        path: str,
-        rules: Rules | None,
+        place: _Place,
         verdicts: dict[str, bool],
-        depth: int,
     ) -> None:
-        here = path + name
+        here, rules, inside = place.path + name, place.rules, place.inside(name)
         if rules and settle(verdicts, f"{name}/", partial(rules.ignore, here, is_folder=True)):
-            if name in DEPENDENCIES or not is_protected(here):
-                entries.put_uncovered(name)
-                if name not in DEPENDENCIES:
-                    self.ignored_folders.append(here)
+            if place.followed.was_no_folder(name):
+                inside = replace(inside, rules=None)  # all in it is new
+            elif name not in DEPENDENCIES and is_protected(here):
+                inside = replace(inside, rules=in_ignored_folder(here, rules))
+            elif name in DEPENDENCIES:
+                # they are huge, and can be had again
+                if place.followed.was_whole(name):
+                    inside = replace(inside, followed=inside.followed.as_tracked())
+                self._followed_only(entries, folder, name, inside)
                 return
-            rules = in_ignored_folder(here, rules)
+            elif not place.followed.was_whole(name):
+                self.ignored_folders.append(here)
+                self._followed_only(entries, folder, name, inside)
+                return
         if is_gits_own(name):
             self._skip(entries, name, here, "git could take it for its own")
             return
-        if depth >= _DEEPEST or self._files >= self._limits.checkpoint_files:
-            self._skip(entries, name, here, "too deep" if depth >= _DEEPEST else "too many files")
+        full = self._files >= self._limits.checkpoint_files and not place.followed.was_known(name)
+        if inside.depth > _DEEPEST or full:
+            self._skip(entries, name, here, "too many files" if full else "too deep")
             self.whole = False
             return
+        with self._opened(entries, folder, name, here) as inner:
+            if inner is not None:
+                entries.put_folder(name, self._folder(inner, inside))
+
+    def _followed_only(self, entries: Folder, folder: int, name: str, inside: _Place) -> None:
+        """Of a folder that is ignored, what is followed in it."""
+        names = inside.followed.names()
+        if not names or is_gits_own(name) or inside.depth > _DEEPEST:
+            entries.put_uncovered(name)
+            return
+        with self._opened(entries, folder, name, inside.path[:-1]) as inner:
+            if inner is None:
+                return
+            known = Folder(self._store, UNSEEN)
+            known.put_own_rights(os.fstat(inner).st_mode)
+            for each in names:
+                status = status_of(inner, each)
+                if status is None:
+                    self.gone.append(inside.path + each)
+                elif stat.S_ISDIR(status.st_mode):
+                    self._followed_folder(known, inner, each, inside)
+                else:
+                    self._file(known, inner, each, inside, status)
+                    self.followed.add(inside.path + each)
+            entries.put_folder(name, known.store())
+
+    def _followed_folder(self, known: Folder, folder: int, name: str, place: _Place) -> None:
+        inside = place.inside(name)
+        if not place.followed.was_no_folder(name):
+            self._followed_only(known, folder, name, inside)
+            return
+        with self._opened(known, folder, name, place.path + name) as inner:
+            if inner is not None:  # all in it is new
+                known.put_folder(name, self._folder(inner, replace(inside, rules=None)))
+
+    @contextmanager
+    def _opened(self, entries: Folder, folder: int, name: str, here: str) -> Iterator[int | None]:
+        """A folder inside; None if there is none to be looked into."""
         try:
             inner = os.open(name, _FOLDER, dir_fd=folder)
-        except FileNotFoundError:
-            return
         except OSError as error:
-            self._skip(entries, name, here, (error.strerror or "unreadable").lower())
+            if not isinstance(error, FileNotFoundError):
+                self._skip(entries, name, here, (error.strerror or "unreadable").lower())
+                self._put_closed(entries, folder, name)
+            yield None
             return
         try:
             if _identity(os.fstat(inner)) in self._private:
                 entries.put_uncovered(name)
-                return
-            entries.put_folder(name, self._folder(inner, f"{here}/", rules, depth + 1))
+                yield None
+            else:
+                yield inner
         finally:
             os.close(inner)
+
+    def _put_closed(self, entries: Folder, folder: int, name: str) -> None:
+        """Of a folder that cannot be looked into, at least its rights are known."""
+        status = status_of(folder, name)
+        if status and stat.S_ISDIR(status.st_mode):
+            closed = Folder(self._store, UNSEEN)
+            closed.put_own_rights(status.st_mode)
+            entries.put_folder(name, closed.store())
 
     def _leaf(
         self, entries: Folder, folder: int, name: str, path: str, status: os.stat_result
     ) -> Row | None:
         """Store what is there; its row, if a later change of it could not go unnoticed."""
-        if not self._counted(entries, name, path[: len(path) - len(name)]):
-            return None
         self._pause()
         self.read += 1
         try:
@@ -257,25 +322,37 @@ class Survey:
             entries.drop(name)
             return None
         except OSError as error:
-            self._skip(entries, name, path, (error.strerror or "unreadable").lower())
+            self._skip(entries, name, path, (error.strerror or "unreadable").lower(), status)
             return None
         if content is None or is_gits_own(name):
-            self._skip(entries, name, path, _why_not(name, status))
+            self._skip(entries, name, path, _why_not(name, status), status)
             return None
         blob = self._store.add(Kind.BLOB, content.data)
         entries.put_leaf(name, blob, content.status.st_mode)
         row = row_of(content.status, blob)
         return row if content.steady and is_settled(row, self._began) else None
 
-    def _counted(self, entries: Folder, name: str, path: str) -> bool:
+    def _counted(self, entries: Folder, name: str, place: _Place) -> bool:
         self._files += 1
-        if self._files > self._limits.checkpoint_files:
-            self._skip(entries, name, path + name, "too many files")
+        if self._files > self._limits.checkpoint_files and not place.followed.was_known(name):
+            self._skip(entries, name, place.path + name, "too many files")
             return False
         return True
 
-    def _skip(self, entries: Folder, name: str, path: str, why: str) -> None:
-        entries.put_uncovered(name) if not is_gits_own(name) else entries.drop(name)
+    def _skip(
+        self,
+        entries: Folder,
+        name: str,
+        path: str,
+        why: str,
+        status: os.stat_result | None = None,
+    ) -> None:
+        if is_gits_own(name):
+            entries.drop(name)
+        elif status:
+            entries.put_unsaved(name, status)
+        else:
+            entries.put_uncovered(name)
         self.skipped.add(path, why)
 
 

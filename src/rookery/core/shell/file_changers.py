@@ -7,9 +7,10 @@ from rookery.core.shell.judgement import Deed
 from rookery.core.shell.programs import Doing, Operand
 from rookery.core.shell.shell_words import Word
 from rookery.core.shell.split_words import Split, split
+from rookery.core.shell.wrappers import only_name
 
 _HERE = Word(".")
-_RECURSIVE = {"-r", "-R", "--recursive"}
+_RECURSIVE = {"-r", "-R"}
 _TEST = re.compile(r"-(i?name|i?path|i?regex|type|[acm](time|min)|size|empty|newer)")
 _FIND_OUTPUTS = {"-fprint", "-fprint0", "-fls", "-fprintf"}
 
@@ -22,10 +23,13 @@ def _names(sources: Sequence[Word]) -> tuple[str, ...]:
     return tuple(word.text.rstrip("/").rpartition("/")[2] for word in sources)
 
 
+def _is_deep(said: Split) -> bool:
+    return bool(said.flags & _RECURSIVE) or said.has("--recursive")
+
+
 def _rm(words: Sequence[Word]) -> Doing:
     said = split(words)
-    deep = bool(said.flags & _RECURSIVE) or said.abbreviates("--recursive", "--r")
-    return Doing(operands=_operands(Deed.DELETE, said.operands, deep=deep))
+    return Doing(operands=_operands(Deed.DELETE, said.operands, deep=_is_deep(said)))
 
 
 def _deleting(words: Sequence[Word]) -> Doing:
@@ -51,7 +55,7 @@ def _mode(words: Sequence[Word]) -> Doing:
     paths = said.operands if "--reference" in said.values else said.operands[1:]
     if words and not said.operands[:1]:
         paths = ()
-    deep = bool(said.flags & _RECURSIVE)
+    deep = _is_deep(said)
     rights = deep or not re.match(r"[ugoa]*\+", said.operands[0].text if said.operands else "")
     return Doing(
         operands=tuple(Operand(Deed.WRITE, one, deep=deep, rights=rights) for one in paths)
@@ -64,7 +68,8 @@ def _copying(source: Deed) -> Callable[[Sequence[Word]], Doing]:
         sources, to = list(said.operands), said.value("-t", "--target-directory")
         if to is None and len(sources) > 1:
             to = sources.pop()
-        deep = bool(said.flags & {*_RECURSIVE, "-a", "--archive"}) or source is Deed.DELETE
+        copies_all = "-a" in said.flags or said.has("--archive")
+        deep = _is_deep(said) or copies_all or source is Deed.DELETE
         written = [Operand(Deed.WRITE, to, names=_names(sources))] if to else []
         return Doing(operands=(*_operands(source, sources, deep=deep), *written))
 
@@ -86,14 +91,16 @@ def _rsync(words: Sequence[Word]) -> Doing:
     *sources, to = said.operands or (_HERE,)
     remote = any(re.match(r"[^/]*:", word.text) for word in said.operands)
     local = [word for word in sources if not re.match(r"[^/]*:", word.text)]
-    deletes = any(flag.startswith("--delete") for flag in said.flags)
+    deletes = said.has("--delete") or any(flag.startswith("--del") for flag in said.flags)
+    moves = any(flag.startswith("--remove") for flag in said.flags)
+    moves = moves or said.has("--remove-source-files")
     written = (
         ()
         if re.match(r"[^/]*:", to.text)
         else (Operand(Deed.DELETE if deletes else Deed.WRITE, to, deep=True),)
     )
     return Doing(
-        operands=(*_operands(Deed.READ, local, deep=True), *written),
+        operands=(*_operands(Deed.DELETE if moves else Deed.READ, local, deep=True), *written),
         network=remote,
         why_not="rsync has options that are not known here",
     )
@@ -133,16 +140,37 @@ def _tar(words: Sequence[Word]) -> Doing:
     if archive is None and len(said.operands) > 1:
         archive = said.operands[1]
     operands: list[Operand] = []
-    if "x" in letters or "--extract" in said.flags:
+    if "x" in letters or said.has("--extract", "--get"):
         operands += _operands(Deed.WRITE, [folder], deep=True)
         operands += _operands(Deed.READ, [archive] if archive else [])
     elif "t" not in letters:
         operands += _operands(Deed.WRITE, [archive] if archive else [])
         packed = said.operands[2:] if mode else said.operands
         operands += _operands(Deed.READ, packed, deep=True)
-    if "--remove-files" in said.flags:
+    if said.has("--remove-files"):
         operands += _operands(Deed.DELETE, said.operands, deep=True)
     return Doing(operands=tuple(operands), why_not="what is in the archive is not known here")
+
+
+def _zip(words: Sequence[Word]) -> Doing:
+    """The first operand is the archive. With -m, what is packed is removed."""
+    said = split(words, "-b -n -x -i -t -tt -P --exclude --include --temp-path --password")
+    moves = said.letter("m") or said.has("--move")
+    packed = _operands(Deed.DELETE if moves else Deed.READ, said.operands[1:], deep=_is_deep(said))
+    return Doing(
+        operands=(*_operands(Deed.WRITE, said.operands[:1]), *packed),
+        why_not="zip has options that are not known here",
+    )
+
+
+def _compress(words: Sequence[Word]) -> Doing:
+    """gzip and its kin put another file in the place of each that they are given."""
+    said = split(words, "-S -T -D --suffix --threads --output-dir")
+    deep = said.letter("r") or said.has("--recursive")
+    return Doing(
+        operands=_operands(Deed.DELETE if deep else Deed.WRITE, said.operands, deep=deep),
+        why_not="it has options that are not known here",
+    )
 
 
 def _unzip(words: Sequence[Word]) -> Doing:
@@ -203,7 +231,7 @@ def _find(words: Sequence[Word]) -> Doing:
     texts = [word.text for word in rest]
     deletes = "-delete" in texts
     tests = any(_TEST.match(text) for text in texts)
-    only = _only_name(texts)
+    only = only_name(texts)
     written = [word for flag, word in zip(texts, rest[1:], strict=False) if flag in _FIND_OUTPUTS]
     operands = _operands(Deed.WRITE, written)
     if deletes:
@@ -213,13 +241,6 @@ def _find(words: Sequence[Word]) -> Doing:
     else:
         operands += _operands(Deed.READ, starts)
     return Doing(operands=operands, why_not="find has options that are not known here")
-
-
-def _only_name(texts: Sequence[str]) -> str:
-    """The one pattern that all names must match; empty if it is not as simple as that."""
-    if {"-o", "-or", "-not", "!", ",", "("} & set(texts) or texts.count("-name") != 1:
-        return ""
-    return "".join(texts[texts.index("-name") + 1 :][:1])
 
 
 def _reading_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], Doing]:
@@ -232,6 +253,8 @@ def _reading_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], Doi
 
     return read
 
+
+_COMPRESSORS = "gzip gunzip pigz bzip2 bunzip2 xz unxz lzma zstd unzstd compress uncompress"
 
 FILE_CHANGERS: dict[str, Callable[[Sequence[Word]], Doing]] = {
     "rm": _rm,
@@ -274,9 +297,8 @@ FILE_CHANGERS: dict[str, Callable[[Sequence[Word]], Doing]] = {
     "bat": _reading_files("-l -r"),
     "base64": _reading_files("-w"),
     "xxd": _reading_files("-l -s -c"),
-    "zip": _writing,
-    "gzip": _writing,
-    "gunzip": _writing,
+    "zip": _zip,
+    **dict.fromkeys(_COMPRESSORS.split(), _compress),
     "nano": _writing,
     "vim": _writing,
     "vi": _writing,

@@ -56,7 +56,6 @@ GIT_READERS: dict[str, Reader] = {
     "git diff": Reader(
         flags=_LOG + " --cached --staged --merge-base --quiet", operands="REV*", here=True
     ),
-    "git whatchanged": Reader(flags=_LOG, operands="REV*", here=True),
     "git reflog": Reader(flags=_REFLOG, operands="", here=True),
     "git reflog show": Reader(flags=_REFLOG, operands="REV*", here=True),
     "git shortlog": Reader(
@@ -126,7 +125,7 @@ GIT_READERS: dict[str, Reader] = {
     "git name-rev": Reader(flags="--tags --name-only --always", operands="REV*", here=True),
     "git describe": Reader(
         flags="""
-            --tags --all --always --long --abbrev[=NUM] --dirty[=TEXT] --contains --match=GLOB
+            --tags --all --always --long --abbrev[=NUM] --contains --match=GLOB
             --exact-match --first-parent --exclude=GLOB --candidates=NUM
         """,
         operands="REV*",

@@ -1,4 +1,4 @@
-"""A shell text without its here-documents, and what a shell runs inside quotes.
+"""A shell text without its here-documents and comments, and what a shell runs inside quotes.
 
 The text is gone through once, character by character, with what is open at each place. Where
 shells differ, or where it cannot be told what is a document and what is not, that is said.
@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from rookery.core.values import record
 
 _UNCERTAIN = "it cannot be told for certain which of its lines are here-documents"
+_IN_COMMANDS = re.compile(r"[\\'\"`$#<()\[\]\n]")
 _SPECIAL = {
-    "commands": re.compile(r"[\\'\"`$#<()\n]"),
-    "(": re.compile(r"[\\'\"`$#<()\n]"),
-    "`": re.compile(r"[\\'\"`$#<()\n]"),
+    "commands": _IN_COMMANDS,
+    "(": _IN_COMMANDS,
+    "`": _IN_COMMANDS,
     "((": re.compile(r"[\\'\"`$<()]"),
     "group": re.compile(r"[\\'\"`$<()]"),
     '"': re.compile(r"[\\\"`$\n]"),
@@ -21,12 +22,14 @@ _SPECIAL = {
     "document": re.compile(r"[\\`$]"),
 }
 _START = re.compile(
-    r"<<(-?)[ \t]*((?:\\[^\n]|'[^'\n]*'|\"[^\"\n\\$`]*\"|[^\s;&|<>()'\"\\$`#]"
-    r"|(?<=[^\s<-])#)+)(?![\\'\"$`])"
+    r"<<(-?)[ \t]*((?:\\[^\n]|'[^'\n]*'|\"[^\"\n\\$`]*\"|[^ \t\n;&|<>()'\"\\$`#]"
+    r"|(?<=[^ \t<-])#)++)(?![\\'\"$`])"
 )
 _PIECE = re.compile(r"\\(.)|'([^']*)'|\"([^\"]*)\"|([^\\'\"]+)")
 _ANSI = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.S)
 _NUMBER_BEFORE = re.compile(r"(?:^|[\s;&|()<>])([0-9]{1,9})$")
+_LINE_END = re.compile(r"\n")
+_END_IN_BACKTICKS = re.compile(r"[\n`]")
 _PLAIN_VALUE = re.compile(r"\$\{\w+\}")
 _OPENINGS = {"$(": "(", "${": "{"}
 _CLOSED_BY = {"(": ")", "{": "}", '"': '"'}
@@ -42,9 +45,11 @@ class Document:
 
 @record
 class Apart:
-    """`rest` is the text without its documents; `doubt` why that is not certain. `runs` are the
-    texts that the shell reads by themselves: what is in backticks, and, in documents and if the
-    text is one, every substitution."""
+    """`rest` is the text without its documents and comments; `doubt` why that is not certain.
+
+    `runs` are the texts that the shell reads by themselves: what is in backticks, and, in
+    documents and if the text is one, every substitution.
+    """
 
     rest: str
     documents: tuple[Document, ...] = ()
@@ -63,7 +68,7 @@ def substitutions(body: str) -> Apart:
 
 
 def _read(text: str, outermost: str) -> Apart:
-    if outermost == "commands" and "<<" not in text and "`" not in text:
+    if outermost == "commands" and not re.search("<<|`|#", text):
         return Apart(text)
     if outermost == "document" and "$" not in text and "`" not in text:
         return Apart(text)
@@ -92,7 +97,8 @@ class _Scanner:
         self._waiting: list[tuple[str, bool, bool]] = []
         self._kept: list[str] = []
         self._copied = 0
-        self._joined = -1
+        self._escaped = -1
+        self._in_index = False
         self._nested = False
         self.documents: list[Document] = []
         self.runs: list[str] = []
@@ -118,7 +124,7 @@ class _Scanner:
         inside, text, at = self._open[-1], self._text, self._at
         if sign == "\\":
             self._at += 2
-            self._joined = self._at if text[at + 1 : at + 2] == "\n" else self._joined
+            self._escaped = self._at
         elif sign == "`":
             self._backtick()
         elif sign == "$":
@@ -135,6 +141,8 @@ class _Scanner:
             self._arithmetic(sign)
         elif sign == "#":
             self._hash()
+        elif sign in "[]":
+            self._bracket(sign)
         elif sign == "<":
             self._less()
         elif sign == "(":
@@ -182,6 +190,7 @@ class _Scanner:
             self.doubtful = True
             self._at += 2
         elif text.startswith("$'", at) and self._open[-1] not in {'"', "document"}:
+            self.doubtful = self.doubtful or '"' in self._open
             ended = _ANSI.match(text, at)
             self._skip_to(ended.end() if ended else -1)
         else:
@@ -216,17 +225,24 @@ class _Scanner:
             self.doubtful = self.doubtful or not whole
             self._close(2 if whole else 1)
 
+    def _bracket(self, sign: str) -> None:
+        """In the index of a variable, what looks like a document is a shift."""
+        named = bool(re.match(r"\w", self._text[self._at - 1 : self._at]))
+        self._in_index = sign == "[" and (named or self._in_index)
+        self._at += 1
+
     def _hash(self) -> None:
         """At the beginning of a word it begins a comment."""
         before = self._text[self._at - 1] if self._at else "\n"
-        if before not in " \t\n;&|()`<>":
+        if before not in " \t\n;&|()`<>" or (self._escaped == self._at and before != "\n"):
             self._at += 1
             return
-        if self._joined == self._at:
+        if before in ")`<>" or self._escaped == self._at:
+            # it may be in the middle of a word
             self.doubtful = True
-        ends = "\n`" if "`" in self._open else "\n"
-        ended = re.compile(f"[{ends}]").search(self._text, self._at)
-        self._at = ended.start() if ended else len(self._text)
+        ended = (_END_IN_BACKTICKS if "`" in self._open else _LINE_END).search(self._text, self._at)
+        self._kept.append(self._text[self._copied : self._at])
+        self._at = self._copied = ended.start() if ended else len(self._text)
 
     def _less(self) -> None:
         text, at = self._text, self._at
@@ -237,6 +253,7 @@ class _Scanner:
             self._at += 3
             return
         start = _START.match(text, at)
+        self.doubtful = self.doubtful or self._in_index
         if start is None or "`" in self._open:
             self.doubtful = True
             self._at += 2
@@ -272,7 +289,7 @@ class _Scanner:
                 return self._text[start:begin]
             if nested and said.startswith(name) and re.match(r"\s*[)`]", said[len(name) :]):
                 self.doubtful = True
-        self.doubtful = self.doubtful or nested
+        self.doubtful = True
         self._at = len(self._text)
         return self._text[start:]
 

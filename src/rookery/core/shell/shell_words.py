@@ -20,12 +20,14 @@ _BRACES = re.compile(_BRACE + r"[^{}]*(?:,|\.\.)")
 class Word:
     """`text` is the word as the program gets it, if `known`; otherwise as it was written.
 
-    `pattern` is set if the shell replaces the word by the files that match it.
+    `pattern` is set if the shell replaces the word by the files that match it. `below` is set
+    if the word stands for files below what it names: those whose names match this.
     """
 
     text: str
     known: bool = True
     pattern: str = ""
+    below: str = ""
 
 
 @record

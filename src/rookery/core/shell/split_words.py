@@ -22,8 +22,13 @@ class Split:
         """Whether a cluster of letters holds this one."""
         return f"-{letter}" in self.flags
 
-    def abbreviates(self, long: str, shortest: str) -> bool:
-        return any(long.startswith(flag) and len(flag) >= len(shortest) for flag in self.flags)
+    def has(self, *longs: str) -> bool:
+        """Whether one of these long options is given, in full or cut short."""
+        return any(abbreviates(flag, long) for flag in self.flags for long in longs)
+
+
+def abbreviates(flag: str, long: str) -> bool:
+    return len(flag) > 2 and flag.startswith("--") and long.startswith(flag)
 
 
 def split(words: Sequence[Word], valued: str = "") -> Split:
@@ -41,10 +46,12 @@ def split(words: Sequence[Word], valued: str = "") -> Split:
         elif text.startswith("--"):
             name, equals, value = text.partition("=")
             flags.add(name)
+            meant = [one for one in takes_value if abbreviates(name, one)] or [name]
             if equals:
-                values[name] = Word(value, word.known, word.pattern.partition("=")[2])
-            elif name in takes_value and waiting:
-                values[name] = waiting.pop()
+                given = Word(value, word.known, word.pattern.partition("=")[2])
+                values |= dict.fromkeys(meant, given)
+            elif takes_value & set(meant) and waiting:
+                values |= dict.fromkeys(meant, waiting.pop())
         else:
             flags.add(text)
             for place, letter in enumerate(text[1:], start=2):

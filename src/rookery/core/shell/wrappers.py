@@ -7,8 +7,10 @@ rest of its words is taken for a command.
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
+from rookery.core.shell.git_runs import git_commands, git_scripts
 from rookery.core.shell.shell_words import Word
 from rookery.core.values import value
 
@@ -106,7 +108,7 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
     if not words:
         return None
     if not words[0].known:
-        return Wrapped(commands=tuple(_from_unknown(words)))
+        return Wrapped(commands=tuple(_from_unknown(words)), scripts=_from_shell(words[1:]).scripts)
     name = program_name(words[0].text)
     if name in _LOOSE:
         return Wrapped(commands=_every_rest(words))
@@ -116,7 +118,7 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
         case "find" | "gfind":
             return Wrapped(commands=tuple(_from_find(words, _starts(words[1:]))))
         case "fd" | "fdfind":
-            return Wrapped(commands=tuple(_from_find(words, [Word("{}", known=False)])))
+            return Wrapped(commands=tuple(_from_fd(words)))
         case "su" | "runuser" | "script":
             return Wrapped(scripts=tuple(_told_to_run(words)))
         case "flock" if scripts := tuple(_told_to_run(words)):
@@ -125,9 +127,12 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
         case "ssh":
             return Wrapped(scripts=tuple(_from_ssh(words[1:])), elsewhere=True)
         case "trap":
-            return Wrapped(scripts=tuple(word.text for word in words[1:2]))
+            said = [word.text for word in words[1:] if not word.text.startswith("-")]
+            return Wrapped(scripts=tuple(said[:1]))
+        case "mapfile" | "readarray" | "compgen" | "complete":
+            return Wrapped(scripts=tuple(_called_back(words)))
         case "git":
-            return Wrapped(commands=_from_git(words), scripts=tuple(_git_scripts(words)))
+            return Wrapped(commands=git_commands(words), scripts=tuple(git_scripts(words)))
         case "env" if any(word.text.startswith(("-S", "--split-string")) for word in words):
             return Wrapped(scripts=tuple(_split_string(words)), commands=_every_rest(words))
     wrapper = _WRAPPERS.get(name)
@@ -183,7 +188,8 @@ def _running(wrapper: _Wrapper, rest: list[Word], folder: Word | None) -> Wrappe
         return Wrapped(scripts=(joined,), folder=folder)
     if len(rest) == 1 and " " in rest[0].text:
         return Wrapped(commands=(tuple(rest),), scripts=(joined,), folder=folder)
-    more = (Word("(what it is given)", known=False),) if wrapper.appends else ()
+    given = Word("(what it is given)", known=False, below="*")
+    more = (given,) if wrapper.appends else ()
     return Wrapped(commands=((*rest, *more),), folder=folder)
 
 
@@ -214,14 +220,30 @@ def _starts(words: Sequence[Word]) -> list[Word]:
     """Where `find` begins: what it hands on lies there or below."""
     rest = [word for word in words if word.text not in {"-L", "-H", "-P"}]
     options = (place for place, word in enumerate(rest) if word.text[:1] in "-(!")
-    return rest[: next(options, len(rest))] or [Word(".")]
+    below = only_name([word.text for word in rest]) or "*"
+    starts = rest[: next(options, len(rest))] or [Word(".")]
+    return [replace(start, below=below) for start in starts]
+
+
+def only_name(texts: Sequence[str]) -> str:
+    """The one pattern that all names must match; empty if it is not as simple as that."""
+    if {"-o", "-or", "-not", "!", ",", "("} & set(texts) or texts.count("-name") != 1:
+        return ""
+    return "".join(texts[texts.index("-name") + 1 :][:1])
+
+
+def _from_fd(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
+    """It gives what it finds to commands that do not say where they want it, too."""
+    found = Word("{}", known=False, below="*")
+    for said in _from_find(words, [found]):
+        yield said if found in said else (*said, found)
 
 
 def _from_find(words: Sequence[Word], found: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
     starts = {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"}
     place = 0
     while place < len(words):
-        if words[place].text in starts:
+        if words[place].text in starts or _abbreviates_exec(words[place].text):
             end = place + 1
             while end < len(words) and words[end].text not in {";", "+"}:
                 end += 1
@@ -232,6 +254,10 @@ def _from_find(words: Sequence[Word], found: Sequence[Word]) -> Iterator[tuple[W
         place += 1
 
 
+def _abbreviates_exec(text: str) -> bool:
+    return len(text) > 3 and "--exec-batch".startswith(text)
+
+
 def _told_to_run(words: Sequence[Word]) -> Iterator[str]:
     """What follows `-c`, which may be the last of more letters or have the text attached."""
     for flag, word in pairwise(words):
@@ -240,6 +266,14 @@ def _told_to_run(words: Sequence[Word]) -> Iterator[str]:
     for word in words:
         if attached := re.match(r"--command=|-[abd-zA-Z]*c(?=.*\s)", word.text):
             yield word.text[attached.end() :]
+
+
+def _called_back(words: Sequence[Word]) -> Iterator[str]:
+    """What follows `-C`, or is attached to it."""
+    for place, word in enumerate(words):
+        if attached := re.match(r"-\w*?C", word.text):
+            yield word.text[attached.end() :]
+            yield from (one.text for one in words[place + 1 : place + 2])
 
 
 def _from_unknown(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
@@ -268,45 +302,3 @@ def _split_string(words: Sequence[Word]) -> Iterator[str]:
             yield " ".join(one.text for one in words[place + 1 :])
         elif word.text.startswith("-S") or word.text.startswith("--split-string="):
             yield word.text.removeprefix("--split-string=").removeprefix("-S")
-
-
-GIT_VALUED = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
-
-
-def _from_git(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
-    """The same command without what stands between `git` and the sub-command, and what
-    `rebase --exec` and `bisect run` run."""
-    rest = list(words[1:])
-    while rest and rest[0].text.startswith("-"):
-        del rest[: 2 if rest[0].text in GIT_VALUED else 1]
-    found = []
-    if len(rest) < len(words) - 1 and rest:
-        found.append((Word("git"), *rest))
-    texts = [word.text for word in rest]
-    if texts[:2] == ["bisect", "run"]:
-        found.append(tuple(rest[2:]))
-    if said := _in_submodules(words):
-        found.append(tuple(said))
-    return tuple(found)
-
-
-def _in_submodules(words: Sequence[Word]) -> list[Word]:
-    texts = [word.text for word in words]
-    if "submodule" not in texts or "foreach" not in texts:
-        return []
-    said = list(words[texts.index("foreach") + 1 :])
-    while said and said[0].text.startswith("-"):
-        said.pop(0)
-    return said
-
-
-def _git_scripts(words: Sequence[Word]) -> Iterator[str]:
-    """Settings given with `-c` may name programs, and aliases are commands. What is to run in
-    each submodule is a text for a shell if it is one word."""
-    if said := _in_submodules(words):
-        yield said[0].text
-    for flag, word in pairwise(words):
-        if flag.text == "-c" and "=" in word.text:
-            yield word.text.partition("=")[2].removeprefix("!")
-        elif flag.text in {"--exec", "-x"} and words[1].text in {"rebase", "difftool"}:
-            yield word.text

@@ -1,0 +1,60 @@
+"""What git runs beside itself: the same command without what stands before it, and programs
+that its options name.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from rookery.core.shell.shell_words import Word
+
+_RUNS = ("--exec", "--extcmd", "--upload-pack", "--receive-pack", "--open-files-in-pager")
+_VALUED = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
+
+
+def git_commands(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
+    """The same command without what stands between `git` and the sub-command, and what
+    `rebase --exec` and `bisect run` run."""
+    rest = list(words[1:])
+    while rest and rest[0].text.startswith("-"):
+        del rest[: 2 if rest[0].text in _VALUED else 1]
+    found = []
+    if len(rest) < len(words) - 1 and rest:
+        found.append((Word("git"), *rest))
+    texts = [word.text for word in rest]
+    if texts[:2] == ["bisect", "run"]:
+        found.append(tuple(rest[2:]))
+    if said := _in_submodules(words):
+        found.append(tuple(said))
+    return tuple(found)
+
+
+def _in_submodules(words: Sequence[Word]) -> list[Word]:
+    texts = [word.text for word in words]
+    if "submodule" not in texts or "foreach" not in texts:
+        return []
+    said = list(words[texts.index("foreach") + 1 :])
+    while said and said[0].text.startswith("-"):
+        said.pop(0)
+    return said
+
+
+def git_scripts(words: Sequence[Word]) -> Iterator[str]:
+    """Settings given with `-c` may name programs, and aliases are commands. What is to run in
+    each submodule is a text for a shell if it is one word."""
+    if said := _in_submodules(words):
+        yield said[0].text
+    for flag, word in pairwise(words):
+        if flag.text == "-c" and "=" in word.text:
+            yield word.text.partition("=")[2].removeprefix("!")
+        elif flag.text == "-x" or _runs_its_value(flag.text):
+            yield word.text
+    for word in words[1:]:
+        name, equals, text = word.text.partition("=")
+        if equals and _runs_its_value(name):
+            yield text
+        elif word.text[:2] in {"-x", "-O", "-u"} and " " in word.text:
+            yield word.text[2:]
+
+
+def _runs_its_value(name: str) -> bool:
+    return any(len(name) > 4 and long.startswith(name) for long in _RUNS)

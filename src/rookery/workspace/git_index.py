@@ -1,0 +1,143 @@
+"""Which files git tracks, as its index says: none of those is ignored, whatever ignore files say.
+
+No git is run. The index may have been written by anybody, so it is only ever a list of names to
+look for, and one that cannot be understood lists none.
+"""
+
+import hashlib
+import os
+import stat
+import time
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from rookery.core.limits import MIB
+from rookery.core.values import record
+from rookery.workspace.git_folders import common_folder, is_folder, regular_content
+from rookery.workspace.stat_index import times_are_settled
+
+_LARGEST = 64 * MIB
+_LARGEST_LINK = 4096
+_HEAD = 12
+_EXTENDED = 0x40
+_NO_FILES = (0o040000, 0o160000)
+"""Folders that are not checked out, and repositories inside."""
+
+
+class TrackedFiles:
+    """Paths in a repository, sorted as their bytes are."""
+
+    def __init__(self, paths: Sequence[bytes]) -> None:
+        self._sorted = paths
+        self._all = frozenset(paths)
+
+    def __contains__(self, path: str) -> bool:
+        return os.fsencode(path) in self._all
+
+    def names_in(self, folder: str) -> set[str]:
+        """The names in a folder at which something is tracked."""
+        prefix = os.fsencode(folder) + b"/"
+        names: set[bytes] = set()
+        at = bisect_left(self._sorted, prefix)
+        while at < len(self._sorted) and self._sorted[at].startswith(prefix):
+            name, *below = self._sorted[at][len(prefix) :].split(b"/", 1)
+            names.add(name)
+            behind = prefix + name + bytes([ord("/") + 1])
+            at = bisect_left(self._sorted, behind, at + 1) if below else at + 1
+        return {os.fsdecode(name) for name in names}
+
+
+NOTHING_TRACKED = TrackedFiles(())
+
+
+@record
+class _Read:
+    """An index as it was when it had these signs."""
+
+    sign: tuple[int, int, int, int]
+    files: TrackedFiles
+
+
+class GitIndexes:
+    """Those of all repositories in a workspace, each read again only if it has changed."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._known: dict[str, _Read] = {}
+
+    def tracked_in(self, folder: str) -> TrackedFiles:
+        """What is tracked by the repository in a folder, by its path in that."""
+        whole = os.path.join(self._root, folder) if folder else self._root
+        index = os.path.join(self._git_folder(whole), "index")
+        began = time.time_ns()
+        try:
+            status = os.lstat(index)
+        except OSError:
+            return NOTHING_TRACKED
+        sign = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        known = self._known.get(folder)
+        if not known or known.sign != sign:
+            known = _Read(sign, _files_of(index, status))
+        self._known.pop(folder, None)
+        if times_are_settled(status, began):
+            self._known[folder] = known
+        return known.files
+
+    def _git_folder(self, folder: str) -> str:
+        """A `.git` file can name any folder: one in the workspace, or one that names this one in
+        return, is believed."""
+        git = os.path.join(folder, ".git")
+        if is_folder(git):
+            return git
+        named = (regular_content(git, _LARGEST_LINK) or b"").decode("utf-8", "surrogateescape")
+        own = os.path.realpath(os.path.join(folder, named.removeprefix("gitdir:").strip()))
+        return own if own.startswith(f"{self._root}/") or common_folder(folder) else git
+
+
+def _files_of(index: str, status: os.stat_result) -> TrackedFiles:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+        return NOTHING_TRACKED
+    try:
+        return TrackedFiles(tracked_paths(regular_content(index, _LARGEST) or b""))
+    except (ValueError, IndexError):
+        return NOTHING_TRACKED
+
+
+def tracked_paths(index: bytes) -> list[bytes]:
+    """The files that an index lists. Raises `ValueError` or `IndexError` if it is none."""
+    version, count = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:_HEAD], "big")
+    if index[:4] != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError("it is no index")
+    flags_at = 40 + _hash_size(index)
+    paths, path, at = list[bytes](), b"", _HEAD
+    for _ in range(count):
+        name = at + flags_at + (4 if index[at + flags_at] & _EXTENDED else 2)
+        kept = b""
+        if version == 4:
+            cut, name = _number(index, name)
+            kept = path[: len(path) - cut]
+        end = index.index(b"\0", name)
+        path = kept + index[name:end]
+        if int.from_bytes(index[at + 24 : at + 28], "big") & 0o170000 not in _NO_FILES:
+            paths.append(path)
+        at = end + 1 if version == 4 else at + ((end - at + 8) & ~7)
+    return sorted(paths)
+
+
+def _hash_size(index: bytes) -> int:
+    """As the checksum at the end says, which may be left out."""
+    for make, size in ((hashlib.sha1, 20), (hashlib.sha256, 32)):
+        if index[-size:] == make(index[:-size], usedforsecurity=False).digest():
+            return size
+    if index[-20:] == bytes(20):
+        return 20
+    raise ValueError("it is damaged")
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """A number as packs have it for offsets, and where it ends."""
+    number = data[at] & 0x7F
+    while data[at] & 0x80:
+        at += 1
+        number = ((number + 1) << 7) | (data[at] & 0x7F)
+    return number, at + 1

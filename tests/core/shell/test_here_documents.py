@@ -1,0 +1,61 @@
+"""Here-documents are taken out of a text as a shell would take them out."""
+
+import pytest
+
+from rookery.core.shell.here_documents import Document, apart, substitutions
+
+APART = [
+    ("ls", "ls", []),
+    ("cat <<E\nx\nE\nls", "cat  \nls", [Document("x\n", quoted=False)]),
+    ("cat <<'E' > f\n$(x)\nE\n", "cat   > f\n", [Document("$(x)\n", quoted=True)]),
+    ("cat <<-E\n\tx\n\tE\nls", "cat  \nls", [Document("\tx\n", quoted=False)]),
+    ('cat 3<<"a b"\nx\na b\n', "cat  \n", [Document("x\n", quoted=True)]),
+    ("cat <<A <<\\B\n1\nA\n2\nB\n", "cat    \n", [Document("1\n", False), Document("2\n", True)]),
+    ("echo '<<E'\nE", "echo '<<E'\nE", []),
+    ('echo "<<E\n"\nE', 'echo "<<E\n"\nE', []),
+    ("ls # <<E\nE", "ls \nE", []),
+    ("cat <<<E\nE", "cat <<<E\nE", []),
+    ("cat <<E\nE \n E\nE", "cat  \n", [Document("E \n E\n", quoted=False)]),
+    ("cat <<E\nx\\\nE\nE\nls", "cat  \nls", [Document("x\\\nE\n", quoted=False)]),
+    ("x=\"$(cat <<'E'\nit's\nE\n)\"; ls", 'x="$(cat  \n)"; ls', [Document("it's\n", quoted=True)]),
+]
+
+
+@pytest.mark.parametrize(("text", "rest", "documents"), APART, ids=lambda value: repr(value)[:40])
+def test_CMD_8_documents_are_apart_from_the_rest(text: str, rest: str, documents: list[Document]):
+    made = apart(text)
+    assert (made.rest, list(made.documents)) == (rest, documents)
+
+
+UNCERTAIN = [
+    *("cat <<E\nx", "cat <<$x\n$x\n", "a[1<<E]=1\nE\n", "echo $(cat <<E)\nE\n", "`cat <<E\nE\n`"),
+    *(
+        "((1<<2))",
+        "echo $(:)#\ncat <<E\nE\n",
+        "cat <<E 'a\nb'\nE\n",
+        "cat <<E\\\nF\nEF\n",
+    ),
+    *("echo $(case a in a) cat <<E\nE\n;; esac)", 'echo "${x:-\'}"; cat <<E\nE\n'),
+]
+
+
+@pytest.mark.parametrize("text", UNCERTAIN, ids=repr)
+def test_AX_3_what_cannot_be_told_is_said(text: str):
+    assert apart(text).doubt
+
+
+RUNS = [
+    ("text $x ${y} \\$(a) \\`b\\`", []),
+    ("$(a b) and `c`", [": $(a b)", "c"]),
+    ("`echo \\`a\\``", ["echo `a`"]),
+    ("${x:-$(a)}", [": ${x:-$(a)}"]),
+    ("$(echo ')') x", [": $(echo ')')"]),
+    ("it's $(a", [": $(a"]),
+]
+
+
+@pytest.mark.parametrize(("body", "runs"), RUNS, ids=lambda value: repr(value)[:40])
+def test_CMD_8_what_a_shell_runs_in_a_document_is_found(body: str, runs: list[str]):
+    assert list(substitutions(body).runs) == runs
+    assert [run.strip() for run in apart(f"cat <<E\n{body}\nE\n").runs] == runs
+    assert apart(f"cat <<'E'\n{body}\nE\n").runs == ()

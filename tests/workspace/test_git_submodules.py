@@ -1,0 +1,106 @@
+"""A nested repository with a filter of its own is looked at by git, and never run into."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rookery.core.shell.git_table import GIT_READERS
+from rookery.core.shell.plain_commands import Pipeline, PlainCommand
+from rookery.core.shell.programs import reading
+from rookery.core.shell.shell_words import words
+from rookery.workspace.plain_argv import plain_argv
+
+GIT = shutil.which("git") or "/usr/bin/git"
+IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [GIT, *IDENTITY, *arguments], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository with another in it, whose filter leaves a mark when it is asked for changes;
+    the settings of the outer one ask for them wherever that is possible."""
+    root, sub = tmp_path / "project", tmp_path / "project" / "sub"
+    sub.mkdir(parents=True)
+    git(root, "init", "-q", "-b", "main")
+    (root / "file").write_text("one\n")
+    git(root, "add", "file")
+    git(root, "commit", "-qm", "first")
+    git(sub, "init", "-q", "-b", "main")
+    (sub / "inner").write_text("one\n")
+    (sub / ".gitattributes").write_text("* filter=evil diff=evil\n")
+    for count in (1, 2):
+        (sub / "inner").write_text(f"{count}\n")
+        git(sub, "add", ".")
+        git(sub, "commit", "-qm", f"inner {count}")
+        git(root, "add", "sub")
+        git(root, "commit", "-qm", f"sub {count}")
+    mark = f"touch '{tmp_path}/mark'; cat"
+    for key in ("filter.evil.clean", "diff.evil.textconv", "core.fsmonitor", "diff.external"):
+        git(sub, "config", key, mark)
+    (sub / "inner").write_text("three\n")
+    git(root, "config", "diff.submodule", "diff")
+    git(root, "config", "status.submoduleSummary", "true")
+    git(root, "config", "diff.ignoreSubmodules", "none")
+    git(root, "config", "submodule.sub.ignore", "none")
+    git(root, "config", "submodule.sub.active", "true")
+    return root
+
+
+LINES = [
+    "git status",
+    "git status -s",
+    "git diff",
+    "git diff HEAD",
+    "git diff --stat",
+    "git diff HEAD~1 HEAD",
+    "git log -p",
+    "git log --stat",
+    "git show",
+    "git show HEAD~1",
+    "git diff-tree -p HEAD",
+    "git blame file",
+    "git ls-files -m",
+    "git grep one",
+    "git stash list",
+    "git describe --always",
+    "git rev-list --objects HEAD",
+]
+
+
+def run(line: str, project: Path) -> str:
+    command = PlainCommand((GIT, *line.split()[1:]))
+    argv = plain_argv((Pipeline((command,)),), root=str(project))
+    done = subprocess.run(argv, cwd=project, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_GIT_1_GIT_4_the_filter_of_a_submodule_is_not_run(project: Path, line: str):
+    assert reading(words(line.split())).reads_only, "otherwise it is asked about"
+    run(line, project)
+    assert not (project.parent / "mark").exists()
+
+
+@pytest.mark.parametrize("line", ["git describe --always --dirty", "git status", "git log -p"])
+def test_GIT_1_the_bench_does_leave_marks(project: Path, line: str):
+    git(project, *line.split()[1:])
+    assert (project.parent / "mark").exists()
+
+
+def test_GIT_1_what_enters_submodules_by_itself_is_not_done_unasked():
+    assert not reading(words(["git", "describe", "--dirty"])).reads_only
+    assert not reading(words(["git", "describe", "--broken"])).reads_only
+    assert "git whatchanged" not in GIT_READERS
+
+
+def test_GIT_1_the_history_still_tells_when_a_submodule_was_changed(project: Path):
+    assert "+Subproject commit" in run("git show", project)
