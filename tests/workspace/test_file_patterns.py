@@ -60,7 +60,7 @@ def test_a_line_may_say_nothing(line: str):
     assert file_pattern(line) is None
 
 
-@pytest.mark.parametrize("line", ["[a", "x\\", "[z-a]", "!", "/", "a//b", "a" * 5000])
+@pytest.mark.parametrize("line", ["[a", "x[]", "x\\", "[z-a]", "!", "/", "a//b", "a" * 5000])
 def test_a_faulty_line_is_refused_and_passed_over_in_a_file(line: str):
     with pytest.raises(ValueError, match="it"):
         file_pattern(line)

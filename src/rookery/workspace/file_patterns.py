@@ -152,6 +152,8 @@ def _one_character(token: re.Match[str]) -> str:
     if token["items"] is None:
         return re.escape(token["escaped"] or token["plain"])
     ranges = [_range(item) for item in _ITEM.finditer(token["items"])]
+    if not ranges:
+        raise ValueError("the brackets in it are empty")
     return f"[{'^' if token['unlike'] else ''}{''.join(ranges)}]"
 
 

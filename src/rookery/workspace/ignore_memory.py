@@ -5,15 +5,14 @@ was said stays said as long as both are the same.
 """
 
 import os
-import re
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 from rookery.core.limits import KIB
 from rookery.core.values import record
-from rookery.workspace.file_patterns import FileRules, file_pattern
+from rookery.workspace.file_patterns import FileRules
 from rookery.workspace.file_versions import content_of, status_of
 from rookery.workspace.stat_index import times_are_settled
 
@@ -113,20 +112,5 @@ def _rules(folder: int, path: str, above: Rules | None, status: os.stat_result) 
         content = content_of(folder, IGNORE_FILE, status, _IGNORE_FILE_BYTES)
         if content:
             text = content.data.decode("utf-8", "replace").removeprefix("\ufeff")
-            return Rules(len(path), _rules_of(text.split("\n")), above)
+            return Rules(len(path), FileRules.of_ignore_file(text.split("\n")), above)
     return above
-
-
-def _rules_of(lines: Sequence[str]) -> FileRules:
-    """Whoever writes a line that makes no pattern does away with that line only."""
-    try:
-        return FileRules.of_ignore_file(lines)
-    except re.error:
-        return FileRules.of_ignore_file(filter(_makes_a_pattern, lines))
-
-
-def _makes_a_pattern(line: str) -> bool:
-    try:
-        return file_pattern(line) is not None
-    except (ValueError, re.error):
-        return False
