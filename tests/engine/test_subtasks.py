@@ -262,7 +262,6 @@ async def undone(stage: Stage) -> tuple[Sequence[str], list[str]]:
     return restored.kept, [path.name for path in stage.root.iterdir()]
 
 
-@pytest.mark.xfail(strict=True, reason="a child begins before that is known")
 async def test_GIT_3_what_a_command_did_is_told_apart_from_what_the_next_child_does(tmp_path: Path):
     stage = Stage(
         tmp_path,

@@ -267,7 +267,6 @@ def demand_by_others_kept(tree: Tree, server: CommandServer, *paths: str) -> Non
     assert tree.files() == {**AT_FIRST, **by_others}, ended.out
 
 
-@pytest.mark.xfail(strict=True, reason="--continue takes the child, which was busy last")
 def test_the_last_session_is_the_root_of_the_tree(server: CommandServer, tmp_path: Path):
     tree = Tree(tmp_path / "run")
     dead = killed(tree, server, IN_COMMANDS_OF_CHILDREN[0])
@@ -275,19 +274,16 @@ def test_the_last_session_is_the_root_of_the_tree(server: CommandServer, tmp_pat
     demand_complete(tree, [dead])
 
 
-@pytest.mark.xfail(strict=True, reason="list --format json does not tell parents")
 def test_the_list_tells_whose_child_each_task_is(server: CommandServer, whole: Whole):
     rows = rows_of(whole.tree, server)
     told = {name: row["parent"] for name, row in rows.items() if name != ROOT}
     assert told == {child: rows[parent]["id"] for child, parent in PARENTS.items()}
 
 
-@pytest.mark.xfail(strict=True, reason="verify takes what children saved for unsaved")
 def test_nothing_is_wrong_with_the_journal_of_a_parent(whole: Whole):
     assert verify(whole.tree.task) == []
 
 
-@pytest.mark.xfail(strict=True, reason="what children used in earlier runs is not read again")
 def test_a_resumed_run_tells_what_the_whole_tree_cost(server: CommandServer, tmp_path: Path):
     tree = Tree(tmp_path / "run")
     killed(tree, server, "command.started:8")

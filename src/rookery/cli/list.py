@@ -93,6 +93,7 @@ def _json(here: str | None, sessions: Sequence[TaskSummary], snippets: dict[str,
             "cost": session.cost,
             "tokensIn": session.tokens_in,
             "tokensOut": session.tokens_out,
+            **({"parent": session.parent} if session.parent else {}),
             **({"damage": session.damage} if session.damage else {}),
             **({"snippet": snippets[session.id]} if session.id in snippets else {}),
         }

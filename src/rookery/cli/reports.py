@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TextIO
 
@@ -18,9 +18,10 @@ from rookery.clients.plain import PlainDisplay
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import harmless
 from rookery.core.blocks import Text
-from rookery.core.facts import AssistantSpoke, CompletionOffered, Event, TaskOpened
+from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Event, TaskOpened
 from rookery.core.task_state import fold
 from rookery.storage.places import Places
+from rookery.storage.tasks import TaskStore
 
 
 class Report(Protocol):
@@ -71,6 +72,8 @@ class JsonReport:
         )
         for event in run.stored:
             self._output.show(event)
+        for child in children_of(run.stored, run.store):
+            self._output.show_of_child(*child)
         self.display: Display = self._output
 
     def begin(self) -> None:
@@ -170,3 +173,12 @@ class PipeReport(TextReport):
         if end.fate is Fate.COMPLETED:
             result = self.plain.result
             print(harmless(result) if sys.stdout.isatty() else result)
+
+
+def children_of(stored: Iterable[Event], store: TaskStore) -> Iterator[tuple[str, Event]]:
+    """What tasks that worked for this one have on record, and those that worked for them."""
+    begun = {e.fact.task_id: None for e in stored if isinstance(e.fact, ChildBegan)}
+    for task_id in filter(store.exists, begun):
+        events = list(store.read(task_id))
+        yield from ((task_id, event) for event in events)
+        yield from children_of(events, store)

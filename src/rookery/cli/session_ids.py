@@ -1,11 +1,12 @@
 """Ids of sessions as people give them: whole, or as few characters as tell them apart."""
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rookery import NAME
 from rookery.errors import SettingsError
+from rookery.storage.summary import TaskSummary
 from rookery.storage.tasks import TaskStore
 
 SHORT = 8
@@ -52,7 +53,14 @@ def chosen_session(
             f"There is no session to {wish} in {workspace}. See those of other folders with "
             f'{NAME} list --all, or start one here: {NAME} "your task"'
         )
-    return sessions[0].id
+    return _root_of(sessions[0], {session.id: session for session in sessions}).id
+
+
+def _root_of(session: TaskSummary, known: Mapping[str, TaskSummary]) -> TaskSummary:
+    """The task that the others work for: only with it their results arrive."""
+    while session.parent and session.parent in known:
+        session = known[session.parent]
+    return session
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:

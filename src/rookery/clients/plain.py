@@ -18,6 +18,8 @@ from rookery.core.facts import (
     CommandEnded,
     CommandQuiet,
     CompletionOffered,
+    Condensed,
+    Condensing,
     Ending,
     Event,
     Fact,
@@ -162,6 +164,10 @@ class PlainDisplay:
                 self.usage = added(self.usage, usage)
                 self.failure = message
                 screen.sentence(paint.red(f"✗ {harmless(message)}"))
+            case Condensing(tokens=tokens):
+                screen.status(f"  summarising {tokens:,} tokens that no longer fit")
+            case Condensed(usage=usage):
+                self.usage = added(self.usage, usage)
             case Pausing(seconds=seconds):
                 when = f"in {seconds:.0f} s" if seconds >= 1 else "at once"
                 screen.line(paint.yellow(f"  trying again {when}"))

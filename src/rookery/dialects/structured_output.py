@@ -14,6 +14,7 @@ from rookery.core.facts import (
     AssistantSpoke,
     CallStreamed,
     CompletionOffered,
+    Condensed,
     Event,
     Noted,
     OutputStreamed,
@@ -88,7 +89,7 @@ class StructuredOutput:
         """What a task that works for this one uses is used for this one; the rest of it is told
         by its own session."""
         match event.fact:
-            case AssistantSpoke(usage=usage) | RequestFailed(usage=usage):
+            case AssistantSpoke(usage=usage) | RequestFailed(usage=usage) | Condensed(usage=usage):
                 self._usage = added(self._usage, usage)
             case _:
                 pass
@@ -143,6 +144,8 @@ class StructuredOutput:
                 yield from self._calls.hear(ts, piece)
             case AssistantSpoke() as answer:
                 yield from self._take_answer(ts, answer)
+            case Condensed(usage=usage):
+                self._usage = added(self._usage, usage)
             case RequestFailed(error=error, message=message, usage=usage):
                 self._usage = added(self._usage, usage)
                 yield from self._speech.close(ts)

@@ -157,6 +157,7 @@ class Task:
 
     async def attend(self, call_id: str, child: ChildTask) -> Outcome:
         with self._work.paused():  # the child counts its own time
+            await self._undo.settled()  # or what a call did would hold what the child does
             return outcome_of(await self._attend(call_id, child))
 
     async def recover(self) -> None:

@@ -10,6 +10,7 @@ from rookery.core.facts import (
     Asked,
     AssistantSpoke,
     CompletionOffered,
+    Condensed,
     Event,
     Fact,
     ModeSwitched,
@@ -97,7 +98,7 @@ def _after(summary: TaskSummary, event: Event) -> TaskSummary:
             )
         case ModeSwitched(mode=mode):
             return replace(summary, mode=mode)
-        case AssistantSpoke(usage=usage) | RequestFailed(usage=usage):
+        case AssistantSpoke(usage=usage) | RequestFailed(usage=usage) | Condensed(usage=usage):
             return _charge(summary, usage)
         case CompletionOffered():
             return replace(summary, status=Status.COMPLETED)

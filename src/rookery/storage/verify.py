@@ -195,6 +195,8 @@ class _Deeds:
     calls: set[str] = field(default_factory=set)
     saved: dict[int, str] = field(default_factory=dict)
     """By event: the checkpoint that was then the newest."""
+    handed_on: dict[int, str] = field(default_factory=dict)
+    """By event: the call that a child began to work for."""
     running: Counter[str] = field(default_factory=Counter)
     closed: bool = False
 
@@ -207,6 +209,8 @@ class _Deeds:
                 if call_id:
                     yield from self._of_a_known_call(event.seq, call_id)
                 self.saved[event.seq] = checkpoint
+            case ToolStarted(call_id=call_id, child=child) if child:
+                self.handed_on[event.seq] = call_id
             case FilesChanged() as change:
                 yield from self._change(event.seq, change)
             case FilesRestored(after=after):
@@ -224,7 +228,8 @@ class _Deeds:
 
     def _change(self, seq: int, change: FilesChanged) -> Iterator[str]:
         yield from self._of_a_known_call(seq, change.call_id)
-        if self.saved.get(change.since) != change.before:
+        by_a_child = self.handed_on.get(change.since) == change.call_id
+        if not by_a_child and self.saved.get(change.since) != change.before:
             yield f"Event {seq} changes files since event {change.since}, which did not save them."
         self.saved[seq] = change.after
 
