@@ -165,6 +165,7 @@ def named_by(judged: Judgement) -> set[str]:
 @example("echo \\ #'\n: <<E\n'; rm -f f0\nE\n")
 @example('echo "${x:-$\'}"; cat <<E\n\'"; rm -f f0\nE\n')
 @example("echo $(> f0)")
+@example('echo "${x:-\'}"\necho x > f0\necho "${x:-\'}"')
 @example('echo "`echo \\`rm -f f0\\``"')
 def test_CMD_8_GATE_5_what_a_shell_changes_is_named(here: Bench, text: str):
     judged = here.judge(text, "")

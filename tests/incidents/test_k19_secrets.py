@@ -1,5 +1,6 @@
 """K19: what is secret stays where the user put it."""
 
+import os
 import stat
 import subprocess
 import sys
@@ -171,5 +172,7 @@ def test_K19_SEC_2_nobody_else_of_the_same_user_can_look_into_the_process(world:
 def test_K19_SEC_2_what_it_starts_can_be_looked_into_as_ever(world: World):
     """Debuggers and `/proc` are the command's own business."""
     told = "import ctypes; print('dumpable', ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
-    visit = world.visit([run(f'{sys.executable} -c "{told}"')], flags=("-p", "-y"))
+    visit = world.visit(
+        [run(f'{os.path.realpath(sys.executable)} -c "{told}"')], flags=("-p", "-y")
+    )
     assert "dumpable 1" in visit.results[0]

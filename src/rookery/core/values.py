@@ -28,10 +28,23 @@ def _made(cls: type[T], *, by_name: bool) -> type[T]:
     # where there is no docstring, dataclass would work out a signature to put in its place
     cls.__doc__ = cls.__doc__ or cls.__name__
     made = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=by_name)(cls)
-    for name, method in {"__init__": _init_of(made, by_name=by_name), **_METHODS}.items():
+    for name, method in {"__init__": _init_when_needed(made, by_name=by_name), **_METHODS}.items():
         if name not in cls.__dict__:
             setattr(made, name, method)
     return made
+
+
+def _init_when_needed(cls: type[Any], *, by_name: bool) -> Any:
+    """Half of what a class takes is its `__init__`, and most of a run's classes stay empty."""
+    for name, field in cls.__dataclass_fields__.items():
+        if field.default_factory is not MISSING:
+            raise TypeError(f"{cls.__name__}.{name}: values share their defaults, so make none.")
+
+    def __init__(self: Any, *placed: Any, **named: Any) -> None:
+        init = cls.__init__ = _init_of(cls, by_name=by_name)
+        init(self, *placed, **named)
+
+    return __init__
 
 
 def _init_of(cls: type[Any], *, by_name: bool) -> Any:
@@ -40,8 +53,6 @@ def _init_of(cls: type[Any], *, by_name: bool) -> Any:
     parameters = ["self", *(["*"] if by_name and cls.__dataclass_fields__ else [])]
     body = ["pass"]
     for name, field in cls.__dataclass_fields__.items():
-        if field.default_factory is not MISSING:
-            raise TypeError(f"{cls.__name__}.{name}: values share their defaults, so make none.")
         scope[f"_set_{name}"] = getattr(cls, name).__set__
         scope[f"_default_{name}"] = field.default
         given = field.default is MISSING

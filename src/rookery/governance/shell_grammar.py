@@ -172,7 +172,6 @@ def _parsed(text: str, home: str) -> ShellLine:
     if _LOST & doubts.keys() or any(doubt.startswith(_REWRITES) for doubt in doubts):
         commands += crude_commands(text, own_home)
         commands += crude_commands(without_escapes(text), own_home) if "$'" in text else ()
-    if _DOUBTFUL["ERROR"] in doubts:
         commands += crude_redirections(text, own_home)
     return ShellLine(tuple(commands), tuple(doubts), documents=tuple(documents))
 

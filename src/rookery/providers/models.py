@@ -4,13 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from rookery.core.facts import Usage
 from rookery.engine.ports import ModelInfo
 from rookery.errors import SettingsError
 
+_FILE = Path(__file__).with_name("models.toml")
 _MILLION = 1_000_000
 _FAMILIES = {"responses": "openai", "lmstudio": "local", "vllm": "local", "ollama": "local"}
 _VERSION = re.compile(r"[-@]\d{8}|-\d{4}-\d\d-\d\d|-latest|:.+")
@@ -92,5 +93,4 @@ def _family(provider: str) -> Mapping[str, dict[str, Any]]:
 def _catalogue() -> dict[str, dict[str, dict[str, Any]]]:
     import tomllib
 
-    text = (files("rookery.providers") / "models.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from rookery import NAME
@@ -23,6 +23,22 @@ SHOWN_BYTES = 2048
 _DEEPEST = 8
 _CODE_KEYS = frozenset(("code", "type", "status", "reason", "error_type"))
 
+
+class _Phrases:
+    """A pattern, in any case of letters, that is made when it is first looked for: most runs meet
+    no refusal."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return self._made.search(text)
+
+    @cached_property
+    def _made(self) -> re.Pattern[str]:
+        return re.compile(self._pattern, re.IGNORECASE)
+
+
 _OVERFLOW_CODES = frozenset(
     ("context_length_exceeded", "request_too_large", "exceed_context_size_error")
 )
@@ -35,7 +51,7 @@ _CONTENT_CODES = frozenset(
 )
 _HISTORY_CODES = frozenset(("invalid_encrypted_content",))
 
-_OVERFLOW = re.compile(
+_OVERFLOW = _Phrases(
     r"maximum context length"
     r"|prompt is too long"
     r"|input length and .{0,3}max_tokens.{0,3} exceed"
@@ -46,20 +62,17 @@ _OVERFLOW = re.compile(
     r"|exceeds the available context size"
     r"|exceed\w* (the |your )?(model'?s )?(maximum )?context (window|length|size|limit)"
     r"|context (window|length|size|limit) (was |is |has been )?exceeded",
-    re.IGNORECASE,
 )
-_CREDIT = re.compile(
+_CREDIT = _Phrases(
     r"credit balance|insufficient (credits?|funds|quota|balance)|out of credits"
     r"|requires more credits|payment required",
-    re.IGNORECASE,
 )
-_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
-_MODEL = re.compile(
+_QUOTA = _Phrases(r"exceeded your current quota")
+_MODEL = _Phrases(
     r"model.{0,120}(not found|does not exist|not exist|not supported|is not available)"
     r"|(no such|unknown|not a valid|invalid) model|no endpoints found|model:",
-    re.IGNORECASE,
 )
-_HISTORY = re.compile(
+_HISTORY = _Phrases(
     # calls without results, results without calls, the same id twice
     r"tool_use.{0,40} ids? (were|was) found without|unexpected .{0,3}tool_use_id"
     r"|tool_use.{0,12}ids? must be unique|multiple .{0,3}tool_result"
@@ -75,7 +88,6 @@ _HISTORY = re.compile(
     r"|without its required following item"
     # characters that are none
     r"|surrogate|invalid (unicode|utf-?8)|could not parse the json body",
-    re.IGNORECASE,
 )
 _SECRET = re.compile(
     r"\b(?:sk|pk|rk|xai|gsk|AIza|ghp|hf)[-_][\w-]{12,}|\bAIza[\w-]{20,}"
@@ -276,5 +288,7 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
 
 
 def _suggestion(to: Addressee) -> str:
+    from difflib import get_close_matches
+
     close = get_close_matches(to.model, to.known_models, n=3, cutoff=0.4)
     return f". Did you mean {', '.join(close)}?" if close else ""
