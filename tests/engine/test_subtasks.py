@@ -116,6 +116,22 @@ async def test_children_have_children(tmp_path: Path):
     assert not children(stage, three)
 
 
+async def test_tasks_do_not_wait_for_one_another_without_end(tmp_path: Path):
+    deeper = [[delegate(str(number))] for number in range(3)]
+    stage = Stage(
+        tmp_path,
+        *deeper,
+        *([finish()] for _ in range(3)),
+        automatic=True,
+        limits=Limits(task_depth=2),
+    )
+    await stage.play("yes")
+    (one,) = children(stage)
+    (two,) = children(stage, one)
+    assert not children(stage, two)
+    assert "Do this part yourself" in results(stage, two)[0]
+
+
 async def test_after_a_crash_the_whole_tree_goes_on_and_each_result_comes_once(tmp_path: Path):
     script = [
         [delegate("one")],

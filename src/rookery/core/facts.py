@@ -128,6 +128,8 @@ class TaskOpened(Lasting):
     mode: str = "code"
     workspace: str = ""
     parent: str | None = None
+    depth: int = 0
+    """How many tasks are waiting for this one."""
     spent: Spent = Spent()
     todos: tuple[Todo, ...] = ()
     format: int = 1

@@ -23,6 +23,8 @@ class Limits:
     repeats: int = 3
     """Identical calls in a row that are run; the next is answered with a warning."""
     calls_per_message: int = 20
+    task_depth: int = 16
+    """How many tasks may wait for one another."""
     continuations: int = 10
     """How often a provider may pause one answer."""
 

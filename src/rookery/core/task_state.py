@@ -94,6 +94,7 @@ class TaskState:
     """Tokens, as the provider counts them."""
 
     parent: str | None = None
+    depth: int = 0
     spent: Spent = Spent()
     queue: frozenset[str] = frozenset()
     """Words of the user that the model has not heard."""
@@ -108,8 +109,8 @@ class TaskState:
 def advance(state: TaskState, fact: Fact) -> TaskState:
     """The state after one more fact. Facts the loop does not care about change nothing."""
     match fact:
-        case TaskOpened(text=text, mode=mode, parent=parent, spent=spent, todos=todos):
-            return _told(TaskState(mode=mode, parent=parent, spent=spent, todos=todos), text)
+        case TaskOpened(text=text):
+            return _told(_opened(fact), text)
         case TodosChanged(todos=todos):
             return replace(state, todos=todos)
         case Gathered():
@@ -184,6 +185,12 @@ def _laps(walk: tuple[str, ...], cycle: int) -> int:
     while len(walk) >= cycle * (laps + 2) and walk[-cycle * (laps + 2) :][:cycle] == lap:
         laps += 1
     return laps
+
+
+def _opened(fact: TaskOpened) -> TaskState:
+    return TaskState(
+        mode=fact.mode, parent=fact.parent, depth=fact.depth, spent=fact.spent, todos=fact.todos
+    )
 
 
 def _told(state: TaskState, text: str) -> TaskState:

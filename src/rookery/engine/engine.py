@@ -171,6 +171,7 @@ class Engine:
                 mode=child.mode,
                 workspace=self._workspace,
                 parent=parent_id,
+                depth=parent.state.depth + 1,
                 spent=parent.state.spent,
                 todos=child.todos,
             )

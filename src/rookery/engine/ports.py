@@ -558,6 +558,8 @@ class ToolContext:
     """Without one every call waits for the end of its command."""
     command_list: CommandList = UnlistedCommands()
     mode: str = "code"
+    depth: int = 0
+    """How many tasks are waiting for the one that makes the call."""
     children: Children | None = None
     """Without them no work can be handed on."""
     outline: Callable[[str, str], Awaitable[Sequence[Definition]]] | None = None

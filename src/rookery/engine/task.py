@@ -1,6 +1,7 @@
 """A task: a log, and a loop that keeps asking what to do next and does it."""
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias, assert_never
 
@@ -183,9 +184,13 @@ class Task:
 
     def condense(self) -> None:
         """Once the step under way is over, or at once if it only waits for an answer."""
-        self._errands.append(self._context.condense)
+        self._errands.append(self._condense)
         if self.dialogue.waiting:
             self._step.cancel()
+
+    async def _condense(self) -> None:
+        with anyio.CancelScope() as self._step:  # it asks the model, and that can be stopped
+            await self._context.condense()
 
     def close(self) -> None:
         self._interrupt(self._close)
@@ -299,7 +304,8 @@ class Task:
             await self._gate.report(call, action, outcome)
             return outcome
 
-        self.log.append(await self._gear.gather(text, self._tool_context(call), act))
+        found = await self._gear.gather(text, self._tool_context(call), act)
+        self.log.append(replace(found, text=self._gear.hide(found.text)))
 
     async def _run_tool(self, call: ToolCall) -> None:
         ctx = self._tool_context(call)
@@ -329,6 +335,7 @@ class Task:
             background=self._background,
             command_list=gear.command_list,
             mode=self.log.state.mode,
+            depth=self.log.state.depth,
             children=self,
             outline=gear.outline,
             sees_images=gear.sees_images(self.log.state.mode),

@@ -37,6 +37,11 @@ class NewTask:
         children = ctx.children
         if children is None:
             raise ToolError("No task can be begun from here.")
+        if ctx.depth >= ctx.limits.task_depth:
+            raise ToolError(
+                f"{ctx.depth} tasks are waiting for one another already, which is the most. Do "
+                "this part yourself."
+            )
         if args.mode not in self._modes():
             known = ", ".join(self._modes())
             raise BadArguments(f"There is no mode {args.mode!r}. There are: {known}.")
