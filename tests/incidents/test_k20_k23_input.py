@@ -38,7 +38,8 @@ def test_K20_PY_8_automation_interpolates_nothing_that_a_stranger_wrote(name: st
     text = (ROOT / name).read_text()
     used = set(re.findall(r"\$[{(]?#?([A-Za-z_0-9]+)", text)) - {"dirname", "id"}
     assert used <= OWN_NAMES[name]
-    assert not re.search(r"\beval\b|curl|wget|\$\{\{|\bsource\b|\|\s*(?:ba)?sh\b", text)
+    commands = re.sub(r"(?m)^(\.PHONY|eval):.*", "", text)  # a target may be called so
+    assert not re.search(r"\beval\b|curl|wget|\$\{\{|\bsource\b|\|\s*(?:ba)?sh\b", commands)
 
 
 def test_K20_PY_8_workflows_if_there_are_any_interpolate_no_event():

@@ -134,8 +134,8 @@ def read_script(path: Path) -> Script:
         raise SettingsError(f"The script {path} is no YAML: {where}.") from error
     except msgspec.ValidationError as error:
         raise SettingsError(
-            f"The script {path} is no list of answers, nor a mapping of words to such lists: "
-            f"{error}. An answer takes say, think, calls, fail, usage, stop and pause."
+            f"The script {path} is no list of answers: {error}. An answer takes say, think, calls, "
+            "fail, usage, stop and pause; lists of answers may stand below the words they answer."
         ) from error
     return script
 
