@@ -192,9 +192,9 @@ async def test_a_task_without_answers_is_named(tmp_path: Path):
     ("text", "problem"),
     [
         ("say: hello", "no list of answers"),
-        ("part one: {say: hello}", r"mapping of words to such lists.*array"),
+        ("part one: {say: hello}", r"no list of answers: .*array"),
         ("part one: [{sy: hello}]", "sy"),
-        ("1: [{say: hello}]", "no list of answers, nor a mapping"),
+        ("1: [{say: hello}]", "no list of answers: "),
         ("- sy: hello", "sy"),
         ("- calls: [{tool: 7}]", r"calls\[0\]\.tool|\$\[0\]"),
         ("- fail: {kind: sleepy}", "sleepy"),
