@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "rookery"
 PORTS = {"core", "engine.ports", "errors", "faults"}
 EVERYTHING = {path.stem for path in SOURCE.iterdir()}
 
-ROOT = ("app.py", "briefing.py", "extra_tools.py", "model_choices.py")
+ROOT = ("app.py", "briefing.py", "code_knowledge.py", "extra_tools.py", "model_choices.py")
 """The composition root, which names every part."""
 
 MAY_IMPORT = {

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.browser.find_browser import find_browser
-from rookery.code_index.index import CodeIndex
-from rookery.code_index.outline import Outliner
-from rookery.code_index.syntax import SyntaxReader
+from rookery.code_knowledge import CodeKnowledge
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
 from rookery.core.mentions import server_prompt
@@ -21,20 +19,17 @@ from rookery.core.values import value
 from rookery.engine.ports import Hook, Tool
 from rookery.errors import ToolError
 from rookery.mcp.presence import is_configured
-from rookery.providers import BASE_URLS, KEY_VARIABLES
+from rookery.providers import KEY_VARIABLES
 from rookery.settings import Settings
-from rookery.storage.keys import find_key
 from rookery.storage.places import Places
 from rookery.tools.browser_action import BrowserAction
 from rookery.tools.codebase_search import CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.source_files import WorkspaceSources
 
 if TYPE_CHECKING:
     from rookery.browser.session import BrowserSession
     from rookery.mcp.hub import McpHub
-    from rookery.providers.embeddings import EndpointEmbedder
 
 
 def _as_it_is(call: ToolCall) -> ToolCall:
@@ -67,45 +62,17 @@ async def open_extra_tools(
     may_act: bool,
 ) -> AsyncIterator[ExtraTools]:
     async with AsyncExitStack() as stack:
-        syntax = stack.enter_context(closing(SyntaxReader()))
-        sources = WorkspaceSources(files, limits)
-        outliner = Outliner(sources, syntax)
-        tools: dict[str, Tool[Any]] = {
-            "list_code_definition_names": ListCodeDefinitionNames(outliner)
-        }
+        code = stack.enter_context(
+            closing(CodeKnowledge(settings, workspace, places, files, limits))
+        )
+        tools: dict[str, Tool[Any]] = {"list_code_definition_names": ListCodeDefinitionNames(code)}
         if settings.index.use:
-            embedder = _embedder(settings, places, limits)
-            if embedder:
-                stack.callback(embedder.close)
-            index = CodeIndex(places.code_index(workspace), sources, syntax, embedder=embedder)
-            tools["codebase_search"] = CodebaseSearch(stack.enter_context(closing(index)))
-        extra = ExtraTools(tools=tools, outline=outliner.outline)
+            tools["codebase_search"] = CodebaseSearch(code)
+        extra = ExtraTools(tools=tools, outline=code.outline)
         if is_configured(places.mcp_file, workspace):
             yield await _with_servers(stack, extra, workspace, places, trusted, may_act)
         else:
             yield extra
-
-
-def _embedder(settings: Settings, places: Places, limits: Limits) -> "EndpointEmbedder | None":
-    wish = settings.index
-    if not (wish.provider and wish.model):
-        return None
-    from rookery.providers.embeddings import EndpointEmbedder
-
-    key = find_key(
-        wish.provider,
-        flag=None,
-        variable=KEY_VARIABLES.get(wish.provider),
-        environ=os.environ,
-        keys_file=places.keys_file,
-    )
-    return EndpointEmbedder(
-        wish.provider,
-        wish.model,
-        base_url=wish.base_url or BASE_URLS.get(wish.provider) or "",
-        key=key.reveal() if key else "",
-        limits=limits,
-    )
 
 
 class Browsers:
