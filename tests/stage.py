@@ -22,6 +22,7 @@ from rookery.core.commands import (
 )
 from rookery.core.facts import Asked, ChildBegan, Event, Fact, Gathered
 from rookery.core.limits import Limits
+from rookery.core.modes import BUILT_IN
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
@@ -43,7 +44,7 @@ from rookery.workspace.terminal import Terminal
 from rookery.workspace.without_checkpoints import WithoutCheckpoints
 
 TASK = "t1"
-TOOLS = all_tools() | {"new_task": NewTask(lambda: ["code", "ask"])}
+TOOLS = all_tools() | {"new_task": NewTask(lambda: BUILT_IN)}
 SPECS = [spec_of(tool) for tool in TOOLS.values()]
 
 

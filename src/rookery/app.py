@@ -142,7 +142,7 @@ async def open_host(
             surroundings=f"{os.uname().sysname}, shell {shell.name}",
         )
         shared = all_tools() | briefing.tools() | extra.tools
-        browsers = Browsers(settings, lambda work: group.start_soon(work))
+        browsers = Browsers(settings, lambda *work: group.start_soon(*work))
         briefing.offer(shared | browsers.tools(browsers.new()))
 
         def make_task(task_id: str, log: EventLog, attend: Attend) -> Task:
@@ -172,6 +172,7 @@ async def open_host(
                 gather=briefing.gatherer(log, extra.server_prompt),
                 meant=extra.meant,
                 outline=extra.outline,
+                barred=briefing.barred,
                 hooks=[
                     TrustGate(trusted=consent.trusted, acts_anyway=consent.acts_anyway),
                     Restrictions(
@@ -277,19 +278,29 @@ async def open_past(
             past.log.close()
 
 
-def vocabulary(
-    places: Places, workspace: Path, *, trusted: bool
-) -> tuple[list[tuple[str, str]], list[str]]:
-    """The slash commands there are, with what they are for, and the modes."""
+@value
+class Vocabulary:
+    """What a project and its user have named, and what is wrong with how they did."""
+
+    commands: tuple[tuple[str, str], ...]
+    """Slash commands, each with what it is for."""
+    modes: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def vocabulary(places: Places, workspace: Path, *, trusted: bool) -> Vocabulary:
     from rookery.workspace.surroundings.mode_files import ModeFiles
     from rookery.workspace.surroundings.slash_commands import CommandFiles
 
     files = WorkspaceFiles(workspace, Limits(), own_folders=_own_folders(places), home=Path.home())
     at = (places.config, Path.home(), files.boundaries)
-    commands = CommandFiles(*at, trusted=trusted).read().commands
-    modes = ModeFiles(*at, trusted=trusted).read().modes
-    named = [(each.name, each.description) for each in commands]
-    return named, [mode.slug for mode in modes]
+    commands = CommandFiles(*at, trusted=trusted).read()
+    modes = ModeFiles(*at, trusted=trusted).read()
+    return Vocabulary(
+        commands=tuple((each.name, each.description) for each in commands.commands),
+        modes=tuple(mode.slug for mode in modes.modes),
+        problems=(*modes.problems, *commands.problems),
+    )
 
 
 def examine(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:

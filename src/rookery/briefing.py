@@ -20,7 +20,7 @@ from rookery.core.environment_details import (
 from rookery.core.facts import ToolFinished, ToolStarted
 from rookery.core.file_steps import commands_running_on
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
-from rookery.core.modes import Mode, find_mode, offers
+from rookery.core.modes import Mode, find_mode, offers, why_not
 from rookery.core.system_prompt import system_prompt
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
@@ -83,7 +83,7 @@ class Briefing:
         """The tools that go by modes and skills."""
         return {
             "switch_mode": SwitchMode(lambda: self.modes),
-            "new_task": NewTask(self.slugs),
+            "new_task": NewTask(lambda: self.modes),
             "skill": LoadSkill(self._skills, self._skill_files.body),
         }
 
@@ -102,6 +102,11 @@ class Briefing:
 
     def group_of(self, tool: str) -> str:
         return str(self._tools[tool].group) if tool in self._tools else "always"
+
+    def barred(self, slug: str, tool: str) -> str:
+        """Why a mode does not let a tool be used; nothing if it does."""
+        mode = self.mode(slug)
+        return "" if offers(mode, self.group_of(tool)) else why_not(mode, tool)
 
     def sees_images(self, slug: str) -> bool:
         return self._provider_of(self.mode(slug)).model.images

@@ -164,7 +164,7 @@ async def test_an_empty_line_means_what_the_capital_letter_says(
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 2.5, "type": "cost"}'),
-            "This task has cost $2.50, which is its limit (max_cost). Go on? [y/N] ",
+            "This task has come to its limit of $2.50 (max_cost). Go on? [y/N] ",
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, "odd"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from rookery.core.blocks import Text
 from rookery.core.facts import (
     ChildBegan,
     Event,
@@ -311,6 +312,13 @@ async def test_GIT_3_what_a_child_does_beside_a_command_of_its_parent_is_undone(
     )
     await stage.play("yes")
     assert await undone(stage) == ((), [])
+
+
+async def test_what_is_said_when_going_on_is_for_the_child_that_was_at_work(tmp_path: Path):
+    stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish("ok")], [finish()])
+    await stage.play("yes", "cancel", "message Only half of it.", "yes", "yes")
+    heard = stage.model.requests[2].turns[-1].blocks
+    assert any("Only half of it." in block.text for block in heard if isinstance(block, Text))
 
 
 async def test_clients_are_told_of_a_child_whenever_it_begins_to_run(tmp_path: Path):

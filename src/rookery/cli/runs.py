@@ -94,9 +94,11 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
 def _check_mode(settings: Settings, places: Places, workspace: Path, *, trusted: bool) -> None:
     if settings.mode in MODES:
         return
-    _, known = vocabulary(places, workspace, trusted=trusted)
-    if settings.mode not in known:
-        raise SettingsError(f"There is no mode {settings.mode!r}. There are: {', '.join(known)}.")
+    known = vocabulary(places, workspace, trusted=trusted)
+    if settings.mode not in known.modes:
+        there = f"There is no mode {settings.mode!r}. There are: {', '.join(known.modes)}."
+        untrusted = () if trusted else (f"Modes of a folder count once you trust it: {NAME} trust",)
+        raise SettingsError(" ".join([there, *known.problems, *untrusted]))
 
 
 def _stored(wishes: Wishes, store: TaskStore, task_id: str) -> Sequence[Event]:

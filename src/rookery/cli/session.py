@@ -109,8 +109,8 @@ async def _attended(run: Run, report: Report) -> tuple[RunEnd, int]:
 def _vocabulary(run: Run) -> Vocabulary:
     if not run.person:
         return Vocabulary()
-    commands, modes = vocabulary(run.places, run.workspace, trusted=run.consent.trusted)
-    return Vocabulary(commands=commands, modes=modes)
+    known = vocabulary(run.places, run.workspace, trusted=run.consent.trusted)
+    return Vocabulary(commands=known.commands, modes=known.modes)
 
 
 def _responder(

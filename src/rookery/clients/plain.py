@@ -25,6 +25,7 @@ from rookery.core.facts import (
     Fact,
     FilesChanged,
     FilesRestored,
+    ModeSwitched,
     Noted,
     OutputStreamed,
     Pausing,
@@ -181,6 +182,8 @@ class PlainDisplay:
                 screen.status(f"  no answer yet ({seconds:.0f} s)")
             case UserSpoke():
                 screen.line(paint.cyan("  noted: the model hears it with its next step"))
+            case ModeSwitched(mode=mode):
+                screen.line(paint.cyan(f"  now in {harmless_line(mode)} mode"))
             case StepCancelled():
                 screen.line(paint.yellow("Stopped. Ctrl-C again leaves."))
             case Noted(text=text):

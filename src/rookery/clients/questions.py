@@ -27,9 +27,9 @@ def chosen(answer: str, offered: list[str]) -> str:
 
 _CEILINGS = {
     "requests": "This task has made {count:.0f} requests, which is its limit (max_requests).",
-    "cost": "This task has cost ${count:.2f}, which is its limit (max_cost).",
-    "tokens": "This task has used {count:,.0f} tokens, which is its limit (max_tokens).",
-    "seconds": "This task has worked {minutes:.0f} minutes, which is its limit (max_minutes).",
+    "cost": "This task has come to its limit of ${count:.2f} (max_cost).",
+    "tokens": "This task has come to its limit of {count:,.0f} tokens (max_tokens).",
+    "seconds": "This task has come to its limit of {minutes:.3g} minutes of work (max_minutes).",
 }
 
 

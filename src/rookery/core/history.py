@@ -41,6 +41,7 @@ from rookery.core.replies import (
     NOTHING_RETURNED,
     SUMMARY,
     UNDONE,
+    not_the_user,
     user_message,
 )
 from rookery.core.shortening import shorter_block
@@ -93,9 +94,9 @@ def history(events: Iterable[Event]) -> list[Turn]:
             case Answered() as answer if _speaks_to_the_model(answer):
                 book.say(Text(text=user_message(answer.text)), *answer.images)
             case Reminded(text=text) | CommandEnded(text=text):
-                book.say(Text(text=text))
+                book.say(Text(text=not_the_user(text)))
             case Gathered(text=text, images=images):
-                book.say(Text(text=text), *images)
+                book.say(Text(text=not_the_user(text)), *images)
             case FilesRestored(paths=paths) as restored if paths:
                 book.say(Text(text=UNDONE.format(paths=_named(restored))))
             case Rewound(to=to):
@@ -141,7 +142,8 @@ class Cuts:
 
     def instead(self) -> list[Text]:
         """What the model is told instead of what was left out."""
-        summary = [Text(text=SUMMARY.format(summary=self.summary))] if self.summary else []
+        told = SUMMARY.format(summary=not_the_user(self.summary))
+        summary = [Text(text=told)] if self.summary else []
         return [Text(text=CONTEXT_CUT), *summary]
 
 
@@ -198,8 +200,10 @@ class _Book:
         if not isinstance(block, ToolCall):
             return block
         sent_id = block.id
+        number = len(self._ids)
         while sent_id in self._ids:
-            sent_id = f"{block.id}_{len(self._ids)}"
+            sent_id = f"{block.id}_{number}"
+            number += 1
         self._ids.add(sent_id)
         self._owed.append(_Debt(block.id, sent_id))
         return block if sent_id == block.id else replace(block, id=sent_id)

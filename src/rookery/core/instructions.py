@@ -17,6 +17,9 @@ _UNSEEN = re.compile(
 )
 """Characters that hide or turn text round, and what no person reads: tags, further selectors."""
 
+_OURS = ("user_message", "environment_details", "rules", "system")
+"""Tags by which the model tells who speaks: no text of others has any of them."""
+
 
 @value
 class Rule:
@@ -76,9 +79,12 @@ def revealed(text: str) -> tuple[str, int]:
 
 
 def quoted(tag: str, text: str, **attributes: str) -> str:
-    """Text of others between tags, which it cannot close by itself."""
+    """Text of others between tags, which it cannot close by itself, and in which it cannot pose
+    as the user or the program."""
     said = "".join(f' {name}="{_attribute(value)}"' for name, value in attributes.items() if value)
-    inner = re.sub(rf"<(/?{tag}\b)", r"<\\\1", text, flags=re.IGNORECASE).strip("\n")
+    names = "|".join((tag, *_OURS))
+    speaking = rf"<(?=\s*(?:/\s*)?(?:{names})(?![^\W_]))"
+    inner = re.sub(speaking, r"<\\", text, flags=re.IGNORECASE).strip("\n")
     return f"<{tag}{said}>\n{inner}\n</{tag}>"
 
 

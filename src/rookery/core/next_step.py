@@ -201,7 +201,8 @@ def _request(state: TaskState, limits: Limits) -> CallModel | Ask | Gather:
         if most and used >= most:
             return _ceiling(most, kind)
     if state.unread:
-        return Gather(state.unread[0])
+        _, text = state.unread[0]
+        return Gather(text)
     return CallModel(attempt=state.failures + 1)
 
 

@@ -72,6 +72,9 @@ def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
             case ToolStarted(call_id=call_id, title=title) if call_id in saved:
                 to, checkpoint = saved.pop(call_id)
                 found.append(Point(to, ts, title, changed_files=checkpoint in changing))
+            case ToolStarted(call_id=call_id, title=title, child=child) if child:
+                touched = event.seq in changing
+                found.append(Point(asked.get(call_id, before), ts, title, changed_files=touched))
             case ToolFinished(call_id=call_id):
                 asked.pop(call_id, None)
             case Rewound(to=to):
@@ -87,16 +90,23 @@ def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
 
 
 def _changing(events: Sequence[Event], taken_back: Sequence[tuple[int, int]]) -> set[int]:
-    """The checkpoints before calls that changed files, but for what was taken back; what a call
-    did that nobody has recorded yet counts as a change."""
+    """The checkpoints before calls that changed files, or where a child began that did, but for
+    what was taken back; what a call did that nobody has recorded yet counts as a change."""
     saved: dict[str, list[int]] = {}
     unrecorded: set[int] = set()
     changing: set[int] = set()
+    handed_on: set[int] = set()
+    """Where a child began to work: it saved the files itself."""
     for event in events:
         match event.fact:
             case CheckpointSaved(call_id=call_id):
                 saved.setdefault(call_id, []).append(event.seq)
                 unrecorded.add(event.seq)
+            case ToolStarted(child=child) if child:
+                handed_on.add(event.seq)
+            case FilesChanged(since=since) as change if since in handed_on:
+                if change.before != change.after and not _within(since, taken_back):
+                    changing.add(since)
             case FilesChanged(call_id=call_id, since=since) as change if call_id in saved:
                 earlier = [seq for seq in saved[call_id] if seq <= since]
                 own = (earlier or saved[call_id])[-1]

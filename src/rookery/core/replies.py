@@ -1,9 +1,12 @@
 """Every sentence the engine itself says to a model."""
 
 import json
+import re
 from typing import Any
 
 from rookery.core.facts import FilesRestored
+
+_USERS_TAG = re.compile(r"<(/?\s*user_message)", re.IGNORECASE)
 
 NO_TOOL_USED = (
     "[automatic] Your last answer called no tool, so nothing happened. Take the next step with a "
@@ -52,8 +55,8 @@ STOPPED_BY_USER = (
     "The user stopped this command before it ended. What it had done until then stays done."
 )
 CONDENSED = (
-    "The conversation no longer fits the model: about {before:,} tokens are now {after:,}. {how} "
-    "Nothing was deleted; /rewind brings it back."
+    "The conversation was condensed: about {before:,} tokens are now {after:,}. {how} Nothing was "
+    "deleted; /rewind brings it back."
 )
 NOTHING_TO_CONDENSE = "The conversation cannot be made any shorter; it is sent as it is."
 SUMMARISED = "The older part was summarised."
@@ -103,6 +106,11 @@ def restored_files(restored: FilesRestored) -> str:
 
 def user_message(text: str) -> str:
     return f"<user_message>\n{text}\n</user_message>"
+
+
+def not_the_user(text: str) -> str:
+    """Words of others with nothing in them that could pass for the user's."""
+    return _USERS_TAG.sub(r"<\\\1", text) if "<" in text else text
 
 
 def denied(reason: str = "") -> str:

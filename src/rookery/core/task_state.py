@@ -98,8 +98,8 @@ class TaskState:
     spent: Spent = Spent()
     queue: frozenset[str] = frozenset()
     """Words of the user that the model has not heard."""
-    unread: tuple[str, ...] = ()
-    """Words of the user that point at something nobody has looked up."""
+    unread: tuple[tuple[str, str], ...] = ()
+    """Words of the user that point at something nobody has looked up, with the message's id."""
 
     interrupted: bool = False
     over: bool = False
@@ -109,8 +109,9 @@ class TaskState:
 def advance(state: TaskState, fact: Fact) -> TaskState:
     """The state after one more fact. Facts the loop does not care about change nothing."""
     match fact:
-        case TaskOpened(text=text):
-            return _told(_opened(fact), text)
+        case TaskOpened(text=text, parent=parent):
+            # a child's words are a model's, which looks things up with its tools
+            return _opened(fact) if parent else _told(_opened(fact), text)
         case TodosChanged(todos=todos):
             return replace(state, todos=todos)
         case Gathered():
@@ -126,11 +127,13 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case TaskClosed() | TaskFailed():
             return replace(state, closed=True)
         case UserSpoke(message_id=message_id, text=text):
-            return _told(replace(state, queue=state.queue | {message_id}), text)
-        case QueueEdited(message_id=message_id, text=None):
-            return replace(state, queue=state.queue - {message_id})
-        case QueueEdited(text=str() as text):
-            return _told(state, text)
+            return _told(replace(state, queue=state.queue | {message_id}), text, message_id)
+        case QueueEdited(message_id=message_id, text=text):
+            others = tuple(each for each in state.unread if each[0] != message_id)
+            state = replace(state, unread=others)
+            if text is None:
+                return replace(state, queue=state.queue - {message_id})
+            return _told(state, text, message_id)
         case RequestStarted():
             return _after_sending(state, fact)
         case AssistantSpoke(interrupted=False):
@@ -153,12 +156,15 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case ModeSwitched(mode=mode):
             return replace(state, mode=mode)
         case Condensed(usage=usage):
-            spent = _with(state.spent, usage)
+            asked = usage != Usage()
+            spent = _with(replace(state.spent, requests=state.spent.requests + asked), usage)
             return replace(state, failure=None, cuts=state.cuts + 1, spent=spent)
         case HistoryRepaired():
             return replace(state, failure=None, repaired=True)
-        case Answered(text=text):
+        case Answered(text=text, by="user"):
             return _told(_after_reply(state, fact), text)
+        case Answered():
+            return _after_reply(state, fact)
         case _:
             return state
 
@@ -193,8 +199,10 @@ def _opened(fact: TaskOpened) -> TaskState:
     )
 
 
-def _told(state: TaskState, text: str) -> TaskState:
-    return replace(state, unread=(*state.unread, text)) if points_somewhere(text) else state
+def _told(state: TaskState, text: str, message_id: str = "") -> TaskState:
+    if not points_somewhere(text):
+        return state
+    return replace(state, unread=(*state.unread, (message_id, text)))
 
 
 def _with(spent: Spent, usage: Usage) -> Spent:

@@ -163,6 +163,8 @@ class Engine:
             before = len(task.log.events)
             if not task.log.state.closed:
                 _greet(task.log, store, resumed=True)
+                if child.words:
+                    task.log.append(child.words)
             return task, before
         task = self._begin(child.task_id, self._logs.create(child.task_id))
         task.log.append(

@@ -30,6 +30,7 @@ from rookery.core.facts import (
     Todo,
     ToolStarted,
     Usage,
+    UserSpoke,
 )
 from rookery.core.history import Turn
 from rookery.core.limits import Limits
@@ -495,6 +496,8 @@ class ChildTask:
     text: str
     mode: str
     todos: tuple[Todo, ...] = ()
+    words: UserSpoke | None = None
+    """What the user said when it was to go on."""
 
     def payload(self) -> dict[str, Any]:
         """What is put on record of it before it is begun."""
@@ -562,6 +565,8 @@ class ToolContext:
     """How many tasks are waiting for the one that makes the call."""
     children: Children | None = None
     """Without them no work can be handed on."""
+    barred: Callable[[str], str] = lambda tool: ""
+    """Why a tool is not to be used at the moment; nothing if it may be."""
     outline: Callable[[str, str], Awaitable[Sequence[Definition]]] | None = None
     """What a text defines that is in a file of this name; None if nobody knows."""
 

@@ -7,13 +7,18 @@ files is on record in both, so that taking back the call takes back all of it.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from rookery.core.asks import AskKind
 from rookery.core.facts import (
+    Answered,
     Ending,
     Event,
     FilesChanged,
     FilesRestored,
+    StepCancelled,
     TaskFailed,
+    TaskReopened,
     ToolStarted,
+    UserSpoke,
 )
 from rookery.core.replies import failed
 from rookery.engine.event_log import EventLog
@@ -36,6 +41,21 @@ def outcome_of(end: ChildEnd) -> Outcome:
         text = failed(f"The sub-task has no result: {end.why_not}. What it changed is kept.")
         return Outcome(text=text, ending=Ending.FAILED, spent=end.spent)
     return Outcome(text=f"The sub-task is done. Its result:\n{end.result}", spent=end.spent)
+
+
+def said_on_going_on(events: Sequence[Event]) -> UserSpoke | None:
+    """What the user said when a task was to go on; whoever is at work for it is to hear it."""
+    for event in reversed(events):
+        match event.fact:
+            case UserSpoke() as spoken:
+                return spoken
+            case Answered(ask=AskKind.RESUME_TASK, reply="message") as answer:
+                return UserSpoke(message_id=answer.ask_id, text=answer.text, images=answer.images)
+            case Answered() | TaskReopened() | StepCancelled():
+                return None
+            case _:
+                pass
+    return None
 
 
 def record_changes(parent: EventLog, call_id: str, child: Sequence[Event]) -> None:

@@ -73,7 +73,7 @@ from rookery.engine.ports import (
     ToolContext,
 )
 from rookery.engine.reconcile import reconcile
-from rookery.engine.subtasks import outcome_of
+from rookery.engine.subtasks import outcome_of, said_on_going_on
 from rookery.engine.tool_turn import finished, tool_turn
 from rookery.engine.undo import Undo
 from rookery.engine.work_time import WorkTime
@@ -103,8 +103,10 @@ class Gear:
     """How things stand, for the end of a request."""
     gather: Gatherer
     meant: Callable[[ToolCall], ToolCall] = lambda call: call
-    """A call of a name that is no tool's as the call that it stands for."""
+    """A call in other words than ours as the call that it stands for."""
     outline: Callable[[str, str], Awaitable[Sequence[Definition]]] | None = None
+    barred: Callable[[str, str], str] = lambda mode, tool: ""
+    """Why a mode does not let a tool be used; nothing if it does."""
     hooks: Sequence[Hook]
     rules: RuleBook
     checkpoints: Checkpoints
@@ -231,7 +233,9 @@ class Task:
     async def _next(self) -> Step:
         while self._errands and not self.log.state.closed:
             await self._errands.pop(0)()
-        return next_step(self.log.state, self._gear.limits)
+        spent = self.log.state.spent
+        worked = replace(spent, seconds=spent.seconds + self._work.seconds)
+        return next_step(replace(self.log.state, spent=worked), self._gear.limits)
 
     async def _take(self, step: Step) -> None:
         match step:
@@ -310,7 +314,7 @@ class Task:
     async def _run_tool(self, call: ToolCall) -> None:
         ctx = self._tool_context(call)
         await tool_turn(
-            call if call.name in self._gear.tools else self._gear.meant(call),
+            self._gear.meant(call),
             log=self.log,
             gate=self._gate,
             undo=self._undo,
@@ -338,6 +342,7 @@ class Task:
             depth=self.log.state.depth,
             children=self,
             outline=gear.outline,
+            barred=partial(gear.barred, self.log.state.mode),
             sees_images=gear.sees_images(self.log.state.mode),
         )
 
@@ -360,7 +365,9 @@ class Task:
         assert started
         assert started.call_id == call.id
         if started.child:
-            outcome = await self.attend(call.id, ChildTask.on_record(started))
+            child = ChildTask.on_record(started)
+            words = said_on_going_on(self.log.events)
+            outcome = await self.attend(call.id, replace(child, words=words))
             self.log.append(finished(call, outcome, self._gear.hide))
         else:
             self.log.append(await reconcile(started, self._gear.files))

@@ -63,6 +63,8 @@ async def _carried_out(
 ) -> Outcome:
     """Prepare, get a permit, save what may change, put it on record, do it, report it."""
     tool, args = _understood(call, tools)
+    if reason := ctx.barred(call.name):
+        raise BadArguments(reason)
     action = await tool.prepare(args, ctx)
     _refuse_to_write_placeholders(call, action)
     permit, said = await gate.pass_through(call, action)

@@ -10,12 +10,18 @@ class WorkTime:
         self._worked = 0
         self._since: int | None = now()
 
-    def lap(self) -> float:
-        """Seconds of work since the last lap."""
+    @property
+    def seconds(self) -> float:
+        """Of work since the last lap."""
         worked = self._worked + (self._now() - self._since if self._since is not None else 0)
+        return max(worked, 0) / 1000
+
+    def lap(self) -> float:
+        """The same, from now on counted anew."""
+        seconds = self.seconds
         self._worked = 0
         self._since = None if self._since is None else self._now()
-        return max(worked, 0) / 1000
+        return seconds
 
     @contextmanager
     def paused(self) -> Iterator[None]:

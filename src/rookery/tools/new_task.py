@@ -1,10 +1,11 @@
 """Hand part of the work to a task of its own."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from typing import Annotated, ClassVar
 
 import msgspec
 
+from rookery.core.modes import Mode, find_mode, gains
 from rookery.engine.ports import Action, ChildTask, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.update_todo_list import checklist
@@ -30,7 +31,7 @@ class NewTask:
     arguments: ClassVar[type[msgspec.Struct]] = NewTaskArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
 
-    def __init__(self, modes: Callable[[], Collection[str]]) -> None:
+    def __init__(self, modes: Callable[[], Sequence[Mode]]) -> None:
         self._modes = modes
 
     async def prepare(self, args: NewTaskArgs, ctx: ToolContext) -> Action:
@@ -42,8 +43,9 @@ class NewTask:
                 f"{ctx.depth} tasks are waiting for one another already, which is the most. Do "
                 "this part yourself."
             )
-        if args.mode not in self._modes():
-            known = ", ".join(self._modes())
+        mode = find_mode(self._modes(), args.mode)
+        if mode is None:
+            known = ", ".join(each.slug for each in self._modes())
             raise BadArguments(f"There is no mode {args.mode!r}. There are: {known}.")
         if not args.message.strip():
             raise BadArguments("new_task was called without a message.")
@@ -61,6 +63,12 @@ class NewTask:
             title=f"Begin a task in {args.mode} mode",
             perform=perform,
             child=child.task_id,
-            notes=[args.message],
+            notes=self._gains(ctx.mode, mode),
+            diff="\n".join([args.message, *(f"[ ] {todo.content}" for todo in child.todos)]),
             payload=child.payload(),
         )
+
+    def _gains(self, slug: str, target: Mode) -> list[str]:
+        here = find_mode(self._modes(), slug)
+        more = ", ".join(gains(here, target)) if here else ""
+        return [f"Mode {target.slug} may do more than mode {slug}: {more}."] if more else []

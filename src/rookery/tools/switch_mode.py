@@ -38,6 +38,7 @@ class SwitchMode:
             title=f"Switch to mode {target.slug}",
             perform=perform,
             mode=target.slug,
+            diff=args.reason.strip(),
             payload={"tool": "switchMode", "mode": target.slug, "reason": args.reason},
         )
 
