@@ -3,7 +3,7 @@ composition root. Nothing is imported, started or read before it is needed.
 """
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
-    from rookery.browser.session import BrowserSession
+    from rookery.browser.session import BrowserSession, StartSoon
     from rookery.mcp.hub import McpHub
 
 
@@ -81,7 +81,7 @@ class Browsers:
     def __init__(
         self,
         settings: Settings,
-        start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
+        start_soon: "StartSoon",
     ) -> None:
         self._path = settings.browser.path or ""
         self._network = settings.sandbox.network == "on"

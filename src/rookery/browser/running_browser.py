@@ -5,7 +5,6 @@ product dies, both end. Everything it writes is below a folder of its own.
 """
 
 import os
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from rookery.browser.force import Force
 from rookery.browser.happenings import Happenings
 from rookery.browser.proxy import proxy
 from rookery.browser.reach import Reach
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page, Playwright
 
 START_SECONDS = 30.0
-END_SECONDS = 5.0
+END_SECONDS = 3.0
 PAGE_SECONDS = 2.0
 
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
@@ -34,9 +34,17 @@ _OPTIONS = (
     "--disable-dev-shm-usage",
     "--disable-domain-reliability",
     "--disable-gpu",
+    "--disable-quic",
+    # which of the two spellings is heeded depends on the version
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--no-pings",
 )
+_WITHOUT_UDP = """
+for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport"])
+  delete globalThis[name];
+"""
+"""What does not go through a proxy is not even there for pages."""
 _NO_SANDBOX = "No usable sandbox"
 
 
@@ -58,6 +66,7 @@ class RunningBrowser:
         """To be awaited before it is used."""
         self.pid = await _pid(self.context)
         self.context.on("page", self._close_window)
+        await self.context.add_init_script(_WITHOUT_UDP)
         await self.page.watch(self.context)
 
     async def replace_page(self) -> None:
@@ -83,19 +92,21 @@ class RunningBrowser:
 
 @asynccontextmanager
 async def running_browser(
-    program: str, allowed: set[str], reach: Reach
+    program: str, allowed: set[str], reach: Reach, force: Force
 ) -> AsyncIterator[RunningBrowser]:
-    """Raises `ToolError` if it does not start."""
+    """Raises `ToolError` if it does not start. `force` gets to know what it takes to end it."""
     heard = Happenings()
     with scratch_folder() as folder:
+        force.folder = folder
         async with proxy(reach, heard.note) as way_out, _driver() as driver:
             context = await _started(driver, program, folder, way_out)
             browser = RunningBrowser(context, allowed, reach, heard)
             try:
                 await browser.prepare()
+                force.pid = browser.pid
                 yield browser
             finally:
-                await _end(browser)
+                await _end(browser, force)
 
 
 @asynccontextmanager
@@ -171,15 +182,14 @@ async def _pid(context: "BrowserContext") -> int:
     return pids["browser"]
 
 
-async def _end(browser: RunningBrowser) -> None:
+async def _end(browser: RunningBrowser, force: Force) -> None:
     """Ask it to end, and after a while no longer ask."""
     from playwright.async_api import Error
 
     with anyio.move_on_after(END_SECONDS, shield=True) as asking, suppress(Error):
         await browser.context.close()
-    if asking.cancelled_caught and browser.pid:
-        with suppress(ProcessLookupError):
-            os.kill(browser.pid, signal.SIGKILL)
+    if asking.cancelled_caught:
+        force.use()
 
 
 async def load_playwright() -> None:

@@ -5,13 +5,14 @@ settled, and acts on its page. Nothing here waits without a limit.
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
 from rookery.browser.find_browser import find_browser
+from rookery.browser.force import Force
 from rookery.browser.happenings import in_line
 from rookery.browser.looking import WAY_OUT, view_of
 from rookery.browser.reach import Reach
@@ -36,6 +37,10 @@ ENDED = f"The browser has ended. {NOT_OPEN}"
 STILL_LOADING = "The page is still loading."
 AS_ROOT = "Chromium is run as root here, which it bears only without its own sandbox."
 
+CLOSE_SECONDS = 5.0
+FORCED_SECONDS = 2.0
+"""How long the end of a browser is waited for: first of one that is asked, then of one that is
+forced."""
 LONGEST_ERROR = 300
 KEYED = 200
 """Characters up to which a text is typed key by key; more is put in at once."""
@@ -57,13 +62,21 @@ class Patience:
     idle: float = 900.0
 
 
+class StartSoon(Protocol):
+    """What task groups have."""
+
+    def __call__(
+        self, work: Callable[..., Coroutine[Any, Any, None]], /, *given: object
+    ) -> object: ...
+
+
 class BrowserSession:
     """`start_soon` is of a group that lives as long as the task; `path` is the browser to use,
     and without `network` only pages of this machine are opened."""
 
     def __init__(
         self,
-        start_soon: Callable[..., Any],
+        start_soon: StartSoon,
         *,
         path: str = "",
         network: bool = True,
@@ -103,8 +116,9 @@ class BrowserSession:
     async def launch(self, address: WebAddress) -> None:
         """Begin anew with an empty profile, and open a page."""
         await self.close()
-        life = self._life = _Life()
+        life = _Life()
         self._start_soon(self._own, life)
+        self._life = life
         await life.settled.wait()
         await self.navigate(address)
 
@@ -149,17 +163,18 @@ class BrowserSession:
             return await view_of(browser, pictured=pictured, seconds=self.patience.action)
 
     async def close(self) -> None:
-        """End the browser, if there is one, and everything of it."""
+        """End the browser, if there is one, and everything of it, whether it wants to or not."""
         if self._life is not None:
-            self._life.over.set()
-            await self._life.gone.wait()
+            await self._life.end()
             self._life = None
 
     async def _own(self, life: "_Life") -> None:
         try:
             program = find_browser(self._path, os.environ.get("PATH", os.defpath))
             await load_playwright()
-            async with running_browser(program, self.allowed, self._reach) as life.browser:
+            async with running_browser(
+                program, self.allowed, self._reach, life.force
+            ) as life.browser:
                 life.browser.context.on("close", lambda _: life.over.set())
                 life.used()
                 life.settled.set()
@@ -252,6 +267,7 @@ class _Life:
     def __init__(self) -> None:
         self.browser: RunningBrowser | None = None
         self.failure = ""
+        self.force = Force()
         self.settled = anyio.Event()
         self.over = anyio.Event()
         """It is to end, or has."""
@@ -260,6 +276,16 @@ class _Life:
 
     def used(self) -> None:
         self._used = anyio.current_time()
+
+    async def end(self) -> None:
+        """Within a few seconds, because whole tasks wait for it."""
+        self.over.set()
+        with anyio.move_on_after(CLOSE_SECONDS):
+            await self.gone.wait()
+            return
+        self.force.use()
+        with anyio.move_on_after(FORCED_SECONDS):
+            await self.gone.wait()
 
     async def last(self, idle: float) -> None:
         """Until it is over, or nobody has used it for so long."""

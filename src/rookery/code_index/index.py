@@ -101,10 +101,11 @@ class CodeIndex:
     def _ranked(
         self, store: Store, expression: str, vector: Sequence[float], below: str
     ) -> list[tuple[Spot, float]]:
-        by_words = store.by_words(expression, below, _CANDIDATES)
+        by_words = store.by_words(expression, below, _CANDIDATES, MOST_PER_FILE)
         by_vector: list[Spot] = []
         if vector and self._embedder is not None:
-            by_vector = store.by_vector(vector, self._embedder.name, below, _CANDIDATES)
+            name = self._embedder.name
+            by_vector = store.by_vector(vector, name, below, _CANDIDATES, MOST_PER_FILE)
         spots = {spot.id: spot for spot in (*by_words, *by_vector)}
         rankings = [[spot.id for spot in ranking] for ranking in (by_words, by_vector) if ranking]
         return [(spots[id], score) for id, score in fused(rankings)]

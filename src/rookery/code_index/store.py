@@ -5,8 +5,11 @@ is the file that was indexed.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from rookery.code_index.vectors import (
@@ -40,6 +43,8 @@ _WEIGHTS = "3.0, 4.0, 1.0"
 _PLACES = """
     SELECT chunks.id, files.path, files.digest, first, last, begin, finish
     FROM chunks JOIN files ON files.id = chunks.file"""
+_PROMISING = 10
+"""For each chunk that a file may have, so many are compared in full: signatures are coarse."""
 _BELOW = "(?2 = '' OR files.path = ?2 OR substr(files.path, 1, length(?2) + 1) = ?2 || '/')"
 
 
@@ -128,27 +133,46 @@ class Store:
     def put_model(self, path: str, model: str) -> None:
         self._db.execute("UPDATE files SET model = ? WHERE path = ?", (model, path))
 
-    def by_words(self, expression: str, below: str, most: int) -> list[Spot]:
-        """Best first; only what lies in the folder or file `below`, if it is not empty."""
+    def by_words(self, expression: str, below: str, most: int, per_file: int) -> list[Spot]:
+        """Best first; only what lies in the folder or file `below`, if it is not empty. Of one
+        file only `per_file`, lest it crowd out all others."""
         found = self._db.execute(
-            f"SELECT words.rowid FROM words JOIN chunks ON chunks.id = words.rowid "
-            f"JOIN files ON files.id = chunks.file WHERE words MATCH ?1 AND {_BELOW} "
-            f"ORDER BY bm25(words, {_WEIGHTS}), words.rowid LIMIT ?3",
-            (expression, below, most),
+            f"""
+            WITH found AS MATERIALIZED (
+                SELECT words.rowid AS id, chunks.file AS file, bm25(words, {_WEIGHTS}) AS score
+                FROM words JOIN chunks ON chunks.id = words.rowid
+                JOIN files ON files.id = chunks.file WHERE words MATCH ?1 AND {_BELOW}),
+            placed AS (
+                SELECT id, score,
+                    row_number() OVER (PARTITION BY file ORDER BY score, id) AS place FROM found)
+            SELECT id FROM placed WHERE place <= ?4 ORDER BY score, id LIMIT ?3""",
+            (expression, below, most, per_file),
         )
         return self._in_order([int(id) for (id,) in found])
 
-    def by_vector(self, vector: Sequence[float], model: str, below: str, most: int) -> list[Spot]:
+    def by_vector(
+        self, vector: Sequence[float], model: str, below: str, most: int, per_file: int
+    ) -> list[Spot]:
+        """As `by_words`, by likeness to a vector."""
         rows = self._db.execute(
-            f"SELECT chunk, bits FROM signatures JOIN chunks ON chunks.id = chunk "
-            f"JOIN files ON files.id = chunks.file WHERE files.model = ?1 AND {_BELOW}",
+            f"SELECT chunks.file, chunk, bits FROM signatures JOIN chunks ON chunks.id = chunk "
+            f"JOIN files ON files.id = chunks.file WHERE files.model = ?1 AND {_BELOW} "
+            f"ORDER BY chunks.file",
             (model, below),
         )
         wanted = unpacked(packed(vector))
-        near = nearest_signatures(signature(vector), rows)
+        bits = signature(vector)
+        file_of: dict[int, int] = {}
+        promising: list[tuple[int, bytes]] = []
+        for file, group in groupby(rows, key=itemgetter(0)):
+            known = {id: signed for _, id, signed in group}
+            for id in nearest_signatures(bits, known.items())[: per_file * _PROMISING]:
+                file_of[id] = file
+                promising.append((id, known[id]))
+        near = nearest_signatures(bits, promising)
         likeness = {id: cosine(wanted, numbers) for id, numbers in self._vectors(near)}
         best = sorted(likeness, key=lambda id: (-likeness[id], id))
-        return self._in_order(best[:most])
+        return self._in_order(_few_of_each(best, file_of, per_file)[:most])
 
     def _vectors(self, ids: Sequence[int]) -> Iterator[tuple[int, tuple[float, ...]]]:
         for id in ids:
@@ -186,6 +210,16 @@ class Store:
 
     def _number(self, query: str) -> Any:
         return self._db.execute(query).fetchone()[0]
+
+
+def _few_of_each(ids: Iterable[int], file_of: Mapping[int, int], per_file: int) -> list[int]:
+    taken: Counter[int] = Counter()
+    few: list[int] = []
+    for id in ids:
+        taken[file_of[id]] += 1
+        if taken[file_of[id]] <= per_file:
+            few.append(id)
+    return few
 
 
 def _written(mark: Mark) -> str:

@@ -7,6 +7,8 @@ the model is tried first; leaving things out needs nobody, so that it cannot fai
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+import anyio.to_thread
+
 from rookery.core.blocks import Text
 from rookery.core.condensing import fitting, weight_after
 from rookery.core.facts import (
@@ -87,7 +89,7 @@ class Context:
         gear = await self._equip()
         before, most = self._measures(gear)
         most = max(most - beside, 0)
-        cut = fitting(self._log.events, int(min(most, before) * KEPT))
+        cut = await self._fitting(int(min(most, before) * KEPT))
         summary = _Summary()
         if cut.upto:
             self._log.append(Condensing(tokens=self._tokens(before)))
@@ -102,21 +104,24 @@ class Context:
             return
         why = "the summary was too long" if summary.text else summary.problem
         how = NOT_SUMMARISED.format(why=why) if why else LEFT_OUT
-        if not self._leave_out(gear, how, summary.usage):
+        if not await self._leave_out(gear, how, summary.usage):
             self._log.append(Noted(text=NOTHING_TO_CONDENSE))
 
     async def leave_out(self) -> bool:
         """Without asking the model: it has just refused. False if nothing can be left out."""
-        return self._leave_out(await self._equip(), LEFT_OUT, Usage())
+        return await self._leave_out(await self._equip(), LEFT_OUT, Usage())
 
-    def _leave_out(self, gear: Equipment, how: str, usage: Usage) -> bool:
+    async def _leave_out(self, gear: Equipment, how: str, usage: Usage) -> bool:
         before, most = self._measures(gear)
-        events = self._log.events
-        cut = fitting(events, int(min(most * LEFT, before * LEFT)))
-        if weight_after(events, cut) >= before:
+        cut = await self._fitting(int(min(most * LEFT, before * LEFT)))
+        if weight_after(self._log.events, cut) >= before:
             return False
         self._append(gear, replace(cut, usage=usage), how)
         return True
+
+    async def _fitting(self, most: int) -> Condensed:
+        """Beside everything else: in a very long log it takes seconds."""
+        return await anyio.to_thread.run_sync(fitting, list(self._log.events), most)
 
     def _append(self, gear: Equipment, cut: Condensed, how: str) -> None:
         fixed = self._rest(gear)

@@ -6,11 +6,13 @@ import msgspec
 
 from rookery.core.asks import AskKind
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.errors import ToolError
 from rookery.mcp.catalogue import ResourceOffer
 from rookery.mcp.hub import McpHub
 from rookery.mcp.results import capped, resource_outcome
+from rookery.mcp.server import State
 from rookery.mcp.untrusted import visible_line
-from rookery.mcp.use_mcp_tool import insist
+from rookery.mcp.use_mcp_tool import insist, startable
 
 
 class AccessMcpResourceArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -33,10 +35,17 @@ class AccessMcpResource:
         self._hub = hub
 
     async def prepare(self, args: AccessMcpResourceArgs, ctx: ToolContext) -> Action:
-        server = self._hub.server(args.server)
-        name, uri = server.definition.name, args.uri
+        name, uri = startable(self._hub, args.server, ctx), args.uri
+        server = self._hub.server(name)
 
         async def listing(permit: Permit) -> Outcome:
+            catalogue = await server.current()
+            if catalogue is None:
+                raise ToolError(f"The MCP server {name} was lost. Ask again to have it started.")
+            return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
+
+        async def starting(permit: Permit) -> Outcome:
+            insist(permit, action)
             catalogue = await server.catalogue()
             return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
 
@@ -46,9 +55,18 @@ class AccessMcpResource:
             return resource_outcome(await server.read(uri), ctx)
 
         payload = {"type": "access_mcp_resource", "serverName": name}
-        if uri is None:
+        if uri is None and server.state is State.CONNECTED:
             title = f"List the resources of the MCP server {name}"
             return Action(title=title, perform=listing, payload=payload)
+        if uri is None:
+            action = Action(
+                title=f"Start the MCP server {name} and list its resources",
+                perform=starting,
+                external=f"mcp {name}",
+                ask_as=AskKind.USE_MCP_SERVER,
+                payload=payload,
+            )
+            return action
         action = Action(
             title=f"Read {visible_line(uri, 200)} of the MCP server {name}",
             perform=reading,

@@ -108,10 +108,16 @@ class Memory:
         old = self.of(server) or Remembered(pins={})
         self._keep(server, replace(old, error=error, ts=_now()))
 
+    def has_seen(self, server: ServerDefinition) -> bool:
+        """Whether it is known what the server's tools were."""
+        old = self.of(server)
+        return old is not None and bool(old.pins)
+
     def changed(self, server: ServerDefinition, tool: ToolOffer) -> bool:
         """Whether the tool is not what it was when it was last allowed."""
-        old = self.of(server)
-        return bool(old and old.pins) and old is not None and old.pins.get(tool.name) != tool.digest
+        return self.has_seen(server) and self._known[server.digest].pins.get(tool.name) != (
+            tool.digest
+        )
 
     def allowed(self, server: ServerDefinition, tool: ToolOffer) -> None:
         """Somebody allowed the tool as it is now."""

@@ -26,6 +26,9 @@ Source: TypeAlias = Literal["user", "project"]
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 _VARIABLE = re.compile(r"\$\{(env:[^}]+|workspaceFolder)\}")
+_SECRET = re.compile(
+    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|(?<![A-Z])PASS(?![A-Z])", re.IGNORECASE
+)
 _NO_NAME = re.compile(r"\s*\Z|.*[\x00-\x1f\x7f-\x9f\u2028\u2029]", re.DOTALL)
 
 
@@ -165,7 +168,7 @@ def _definition(
     if _NO_NAME.match(name) or len(name) > LONGEST_NAME:
         raise ValueError(f"its name must be one line of at most {LONGEST_NAME} characters")
     try:
-        given = msgspec.convert(_filled_in(raw, variables), _Raw)
+        given = msgspec.convert(_filled_in(raw, source, variables), _Raw)
     except msgspec.ValidationError as error:
         raise ValueError(_in_words(error)) from error
     transport = _transport(given)
@@ -226,17 +229,26 @@ def shown_url(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
-def _filled_in(value: Any, variables: Mapping[str, str]) -> Any:
-    """The value with its variables filled in; those that are not known stay as they are."""
+def _filled_in(value: Any, source: Source, variables: Mapping[str, str]) -> Any:
+    """The value with its variables filled in; those that are not known stay as they are. Raises
+    `ValueError` if a project wants what looks like a secret of the user's."""
+
+    def meant(found: re.Match[str]) -> str:
+        name = found[1].removeprefix("env:")
+        if source == "project" and _SECRET.search(name):
+            raise ValueError(
+                f"a project is not given {name}, which looks like a secret; if the server may "
+                "have it, move its definition to your own file"
+            )
+        return variables.get(name, found[0])
+
     match value:
         case str():
-            return _VARIABLE.sub(
-                lambda found: variables.get(found[1].removeprefix("env:"), found[0]), value
-            )
+            return _VARIABLE.sub(meant, value)
         case dict():
-            return {key: _filled_in(each, variables) for key, each in value.items()}
+            return {key: _filled_in(each, source, variables) for key, each in value.items()}
         case list():
-            return [_filled_in(each, variables) for each in value]
+            return [_filled_in(each, source, variables) for each in value]
         case _:
             return value
 

@@ -1,12 +1,16 @@
-"""The files that configure servers, read again whenever they have changed."""
+"""The files that configure servers.
+
+The user's is read again whenever it has changed. Those of the project are read once: whatever
+writes them later may be the very agent whose commands are confined, while servers are not."""
 
 import os
 import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from rookery import NAME
 from rookery.core.limits import MIB
-from rookery.mcp.config import Parsed, Problem, Source, merged, parse
+from rookery.mcp.config import Parsed, Problem, ServerDefinition, Source, merged, parse
 from rookery.mcp.presence import PROJECT_FILES
 
 LARGEST_FILE = MIB
@@ -20,26 +24,40 @@ class ConfigFiles:
         self, user_file: Path, workspace: Path, *, environ: Mapping[str, str], trusted: bool
     ) -> None:
         self._user_file = user_file
-        self._projects = [workspace / name for name in PROJECT_FILES]
         self._trusted = trusted
         self._variables = {**environ, "workspaceFolder": str(workspace)}
-        self._marks: list[tuple[int, ...]] | None = None
+        self._user_mark: tuple[int, ...] | None = None
+        files = [workspace / name for name in PROJECT_FILES]
+        self._unchanged = {file: _mark(file) for file in files}
+        self._projects = tuple(self._one(file, "project") for file in files)
 
     def changed(self) -> bool:
         """Whether there is something to be read that was not read yet."""
-        return self._marks != self._current_marks()
+        return self._user_mark != _mark(self._user_file)
 
     def read(self) -> Parsed:
-        self._marks = self._current_marks()
+        self._user_mark = _mark(self._user_file)
         user = self._one(self._user_file, "user")
-        projects = [self._one(file, "project") for file in self._projects]
         if self._trusted:
-            return merged(user, projects)
+            return merged(user, self._projects)
         mine = {server.name for server in user.servers}
-        return merged(user, [_without(mine, project) for project in projects])
+        return merged(user, [_without(mine, project) for project in self._projects])
 
-    def _current_marks(self) -> list[tuple[int, ...]]:
-        return [_mark(file) for file in (self._user_file, *self._projects)]
+    def believes(self, server: ServerDefinition) -> bool:
+        """Whether it is the user's own, or a trusted project's just as it was first read."""
+        if server.source == "user":
+            return True
+        return self._trusted and any(server in project.servers for project in self._projects)
+
+    def news(self) -> list[str]:
+        """Which files of the project no longer say what was read, each told once."""
+        if not self._trusted:
+            return []
+        changed = [file for file, mark in self._unchanged.items() if mark != _mark(file)]
+        for file in changed:
+            del self._unchanged[file]
+        again = f"its servers count when {NAME} is started anew."
+        return [f"{file} has changed; {again}" for file in changed]
 
     def _one(self, file: Path, source: Source) -> Parsed:
         try:

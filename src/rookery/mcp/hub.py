@@ -15,8 +15,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rookery.errors import BadArguments
-from rookery.mcp.catalogue import Memory, ToolOffer, named
-from rookery.mcp.config import Problem, ServerDefinition
+from rookery.mcp.catalogue import Catalogue, Memory, ToolOffer, named
+from rookery.mcp.config import EVERY_TOOL, Problem, ServerDefinition
 from rookery.mcp.connection import Patience, Surroundings
 from rookery.mcp.files import ConfigFiles
 from rookery.mcp.naming import all_names, looked_up, same_name
@@ -38,14 +38,12 @@ class McpHub:
         memory: Memory,
         surroundings: Surroundings,
         *,
-        trusted: bool,
         may_act: bool,
     ) -> None:
         self.memory = memory
         self._group = group
         self._files = files
         self._surroundings = surroundings
-        self._trusted = trusted
         self._may_act = may_act
         self._servers: dict[str, McpServer] = {}
         self.problems: tuple[Problem, ...] = ()
@@ -98,24 +96,43 @@ class McpHub:
                 return found, parts[1]
         return None
 
-    async def tool(self, server: str, tool: str) -> ToolOffer | None:
-        """The tool that is meant, if the server has it and it is not switched off."""
-        tools = named(await self.tools(server))
-        found = same_name(tool, tools)
-        return tools[found] if found else None
+    def news(self) -> list[str]:
+        """What the user should know of the configuration, each thing told once."""
+        return self._files.news()
 
     async def tools(self, server: str) -> list[ToolOffer]:
         """The tools of a server that are not switched off. Connects; raises `ToolError`."""
         one = self.server(server)
-        catalogue = await one.catalogue()
-        return [each for each in catalogue.tools if not _is_off(each.name, one.definition)]
+        return _switched_on(await one.catalogue(), one.definition)
+
+    async def current_tools(self, server: str) -> list[ToolOffer] | None:
+        """The same of a server that is connected; nothing of one that would have to be started."""
+        one = self.server(server)
+        catalogue = await one.current()
+        return None if catalogue is None else _switched_on(catalogue, one.definition)
+
+    def known_tools(self, server: str) -> list[ToolOffer]:
+        """The same as far as they are known without asking the server."""
+        one = self.server(server)
+        return _switched_on(one.known, one.definition)
+
+    def is_off(self, server: str, tool: str) -> bool:
+        return _is_off(tool, self.server(server).definition)
 
     def always_allowed(self, server: str, tool: str) -> bool:
-        """Whether the user allowed the tool for good, and it still is what it was."""
+        """Whether the user allowed the tool for good, and it still is what it was; what is first
+        seen of a server is taken as it is."""
         one = self.server(server)
+        if not one.definition.allows(tool) or _is_off(tool, one.definition):
+            return False
         offer = named(one.known.tools).get(tool)
-        allowed = one.definition.allows(tool) and not _is_off(tool, one.definition)
-        return allowed and offer is not None and not self.memory.changed(one.definition, offer)
+        if offer is None:
+            return not self.memory.has_seen(one.definition)
+        return not self.memory.changed(one.definition, offer)
+
+    def may_start(self, server: str) -> bool:
+        """Whether the user allowed everything of the server for good."""
+        return self.server(server).definition.allows(EVERY_TOOL)
 
     async def prompts(self) -> list[PromptCommand]:
         """The prompts of all servers that are connected or remembered. Connects nobody."""
@@ -164,7 +181,7 @@ class McpHub:
             server.retire()
 
     def _refresh(self) -> None:
-        """Heed the configuration files if they have changed. Servers that are configured as
+        """Heed the user's configuration file if it has changed. Servers that are configured as
         before are left alone."""
         if not self._files.changed():
             return
@@ -181,12 +198,12 @@ class McpHub:
             gone.retire()
 
     def _made(self, definition: ServerDefinition) -> McpServer:
-        believed = self._may_act and (self._trusted or definition.source == "user")
+        believed = self._may_act and self._files.believes(definition)
         withheld = None if believed else State.UNTRUSTED
         return McpServer(definition, self._surroundings, self.memory, self._group, withheld)
 
     def _line(self, server: McpServer) -> str:
-        tools = [each for each in server.known.tools if not _is_off(each.name, server.definition)]
+        tools = _switched_on(server.known, server.definition)
         names = ", ".join(each.name for each in tools)
         said = f"{server.definition.name}: {names}" if names else server.definition.name
         return visible_line(said, LONGEST_LINE)
@@ -205,7 +222,7 @@ async def open_hub(
 ) -> AsyncIterator[McpHub]:
     """The servers of a workspace. Leaving the context ends them all.
 
-    Files of the project count if the folder is `trusted`; where nothing `may_act`, no server is
+    Files of the project count if the folder is `trusted`, as they are now; where nothing `may_act`, no server is
     started at all. `environ` is what `${env:NAME}` may name, and must hold no key of ours.
     """
     files = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted)
@@ -214,9 +231,7 @@ async def open_hub(
     )
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        hub = McpHub(
-            group, files, Memory(memory_file), surroundings, trusted=trusted, may_act=may_act
-        )
+        hub = McpHub(group, files, Memory(memory_file), surroundings, may_act=may_act)
         try:
             yield hub
         except Exception as error:
@@ -226,6 +241,10 @@ async def open_hub(
             group.cancel_scope.cancel()
     if failure:
         raise failure
+
+
+def _switched_on(catalogue: Catalogue, server: ServerDefinition) -> list[ToolOffer]:
+    return [each for each in catalogue.tools if not _is_off(each.name, server)]
 
 
 def _is_off(tool: str, server: ServerDefinition) -> bool:

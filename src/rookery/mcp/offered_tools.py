@@ -1,5 +1,8 @@
 """What a model can call of MCP servers: two tools, whichever servers there are."""
 
+import json
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +11,8 @@ from rookery.engine.ports import Tool
 from rookery.mcp.access_mcp_resource import AccessMcpResource
 from rookery.mcp.hub import McpHub
 from rookery.mcp.use_mcp_tool import UseMcpTool
+
+_ELSEWHERE = {"server_name": "server", "tool_name": "tool"}
 
 
 def mcp_tools(hub: McpHub) -> dict[str, Tool[Any]]:
@@ -21,9 +26,23 @@ def mcp_tools(hub: McpHub) -> dict[str, Tool[Any]]:
 def as_it_was_meant(call: ToolCall, hub: McpHub) -> ToolCall:
     """A call of `mcp--server--tool` as the call of `use_mcp_tool` that it stands for; any other
     call as it is."""
+    if call.name in (UseMcpTool.name, AccessMcpResource.name):
+        return replace(call, arguments=_in_our_words(call.arguments))
     meant = hub.resolve(call.name)
     if meant is None:
         return call
     server, tool = meant
     arguments = {"server": server, "tool": tool, "arguments": dict(call.arguments)}
     return replace(call, name=UseMcpTool.name, arguments=arguments)
+
+
+def _in_our_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments under the names that models were taught elsewhere, where ours are not given."""
+    ours = dict(arguments)
+    for theirs, name in _ELSEWHERE.items():
+        if theirs in ours and name not in ours:
+            ours[name] = ours.pop(theirs)
+    if isinstance(text := ours.get("arguments"), str):
+        with suppress(ValueError):  # what is no JSON is refused as what it is
+            ours["arguments"] = json.loads(text)
+    return ours

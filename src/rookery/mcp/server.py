@@ -119,7 +119,15 @@ class McpServer:
 
     async def catalogue(self) -> Catalogue:
         """What it offers now. Connects if need be; raises `ToolError`."""
-        connection = await self._connected()
+        return await self._listed(await self._connected())
+
+    async def current(self) -> Catalogue | None:
+        """What it offers now if it is connected. Starts nothing; raises `ToolError`."""
+        if self._connection is None or self.state is not State.CONNECTED:
+            return None
+        return await self._listed(self._connection)
+
+    async def _listed(self, connection: Connection) -> Catalogue:
         async with self._listing:
             if connection.stale:
                 with self._translating(connection):
@@ -212,7 +220,7 @@ class McpServer:
 
     async def _connected(self) -> Connection:
         """The connection, made if there is none. Raises `ToolError` if there cannot be one."""
-        self._insist_on_leave()
+        self.insist_on_leave()
         while self._connection is None or self._connection.fate.sealed:
             wait = self._again_at - anyio.current_time()
             if wait > WORTH_WAITING:
@@ -231,7 +239,8 @@ class McpServer:
             raise ToolError(self._lately())
         return connection
 
-    def _insist_on_leave(self) -> None:
+    def insist_on_leave(self) -> None:
+        """Raises `ToolError` if it must not be started."""
         name = self.definition.name
         if self._withheld is State.DISABLED:
             raise ToolError(f"The MCP server {name} is switched off in the configuration.")

@@ -1,7 +1,8 @@
 """Call a tool of an MCP server, or learn which it has.
 
 There is one tool for all servers, whose words never change, so that prompts can be cached. What
-a server's tools take is told when it is asked for, or when a call of one went wrong.
+a server's tools take is told when it is asked for, or when a call of one went wrong. A server is
+only ever started by what was permitted: before that, what is remembered of it must do.
 """
 
 import json
@@ -14,9 +15,11 @@ import msgspec
 from rookery.core.asks import AskKind
 from rookery.core.facts import Noted, OutputStreamed
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
-from rookery.errors import BadArguments, Denied
-from rookery.mcp.catalogue import ToolOffer
+from rookery.errors import BadArguments, Denied, ToolError
+from rookery.mcp.catalogue import ToolOffer, named
 from rookery.mcp.hub import McpHub
+from rookery.mcp.listing import LONGEST_NAME
+from rookery.mcp.naming import same_name
 from rookery.mcp.results import capped, tool_outcome
 from rookery.mcp.schemas import normalised, problems
 from rookery.mcp.server import LATE, WrongArguments
@@ -26,6 +29,7 @@ LONGEST_PROGRESS = 300
 LONGEST_LISTING = 12_000
 """Characters of schemas that are told at once; of more only the names and first words."""
 CHANGED = "The server describes this tool otherwise than when it was last allowed."
+NOT_CALLED = "It was not called; call it again to have it allowed as it is now."
 
 
 class UseMcpToolArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,22 +59,25 @@ class UseMcpTool:
         )
 
     async def prepare(self, args: UseMcpToolArgs, ctx: ToolContext) -> Action:
-        server = self._hub.server(args.server).definition.name
+        server = startable(self._hub, args.server, ctx)
+        tools = await self._hub.current_tools(server)
         if args.tool is None:
-            return self._listing(server, ctx)
-        tools = await self._tools(server, ctx)
-        tool = await self._hub.tool(server, args.tool)
-        if tool is None:
-            wrong = f"{server} has no tool {visible_line(args.tool, 100)!r}, or it is switched off."
-            raise BadArguments(f"{wrong}\n{described(server, tools)}")
+            return self._starting(server, ctx) if tools is None else self._listing(server, ctx)
         arguments = args.arguments or {}
-        if wrongs := problems(arguments, tool.schema):
-            raise BadArguments(f"{' '.join(wrongs)}\n{described(server, [tool])}")
-        return self._call(server, tool, arguments, ctx)
+        known = self._hub.known_tools(server) if tools is None else tools
+        tool = _meant(args.tool, known)
+        if tool is not None:
+            _check(server, tool, arguments)
+        elif tools is not None or self._hub.is_off(server, args.tool):
+            raise _no_tool(server, args.tool, known)
+        name = tool.name if tool else visible_line(args.tool, LONGEST_NAME)
+        return self._call(server, name, tool, arguments, ctx)
 
     def _listing(self, server: str, ctx: ToolContext) -> Action:
         async def perform(permit: Permit) -> Outcome:
-            tools = await self._tools(server, ctx)
+            tools = await self._hub.current_tools(server)
+            if tools is None:
+                raise ToolError(f"The MCP server {server} was lost. Ask again to have it started.")
             return Outcome(text=capped(described(server, tools), ctx))
 
         return Action(
@@ -79,9 +86,30 @@ class UseMcpTool:
             payload={"type": "use_mcp_tool", "serverName": server},
         )
 
+    def _starting(self, server: str, ctx: ToolContext) -> Action:
+        async def perform(permit: Permit) -> Outcome:
+            insist(permit, action)
+            tools = await self._tools(server, ctx)
+            return Outcome(text=capped(described(server, tools), ctx))
+
+        action = Action(
+            title=f"Start the MCP server {server} and list its tools",
+            perform=perform,
+            external=f"mcp {server}",
+            ask_as=AskKind.USE_MCP_SERVER,
+            payload={"type": "use_mcp_tool", "serverName": server},
+        )
+        return action
+
     def _call(
-        self, server: str, tool: ToolOffer, arguments: dict[str, Any], ctx: ToolContext
+        self,
+        server: str,
+        name: str,
+        known: ToolOffer | None,
+        arguments: dict[str, Any],
+        ctx: ToolContext,
     ) -> Action:
+        """`known` is the tool as far as it is known before its server is connected."""
         exact = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
 
         def show(done: float, total: float | None, message: str | None) -> None:
@@ -91,23 +119,31 @@ class UseMcpTool:
 
         async def perform(permit: Permit) -> Outcome:
             insist(permit, action)
+            tools = await self._tools(server, ctx)
+            tool = named(tools).get(name)
+            if tool is None:
+                raise _no_tool(server, name, tools)
+            if known and tool.digest != known.digest:
+                raise ToolError(f"{CHANGED} {NOT_CALLED}\n{described(server, [tool])}")
+            _check(server, tool, arguments)
             try:
-                result = await self._hub.call(server, tool.name, arguments, show)
+                result = await self._hub.call(server, name, arguments, show)
             except WrongArguments as error:
                 raise BadArguments(f"{error}\n{described(server, [tool])}") from error
             return tool_outcome(result, ctx)
 
-        changed = self._hub.memory.changed(self._hub.server(server).definition, tool)
+        definition = self._hub.server(server).definition
+        changed = known is not None and self._hub.memory.changed(definition, known)
         action = Action(
-            title=f"Call {tool.name} of the MCP server {server}",
+            title=f"Call {name} of the MCP server {server}",
             perform=perform,
-            external=f"mcp {server} {tool.name}",
+            external=f"mcp {server} {name}",
             ask_as=AskKind.USE_MCP_SERVER,
             notes=[f"arguments: {exact}", *([CHANGED] if changed else [])],
             payload={
                 "type": "use_mcp_tool",
                 "serverName": server,
-                "toolName": tool.name,
+                "toolName": name,
                 "arguments": exact,
             },
         )
@@ -120,6 +156,32 @@ class UseMcpTool:
         waiting = self._hub.server(server).health()
         ctx.append(Noted(text=f"The MCP server {server}: {waiting.error or waiting.state}"))
         return await self._hub.tools(server)
+
+
+def startable(hub: McpHub, name: str, ctx: ToolContext) -> str:
+    """The name of the server that is meant. What the user should know of the configuration is
+    told. Raises `ToolError` if there is no such server, or it must not be started."""
+    for each in hub.news():
+        ctx.append(Noted(text=each))
+    server = hub.server(name)
+    server.insist_on_leave()
+    return server.definition.name
+
+
+def _meant(name: str, tools: Sequence[ToolOffer]) -> ToolOffer | None:
+    by_name = named(tools)
+    found = same_name(name, by_name)
+    return by_name[found] if found else None
+
+
+def _no_tool(server: str, name: str, tools: Sequence[ToolOffer]) -> BadArguments:
+    wrong = f"{server} has no tool {visible_line(name, 100)!r}, or it is switched off."
+    return BadArguments(f"{wrong}\n{described(server, tools)}" if tools else wrong)
+
+
+def _check(server: str, tool: ToolOffer, arguments: dict[str, Any]) -> None:
+    if wrongs := problems(arguments, tool.schema):
+        raise BadArguments(f"{' '.join(wrongs)}\n{described(server, [tool])}")
 
 
 def insist(permit: Permit, action: Action) -> None:

@@ -10,11 +10,10 @@ from rookery.workspace.surroundings.config_files import (
     LARGEST,
     MOST_LINKS,
     ConfigFolder,
-    Look,
-    Remembered,
     projects_folder,
     users_folder,
 )
+from rookery.workspace.surroundings.looks import Look, Remembered
 
 
 @pytest.fixture

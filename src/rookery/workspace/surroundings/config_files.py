@@ -6,11 +6,10 @@ are opened, and no link is followed once it is known where a path leads.
 """
 
 import os
-import stat
-import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from rookery.core.instructions import Origin, revealed
 from rookery.core.limits import KIB
@@ -21,74 +20,17 @@ from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.descriptors import content, opened_folder
 from rookery.workspace.ignore import IGNORE_FILES
 from rookery.workspace.paths import visible
+from rookery.workspace.surroundings.looks import Look
 from rookery.workspace.text_files import decoded
 
 LARGEST = 32 * KIB
 MOST_LINKS = 5
 DEEPEST = 10
 MOST_FILES = 500
-
-_SECOND = 1_000_000_000
-_SETTLED = 2 * _SECOND
-"""Nanoseconds after a change from which on another must show in the times of a file."""
-
-Mark: TypeAlias = tuple[tuple[int, ...] | None, ...]
-T = TypeVar("T")
-
-
-class Look:
-    """One look at the disk: what it depended on, and what was wrong."""
-
-    def __init__(self) -> None:
-        self.marks: dict[str, Mark] = {}
-        self.problems: list[str] = []
-
-    def note(self, path: str) -> None:
-        self.marks.setdefault(path, _mark(path))
-
-    def complain(self, problem: str) -> None:
-        if problem not in self.problems:
-            self.problems.append(problem)
-
-
-class Remembered(Generic[T]):
-    """What was read from files, read again only once one of them has changed. For `rest`
-    seconds after a look there is no other."""
-
-    def __init__(
-        self,
-        read: Callable[[Look], T],
-        now: Callable[[], int] = time.time_ns,
-        *,
-        rest: float = 0.0,
-    ) -> None:
-        self._read = read
-        self._now = now
-        self._rest = int(rest * _SECOND)
-        self._known: _Known[T] | None = None
-
-    def get(self) -> T:
-        if self._known is None or not self._holds(self._known):
-            look, began = Look(), self._now()
-            found = self._read(look)
-            settled = all(_latest(mark) < began - _SETTLED for mark in look.marks.values())
-            self._known = _Known(found, look.marks, settled, began)
-        return self._known.found
-
-    def _holds(self, known: "_Known[T]") -> bool:
-        if 0 <= self._now() - known.looked < self._rest:
-            return True
-        marks = known.marks.items()
-        return known.settled and all(_mark(path) == mark for path, mark in marks)
-
-
-class _Known(NamedTuple, Generic[T]):
-    """`settled` if no change since can go unnoticed."""
-
-    found: T
-    marks: dict[str, Mark]
-    settled: bool
-    looked: int
+MOST_ENTRIES = 2000
+"""Names that one walk looks at, whatever they are."""
+MOST_LOOKED_AT = 10 * MOST_ENTRIES
+"""Names that all walks of one look do."""
 
 
 @record
@@ -136,7 +78,7 @@ class ConfigFolder:
         """All files in a folder of this one and below, in the order of their names."""
         top = self.at(name)
         self._note(look)
-        found = list(self._walk(top, "", look, links=0, depth=0))
+        found = list(islice(self._walk(top, look), MOST_FILES + 1))
         if len(found) > MOST_FILES:
             look.complain(
                 f"{self.called(top)} has more than {MOST_FILES} files; the rest is not read."
@@ -147,7 +89,8 @@ class ConfigFolder:
         """The names of the folders in a folder of this one, in order."""
         top = self.at(name)
         self._note(look)
-        return [each for each in self._names(top, look) if os.path.isdir(f"{top}/{each}")]
+        names = self._names(top, look, _Walk(top, look))
+        return [each for each in names if os.path.isdir(f"{top}/{each}")]
 
     def text(self, file: str, look: Look, most: int = LARGEST) -> str:
         """What a file says, up to `most` bytes; nothing if it is not there or not to be read."""
@@ -189,32 +132,47 @@ class ConfigFolder:
             text += f"\n(Cut here: only the first {len(kept)} of {size} bytes are shown.)"
         return text
 
-    def _walk(
-        self, folder: str, name: str, look: Look, *, links: int, depth: int
-    ) -> Iterator[FoundFile]:
-        for each in self._names(folder, look):
-            path, below = f"{folder}/{each}", f"{name}{each}"
-            followed = links + os.path.islink(path)
-            if followed > links and not self._may_follow(path, followed, look):
+    def _walk(self, top: str, look: Look) -> Iterator[FoundFile]:
+        """Links to folders come last, so that a folder is known by its own name if it has one
+        here."""
+        walk = _Walk(top, look)
+        waiting = deque([_Folder(top)])
+        while waiting:
+            folder = waiting.popleft()
+            if not walk.is_first_visit(folder.path):
+                look.complain(
+                    f"{self.called(top)} has links to folders that are read already; these are "
+                    "not read again."
+                )
                 continue
-            if os.path.isdir(path):
-                if depth < DEEPEST:
-                    yield from self._walk(path, f"{below}/", look, links=followed, depth=depth + 1)
-            elif os.path.isfile(path):
-                yield FoundFile(below, path)
-            else:
-                look.complain(self._left_out(path, "it is no regular file"))
+            for each in self._names(folder.path, look, walk):
+                below = folder.inner(each)
+                linked = below.links > folder.links
+                if linked and not self._may_follow(below.path, below.links, look):
+                    continue
+                if os.path.isdir(below.path):
+                    if below.depth <= DEEPEST:
+                        (waiting.append if linked else waiting.appendleft)(below)
+                elif os.path.isfile(below.path):
+                    yield FoundFile(below.name, below.path)
+                else:
+                    look.complain(self._left_out(below.path, "it is no regular file"))
 
-    def _names(self, folder: str, look: Look) -> list[str]:
+    def _names(self, folder: str, look: Look, walk: "_Walk") -> list[str]:
         look.note(folder)
         if not os.path.isdir(folder):
             return []
         try:
             self._way(folder)
-            return sorted(os.listdir(folder))
+            names, whole = walk.names(folder)
         except (OSError, ToolError) as error:
             look.complain(self._left_out(folder, _reason(error)))
             return []
+        if not whole:
+            look.complain(
+                f"{self.called(walk.top)} is not read whole: there are too many files and folders."
+            )
+        return names
 
     def _may_follow(self, path: str, links: int, look: Look) -> bool:
         try:
@@ -254,6 +212,51 @@ class ConfigFolder:
         return f"{self.called(path)} is left out: {reason.rstrip('.')}."
 
 
+@record
+class _Folder:
+    """A folder, or what else is in one, that a walk has come by. `name` is its path below the
+    top; `links` are those that were followed to it."""
+
+    path: str
+    name: str = ""
+    links: int = 0
+    depth: int = 0
+
+    def inner(self, name: str) -> "_Folder":
+        path = f"{self.path}/{name}"
+        below = f"{self.name}/{name}" if self.name else name
+        return _Folder(path, below, self.links + os.path.islink(path), self.depth + 1)
+
+
+class _Walk:
+    """What keeps a walk short, however many links lead round in circles: each folder is visited
+    once, and there is an end to the names that are looked at."""
+
+    def __init__(self, top: str, look: Look) -> None:
+        self.top = top
+        self._look = look
+        self._most = min(look.entries + MOST_ENTRIES, MOST_LOOKED_AT)
+        self._visited: set[tuple[int, int]] = set()
+
+    def is_first_visit(self, folder: str) -> bool:
+        try:
+            there = os.stat(folder)
+        except OSError:
+            return True  # whoever lists it says what is wrong
+        identity = there.st_dev, there.st_ino
+        first = identity not in self._visited
+        self._visited.add(identity)
+        return first
+
+    def names(self, folder: str) -> tuple[list[str], bool]:
+        """The names in a folder, in order, and whether these are all."""
+        left = max(0, self._most - self._look.entries)
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, left + 1)]
+        self._look.entries += len(names)
+        return sorted(names[:left]), len(names) <= left
+
+
 def _by_name(file: FoundFile) -> tuple[str, str]:
     return PurePosixPath(file.name).name.casefold(), file.name
 
@@ -262,28 +265,3 @@ def _reason(error: OSError | ToolError) -> str:
     if isinstance(error, OSError):
         return (error.strerror or str(error)).lower()
     return str(error)
-
-
-def _mark(path: str) -> Mark:
-    """What tells whether something has changed, or what a link leads to."""
-    try:
-        there = os.lstat(path)
-    except (OSError, ValueError):
-        return (None,)
-    return (_times(there), _behind(path)) if stat.S_ISLNK(there.st_mode) else (_times(there),)
-
-
-def _behind(link: str) -> tuple[int, ...] | None:
-    try:
-        return _times(os.stat(link))
-    except OSError:
-        return None
-
-
-def _times(there: os.stat_result) -> tuple[int, ...]:
-    times = (there.st_mtime_ns, there.st_ctime_ns)
-    return (*times, there.st_dev, there.st_ino, there.st_size, stat.S_IFMT(there.st_mode))
-
-
-def _latest(mark: Mark) -> int:
-    return max((max(times[:2]) for times in mark if times), default=0)

@@ -34,10 +34,14 @@ def moment(now: int, zone: str = "") -> str:
 
 def git_branch(root: Path) -> str:
     """The branch that a folder is on, in words; nothing if it is no repository. No git is run:
-    that would read a configuration nobody may have agreed to."""
+    that would read a configuration nobody may have agreed to. Nor is a repository elsewhere read
+    just because the folder names it: it must name the folder as its worktree."""
     folder = root / ".git"
     if found := _ELSEWHERE.match(_beginning(folder)):
         folder = root / found["folder"].strip()
+    folder, root = _real(folder), _real(root)
+    if not folder.is_relative_to(root) and not _is_worktree(folder, root):
+        return ""
     head = _beginning(folder / "HEAD").strip()
     if branch := _BRANCH.fullmatch(head):
         return f"branch {branch['name']}"
@@ -73,6 +77,25 @@ class ModifiedFiles:
             return False
         self._told[path] = sha, now
         return True
+
+
+def _is_worktree(folder: Path, root: Path) -> bool:
+    """Whether a repository keeps `folder` for its worktree `root`."""
+    repository = folder.parent.parent
+    if (folder.parent.name, repository.name) != ("worktrees", ".git"):
+        return False
+    common, link = (_beginning(folder / name).strip() for name in ("commondir", "gitdir"))
+    return (
+        bool(common and link)
+        and _real(folder / common) == repository
+        and _real(folder / link) == root / ".git"
+        and bool(_beginning(repository / "HEAD"))
+        and all((repository / name).is_dir() for name in ("objects", "refs"))
+    )
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _beginning(path: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from rookery.core.blocks import Image
-from rookery.core.facts import Gathered, ModeSwitched, Seen
+from rookery.core.facts import Gathered, ModeSwitched, Noted, Seen
 from rookery.core.instructions import Skill, SlashCommand, command_text, quoted, skill_text
 from rookery.core.mentions import (
     CommandMention,
@@ -17,6 +17,7 @@ from rookery.core.mentions import (
     find_mentions,
     server_prompt,
 )
+from rookery.core.replies import sentence_in
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext
 from rookery.errors import ToolError
 from rookery.workspace.surroundings.mention_contents import Attachments, note, plain_text
@@ -53,7 +54,7 @@ class Gatherer:
         images: list[Image] = []
         seen: list[Seen] = []
         for mention in find_mentions(text):
-            outcome = await self._looked_up(mention, attachments, act)
+            outcome = await self._looked_up(mention, attachments, ctx, act)
             texts.append(outcome.text)
             images += outcome.images
             seen += outcome.seen
@@ -68,12 +69,14 @@ class Gatherer:
         self,
         mention: Mention,
         attachments: Attachments,
+        ctx: ToolContext,
         act: Callable[[Action], Awaitable[Outcome]],
     ) -> Outcome:
         try:
             if action := attachments.action_for(mention):
                 return await act(action)
         except ToolError as error:
+            ctx.append(Noted(text=f"{mention.target or mention.kind}: {sentence_in(str(error))}"))
             return Outcome(text=note(mention, error))
         return Outcome(text=plain_text(mention, terminal=self._last_output()))
 

@@ -1,7 +1,8 @@
 """Modes that users and projects define.
 
 A project's modes are heard only where it is trusted, and choose neither provider nor model:
-that would let strangers decide where a user's code is sent and what it costs.
+that would let strangers decide where a user's code is sent and what it costs. Where a mode of
+that name is there already, a project's may do less than it, and never more.
 """
 
 import re
@@ -12,17 +13,26 @@ from typing import Any
 
 from rookery import PROJECT_FOLDER
 from rookery.core.limits import KIB
-from rookery.core.modes import BUILT_IN, GROUPS, Group, Mode, Source, find_mode, gains, merged
+from rookery.core.modes import (
+    BUILT_IN,
+    EVERYWHERE,
+    GROUPS,
+    Group,
+    Mode,
+    Source,
+    find_mode,
+    gains,
+    merged,
+)
 from rookery.core.path_patterns import path_pattern
 from rookery.core.values import value
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.config_files import (
     ConfigFolder,
-    Look,
-    Remembered,
     projects_folder,
     users_folder,
 )
+from rookery.workspace.surroundings.looks import Look, Remembered
 from rookery.workspace.surroundings.yaml_text import yaml_value
 
 FILE_NAME = "modes.yaml"
@@ -53,14 +63,13 @@ class ModeFiles:
         return self._found.get()
 
     def _read(self, look: Look) -> FoundModes:
-        layers = [BUILT_IN, _modes_of(self._user, FILE_NAME, look)]
+        usual = merged(BUILT_IN, _modes_of(self._user, FILE_NAME, look))
+        layers: list[Sequence[Mode]] = []
         if self._project is not None:
             layers.append(_modes_of(self._project, ROO_FILE, look))
             layers.append(_modes_of(self._project, f"{PROJECT_FOLDER}/{FILE_NAME}", look))
-        modes = merged(*layers)
-        for mode in modes:
-            _tell_if_wider(mode, look)
-        return FoundModes(modes=modes, problems=tuple(look.problems))
+        of_project = (_within(usual, mode, look) for mode in merged(*layers))
+        return FoundModes(modes=merged(usual, tuple(of_project)), problems=tuple(look.problems))
 
 
 def modes_in(text: str, source: Source) -> tuple[Mode, ...]:
@@ -101,13 +110,35 @@ def _without_model(mode: Mode, called: str, look: Look) -> Mode:
     return replace(mode, provider="", model="")
 
 
-def _tell_if_wider(mode: Mode, look: Look) -> None:
-    usual = find_mode(BUILT_IN, mode.slug)
-    more = gains(usual, mode) if usual and mode.source == "project" else ()
-    if more:
+def _within(usual: Sequence[Mode], mode: Mode, look: Look) -> Mode:
+    """A project's mode with no more rights than the mode it replaces, if it replaces one."""
+    replaced = find_mode(usual, mode.slug)
+    if replaced is None:
+        return mode
+    if more := gains(replaced, mode):
+        bound = {group.name: group.pattern for group in replaced.groups}
+        taken = ", ".join(_without(name, bound.get(name, "")) for name in more)
         look.complain(
-            f"The project's own mode {mode.slug} may do more than the usual one: {', '.join(more)}."
+            f"The project's own mode {mode.slug} may not do more than the usual one, so this was "
+            f"taken from it: {taken}."
         )
+    return replace(
+        mode,
+        groups=tuple(kept for group in mode.groups if (kept := _bound(group, replaced))),
+        provider=replaced.provider,
+        model=replaced.model,
+    )
+
+
+def _bound(group: Group, replaced: Mode) -> Group | None:
+    usual = next((each for each in replaced.groups if each.name == group.name), None)
+    if usual is None:
+        return group if group.name in EVERYWHERE else None
+    return usual if usual.pattern and usual.pattern != group.pattern else group
+
+
+def _without(name: str, pattern: str) -> str:
+    return f"{name} of files that do not match {pattern}" if pattern else name
 
 
 def _mode(entry: Any, number: int, source: Source) -> Mode:

@@ -17,11 +17,10 @@ from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.config_files import (
     ConfigFolder,
     FoundFile,
-    Look,
-    Remembered,
     projects_folder,
     users_folder,
 )
+from rookery.workspace.surroundings.looks import Look, Remembered
 
 TOGETHER = 128 * KIB
 """Bytes of rules that are read at most."""

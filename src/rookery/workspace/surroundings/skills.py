@@ -4,6 +4,7 @@ text itself is read when the model asks for it.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,17 @@ from rookery.errors import ToolError
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.config_files import (
     ConfigFolder,
-    Look,
-    Remembered,
     projects_folder,
     users_folder,
 )
+from rookery.workspace.surroundings.looks import Look, Remembered
 from rookery.workspace.surroundings.yaml_text import front_matter
 
 FILE_NAME = "SKILL.md"
 LARGEST = 64 * KIB
 LONGEST_DESCRIPTION = 1024
+MOST_SKILLS = 500
+"""Folders that are looked into for one, of those in one place."""
 
 _NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
 _FOLDER = re.compile(r"skills(?:-([A-Za-z0-9-]+))?")
@@ -78,12 +80,22 @@ class SkillFiles:
 
 
 def _skills_of(folder: ConfigFolder, look: Look) -> Iterator[tuple[Skill, str]]:
+    places = list(islice(_places(folder, look), MOST_SKILLS + 1))
+    if len(places) > MOST_SKILLS:
+        called = folder.called(str(folder.path))
+        look.complain(f"{called} has more than {MOST_SKILLS} skills; the rest is not read.")
+    for kind, inner, mode in places[:MOST_SKILLS]:
+        file = folder.at(f"{kind}/{inner}/{FILE_NAME}")
+        if skill := _skill(folder, file, inner, mode, look):
+            yield skill, file
+
+
+def _places(folder: ConfigFolder, look: Look) -> Iterator[tuple[str, str, str]]:
+    """Where skills may be: the folder of their kind, their own, and the mode they are for."""
     for name in folder.folders("", look):
         if kind := _FOLDER.fullmatch(name):
             for inner in folder.folders(name, look):
-                file = folder.at(f"{name}/{inner}/{FILE_NAME}")
-                if skill := _skill(folder, file, inner, kind[1] or "", look):
-                    yield skill, file
+                yield name, inner, kind[1] or ""
 
 
 def _skill(folder: ConfigFolder, file: str, name: str, mode: str, look: Look) -> Skill | None:

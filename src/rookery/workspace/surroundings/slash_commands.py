@@ -12,11 +12,10 @@ from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.config_files import (
     ConfigFolder,
     FoundFile,
-    Look,
-    Remembered,
     projects_folder,
     users_folder,
 )
+from rookery.workspace.surroundings.looks import Look, Remembered
 from rookery.workspace.surroundings.yaml_text import front_matter
 
 FOLDER = "commands"
