@@ -4,10 +4,11 @@ import os
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -142,7 +143,11 @@ async def open_host(
             surroundings=f"{os.uname().sysname}, shell {shell.name}",
         )
         shared = all_tools() | briefing.tools() | extra.tools
-        browsers = Browsers(settings, lambda *work: group.start_soon(*work))
+
+        def start_beside(work: Callable[..., Coroutine[Any, Any, object]], *about: object) -> None:
+            group.start_soon(work, *about)
+
+        browsers = Browsers(settings, start_beside)
         briefing.offer(shared | browsers.tools(browsers.new()))
 
         def make_task(task_id: str, log: EventLog, attend: Attend) -> Task:

@@ -20,7 +20,7 @@ from browser.bench import (
     until_gone,
 )
 from rookery.browser.scratch import PREFIX, scratch_folder
-from rookery.browser.session import Patience
+from rookery.browser.session import FORCED_SECONDS, Patience
 from rookery.errors import ToolError
 
 pytestmark = pytest.mark.anyio
@@ -28,14 +28,14 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 async def test_a_cancelled_launch_and_the_end_of_the_task_leave_nothing(program: str, site: Site):
+    before = drivers()
     async with open_bench(program) as bench:
         with anyio.move_on_after(0.2) as step:
             await bench.call("launch", url=f"{site.origin}/")
         assert step.cancelled_caught
         assert "title: Welcome" in (await bench.call("launch", url=f"{site.origin}/")).text
         pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
-        ours = [pid for pid in descendants(os.getpid()) if b"playwright" in command_line(pid)]
-        assert ours == pids[:1]
+        assert drivers() - before == set(pids[:1])
     assert not folder.exists()
     await until_gone(pids)
 
@@ -69,6 +69,21 @@ async def test_a_browser_that_is_killed_is_told_and_can_be_launched_again(progra
             assert not folder.exists()
 
 
+async def test_a_browser_whose_driver_hangs_is_ended_by_force(
+    program: str, site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("rookery.browser.session.CLOSE_SECONDS", 0.5)
+    async with open_bench(program) as bench:
+        await bench.go(f"{site.origin}/")
+        pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
+        for pid in pids[:2]:
+            os.kill(pid, signal.SIGSTOP)
+        with anyio.fail_after(FORCED_SECONDS + 2):
+            await bench.call("close")
+        await until_gone(pids)
+    assert not folder.exists()
+
+
 async def test_a_product_that_is_killed_takes_its_browser_along(program: str, site: Site):
     script = f"""
         import sys, anyio
@@ -93,6 +108,10 @@ async def test_a_product_that_is_killed_takes_its_browser_along(program: str, si
         await until_gone(pids)
     with scratch_folder():
         assert not folder.exists(), "whoever comes next removes what was left"
+
+
+def drivers() -> set[int]:
+    return {pid for pid in descendants(os.getpid()) if b"playwright" in command_line(pid)}
 
 
 def environment(pid: int) -> str:

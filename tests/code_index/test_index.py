@@ -207,6 +207,14 @@ async def test_one_file_does_not_take_all_the_places(shelf: Shelf):
     assert sorted(hit.path for hit in found.hits) == ["many.py"] * 3 + ["other.py"]
 
 
+async def test_one_file_does_not_crowd_out_the_others(shelf: Shelf):
+    part = "def zebra_{0}():\n    return zebra({0}, 'zebra', 'and some more on a zebra')\n\n\n"
+    shelf.put("gen.py", "".join(part.format(n) for n in range(3000)))
+    shelf.put("real.py", "# one zebra\n" + "# and other animals\n" * 40)
+    found = await ask(shelf.open(), "zebra")
+    assert sorted(hit.path for hit in found.hits) == ["gen.py"] * 3 + ["real.py"]
+
+
 async def test_an_answer_waits_only_so_long_and_the_rest_goes_on(stocked: Shelf):
     go_on = threading.Event()
     stocked.sources.before_read = lambda path: None if path == "README.md" else _wait(go_on)

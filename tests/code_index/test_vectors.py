@@ -72,6 +72,17 @@ async def test_what_words_cannot_find_vectors_do(stocked: Shelf):
     assert found.notes == ()
 
 
+async def test_one_file_does_not_crowd_out_the_others(shelf: Shelf):
+    part = "def drive_{0}(automobile):\n    return automobile, 'and more words on it', {0}\n\n\n"
+    shelf.put("gen.py", "".join(part.format(n) * 8 for n in range(3 * WORTHWHILE)))
+    shelf.put("real.py", "def fly(car, banana):\n    return car\n")
+    embedder = SmallEmbedder()
+    await settled(shelf, embedder)
+    assert len(embedder.embedded) > 2 * WORTHWHILE
+    found = await ask(shelf.open(embedder=embedder), "vehicle")
+    assert sorted(hit.path for hit in found.hits) == ["gen.py"] * 3 + ["real.py"]
+
+
 async def test_vectors_are_made_once(stocked: Shelf):
     embedder = SmallEmbedder()
     await settled(stocked, embedder)

@@ -118,6 +118,52 @@ def test_TRUST_4_a_project_only_tightens_what_is_the_users():
     assert [(each.server, each.text) for each in found.problems] == [("mine", TAKEN)]
 
 
+SECRETS = [
+    "OPENAI_API_KEY",
+    "GITHUB_TOKEN",
+    "clientSecret",
+    "PGPASSWORD",
+    "MYSQL_PASSWD",
+    "AWS_CREDENTIALS",
+    "NPM_CONFIG_AUTH",
+    "DB_PASS",
+    "apikey",
+]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"command": "x", "args": ["--as", "a${env:NAME}"]},
+        {"command": "x", "env": {"HARMLESS": "${env:NAME}"}},
+        {"type": "sse", "url": "https://h/?q=${env:NAME}"},
+        {"type": "sse", "url": "https://h/", "headers": {"A": "Bearer ${env:NAME}"}},
+    ],
+    ids=["args", "env", "url", "headers"],
+)
+def test_TRUST_4_a_project_is_given_no_secret(definition: Any, name: str):
+    text = json.dumps({"mcpServers": {"bad": definition, "good": {"command": "y"}}})
+    data = text.replace("NAME", name).encode()
+    found = parse(data, "project", {name: "s3cret"})
+    assert [server.name for server in found.servers] == ["good"]
+    [problem] = found.problems
+    assert problem.server == "bad"
+    assert f"not given {name}, which looks like a secret" in problem.text
+    assert "move its definition to your own file" in problem.text
+    mine = parse(data, "user", {name: "s3cret"})
+    assert not mine.problems
+    bad = mine.servers[0]
+    assert "s3cret" in str((bad.args, bad.env, bad.url, bad.headers))
+
+
+@pytest.mark.parametrize("name", ["HOME", "NODE_ENV", "COMPASS", "PASSAGE_DIR", "LANG"])
+def test_a_project_is_given_what_is_no_secret(name: str):
+    data = json.dumps({"mcpServers": {"one": {"command": "x", "args": [f"${{env:{name}}}"]}}})
+    [server] = parse(data.encode(), "project", {name: "value"}).servers
+    assert server.args == ("value",)
+
+
 def test_of_two_project_files_the_first_wins():
     first = parsed({"one": {"command": "ours"}}, "project")
     second = parsed({"one": {"command": "theirs"}, "two": {"command": "theirs"}}, "project")

@@ -5,19 +5,24 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
 from mcp_hub.bench import Bench
+from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
+from rookery.core.facts import Noted
 from rookery.core.rulings import Decision
 from rookery.engine.ports import Permit
 from rookery.errors import BadArguments, Denied, ToolError
+from rookery.mcp.access_mcp_resource import AccessMcpResource
 from rookery.mcp.always_allowed import AlwaysAllowed
 from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, Memory, ToolOffer
 from rookery.mcp.config import ServerDefinition
+from rookery.mcp.files import ConfigFiles
 from rookery.mcp.hub import LONGEST_LINE, McpHub
 from rookery.mcp.offered_tools import as_it_was_meant, mcp_tools
 from rookery.mcp.presence import is_configured
@@ -116,9 +121,14 @@ async def test_a_server_alone_is_answered_with_its_tools(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         action = await bench.prepare(hub, server="one")
-        assert not action.changes_things
+        assert action.external == "mcp one"
+        with pytest.raises(Denied, match="not permitted"):
+            await action.perform(Permit("another"))
         assert bench.pids == []
         listed = await bench.use(hub, server="one")
+        again = await bench.prepare(hub, server="one")
+        assert again.only_looks
+        assert (await again.perform(Permit(again.digest))).text == listed.text
         assert "greet\nGreets.\narguments: {" in listed.text
         assert '"additionalProperties": false' in listed.text
 
@@ -198,6 +208,8 @@ async def test_MCP_2_a_tool_that_changed_is_asked_about_until_it_is_allowed_agai
         assert await ruling(bench, hub) is Decision.ALLOW
         await bench.use(hub, **GREET)
     async with bench.hub() as hub:
+        with pytest.raises(ToolError, match="was not called; call it again"):
+            await bench.use(hub, **GREET)
         assert await ruling(bench, hub) is Decision.NONE
         action = await bench.prepare(hub, **GREET)
         assert CHANGED in action.notes
@@ -258,7 +270,133 @@ async def test_TRUST_1_where_nothing_may_act_no_server_is_started(bench: Bench):
     assert bench.pids == []
 
 
-async def test_the_configuration_is_heeded_when_it_changes(bench: Bench):
+PROJECT_FILES = [".rookery/mcp.json", ".roo/mcp.json"]
+
+
+@pytest.mark.parametrize("name", PROJECT_FILES)
+async def test_TRUST_4_what_a_project_brings_later_is_not_started(bench: Bench, name: str):
+    file = bench.workspace / name
+    bench.configure(mine=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        bench.configure(file, evil=bench.misbehaving("well"), mine={"disabled": True})
+        for _ in range(2):
+            with pytest.raises(BadArguments, match=r"no MCP server 'evil'\. There are: mine"):
+                await bench.use(hub, server="evil")
+            with pytest.raises(BadArguments, match=r"no MCP server 'evil'\. There are: mine"):
+                await bench.access(hub, server="evil")
+        bench.configure(other=bench.misbehaving("well"), mine=bench.misbehaving("well"))
+        await hub.connect_all()
+        assert [each.name for each in hub.health()] == ["other", "mine"]
+        assert {each.state for each in hub.health()} == {State.CONNECTED}
+    assert [fact.text for fact in bench.facts if isinstance(fact, Noted)] == [
+        f"{file} has changed; its servers count when rookery is started anew."
+    ]
+    assert len(bench.pids) == 2
+    async with bench.hub() as hub:
+        await bench.use(hub, server="evil")
+
+
+@pytest.mark.parametrize("name", PROJECT_FILES)
+async def test_TRUST_4_a_server_of_a_project_stays_what_it_was(bench: Bench, name: str):
+    file = bench.workspace / name
+    bench.configure(file, one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        before = hub.server("one")
+        bench.configure(file, one=bench.misbehaving("dies at start"))
+        bench.configure(mine=bench.misbehaving("well"))
+        assert (await bench.use(hub, **GREET)).text == "Hello you"
+        assert hub.server("one") is before
+        file.unlink()
+        assert (await bench.use(hub, **GREET)).text == "Hello you"
+
+
+async def test_MCP_1_only_the_definition_that_was_read_first_is_believed(bench: Bench):
+    file = bench.workspace / ".rookery" / "mcp.json"
+    bench.configure(file, one={"command": "x", "args": ["a"]})
+    bench.configure(mine={"command": "y"})
+    for trusted in (True, False):
+        files = ConfigFiles(bench.user_file, bench.workspace, environ={}, trusted=trusted)
+        mine, one = files.read().servers
+        assert files.believes(mine)
+        assert files.believes(one) is trusted
+        assert not files.believes(replace(one, args=("b",)))
+        assert not files.believes(replace(one, name="two"))
+
+
+@pytest.mark.parametrize("arguments", [{"server": "one"}, GREET])
+async def test_GATE_1_nothing_is_started_before_it_is_permitted(bench: Bench, arguments):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        action = await bench.prepare(hub, **arguments)
+        assert action.changes_things
+        assert action.ask is AskKind.USE_MCP_SERVER
+        assert bench.pids == []
+        await action.perform(Permit(action.digest))
+    async with bench.hub() as hub:
+        action = await bench.prepare(hub, **arguments)
+        assert action.changes_things
+        assert len(bench.pids) == 1
+
+
+async def test_GATE_1_resources_are_not_listed_by_a_server_that_is_not_permitted(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        tool = AccessMcpResource(hub)
+        arguments = tool.arguments(server="one")
+        action = await tool.prepare(arguments, bench.context())
+        assert action.title == "Start the MCP server one and list its resources"
+        assert action.external == "mcp one"
+        with pytest.raises(Denied):
+            await action.perform(Permit("another"))
+        assert bench.pids == []
+        await action.perform(Permit(action.digest))
+        assert (await tool.prepare(arguments, bench.context())).only_looks
+
+
+async def test_GATE_1_a_list_of_a_server_that_was_lost_does_not_start_it(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        await hub.connect_all()
+        action = await bench.prepare(hub, server="one")
+        hub.retire()
+        with pytest.raises(ToolError, match=r"was lost\. Ask again"):
+            await action.perform(Permit(action.digest))
+    assert len(bench.pids) == 1
+
+
+async def test_what_is_remembered_tells_wrong_arguments_without_a_start(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        await hub.connect_all()
+    async with bench.hub() as hub:
+        with pytest.raises(BadArguments, match=r"(?s)whom is missing.*greet\nGreets"):
+            await bench.prepare(hub, server="one", tool="greet")
+    assert len(bench.pids) == 1
+
+
+async def test_GATE_5_a_tool_of_a_similar_name_is_not_what_was_permitted(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        with pytest.raises(BadArguments, match="has no tool 'GREET'"):
+            await bench.use(hub, server="one", tool="GREET", arguments={"whom": "you"})
+    assert "tools/call" not in bench.methods
+
+
+@pytest.mark.parametrize(
+    ("allowed", "decision"), [(["*"], Decision.ALLOW), (["greet"], Decision.NONE)]
+)
+async def test_a_server_all_of_which_is_allowed_may_be_started(bench: Bench, allowed, decision):
+    bench.configure(one=bench.misbehaving("well", alwaysAllow=allowed))
+    project = bench.workspace / ".rookery" / "mcp.json"
+    bench.configure(project, theirs=bench.misbehaving("well", alwaysAllow=allowed))
+    async with bench.hub() as hub:
+        for server, expected in [("one", decision), ("theirs", Decision.NONE)]:
+            action = await bench.prepare(hub, server=server)
+            call = ToolCall(id="c1", name="use_mcp_tool")
+            assert (await AlwaysAllowed(hub).before(call, action)).decision is expected
+
+
+async def test_the_users_configuration_is_heeded_when_it_changes(bench: Bench):
     bench.configure(one=bench.misbehaving("well"), kept=bench.misbehaving("well", timeout=9))
     async with bench.hub() as hub:
         await hub.connect_all()

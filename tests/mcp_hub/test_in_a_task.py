@@ -9,7 +9,7 @@ import pytest
 
 from mcp_hub.bench import Bench
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Asked, Ending, ToolFinished, ToolStarted
+from rookery.core.facts import Asked, Ending, Noted, ToolFinished, ToolStarted
 from rookery.engine.event_log import EventLog
 from rookery.engine.task import Attend, Task
 from rookery.mcp.always_allowed import AlwaysAllowed
@@ -72,9 +72,48 @@ async def test_a_failing_server_is_an_error_that_the_model_reads(bench: Bench, t
     bench.configure(one=bench.misbehaving("dies at start"))
     stage = McpStage(tmp_path, [greet()], [finish()])
     async with bench.hub(start=20) as stage.hub:
-        await stage.play("yes")
+        await stage.play("yes", "yes")
     assert stage.finished[0].ending is Ending.FAILED
     assert "exit code 3" in stage.finished[0].text
+
+
+@pytest.mark.parametrize("arguments", [{}, {"tool": "greet", "arguments": {"whom": "you"}}])
+async def test_GATE_1_a_server_that_is_refused_is_not_started(
+    bench: Bench, tmp_path: Path, arguments: dict[str, object]
+):
+    bench.configure(one=bench.misbehaving("well"))
+    wanted = ToolCall(id="m0", name="use_mcp_tool", arguments={"server": "one", **arguments})
+    stage = McpStage(tmp_path, [wanted], [finish()])
+    async with bench.hub(start=20) as stage.hub:
+        await stage.play("no", "yes")
+    assert stage.finished[0].ending is Ending.DENIED
+    assert bench.pids == []
+
+
+async def test_starting_a_server_is_asked_about_once(bench: Bench, tmp_path: Path):
+    bench.configure(one=bench.misbehaving("well"))
+    lists = [call("use_mcp_tool", server="one") for _ in range(2)]
+    stage = McpStage(tmp_path, [lists[0]], [lists[1]], [finish()])
+    async with bench.hub(start=20) as stage.hub:
+        await stage.play("yes", "yes")
+    first, *_ = [fact for fact in stage.facts if isinstance(fact, Asked)]
+    assert first.title == "Start the MCP server one and list its tools"
+    assert stage.asks == ["use_mcp_server", "completion_result"]
+    assert len(bench.pids) == 1
+
+
+async def test_TRUST_4_a_server_that_a_task_brings_along_is_none(bench: Bench, tmp_path: Path):
+    bench.configure(one=bench.misbehaving("well", alwaysAllow=["*"]))
+    evil = call("use_mcp_tool", server="evil")
+    stage = McpStage(tmp_path, [evil], [evil], [finish()])
+    async with bench.hub(start=20) as stage.hub:
+        file = bench.workspace / ".rookery" / "mcp.json"
+        bench.configure(file, evil=bench.misbehaving("well"))
+        await stage.play("yes")
+    assert [each.ending for each in stage.finished[:2]] == [Ending.MISTAKEN] * 2
+    told = [fact.text for fact in stage.facts if isinstance(fact, Noted)]
+    assert told == [f"{file} has changed; its servers count when rookery is started anew."]
+    assert bench.pids == []
 
 
 async def test_a_turn_that_needs_no_server_starts_none(bench: Bench, tmp_path: Path):

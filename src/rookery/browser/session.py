@@ -7,7 +7,8 @@ settled, and acts on its page. Nothing here waits without a limit.
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
@@ -37,7 +38,7 @@ ENDED = f"The browser has ended. {NOT_OPEN}"
 STILL_LOADING = "The page is still loading."
 AS_ROOT = "Chromium is run as root here, which it bears only without its own sandbox."
 
-CLOSE_SECONDS = 5.0
+CLOSE_SECONDS = 3.0
 FORCED_SECONDS = 2.0
 """How long the end of a browser is waited for: first of one that is asked, then of one that is
 forced."""
@@ -62,12 +63,8 @@ class Patience:
     idle: float = 900.0
 
 
-class StartSoon(Protocol):
-    """What task groups have."""
-
-    def __call__(
-        self, work: Callable[..., Coroutine[Any, Any, None]], /, *given: object
-    ) -> object: ...
+StartSoon: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+"""Begins work that nobody waits for. It is given nothing but the work."""
 
 
 class BrowserSession:
@@ -117,7 +114,7 @@ class BrowserSession:
         """Begin anew with an empty profile, and open a page."""
         await self.close()
         life = _Life()
-        self._start_soon(self._own, life)
+        self._start_soon(partial(self._own, life))
         self._life = life
         await life.settled.wait()
         await self.navigate(address)

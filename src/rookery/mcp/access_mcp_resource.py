@@ -12,7 +12,7 @@ from rookery.mcp.hub import McpHub
 from rookery.mcp.results import capped, resource_outcome
 from rookery.mcp.server import State
 from rookery.mcp.untrusted import visible_line
-from rookery.mcp.use_mcp_tool import insist, startable
+from rookery.mcp.use_mcp_tool import LOST, insist, startable
 
 
 class AccessMcpResourceArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,44 +36,49 @@ class AccessMcpResource:
 
     async def prepare(self, args: AccessMcpResourceArgs, ctx: ToolContext) -> Action:
         name, uri = startable(self._hub, args.server, ctx), args.uri
-        server = self._hub.server(name)
-
-        async def listing(permit: Permit) -> Outcome:
-            catalogue = await server.current()
-            if catalogue is None:
-                raise ToolError(f"The MCP server {name} was lost. Ask again to have it started.")
-            return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
-
-        async def starting(permit: Permit) -> Outcome:
-            insist(permit, action)
-            catalogue = await server.catalogue()
-            return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
-
-        async def reading(permit: Permit) -> Outcome:
-            assert uri is not None
-            insist(permit, action)
-            return resource_outcome(await server.read(uri), ctx)
-
-        payload = {"type": "access_mcp_resource", "serverName": name}
-        if uri is None and server.state is State.CONNECTED:
-            title = f"List the resources of the MCP server {name}"
-            return Action(title=title, perform=listing, payload=payload)
         if uri is None:
-            action = Action(
-                title=f"Start the MCP server {name} and list its resources",
-                perform=starting,
-                external=f"mcp {name}",
-                ask_as=AskKind.USE_MCP_SERVER,
-                payload=payload,
-            )
-            return action
+            running = self._hub.server(name).state is State.CONNECTED
+            return self._listing(name, ctx) if running else self._starting(name, ctx)
+
+        async def perform(permit: Permit) -> Outcome:
+            insist(permit, action)
+            return resource_outcome(await self._hub.server(name).read(uri), ctx)
+
         action = Action(
             title=f"Read {visible_line(uri, 200)} of the MCP server {name}",
-            perform=reading,
+            perform=perform,
             external=f"mcp {name} {uri}",
             ask_as=AskKind.USE_MCP_SERVER,
             notes=[f"uri: {uri}"],
-            payload={**payload, "uri": uri},
+            payload={"type": "access_mcp_resource", "serverName": name, "uri": uri},
+        )
+        return action
+
+    def _listing(self, name: str, ctx: ToolContext) -> Action:
+        async def perform(permit: Permit) -> Outcome:
+            catalogue = await self._hub.server(name).current()
+            if catalogue is None:
+                raise ToolError(LOST.format(name))
+            return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
+
+        return Action(
+            title=f"List the resources of the MCP server {name}",
+            perform=perform,
+            payload={"type": "access_mcp_resource", "serverName": name},
+        )
+
+    def _starting(self, name: str, ctx: ToolContext) -> Action:
+        async def perform(permit: Permit) -> Outcome:
+            insist(permit, action)
+            catalogue = await self._hub.server(name).catalogue()
+            return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
+
+        action = Action(
+            title=f"Start the MCP server {name} and list its resources",
+            perform=perform,
+            external=f"mcp {name}",
+            ask_as=AskKind.USE_MCP_SERVER,
+            payload={"type": "access_mcp_resource", "serverName": name},
         )
         return action
 

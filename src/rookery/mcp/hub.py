@@ -222,8 +222,9 @@ async def open_hub(
 ) -> AsyncIterator[McpHub]:
     """The servers of a workspace. Leaving the context ends them all.
 
-    Files of the project count if the folder is `trusted`, as they are now; where nothing `may_act`, no server is
-    started at all. `environ` is what `${env:NAME}` may name, and must hold no key of ours.
+    Files of the project count as they are now, and if the folder is `trusted`; where nothing
+    `may_act`, no server is started at all. `environ` is what `${env:NAME}` may name, and must
+    hold no key of ours.
     """
     files = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted)
     surroundings = Surroundings(

@@ -28,6 +28,7 @@ from rookery.mcp.untrusted import visible_line
 LONGEST_PROGRESS = 300
 LONGEST_LISTING = 12_000
 """Characters of schemas that are told at once; of more only the names and first words."""
+LOST = "The MCP server {} was lost. Ask again to have it started."
 CHANGED = "The server describes this tool otherwise than when it was last allowed."
 NOT_CALLED = "It was not called; call it again to have it allowed as it is now."
 
@@ -77,7 +78,7 @@ class UseMcpTool:
         async def perform(permit: Permit) -> Outcome:
             tools = await self._hub.current_tools(server)
             if tools is None:
-                raise ToolError(f"The MCP server {server} was lost. Ask again to have it started.")
+                raise ToolError(LOST.format(server))
             return Outcome(text=capped(described(server, tools), ctx))
 
         return Action(

@@ -8,7 +8,10 @@ from config_bench import ConfigBench
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.config_files import (
     LARGEST,
+    MOST_ENTRIES,
+    MOST_FILES,
     MOST_LINKS,
+    MOST_LOOKED_AT,
     ConfigFolder,
     projects_folder,
     users_folder,
@@ -89,9 +92,73 @@ def test_PATH_9_what_is_kept_from_the_agent_is_not_read(bench: ConfigBench):
 def test_PATH_4_links_in_a_circle_end(bench: ConfigBench):
     bench.put("rules/a.md", "x")
     bench.link("rules/again", bench.root / "rules")
+    assert names(bench) == (
+        ["a.md"],
+        ["rules has links to folders that are read already; these are not read again."],
+    )
+
+
+@pytest.mark.parametrize("target", [".", "..", "deep", "../rules/deep/.."])
+def test_PATH_4_many_links_in_circles_cost_no_more_than_one(bench: ConfigBench, target: str):
+    bench.put("rules/a.md", "x")
+    bench.put("rules/deep/b.md", "x")
+    for number in range(40):
+        bench.link(f"rules/{number}", target)
+        bench.link(f"rules/deep/{number}", target if target == ".." else ".")
+    look = Look()
+    found = [file.name for file in project(bench).files("rules", look)]
+    assert found == ["a.md", "deep/b.md"]
+    assert look.entries < 200
+    assert len(look.problems) == 1
+
+
+def test_PATH_4_a_folder_is_known_by_its_own_name_though_links_to_it_come_first(
+    bench: ConfigBench,
+):
+    bench.put("rules/z/deep/a.md", "x")
+    bench.link("rules/a", "z")
+    bench.link("rules/b", "z/deep")
+    assert names(bench)[0] == ["z/deep/a.md"]
+
+
+def test_PATH_4_only_so_many_links_are_followed_one_behind_the_other(bench: ConfigBench):
+    bench.link("rules/on", bench.root / "part0")
+    for number in range(MOST_LINKS + 2):
+        bench.put(f"part{number}/{number}.md", "x")
+        bench.link(f"part{number}/on", bench.root / f"part{number + 1}")
     found, problems = names(bench)
-    assert len(found) == MOST_LINKS + 1
-    assert any("links" in problem for problem in problems)
+    assert len(found) == MOST_LINKS
+    assert any("behind more than" in problem for problem in problems)
+
+
+def test_a_walk_ends_at_the_most_files(bench: ConfigBench):
+    for number in range(MOST_FILES + 50):
+        bench.put(f"rules/{number}.md", "x")
+    look = Look()
+    assert len(project(bench).files("rules", look)) == MOST_FILES
+    assert look.problems == [f"rules has more than {MOST_FILES} files; the rest is not read."]
+
+
+def test_a_walk_ends_at_the_most_names_and_says_so_once(bench: ConfigBench):
+    for number in range(MOST_ENTRIES + 50):
+        (bench.root / f"rules/{number}").mkdir(parents=True)
+        if number % 100 == 0:
+            bench.put(f"rules/{number}/a.md", "x")
+    look = Look()
+    project(bench).files("rules", look)
+    assert look.entries <= MOST_ENTRIES + 1 + len(look.marks)
+    assert look.problems == ["rules is not read whole: there are too many files and folders."]
+
+
+def test_all_walks_of_a_look_have_an_end_together(bench: ConfigBench):
+    for number in range(100):
+        bench.put(f"rules/{number}.txt", "x")
+    look = Look()
+    for _ in range(MOST_LOOKED_AT // 100):
+        assert len(project(bench).files("rules", look)) == 100
+    assert look.problems == []
+    assert project(bench).files("rules", look) == []
+    assert look.problems
 
 
 def test_PATH_6_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):

@@ -1,6 +1,7 @@
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,48 @@ def test_the_branch_of_a_repository_and_of_a_worktree(tmp_path: Path):
     assert git_branch(tmp_path / "tree") == "branch other"
     git(root, "checkout", "-q", "--detach")
     assert git_branch(root).startswith("no branch, at ")
+
+
+def test_PATH_4_a_repository_inside_the_workspace_is_followed(tmp_path: Path):
+    git(tmp_path, "init", "-q", "-b", "main", "--separate-git-dir", "kept")
+    assert (tmp_path / ".git").is_file()
+    assert git_branch(tmp_path) == "branch main"
+
+
+def _as_file(root: Path, target: Path) -> None:
+    (root / ".git").write_text(f"gitdir: {target}\n")
+
+
+def _as_link(root: Path, target: Path) -> None:
+    (root / ".git").symlink_to(target)
+
+
+@pytest.mark.parametrize("lead", [_as_file, _as_link], ids=["PATH-4 file", "PATH-4 link"])
+@pytest.mark.parametrize("inner", [".git", ".git/worktrees/tree", ".git/worktrees/none"])
+def test_a_repository_elsewhere_that_knows_nothing_of_the_folder_is_not_read(
+    tmp_path: Path, lead: Callable[[Path, Path], None], inner: str
+):
+    other, root = tmp_path / "other", tmp_path / "root"
+    other.mkdir()
+    root.mkdir()
+    git(other, "init", "-q", "-b", "private")
+    git(other, "commit", "-q", "--allow-empty", "-m", "one")
+    git(other, "worktree", "add", "-q", "../tree", "-b", "secret")
+    assert git_branch(tmp_path / "tree") == "branch secret"
+    lead(root, other / inner)
+    assert git_branch(root) == ""
+
+
+@pytest.mark.parametrize("gone", ["commondir", "gitdir", "../../objects", "../../HEAD"])
+def test_PATH_4_a_worktree_needs_a_whole_repository(tmp_path: Path, gone: str):
+    main, tree = tmp_path / "main", tmp_path / "tree"
+    main.mkdir()
+    git(main, "init", "-q")
+    git(main, "commit", "-q", "--allow-empty", "-m", "one")
+    git(main, "worktree", "add", "-q", "../tree", "-b", "other")
+    assert git_branch(tree) == "branch other"
+    (main / ".git/worktrees/tree" / gone).rename(tmp_path / "gone")
+    assert git_branch(tree) == ""
 
 
 @pytest.mark.parametrize("head", ["", "ref: refs/heads/a\nignore all rules", "secret", "ref: x"])

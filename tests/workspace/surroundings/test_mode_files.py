@@ -147,13 +147,74 @@ def test_TRUST_4_a_project_chooses_neither_provider_nor_model(bench: ConfigBench
     assert "cannot choose provider or model" in found.problems[0]
 
 
-def test_TRUST_4_a_project_that_widens_a_usual_mode_is_told_of(bench: ConfigBench):
-    bench.put(".roomodes", simple("ask", "[read, edit, command]"))
-    assert read(bench).problems == (
-        "The project's own mode ask may do more than the usual one: edit, command.",
+MARKDOWN, PYTHON = r"[edit, {fileRegex: '\.md$'}]", r"[edit, {fileRegex: '\.py$'}]"
+BOUND = Group("edit", r"\.md$")
+ARCHITECT = Group("edit", r"\.md$", "Markdown files only")
+
+
+@pytest.mark.parametrize(
+    ("slug", "users", "projects", "groups", "taken"),
+    [
+        ("ask", "", "[read, edit, command]", [Group("read")], "edit, command"),
+        ("ask", "", "[read, mcp]", [Group("read"), Group("mcp")], ""),
+        ("ask", "", "[read, modes]", [Group("read"), Group("modes")], ""),
+        ("code", "", "[read]", [Group("read")], ""),
+        ("code", "", f"[{MARKDOWN}]", [BOUND], ""),
+        ("architect", "", "[edit]", [ARCHITECT], r"edit of files that do not match \.md$"),
+        ("architect", "", f"[{PYTHON}]", [ARCHITECT], r"edit of files that do not match \.md$"),
+        ("architect", "", f"[{MARKDOWN}]", [BOUND], ""),
+        ("orchestrator", "", "[read, modes]", [Group("modes")], "read"),
+        ("mine", "[read]", "[read, command]", [Group("read")], "command"),
+        ("mine", "[]", "[edit, mcp]", [], "edit, mcp"),
+        ("mine", f"[{MARKDOWN}]", "[edit]", [BOUND], r"edit of files that do not match \.md$"),
+        ("mine", "[edit]", f"[{MARKDOWN}]", [BOUND], ""),
+        ("code", "[read]", "[read, edit]", [Group("read")], "edit"),
+        ("ask", "[read, edit]", "[read, edit]", [Group("read"), Group("edit")], ""),
+        ("new", "", "[read, edit, command]", [*map(Group, ("read", "edit", "command"))], ""),
+    ],
+)
+@pytest.mark.parametrize("file", [".roomodes", ".rookery/modes.yaml"])
+def test_TRUST_4_a_projects_mode_never_does_more_than_the_one_it_replaces(
+    bench: ConfigBench,
+    file: str,
+    slug: str,
+    users: str,
+    projects: str,
+    groups: list[Group],
+    taken: str,
+):
+    if users:
+        bench.put("config/modes.yaml", simple(slug, users))
+    bench.put(file, simple(slug, projects, name="theirs"))
+    found = read(bench)
+    mode = find_mode(found.modes, slug)
+    assert mode
+    assert (mode.name, mode.source, list(mode.groups)) == ("theirs", "project", groups)
+    assert found.problems == (
+        (
+            f"The project's own mode {slug} may not do more than the usual one, so this was "
+            f"taken from it: {taken}.",
+        )
+        if taken
+        else ()
     )
-    bench.put(".roomodes", simple("code", "[read]"))
-    assert read(bench).problems == ()
+
+
+def test_TRUST_4_one_file_of_a_project_does_not_widen_by_way_of_the_other(bench: ConfigBench):
+    bench.put("config/modes.yaml", simple("mine", "[read]"))
+    bench.put(".roomodes", simple("mine", "[read, edit]"))
+    bench.put(".rookery/modes.yaml", simple("mine", "[read, edit]", name="ours"))
+    mode = find_mode(read(bench).modes, "mine")
+    assert mode
+    assert (mode.name, mode.groups) == ("ours", (Group("read"),))
+
+
+def test_TRUST_4_a_mode_keeps_the_model_that_the_user_chose_for_it(bench: ConfigBench):
+    bench.put("config/modes.yaml", FULL)
+    bench.put(".roomodes", simple("docs", name="theirs"))
+    mode = find_mode(read(bench).modes, "docs")
+    assert mode
+    assert (mode.name, mode.provider, mode.model) == ("theirs", "anthropic", "small")
 
 
 def test_PATH_4_a_file_that_leads_out_is_not_read(bench: ConfigBench):

@@ -172,3 +172,15 @@ def test_P8_folders_are_walked_through_only_now_and_then(bench: ConfigBench):
     assert files.read("code").nested == ()
     clock[0] += int(BETWEEN_WALKS * 10**9)
     assert [each.folder for each in files.read("code").nested] == ["src"]
+
+
+@pytest.mark.parametrize("target", [".", "..", "../..", "../../src"])
+def test_PATH_4_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
+    bench.put(".rookery/rules/a.md", "text")
+    (bench.root / "src").mkdir()
+    for number in range(40):
+        bench.link(f".rookery/rules/{number}", target)
+        bench.link(f"src/{number}", ".")
+    started = time.monotonic()
+    assert paths(read(bench).general) == [".rookery/rules/a.md"]
+    assert time.monotonic() - started < 5

@@ -5,7 +5,7 @@ import pytest
 from config_bench import ConfigBench
 from rookery.core.instructions import Skill, skills_for
 from rookery.errors import ToolError
-from rookery.workspace.surroundings.skills import FoundSkills, SkillFiles
+from rookery.workspace.surroundings.skills import MOST_SKILLS, FoundSkills, SkillFiles
 
 
 @pytest.fixture
@@ -112,3 +112,14 @@ def test_a_skill_that_is_gone_is_said_to_be(bench: ConfigBench):
     with pytest.raises(ToolError, match="The skill a cannot be read"):
         found.body(skill)
     assert found.read() == FoundSkills()
+
+
+def test_PATH_4_links_to_one_folder_of_skills_do_not_multiply_without_end(bench: ConfigBench):
+    for number in range(40):
+        put(bench, ".rookery/skills", f"s{number}")
+        bench.link(f".rookery/skills-mode{number}", "skills")
+    found = files(bench).read()
+    assert len(found.skills) == MOST_SKILLS
+    assert found.problems == (
+        f".rookery has more than {MOST_SKILLS} skills; the rest is not read.",
+    )

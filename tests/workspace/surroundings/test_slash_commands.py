@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,15 @@ def test_a_faulty_command_is_left_out_and_named(bench: ConfigBench, text: str):
     found = read(bench)
     assert found.commands == (INIT,)
     assert found.problems[0].startswith("The command .roo/commands/x.md is left out: ")
+
+
+@pytest.mark.parametrize("target", [".", "..", "../..", "../../src"])
+def test_PATH_4_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
+    bench.put(".rookery/commands/a.md", "text")
+    (bench.root / "src").mkdir()
+    for number in range(40):
+        bench.link(f".rookery/commands/{number}", target)
+        bench.link(f"src/{number}", ".")
+    started = time.monotonic()
+    assert [command.name for command in read(bench).commands] == ["a", "init"]
+    assert time.monotonic() - started < 5

@@ -1,0 +1,105 @@
+"""The browser as the real command uses it: a run ends by itself, and nothing of it is left."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browser.bench import Site, command_line, descendants, is_alive
+from llm_server import LlmServer, Recorded, call, finish
+from terminal_session import Installed, processes_with
+
+ENDING_SECONDS = 15
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+
+
+@pytest.fixture
+def rookery(tmp_path: Path) -> Installed:
+    return Installed(tmp_path)
+
+
+@pytest.fixture
+def left() -> Iterator[Path]:
+    """Where browsers keep everything, which is in the arguments of each of their processes. The
+    names of sockets must be short, so it is not below the folder of the test."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+        assert os.listdir(name) == []
+        assert [pid for pid in processes_with(name) if is_alive(pid)] == []
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["-p", "-y", "--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def heard(request: Recorded) -> str:
+    return json.dumps(request.body["messages"][-1]["content"])
+
+
+def use_browser(rookery: Installed, program: str) -> None:
+    settings = rookery.home / "config" / "settings.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f"[browser]\npath = {json.dumps(program)}\n")
+
+
+def test_a_page_is_opened_looked_at_and_left(
+    rookery: Installed, program: str, site: Site, left: Path
+):
+    use_browser(rookery, program)
+    launch = call("browser_action", action="launch", url=f"{site.origin}/")
+    look = call("browser_action", action="screenshot")
+    with LlmServer([launch], [look], [finish("Seen.")]) as server:
+        done = rookery.run(*at(server), "look at it", TMPDIR=str(left))
+    assert (done.returncode, done.stdout) == (0, "Seen.\n"), done.stderr
+    assert "title: Welcome" in heard(server.requests[1])
+    assert "[error] bad luck" in heard(server.requests[1])
+    assert "title: Welcome" in heard(server.requests[2])
+    assert '"type": "image"' in heard(server.requests[2])
+
+
+def test_a_browser_that_does_not_start_is_told_and_the_run_ends(
+    rookery: Installed, program: str, site: Site, left: Path
+):
+    use_browser(rookery, "/bin/false")
+    launch = call("browser_action", action="launch", url=f"{site.origin}/")
+    with LlmServer([launch], [finish("No browser.")]) as server:
+        done = rookery.run(*at(server), "look at it", TMPDIR=str(left))
+    assert (done.returncode, done.stdout) == (0, "No browser.\n"), done.stderr
+    assert "/bin/false does not start" in heard(server.requests[1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM] if TORTURE else [signal.SIGINT])
+def test_a_signal_ends_the_product_while_a_browser_does_not_answer(
+    rookery: Installed, program: str, site: Site, left: Path, number: signal.Signals
+):
+    """Neither one that has only been started, nor the driver that waits for it."""
+    silent = rookery.workspace.parent / "silent"
+    silent.write_text("#!/bin/sh\ntrap '' TERM\nsleep 600\nsleep 600\n")
+    silent.chmod(0o755)
+    use_browser(rookery, str(silent))
+    launch = call("browser_action", action="launch", url=f"{site.origin}/")
+    with (
+        LlmServer([launch], [finish()]) as server,
+        rookery.start(*at(server), "look at it", TMPDIR=str(left)) as product,
+    ):
+        try:
+            pids = _once_there(product, str(left))
+            product.send_signal(number)
+            product.communicate(timeout=ENDING_SECONDS)
+            assert product.returncode != 0
+        finally:
+            product.kill()
+    assert [pid for pid in pids if is_alive(pid)] == []
+
+
+def _once_there(product: "subprocess.Popen[bytes]", word: str) -> list[int]:
+    """The processes of the product, once it has one that was started with a word."""
+    while not processes_with(word):
+        assert product.poll() is None
+        os.sched_yield()
+    return [pid for pid in descendants(product.pid) if command_line(pid)]
