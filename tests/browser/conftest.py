@@ -1,4 +1,4 @@
-"""One browser for all tests that do not end it."""
+"""One browser for all tests of a module that do not end it."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -10,12 +10,12 @@ from rookery.browser.find_browser import find_browser
 from rookery.errors import ToolError
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def program() -> str:
     try:
         return find_browser("", os.environ["PATH"])
@@ -23,19 +23,19 @@ def program() -> str:
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def elsewhere() -> Iterator[Site]:
     with Site().open() as site:
         yield site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(elsewhere: Site) -> Iterator[Site]:
     with Site(elsewhere.origin).open() as site:
         yield site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def bench(program: str) -> AsyncIterator[Bench]:
     async with open_bench(program) as bench:
         yield bench

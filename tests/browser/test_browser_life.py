@@ -20,11 +20,23 @@ from browser.bench import (
     until_gone,
 )
 from rookery.browser.scratch import PREFIX, scratch_folder
-from rookery.browser.session import FORCED_SECONDS, Patience
+from rookery.browser.session import CLOSE_SECONDS, FORCED_SECONDS, Patience
 from rookery.errors import ToolError
 
 pytestmark = pytest.mark.anyio
 SOURCE = Path(__file__).parents[2] / "src"
+
+
+async def test_a_browser_whose_driver_hangs_is_ended_by_force(program: str, site: Site):
+    async with open_bench(program) as bench:
+        await bench.go(f"{site.origin}/")
+        pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
+        for pid in pids[:2]:
+            os.kill(pid, signal.SIGSTOP)
+        with anyio.fail_after(CLOSE_SECONDS + FORCED_SECONDS + 1):
+            await bench.call("close")
+        await until_gone(pids)
+    assert not folder.exists()
 
 
 async def test_a_cancelled_launch_and_the_end_of_the_task_leave_nothing(program: str, site: Site):
@@ -67,21 +79,6 @@ async def test_a_browser_that_is_killed_is_told_and_can_be_launched_again(progra
                 await bench.call("click", coordinate="1,1")
             await bench.call("close")
             assert not folder.exists()
-
-
-async def test_a_browser_whose_driver_hangs_is_ended_by_force(
-    program: str, site: Site, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("rookery.browser.session.CLOSE_SECONDS", 0.5)
-    async with open_bench(program) as bench:
-        await bench.go(f"{site.origin}/")
-        pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
-        for pid in pids[:2]:
-            os.kill(pid, signal.SIGSTOP)
-        with anyio.fail_after(FORCED_SECONDS + 2):
-            await bench.call("close")
-        await until_gone(pids)
-    assert not folder.exists()
 
 
 async def test_a_product_that_is_killed_takes_its_browser_along(program: str, site: Site):

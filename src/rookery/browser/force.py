@@ -15,15 +15,20 @@ class Force:
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.pid = 0
+        self._drivers: set[int] = set()
 
     def use(self) -> None:
-        """End the browser with all its processes, and the driver that it was started by."""
+        """End the browser with all its processes."""
         pids = {*self._found(), *([self.pid] if self.pid else [])}
-        drivers = {parent for pid in pids if _parent(parent := _parent(pid)) == os.getpid()}
+        self._drivers |= {parent for pid in pids if _parent(parent := _parent(pid)) == os.getpid()}
         for pid in pids:
             with suppress(ProcessLookupError, PermissionError):  # it has ended meanwhile
                 _end_group(pid)
-        for driver in drivers:
+
+    def end_driver(self) -> None:
+        """What the browser was started by. Before it was asked to stop, its end would be an
+        error to playwright that nobody can catch."""
+        for driver in self._drivers:
             with suppress(ProcessLookupError):
                 os.kill(driver, signal.SIGKILL)
 

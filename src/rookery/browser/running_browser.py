@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 30.0
 END_SECONDS = 3.0
+STOP_SECONDS = 1.5
 PAGE_SECONDS = 2.0
 
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
@@ -98,7 +99,7 @@ async def running_browser(
     heard = Happenings()
     with scratch_folder() as folder:
         force.folder = folder
-        async with proxy(reach, heard.note) as way_out, _driver() as driver:
+        async with proxy(reach, heard.note) as way_out, _driver(force) as driver:
             context = await _started(driver, program, folder, way_out)
             browser = RunningBrowser(context, allowed, reach, heard)
             try:
@@ -110,7 +111,7 @@ async def running_browser(
 
 
 @asynccontextmanager
-async def _driver() -> AsyncIterator["Playwright"]:
+async def _driver(force: Force) -> AsyncIterator["Playwright"]:
     from playwright.async_api import async_playwright
 
     try:
@@ -122,8 +123,10 @@ async def _driver() -> AsyncIterator["Playwright"]:
     try:
         yield driver
     finally:
-        with anyio.move_on_after(END_SECONDS, shield=True):
+        with anyio.move_on_after(STOP_SECONDS, shield=True) as stopping:
             await driver.stop()
+        if stopping.cancelled_caught:
+            force.end_driver()
 
 
 async def _started(

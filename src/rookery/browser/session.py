@@ -38,7 +38,7 @@ ENDED = f"The browser has ended. {NOT_OPEN}"
 STILL_LOADING = "The page is still loading."
 AS_ROOT = "Chromium is run as root here, which it bears only without its own sandbox."
 
-CLOSE_SECONDS = 3.0
+CLOSE_SECONDS = 4.0
 FORCED_SECONDS = 2.0
 """How long the end of a browser is waited for: first of one that is asked, then of one that is
 forced."""

@@ -136,27 +136,34 @@ class ConfigFolder:
         """Links to folders come last, so that a folder is known by its own name if it has one
         here."""
         walk = _Walk(top, look)
-        waiting = deque([_Folder(top)])
+        waiting = deque([_Entry(top)])
         while waiting:
             folder = waiting.popleft()
             if not walk.is_first_visit(folder.path):
                 look.complain(
-                    f"{self.called(top)} has links to folders that are read already; these are "
-                    "not read again."
+                    f"Some links in {self.called(top)} lead to folders that were looked at "
+                    "already; they are not followed."
                 )
-                continue
-            for each in self._names(folder.path, look, walk):
-                below = folder.inner(each)
-                linked = below.links > folder.links
-                if linked and not self._may_follow(below.path, below.links, look):
-                    continue
-                if os.path.isdir(below.path):
-                    if below.depth <= DEEPEST:
-                        (waiting.append if linked else waiting.appendleft)(below)
-                elif os.path.isfile(below.path):
-                    yield FoundFile(below.name, below.path)
+            elif self._may_enter(folder, look):
+                yield from self._files_in(folder, waiting, look, walk)
+
+    def _files_in(
+        self, folder: "_Entry", waiting: "deque[_Entry]", look: Look, walk: "_Walk"
+    ) -> Iterator[FoundFile]:
+        """The files of one folder; the folders in it are put to those that wait."""
+        for name in self._names(folder.path, look, walk):
+            entry = folder.inner(name)
+            if os.path.isdir(entry.path):
+                if entry.depth <= DEEPEST:
+                    (waiting.append if entry.linked else waiting.appendleft)(entry)
+            elif self._may_enter(entry, look):
+                if os.path.isfile(entry.path):
+                    yield FoundFile(entry.name, entry.path)
                 else:
-                    look.complain(self._left_out(below.path, "it is no regular file"))
+                    look.complain(self._left_out(entry.path, "it is no regular file"))
+
+    def _may_enter(self, entry: "_Entry", look: Look) -> bool:
+        return not entry.linked or self._may_follow(entry.path, entry.links, look)
 
     def _names(self, folder: str, look: Look, walk: "_Walk") -> list[str]:
         look.note(folder)
@@ -213,19 +220,21 @@ class ConfigFolder:
 
 
 @record
-class _Folder:
-    """A folder, or what else is in one, that a walk has come by. `name` is its path below the
-    top; `links` are those that were followed to it."""
+class _Entry:
+    """What a walk has come by. `name` is its path below the top, `links` are those that were
+    followed to it, and `linked` is whether it is one itself."""
 
     path: str
     name: str = ""
     links: int = 0
     depth: int = 0
+    linked: bool = False
 
-    def inner(self, name: str) -> "_Folder":
+    def inner(self, name: str) -> "_Entry":
         path = f"{self.path}/{name}"
         below = f"{self.name}/{name}" if self.name else name
-        return _Folder(path, below, self.links + os.path.islink(path), self.depth + 1)
+        linked = os.path.islink(path)
+        return _Entry(path, below, self.links + linked, self.depth + 1, linked)
 
 
 class _Walk:
