@@ -102,7 +102,9 @@ class Stage:
             return ""
 
         async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
-            return Gathered()
+            if "@/broken" in text:
+                raise OSError("It is broken.")
+            return Gathered(text=f"looked up: {text}")
 
         gear = Gear(
             tools=TOOLS,

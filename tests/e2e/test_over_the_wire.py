@@ -59,7 +59,7 @@ def test_a_task_is_read_edited_run_and_completed(rookery: Installed, provider: s
         ),
         pytest.param(
             [[LOOK], [LOOK_AGAIN], OVERFLOWS["anthropic-prompt"]],
-            ["✗ The request is too long for some-model", "note: The conversation no longer fits"],
+            ["✗ The request is too long for some-model", "note: The conversation was condensed"],
             id="overflow-once-then-success",
         ),
         pytest.param([html()], ["instead of a stream of events"], id="html-once-then-success"),

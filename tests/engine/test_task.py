@@ -478,3 +478,15 @@ async def test_a_task_whose_folder_is_deleted_meanwhile_says_so_and_can_be_conti
     assert ["was deleted while it ran" in text for text in told] == [True]
     kept = list(stage.store.read(TASK))
     assert kept == [event for event in stage.events if event.fact.lasting]
+
+
+@pytest.mark.parametrize(("said", "told"), [("@/a", "looked up: @/a"), ("@/broken", "broken")])
+async def test_6_2_what_is_mentioned_is_looked_up_before_the_next_request(
+    tmp_path: Path, said: str, told: str
+):
+    """Whatever goes wrong with it: the task goes on."""
+    stage = Stage(tmp_path, [write("a", "1")], [finish()])
+    await stage.play(f"say {said}; yes", "yes")
+    heard = [b.text for b in stage.model.requests[1].turns[-1].blocks if isinstance(b, Text)]
+    assert any(told in text for text in heard)
+    assert stage.asks == ["tool", "completion_result"]

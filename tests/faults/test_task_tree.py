@@ -100,7 +100,7 @@ def subjects(name: str) -> Iterator[str]:
     for tool, arguments in calls_of(name)[:-1]:
         match tool:
             case "new_task":
-                yield f"! {arguments['message']}"
+                yield arguments["message"]
                 yield from subjects(arguments["message"].split()[-1].rstrip("."))
             case "execute_command":
                 yield arguments["command"]

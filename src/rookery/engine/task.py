@@ -1,5 +1,6 @@
 """A task: a log, and a loop that keeps asking what to do next and does it."""
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -77,6 +78,7 @@ from rookery.engine.subtasks import outcome_of, said_on_going_on
 from rookery.engine.tool_turn import finished, tool_turn
 from rookery.engine.undo import Undo
 from rookery.engine.work_time import WorkTime
+from rookery.errors import StorageError
 
 Act: TypeAlias = Callable[[Action], Awaitable[Outcome]]
 """Does what an action says, if the gate lets it through."""
@@ -88,6 +90,9 @@ Attend: TypeAlias = Callable[[str, ChildTask], Awaitable[ChildEnd]]
 
 MENTION = "mention"
 """What hooks are told of instead of a tool when the user's own words are looked up."""
+
+
+_debug = logging.getLogger(__name__)
 
 
 @value
@@ -308,7 +313,16 @@ class Task:
             await self._gate.report(call, action, outcome)
             return outcome
 
-        found = await self._gear.gather(text, self._tool_context(call), act)
+        try:
+            found = await self._gear.gather(text, self._tool_context(call), act)
+        except StorageError:
+            raise
+        except Exception as error:
+            # what a message points at must not end the task, now and whenever it is reopened
+            _debug.exception("what was mentioned could not be looked up")
+            reason = f"What you mentioned could not be looked up ({type(error).__name__}: {error})."
+            self.log.append(Noted(text=reason))
+            found = Gathered(text=f"[automatic] {reason}")
         self.log.append(replace(found, text=self._gear.hide(found.text)))
 
     async def _run_tool(self, call: ToolCall) -> None:
