@@ -32,7 +32,7 @@ from rookery.engine.ports import (
 from rookery.errors import ToolError
 from rookery.tools.browser_action import BrowserAction
 
-USUAL = Patience(settle=0.1)
+USUAL = Patience(navigation=30.0, action=20.0, settle=0.1)
 HURRIED = Patience(navigation=1.0, action=1.0, settle=0.1)
 
 WELCOME = """<title>Welcome</title>
