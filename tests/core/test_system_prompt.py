@@ -51,7 +51,7 @@ def default_prompt(mode: Mode, specs: Iterable[ToolSpec], *, compact: bool = Fal
     return system_prompt(
         mode=mode,
         modes=BUILT_IN,
-        workspace="/home/somebody/work/a-project",
+        workspace="/srv/projects/a-rather-long-name",
         tools=[*(spec.name for spec in specs), *SERVED],
         surroundings="Linux, shell bash",
         ignored=".rookeryignore",
