@@ -9,7 +9,7 @@ demo: $(VENV)/.product
 	$(BIN)/rookery demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 eval: $(VENV)/.dev $(VENV)/.local-models
 	$(BIN)/python -m pytest tests/local_models/eval_small_model.py
@@ -32,6 +32,8 @@ docs: pages $(VENV)/.dev
 pages: $(VENV)/.dev
 	$(BIN)/python -m rookery.settings > docs/settings.md
 	$(BIN)/python tests/facts_document.py
+	$(BIN)/python tests/stream_schemas.py
+	$(BIN)/python -m rookery.wire.schema > docs/schemas/protocol.schema.json
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

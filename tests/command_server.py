@@ -61,9 +61,10 @@ class CommandServer:
         folder: Path,
         *,
         largest_file: int = resource.RLIM_INFINITY,
+        program: str = "rookery.__main__",
     ) -> Ended:
-        """Run `rookery`; its output is kept in `folder`. A write past `largest_file` fails as on
-        a full disk: first short, then not at all."""
+        """Run `rookery`, or the `main` of another module; its output is kept in `folder`. A write
+        past `largest_file` fails as on a full disk: first short, then not at all."""
         assert self._process.stdin
         assert self._process.stdout
         out, err = folder / "stdout", folder / "stderr"
@@ -73,6 +74,7 @@ class CommandServer:
             "out": str(out),
             "err": str(err),
             "largest_file": largest_file,
+            "program": program,
         }
         print(json.dumps(request), file=self._process.stdin, flush=True)
         answer = self._process.stdout.readline()
@@ -84,7 +86,7 @@ class CommandServer:
 def _serve() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    _import_everything()
+    import_everything()
     for line in sys.stdin:
         signal.alarm(SECONDS)
         child = os.fork()
@@ -95,7 +97,7 @@ def _serve() -> None:
         signal.alarm(0)
 
 
-def _import_everything() -> None:
+def import_everything() -> None:
     """Also what the product imports only when it is used, and what anyio does."""
     import anyio.lowlevel
 
@@ -110,7 +112,13 @@ def _import_everything() -> None:
     gc.freeze()  # no child then copies the pages of what it only reads
 
 
-def _become(arguments: list[str], environ: dict[str, str], largest_file: int, **files: str) -> None:
+def _become(
+    arguments: list[str],
+    environ: dict[str, str],
+    largest_file: int,
+    program: str,
+    **files: str,
+) -> None:
     code = 70
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -121,9 +129,7 @@ def _become(arguments: list[str], environ: dict[str, str], largest_file: int, **
         os.environ.clear()
         os.environ.update(environ)
         sys.argv = ["rookery", *arguments]
-        from rookery.__main__ import main
-
-        code = main()
+        code = importlib.import_module(program).main()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

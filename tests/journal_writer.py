@@ -89,7 +89,7 @@ def store(folder: Path, facts: Iterable[Fact]) -> list[Event]:
         journal.close()
 
 
-def main() -> None:
+def main() -> int:
     """create FOLDER: write the sample task, telling each event as soon as it is written.
     insist FOLDER: the same, but try an event that fails once more.
     resume FOLDER: pick it up as the engine would. hold FOLDER: keep it open until told."""
@@ -111,7 +111,8 @@ def main() -> None:
         print("open", flush=True)
         sys.stdin.readline()
     journal.close()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -190,6 +190,10 @@ def compare(run: Record, deaths: Sequence[Record], whole: Record) -> None:
 def demand_settled(ground: Playground, run: Record) -> None:
     """What each call did to files is on record once, is exactly that, and is there before
     anything else is done to them."""
+    anyio.run(_demand_settled, ground, run)
+
+
+async def _demand_settled(ground: Playground, run: Record) -> None:
     checkpoints = ShadowCheckpoints(ground.work, ground.checkpoints, Limits())
     settled: list[str] = []
     owed = ""
@@ -203,7 +207,7 @@ def demand_settled(ground: Playground, run: Record) -> None:
                 assert owed == call_id
                 owed = ""
                 settled.append(call_id)
-                changed = {each.path for each in anyio.run(checkpoints.effects, before, after)}
+                changed = {each.path for each in await checkpoints.effects(before, after)}
                 assert changed == _left_by(call_id, ground, run)
             case _:
                 pass

@@ -27,11 +27,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from rookery.storage.trust import TrustStore
+from warm_start import WarmProcess, needs_plain_start, start_warm
 
 COMMAND = str(Path(sys.executable).parent / "rookery")
 PATIENCE = 20.0
 CTRL_C = b"\x03"
 CTRL_D = b"\x04"
+OTHER_COMMANDS = ("demo", "list", "rewind")
+"""Those that start no task of the user's, and so have no front end to choose."""
 
 _TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -60,19 +63,27 @@ class TerminalSession:
         self._master, slave = pty.openpty()
         self.resize(*self._size)
         try:
-            self.process = subprocess.Popen(
-                self._command,
-                stdin=slave,
-                stdout=slave,
-                stderr=slave,
-                cwd=self._cwd,
-                env=self._environ,
-                start_new_session=True,
-                preexec_fn=_take_terminal,
-            )
+            self.process = self._start(slave)
         finally:
             os.close(slave)
         return self
+
+    def _start(self, slave: int) -> "subprocess.Popen[bytes] | WarmProcess":
+        program, *arguments = self._command
+        if program == COMMAND and not needs_plain_start(self._environ):
+            return start_warm(
+                arguments, self._environ, str(self._cwd), streams=[slave] * 3, terminal=True
+            )
+        return subprocess.Popen(
+            self._command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=self._cwd,
+            env=self._environ,
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
 
     def __exit__(
         self,
@@ -185,18 +196,13 @@ class Installed:
     ) -> subprocess.CompletedProcess[str]:
         """Run the command without a terminal, as programs do."""
         given = input.encode() if isinstance(input, str) else input
-        done = subprocess.run(
-            [COMMAND, *arguments],
-            input=given,
-            cwd=self.workspace,
-            env=self.environ | environ,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        out, err = done.stdout.decode(), done.stderr.decode()
+        everything = self.environ | environ
+        if needs_plain_start(everything):
+            code, out, err = _run_plainly(arguments, everything, self.workspace, given)
+        else:
+            code, out, err = _run_warm(arguments, everything, self.workspace, given)
         assert not _TRACEBACK.search(out + err), err
-        return subprocess.CompletedProcess(arguments, done.returncode, out, err)
+        return subprocess.CompletedProcess(arguments, code, out, err)
 
     def start(self, *arguments: str, **environ: str) -> "subprocess.Popen[bytes]":
         """Start the command without a terminal."""
@@ -210,8 +216,10 @@ class Installed:
         )
 
     def terminal(self, *arguments: str, columns: int = 100, **environ: str) -> TerminalSession:
+        """Run the command line by line, so that what it prints can be read from the beginning."""
+        plain = [] if arguments[:1] and arguments[0] in OTHER_COMMANDS else ["--no-tui"]
         return TerminalSession(
-            [COMMAND, *arguments],
+            [COMMAND, *plain, *arguments],
             cwd=self.workspace,
             environ=self.environ | environ,
             columns=columns,
@@ -228,6 +236,75 @@ class Installed:
             "sessions"
         ]
         return rows
+
+
+def _run_plainly(
+    arguments: Sequence[str], environ: Mapping[str, str], folder: Path, given: bytes
+) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [COMMAND, *arguments],
+        input=given,
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def _run_warm(
+    arguments: Sequence[str], environ: Mapping[str, str], folder: Path, given: bytes
+) -> tuple[int, str, str]:
+    pipes = [os.pipe(), os.pipe(), os.pipe()]
+    (stdin, writes), (reads_out, stdout), (reads_err, stderr) = pipes
+    streams = [stdin, stdout, stderr]
+    try:
+        process = start_warm(arguments, environ, str(folder), streams=streams)
+    finally:
+        for each in streams:
+            os.close(each)
+    try:
+        out, err = _talk(writes, given, [reads_out, reads_err])
+        return process.wait(PATIENCE), out.decode(), err.decode()
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
+def _talk(writes: int, given: bytes, reads: Sequence[int]) -> list[bytes]:
+    """Give one stream what it is to be given, and read the others until they end."""
+    deadline = time.monotonic() + PATIENCE
+    heard = dict.fromkeys(reads, b"")
+    open_ones = {writes, *reads}
+    try:
+        while open_ones:
+            patience = max(0.0, deadline - time.monotonic())
+            ready = select.select(open_ones & heard.keys(), open_ones & {writes}, [], patience)
+            if not any(ready):
+                raise subprocess.TimeoutExpired(COMMAND, PATIENCE)
+            for each in ready[0]:
+                more = os.read(each, 65536)
+                heard[each] += more
+                if not more:
+                    open_ones.discard(each)
+            for each in ready[1]:
+                given = _written(each, given)
+                if not given:
+                    open_ones.discard(each)
+                    os.close(each)
+        return list(heard.values())
+    finally:
+        for each in {*reads, *(open_ones & {writes})}:
+            os.close(each)
+
+
+def _written(pipe: int, given: bytes) -> bytes:
+    """What is still to be written."""
+    try:
+        return given[os.write(pipe, given[: select.PIPE_BUF]) :]
+    except BrokenPipeError:  # nobody wants to know it
+        return b""
 
 
 def a_pause() -> str:

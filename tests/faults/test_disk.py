@@ -69,7 +69,7 @@ def fill(disk: Path, *, leave: int = 0) -> Path:
 
 def told_by(ended: Ended) -> str:
     """The last line but for the advice how to go on: what was wrong."""
-    assert ended.code == 1, ended.err
+    assert ended.code == 9, ended.err
     assert "Traceback" not in ended.err
     return [line for line in ended.err.splitlines() if not line.startswith("Go on with: ")][-1]
 
@@ -126,7 +126,7 @@ def test_a_program_that_reads_along_is_told_that_the_disk_is_full(
     ground = Playground(tmp_path / "run")
     arguments = ["--output-format", "stream-json", *ground.first]
     ended = ground.run(server, arguments, largest_file=15_000)
-    assert ended.code == 1
+    assert ended.code == 9
     error, result = map(json.loads, ended.out.splitlines()[-2:])
     assert (error["type"], error["code"]) == ("error", "storage_failed")
     assert "Free some space" in error["content"]

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import journal_writer
+from command_server import CommandServer, Ended
 from journal_writer import LARGE, numbered, sample_facts, store, write_all
 from rookery.core.facts import (
     Event,
@@ -35,9 +36,22 @@ JOURNAL = "journal.jsonl"
 AROUND_A_WRITE = ["journal.before_write", "journal.written", "journal.synced", "disk.before_rename"]
 
 
-def run(what: str, folder: Path, killpoint: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, journal_writer.__file__, what, str(folder)]
-    return subprocess.run(command, env=environment(killpoint), text=True, capture_output=True)
+@pytest.fixture(scope="module")
+def server() -> Iterator[CommandServer]:
+    with CommandServer() as server:
+        yield server
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(server: CommandServer, tmp_path: Path) -> Run:
+    def run(what: str, folder: Path, killpoint: str = "") -> Ended:
+        arguments = [what, str(folder)]
+        return server.run(arguments, environment(killpoint), tmp_path, program="journal_writer")
+
+    return run
 
 
 def environment(killpoint: str = "") -> dict[str, str]:
@@ -56,23 +70,23 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("point", AROUND_A_WRITE)
-def test_s1_whatever_was_acknowledged_survives_a_kill(point: str, tmp_path: Path):
+def test_s1_whatever_was_acknowledged_survives_a_kill(point: str, run: Run, tmp_path: Path):
     written = numbered(sample_facts())
     kills = 0
     while True:
         folder = tmp_path / str(kills + 1)
         child = run("create", folder, f"{point}:{kills + 1}")
-        if child.returncode == 0:
+        if child.code == 0:
             break
-        assert child.returncode == -signal.SIGKILL, child.stderr
+        assert child.code == -signal.SIGKILL, child.err
         kills += 1
-        acknowledged = len(child.stdout.split())
+        acknowledged = len(child.out.split())
 
         found = list(read_events(folder))
         assert found == written[: len(found)]
         assert acknowledged <= len(found) <= acknowledged + 1
         if found:
-            assert run("resume", folder).returncode == 0
+            assert run("resume", folder).code == 0
             assert verify(folder) == []
             assert list(folder.rglob("*.unfinished")) == []
             assert list(read_events(folder))[: len(found)] == found
@@ -80,14 +94,14 @@ def test_s1_whatever_was_acknowledged_survives_a_kill(point: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("point", ["disk.before_rename", "recovery.copied", "recovery.cut"])
-def test_s14_a_kill_during_recovery_loses_nothing(point: str, tmp_path: Path):
+def test_s14_a_kill_during_recovery_loses_nothing(point: str, run: Run, tmp_path: Path):
     for name in ("once", "twice"):
         store(tmp_path / name, sample_facts())
         with (tmp_path / name / JOURNAL).open("ab") as file:
             file.write(b'{"seq":16,"sub":0,"ts":17')
-    assert run("resume", tmp_path / "twice", f"{point}:1").returncode == -signal.SIGKILL
+    assert run("resume", tmp_path / "twice", f"{point}:1").code == -signal.SIGKILL
     for name in ("once", "twice"):
-        assert run("resume", tmp_path / name).returncode == 0
+        assert run("resume", tmp_path / name).code == 0
     assert contents(tmp_path / "twice") == contents(tmp_path / "once")
     assert verify(tmp_path / "twice") == []
     *_, note, _reopened = read_events(tmp_path / "twice")
@@ -314,11 +328,13 @@ def test_a_write_that_failed_can_be_tried_again(tmp_path: Path):
     assert list(read_events(tmp_path / "t")) == numbered(sample_facts())
 
 
-def test_after_a_failed_sync_nothing_is_believed_until_the_journal_is_opened_anew(tmp_path: Path):
+def test_after_a_failed_sync_nothing_is_believed_until_the_journal_is_opened_anew(
+    run: Run, tmp_path: Path
+):
     child, _ = traced(tmp_path / "t", "-e", "inject=fdatasync:error=EIO:when=3", what="insist")
     assert "is uncertain (Input/output error)" in child.stderr
     assert child.stdout.split() == ["1", "2"]
-    assert run("resume", tmp_path / "t").returncode == 0
+    assert run("resume", tmp_path / "t").code == 0
     assert list(read_events(tmp_path / "t"))[:2] == numbered(sample_facts())[:2]
 
 

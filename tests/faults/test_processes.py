@@ -104,12 +104,12 @@ def test_a_second_process_on_a_task_is_refused_and_the_first_is_not_disturbed(gr
         before = events_but_offers(ground)
         for arguments in (ground.again, ground.latest):
             code, out, err = ended(ground, *arguments)
-            assert (code, out) == (1, "")
+            assert (code, out) == (9, "")
             [told] = err.splitlines()
             assert told.startswith(f"Error: Task {SESSION} is being worked on by process ")
             assert f"process {first.pid} on " in told
         code, out, err = ended(ground, *ground.first)
-        assert (code, out) == (1, "")
+        assert (code, out) == (2, "")
         assert err == (
             f"Error: Session {SESSION} exists already. Go on with --session-id {SESSION}.\n"
         )

@@ -1,7 +1,7 @@
 """A tree of tasks survives kills: no work is lost or done twice, and each result comes once.
 
 Nine tasks on three levels are played by the real command, which is killed at instants drawn
-at random, in whichever of them it then is. `make test` draws twelve, and fifty are drawn by
+at random, in whichever of them it then is. `make test` draws six, and fifty are drawn by
 
     ROOKERY_TORTURE=1 python -m pytest tests/faults/test_task_tree.py -n auto --dist load
 """
@@ -39,7 +39,7 @@ from task_tree import (
 from terminal_session import COMMAND, TerminalSession
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
-DRAWN = 50 if TORTURE else 12
+DRAWN = 50 if TORTURE else 6
 TWICE = 3
 """Every so many runs are killed again while they recover."""
 
@@ -141,7 +141,7 @@ def test_kp1_a_person_is_asked_again_by_the_task_that_was_asking(seed: int, tmp_
 
 def at_a_terminal(tree: Tree, arguments: list[str]) -> TerminalSession:
     environ = tree.environ(TERM="xterm-256color", NO_COLOR="1", LANG="C.UTF-8")
-    return TerminalSession([COMMAND, *arguments], cwd=tree.folder, environ=environ)
+    return TerminalSession([COMMAND, "--no-tui", *arguments], cwd=tree.folder, environ=environ)
 
 
 def go_on(terminal: TerminalSession) -> None:

@@ -33,14 +33,14 @@ from scenario import Playground, Record, compare, demand_settled, record
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LINES = {
-    "a checkpoint": (11, CheckpointSaved, 40),
-    "the result of a write": (13, ToolFinished, 50),
-    "what a write did to files": (14, FilesChanged, 50),
-    "an answer with two calls": (28, AssistantSpoke, 70),
-    "the start of a command": (34, ToolStarted, 60),
-    "the result of a command": (45, ToolFinished, 15),
-    "what a command did to files": (48, FilesChanged, 40),
-    "an answer to a question": (76, Answered, 15),
+    "a checkpoint": (11, CheckpointSaved, 80),
+    "the result of a write": (13, ToolFinished, 100),
+    "what a write did to files": (14, FilesChanged, 100),
+    "an answer with two calls": (28, AssistantSpoke, 140),
+    "the start of a command": (34, ToolStarted, 120),
+    "the result of a command": (45, ToolFinished, 30),
+    "what a command did to files": (48, FilesChanged, 80),
+    "an answer to a question": (76, Answered, 30),
     "the offer of a result": (76, CompletionOffered, 4),
     "the end of the task": (77, TaskClosed, 2),
 }

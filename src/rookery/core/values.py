@@ -7,6 +7,7 @@ model says. To `fields`, `replace`, `match` and msgspec they are the dataclasses
 
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, dataclass
+from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -62,8 +63,18 @@ def _init_of(cls: type[Any], *, by_name: bool) -> Any:
     return scope["__init__"]
 
 
-def _content(of: Any) -> tuple[Any, ...]:
-    return tuple(getattr(of, name) for name in of.__dataclass_fields__)
+_readers: dict[type[Any], Callable[[Any], Any]] = {}
+
+
+def _content(of: Any) -> Any:
+    reader = _readers.get(type(of)) or _readers.setdefault(type(of), _reader(type(of)))
+    return reader(of)
+
+
+def _reader(cls: type[Any]) -> Callable[[Any], Any]:
+    """Reads all fields at once, several times as fast as one by one."""
+    names = tuple(cls.__dataclass_fields__)
+    return attrgetter(*names) if names else lambda _: ()
 
 
 def _repr(self: Any) -> str:
