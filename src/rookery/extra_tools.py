@@ -13,10 +13,9 @@ from rookery.browser.find_browser import find_browser
 from rookery.code_knowledge import CodeKnowledge
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
-from rookery.core.mentions import server_prompt
 from rookery.core.outlines import Definition
 from rookery.core.values import value
-from rookery.engine.ports import Hook, Tool
+from rookery.engine.ports import Action, Hook, Tool
 from rookery.errors import ToolError
 from rookery.mcp.presence import is_configured
 from rookery.providers import KEY_VARIABLES
@@ -29,14 +28,17 @@ from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
     from rookery.browser.session import BrowserSession, StartSoon
-    from rookery.mcp.hub import McpHub
 
 
 def _as_it_is(call: ToolCall) -> ToolCall:
     return call
 
 
-async def _no_server(line: str) -> str:
+def _nothing_new() -> Sequence[str]:
+    return ()
+
+
+def _no_server(line: str) -> Action:
     raise ToolError("No MCP server is configured, so it has no prompts.")
 
 
@@ -47,7 +49,10 @@ class ExtraTools:
     meant: Callable[[ToolCall], ToolCall] = _as_it_is
     """A call of a name that is none of ours as the call that it stands for."""
     outline: Callable[[str, str], Awaitable[Sequence[Definition]]]
-    server_prompt: Callable[[str], Awaitable[str]] = _no_server
+    server_prompt: Callable[[str], Action] = _no_server
+    """What gets the prompt that a line of the user's calls for."""
+    news: Callable[[], Sequence[str]] = _nothing_new
+    """What the user should know of the configuration, each thing told once."""
 
 
 @asynccontextmanager
@@ -116,8 +121,10 @@ async def _with_servers(
     may_act: bool,
 ) -> ExtraTools:
     from rookery.mcp.always_allowed import AlwaysAllowed
+    from rookery.mcp.guard import ServerGuard
     from rookery.mcp.hub import open_hub
     from rookery.mcp.offered_tools import as_it_was_meant, mcp_tools
+    from rookery.mcp.server_prompts import prompt_action
 
     secret = set(KEY_VARIABLES.values())
     hub = await stack.enter_async_context(
@@ -132,14 +139,9 @@ async def _with_servers(
     )
     return ExtraTools(
         tools=extra.tools | mcp_tools(hub),
-        hooks=[AlwaysAllowed(hub)],
+        hooks=[AlwaysAllowed(hub), ServerGuard(hub)],
         meant=partial(as_it_was_meant, hub=hub),
         outline=extra.outline,
-        server_prompt=partial(_prompt_of, hub),
+        server_prompt=partial(prompt_action, hub),
+        news=hub.news,
     )
-
-
-async def _prompt_of(hub: "McpHub", line: str) -> str:
-    """Its server is connected first: it may never have been."""
-    await hub.tools(server_prompt(line))
-    return await hub.prompt_of(line)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_hub.bench import MISBEHAVING
+from mcp_hub.bench import MISBEHAVING, Bench
 from rookery.cli.mcp import command
 from rookery.errors import SettingsError
 from rookery.storage.trust import TrustStore
@@ -37,7 +37,7 @@ def test_without_servers_it_says_how_to_add_one(printed):
         "No MCP server is configured. Add one with: rookery mcp add NAME -- COMMAND\n"
     )
     assert printed() == printed("list")
-    assert json.loads(printed("list", "--json")) == {"servers": [], "problems": []}
+    assert json.loads(printed("list", "--json")) == {"servers": [], "problems": [], "notes": []}
 
 
 def test_a_program_is_added_tested_listed_and_removed(printed, home: Path):
@@ -76,6 +76,15 @@ def test_a_url_is_added(printed, home: Path):
     }
 
 
+def test_TRUST_4_testing_a_server_takes_its_files_as_they_are(printed, home: Path):
+    bench = Bench(home.parent)
+    bench.configure(home / "config" / "mcp.json", one=bench.script())
+    for words in ("", "\n# and a word more\n"):
+        with (bench.workspace / "server.py").open("a") as file:
+            file.write(words)
+        assert "1 tools" in printed("test", "one", "-w", str(bench.workspace))
+
+
 def test_a_server_that_does_not_work_says_why(printed):
     printed("add", "bad", "--", *program("dies at start"))
     assert "exit code 3. It last wrote: cannot find my database" in printed("test", "bad", code=1)
@@ -97,6 +106,24 @@ def test_TRUST_8_listing_starts_nothing_and_shows_no_secret(
     printed("add", "one", "--", *program("well"), str(heard), "--token", "${env:TOKEN}")
     assert "s3cret" not in printed("list") + printed("list", "--json")
     assert list(heard.iterdir()) == []
+
+
+def test_SEC_4_a_token_in_the_users_own_file_is_masked(printed):
+    printed("add", "one", "--env", "TRACKER_TOKEN=env-012345", "--", "x", "--token=arg-012345")
+    printed("add", "two", "--", "docker", "run", "-e", "API_KEY=arg-012345", "--key", "arg-012345")
+    shown = printed("list") + printed("list", "--json")
+    assert "012345" not in shown
+    assert "x --token=***" in shown
+    assert "docker run -e API_KEY=*** --key ***" in shown
+
+
+def test_what_a_dot_means_is_said_when_a_server_is_added(printed):
+    said = printed("add", "files", "--", "npx", "-y", "server-filesystem", ".")
+    assert "started in an empty folder, which is what . means to it" in said
+    [told] = json.loads(printed("list", "--json"))["notes"]
+    assert told in printed("list")
+    said = printed("add", "right", "--", "npx", "-y", "server-filesystem", "${workspaceFolder}")
+    assert "empty folder" not in said
 
 
 def test_a_project_has_a_file_of_its_own(printed, home: Path):
@@ -132,6 +159,12 @@ def test_what_is_not_touched_stays(printed, home: Path):
         (["add", "one", "--url", "http://h/", "--", "x"], "and not both"),
         (["add", "one", "--url", "ftp://h/"], "one was not added: its url must begin"),
         (["add", "a\nb", "--", "x"], "its name must be one line"),
+        *(
+            (["add", "--url", "http://h/", "--", name], "was not added: a server's name is 1 to 64")
+            for name in ("a/b", "a b", "..", "é", "a:b", "a\u202eb")
+        ),
+        (["add", "--url", "http://h/", ""], "was not added: its name must be one line"),
+        (["add", "--url", "http://h/", "x" * 65], "was not added: its name must be one line"),
         (["add", "one", "--env", "A", "--", "x"], "--env is given as NAME=VALUE"),
         (["add", "one", "--timeout", "0", "--", "x"], "timeout: expected"),
         (["remove", "none"], "There is no server none in that file. See rookery mcp list"),

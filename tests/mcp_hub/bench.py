@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +15,8 @@ from rookery.core.facts import Event, Fact
 from rookery.core.limits import Limits
 from rookery.engine.ports import Action, Files, Finder, Outcome, Permit, Shell, ToolContext
 from rookery.mcp.access_mcp_resource import AccessMcpResource
-from rookery.mcp.connection import Patience
 from rookery.mcp.hub import McpHub, open_hub
+from rookery.mcp.surroundings import Patience
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.storage.artifacts import TaskArtifacts
 
@@ -40,6 +41,20 @@ class Bench:
             "args": ["-S", "-E", str(MISBEHAVING), way, str(self.folder)],
             **more,
         }
+
+    def script(self, *words: str, name: str = "server.py", **more: Any) -> dict[str, Any]:
+        """A server that a file of the workspace is, and behaves well, started where it is."""
+        argv, behave = ["", "well", str(self.folder)], str(MISBEHAVING)
+        lines = [
+            "import runpy, sys",
+            f"sys.argv = {argv!r}",
+            f"runpy.run_path({behave!r}, run_name='__main__')",
+        ]
+        file = self.workspace / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(lines), encoding="utf-8")
+        args = ["-S", "-E", name, *words]
+        return {"command": sys.executable, "args": args, "cwd": "${workspaceFolder}", **more}
 
     def configure(self, file: Path | None = None, **servers: Any) -> None:
         file = file or self.user_file
@@ -86,13 +101,14 @@ class Bench:
         return await tool.prepare(msgspec.convert(arguments, tool.arguments), self.context())
 
     async def use(self, hub: McpHub, **arguments: Any) -> Outcome:
+        """What a server said, out of its quotation."""
         action = await self.prepare(hub, **arguments)
-        return await action.perform(Permit(action.digest))
+        return unquoted(await action.perform(Permit(action.digest)))
 
     async def access(self, hub: McpHub, **arguments: Any) -> Outcome:
         tool = AccessMcpResource(hub)
         action = await tool.prepare(msgspec.convert(arguments, tool.arguments), self.context())
-        return await action.perform(Permit(action.digest))
+        return unquoted(await action.perform(Permit(action.digest)))
 
     def context(self) -> ToolContext:
         def append(fact: Fact) -> Event:
@@ -113,6 +129,15 @@ class Bench:
             limits=Limits(),
             sees_images=True,
         )
+
+
+def unquoted(outcome: Outcome) -> Outcome:
+    begin, end = "<mcp_result>\n", "\n</mcp_result>"
+    head, found, rest = outcome.text.partition(begin)
+    if not found:
+        return outcome
+    assert rest.endswith(end)
+    return replace(outcome, text=head + rest.removesuffix(end))
 
 
 def is_alive(pid: int) -> bool:

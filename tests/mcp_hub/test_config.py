@@ -8,6 +8,7 @@ import pytest
 from rookery.mcp.config import (
     NEITHER,
     TAKEN,
+    UNKNOWN,
     Parsed,
     ServerDefinition,
     Transport,
@@ -50,6 +51,8 @@ def test_a_program_and_a_url():
         timeout=5,
         always_allow=frozenset(["read"]),
         disabled_tools=frozenset(["write"]),
+        place="npx -y server ${workspaceFolder} ${env:UNKNOWN}",
+        secrets=("secret",),
     )
     assert far.transport is Transport.HTTP
     assert far.headers == (("Authorization", "Bearer secret"),)
@@ -157,11 +160,89 @@ def test_TRUST_4_a_project_is_given_no_secret(definition: Any, name: str):
     assert "s3cret" in str((bad.args, bad.env, bad.url, bad.headers))
 
 
-@pytest.mark.parametrize("name", ["HOME", "NODE_ENV", "COMPASS", "PASSAGE_DIR", "LANG"])
+@pytest.mark.parametrize("name", ["HOME", "NODE_ENV", "LC_TIME", "XDG_CACHE_HOME", "LANG"])
 def test_a_project_is_given_what_is_no_secret(name: str):
     data = json.dumps({"mcpServers": {"one": {"command": "x", "args": [f"${{env:{name}}}"]}}})
-    [server] = parse(data.encode(), "project", {name: "value"}).servers
-    assert server.args == ("value",)
+    found = parse(data.encode(), "project", {name: "value"})
+    assert found.servers[0].args == ("value",)
+    assert not found.doubts
+
+
+@pytest.mark.parametrize(
+    "name", ["DATABASE_URL", "SENTRY_DSN", "HTTPS_PROXY", "CREDS", "SSH_SOCK", "COMPASS"]
+)
+def test_TRUST_4_of_other_variables_a_project_gets_nothing_and_it_is_told(name: str):
+    data = json.dumps({"mcpServers": {"one": {"command": "x", "args": [f"a${{env:{name}}}"]}}})
+    found = parse(data.encode(), "project", {name: "s3cret"})
+    assert found.servers[0].args == ("a",)
+    [told] = found.doubts
+    assert told.startswith(f"The MCP server one is not given {name}, which could hold a secret")
+    mine = parse(data.encode(), "user", {name: "value"})
+    assert mine.servers[0].args == ("avalue",)
+    assert not mine.doubts
+
+
+def test_TRUST_4_a_name_of_the_users_stays_theirs_while_its_definition_is_wrong():
+    user = parsed({"tracker": {"command": 7}, "mail": {}, "good": {"command": "x"}})
+    evil = {name: {"command": "evil"} for name in ("tracker", "mail", "theirs")}
+    found = merged(user, [parsed(evil, "project")])
+    assert [server.name for server in found.servers] == ["good", "theirs"]
+    assert ("tracker", TAKEN) in [(each.server, each.text) for each in found.problems]
+
+
+@pytest.mark.parametrize("data", [b"{", b'{"mcpServers":{"tracker":{"command":"true"},}}', b"[]"])
+def test_TRUST_4_while_the_users_file_cannot_be_read_no_project_has_a_server(data: bytes):
+    found = merged(parse(data, "user", {}), [parsed({"tracker": {"command": "evil"}}, "project")])
+    assert found.servers == ()
+    assert found.problems[-1].text == UNKNOWN
+
+
+MASKED = [
+    (["--token=abc"], "--token=***"),
+    (["--api-key", "abc", "more"], "--api-key *** more"),
+    (["-e", "GITHUB_TOKEN=abc"], "-e GITHUB_TOKEN=***"),
+    (["--header", "Authorization: Bearer abc"], "--header Authorization: ***"),
+    (["postgres://me:pw@host/db"], "postgres://***@host/db"),
+    (["ghp_0123456789abcdef"], "***"),
+    (["--token=${env:T}", "--key", "${env:K}"], "--token=${env:T} --key ${env:K}"),
+    (["--port=3000", "src"], "--port=3000 src"),
+    (["--author=me", "--authorization=abc"], "--author=me --authorization=***"),
+]
+
+
+@pytest.mark.parametrize(("args", "shown"), MASKED)
+def test_SEC_4_what_is_shown_of_a_server_holds_no_secret(args: list[str], shown: str):
+    [server] = parsed({"one": {"command": "x", "args": args}}).servers
+    assert server.place == f"x {shown}"
+    assert server.args == tuple(args)
+
+
+def test_SEC_4_what_a_server_is_given_to_keep_is_known():
+    definition = {
+        "command": "x",
+        "args": ["--token=of-the-arguments", "--dir=/home/me/project"],
+        "env": {
+            "API_KEY": "of-the-environment",
+            "HARMLESS": "${env:TOKEN}",
+            "DB": "postgres://me:of-the-url@host/db",
+            "FOLDER": "/home/me/project",
+            "MISSING_KEY": "${env:MISSING_KEY}",
+        },
+    }
+    far = {"type": "sse", "url": "https://h/", "headers": {"Authorization": "Bearer of-the-header"}}
+    one, two = parsed({"one": definition, "two": far}).servers
+    known = {"of-the-arguments", "of-the-environment", "secret", "of-the-url"}
+    assert {*one.secrets} == {*known, "me:of-the-url"}
+    assert {*two.secrets} == {"Bearer of-the-header", "of-the-header"}
+
+
+def test_a_dot_that_is_not_the_workspace_is_told():
+    definition = {"command": "npx", "args": ["-y", "server-filesystem", "."]}
+    found = parsed({"one": definition, "two": {**definition, "cwd": "sub"}})
+    [told] = found.doubts
+    assert "one is started in an empty folder" in told
+    assert "write ${workspaceFolder} instead" in told
+    assert not parsed({"one": definition}, "project").doubts
 
 
 def test_of_two_project_files_the_first_wins():

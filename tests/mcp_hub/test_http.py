@@ -7,16 +7,24 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_hub.bench import START_SECONDS, Bench
+from rookery.core.limits import KIB, MIB
 from rookery.errors import ToolError
+from rookery.mcp.flood import FLOOD_MESSAGES
+from rookery.mcp.sdk import load_sdk
 from rookery.mcp.server import State
 
 pytestmark = pytest.mark.anyio
+SOON = 8.0
+"""Seconds on a busy machine, where whoever is waited for in vain would take far longer."""
 SECRET = "s3cr3t-of-the-header"
 TOKEN = "t0ken-of-the-query"
+FLOOD, PIECE = 1_500_000_000, 65_536
 
 
 class Misbehaving(ThreadingHTTPServer):
@@ -27,6 +35,7 @@ class Misbehaving(ThreadingHTTPServer):
         self.way = way
         self.elsewhere = elsewhere
         self.seen: list[dict[str, str]] = []
+        self.sent = 0
         self.over = threading.Event()
 
     @property
@@ -62,12 +71,70 @@ class Handler(BaseHTTPRequestHandler):
                 self.server.over.wait(60)
             case "says nothing sensible":
                 self._say(200, b"<html>")
+            case "redirects with a flood":
+                self._flood(307, location="/mcp")
+            case "answers posts with a flood" if self.command == "GET":
+                self._begin(200)
+                self.wfile.write(b"event: endpoint\ndata: /post\n\n")
+                self.server.over.wait(60)
+            case "answers posts with a flood":
+                self._flood(200)
+            case "fails with a flood":
+                self._flood(404)
+            case "progress without end" | "notes without end" | "cannot be understood":
+                self._answer(asked)
             case "endless events":
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
                 self.end_headers()
                 while not self.server.over.is_set():
                     self.wfile.write(b"data: " + b"z" * 65536)
+
+    def _begin(self, status: int, **headers: str) -> None:
+        self.send_response(status)
+        for name, text in {"content-type": "text/event-stream", **headers}.items():
+            self.send_header(name, text)
+        self.end_headers()
+
+    def _flood(self, status: int, **headers: str) -> None:
+        """At most so much, which would be noticed, without an end of a line in it."""
+        self._begin(status, **headers)
+        for _ in range(FLOOD // PIECE):
+            if self.server.over.is_set():
+                return
+            self.wfile.write(b"z" * PIECE)
+            self.server.sent += PIECE
+
+    def _answer(self, asked: dict[str, Any]) -> None:
+        """Well, until a tool is called."""
+        if "id" not in asked:
+            self._say(202, b"")
+            return
+        tools = [{"name": "greet", "inputSchema": {"type": "object"}}]
+        results = {
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "far", "version": "1"},
+            },
+            "tools/list": {"tools": tools},
+        }
+        if asked["method"] in results:
+            answer = {"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]}
+            self._say(200, json.dumps(answer).encode())
+            return
+        if self.server.way == "cannot be understood":
+            deep = '{"a":' * 5000 + "1" + "}" * 5000
+            self._say(200, f'{{"jsonrpc":"2.0","id":{asked["id"]},"result":{deep}}}'.encode())
+            return
+        self._begin(200)
+        token = asked["params"]["_meta"]["progressToken"]
+        told = {"progressToken": token, "progress": 1, "message": "x" * 500}
+        method = "progress" if self.server.way == "progress without end" else "message"
+        params = told if method == "progress" else {"level": "info", "data": "x" * 100}
+        note = {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
+        while not self.server.over.is_set():
+            self.wfile.write(b"data: " + json.dumps(note).encode() + b"\n\n")
 
     def _say(self, status: int, data: bytes, **headers: str) -> None:
         self.send_response(status)
@@ -129,7 +196,7 @@ async def test_a_server_that_misbehaves_fails_and_no_secret_is_told(
             began = time.monotonic()
             with pytest.raises(ToolError, match=reason) as told:
                 await hub.tools("far")
-            assert time.monotonic() - began < START_SECONDS + 2
+            assert time.monotonic() - began < START_SECONDS + SOON
             [health] = hub.health()
         assert health.state is State.FAILED
         assert health.error
@@ -138,6 +205,57 @@ async def test_a_server_that_misbehaves_fails_and_no_secret_is_told(
             assert SECRET not in text
             assert TOKEN not in text
         assert server.seen[0]["Authorization"] == SECRET
+
+
+@pytest.mark.parametrize(
+    ("way", "kind", "reason"),
+    [
+        ("redirects with a flood", "streamable-http", "more than 16 MiB"),
+        ("redirects with a flood", "sse", "more than 16 MiB"),
+        ("answers posts with a flood", "streamable-http", "exceeded the|more than 64 MiB"),
+        ("answers posts with a flood", "sse", "more than 16 MiB"),
+        ("fails with a flood", "streamable-http", "Not Found"),
+    ],
+)
+async def test_MCP_6_whatever_a_flood_is_called_it_does_not_fill_the_memory(
+    bench: Bench, way: str, kind: str, reason: str
+):
+    with serving(way) as server:
+        bench.configure(far={"type": kind, "url": server.url})
+        async with bench.hub(start=20) as hub:
+            await load_sdk()
+            before = resident()
+            with pytest.raises(ToolError, match=reason):
+                await hub.tools("far")
+        assert resident() - before < 200 * MIB
+        assert server.sent < FLOOD / 4
+
+
+@pytest.mark.parametrize("way", ["progress without end", "notes without end"])
+async def test_MCP_6_messages_without_end_end_the_connection_soon(bench: Bench, way: str):
+    with serving(way) as server:
+        bench.configure(far={"type": "streamable-http", "url": server.url, "timeout": 60})
+        async with bench.hub(start=20) as hub:
+            await hub.tools("far")
+            began = time.monotonic()
+            with pytest.raises(ToolError, match=f"was lost: It sent {FLOOD_MESSAGES + 1} lines"):
+                await bench.use(hub, server="far", tool="greet")
+            assert time.monotonic() - began < SOON
+
+
+async def test_MCP_7_an_answer_that_cannot_be_understood_ends_the_call_at_once(bench: Bench):
+    with serving("cannot be understood") as server:
+        bench.configure(far={"type": "streamable-http", "url": server.url, "timeout": 60})
+        async with bench.hub(start=20) as hub:
+            began = time.monotonic()
+            with pytest.raises(ToolError, match="recursion limit exceeded"):
+                await bench.use(hub, server="far", tool="greet")
+            assert time.monotonic() - began < SOON
+
+
+def resident() -> int:
+    status = Path("/proc/self/status").read_text(encoding="utf-8").split()
+    return int(status[status.index("VmHWM:") + 1]) * KIB
 
 
 @pytest.mark.parametrize("kind", ["streamable-http", "sse"])

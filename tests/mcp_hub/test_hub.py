@@ -20,14 +20,16 @@ from rookery.engine.ports import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.access_mcp_resource import AccessMcpResource
 from rookery.mcp.always_allowed import AlwaysAllowed
-from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, Memory, ToolOffer
+from rookery.mcp.catalogue import LARGEST_FILE, Memory
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.files import ConfigFiles
+from rookery.mcp.guard import CHANGED, ServerGuard
 from rookery.mcp.hub import LONGEST_LINE, McpHub
 from rookery.mcp.offered_tools import as_it_was_meant, mcp_tools
+from rookery.mcp.offers import Catalogue, ToolOffer
 from rookery.mcp.presence import is_configured
 from rookery.mcp.server import State
-from rookery.mcp.use_mcp_tool import CHANGED, UseMcpTool
+from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.tools import spec_of
 
 pytestmark = pytest.mark.anyio
@@ -213,6 +215,8 @@ async def test_MCP_2_a_tool_that_changed_is_asked_about_until_it_is_allowed_agai
         assert await ruling(bench, hub) is Decision.NONE
         action = await bench.prepare(hub, **GREET)
         assert CHANGED in action.notes
+        guarded = await ServerGuard(hub).before(ToolCall(id="c1", name="use_mcp_tool"), action)
+        assert guarded.decision is Decision.ASK
         await bench.use(hub, **GREET)
         assert await ruling(bench, hub) is Decision.ALLOW
 
@@ -413,6 +417,27 @@ async def test_the_users_configuration_is_heeded_when_it_changes(bench: Bench):
         bench.user_file.write_text("{", encoding="utf-8")
         assert hub.health() == []
         assert [problem.server for problem in hub.problems] == [""]
+
+
+async def test_what_is_wrong_with_the_configuration_is_told_once(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"), bad={"command": "x", "url": "http://h/"})
+    async with bench.hub() as hub:
+        [told] = hub.news()
+        assert told.startswith("The MCP server bad is not used: it has fields of a program and")
+        assert hub.news() == []
+        bench.user_file.write_text("{", encoding="utf-8")
+        [told] = hub.news()
+        assert told.startswith(f"{bench.user_file}: ")
+        assert hub.news() == []
+
+
+async def test_what_is_wrong_is_told_with_the_first_call(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"), bad={"command": ""})
+    async with bench.hub() as hub:
+        for _ in range(2):
+            await bench.use(hub, **GREET)
+    [told] = [fact.text for fact in bench.facts if isinstance(fact, Noted)]
+    assert told.startswith("The MCP server bad is not used: ")
 
 
 async def test_MCP_1_a_server_gets_a_minimal_environment(bench: Bench):

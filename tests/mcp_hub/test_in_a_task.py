@@ -1,5 +1,6 @@
 """MCP calls of whole tasks: through the gate, on record, and gone when the user cancels."""
 
+import sys
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -7,12 +8,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcp_hub.bench import Bench
+from mcp_hub.bench import MISBEHAVING, Bench
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Asked, Ending, Noted, ToolFinished, ToolStarted
+from rookery.core.instructions import quoted
 from rookery.engine.event_log import EventLog
 from rookery.engine.task import Attend, Task
 from rookery.mcp.always_allowed import AlwaysAllowed
+from rookery.mcp.guard import ServerGuard
 from rookery.mcp.hub import McpHub
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from stage import Stage, call, finish
@@ -27,7 +30,7 @@ class McpStage(Stage):
         gear = super().make_task(task_id, log, attend)._gear
         tool = UseMcpTool(self.hub)
         tools = {**gear.tools, tool.name: tool}
-        hooks = [*gear.hooks, AlwaysAllowed(self.hub)]
+        hooks = [*gear.hooks, AlwaysAllowed(self.hub), ServerGuard(self.hub)]
         return Task(task_id, log, replace(gear, tools=tools, hooks=hooks), attend)
 
     @property
@@ -50,10 +53,15 @@ async def test_GATE_1_a_call_is_asked_about_with_its_arguments(bench: Bench, tmp
         await stage.play("yes", "no not them", "yes")
     first, second = [fact for fact in stage.facts if isinstance(fact, Asked)][:2]
     assert first.title == "Call greet of the MCP server one"
-    assert first.notes == ('arguments: {"whom": "you"}',)
+    command = " ".join([sys.executable, "-S", "-E", str(MISBEHAVING), "well", str(bench.folder)])
+    assert first.notes == (
+        f"starts: {command} (outside the sandbox, as your own mcp.json says)",
+        'arguments: {"whom": "you"}',
+    )
+    assert second.notes == ('arguments: {"whom": "them"}',), "it runs by then"
     assert second.digest != first.digest
     assert [result.ending for result in stage.finished[:2]] == [Ending.DONE, Ending.DENIED]
-    assert stage.finished[0].text == "Hello you"
+    assert stage.finished[0].text == quoted("mcp_result", "Hello you")
     [started] = [fact for fact in stage.facts if isinstance(fact, ToolStarted) and fact.external]
     assert started.external == "mcp one greet"
     assert bench.methods.count("tools/call") == 1
@@ -65,7 +73,19 @@ async def test_what_is_always_allowed_is_not_asked_about(bench: Bench, tmp_path:
     async with bench.hub(start=20) as stage.hub:
         await stage.play("yes")
     assert stage.asks == ["completion_result"]
-    assert stage.finished[0].text == "Hello you"
+    assert stage.finished[0].text == quoted("mcp_result", "Hello you")
+
+
+async def test_GATE_7_always_is_for_one_tool_with_any_arguments(bench: Bench, tmp_path: Path):
+    bench.configure(one=bench.misbehaving("well"))
+    stage = McpStage(tmp_path, [greet()], [greet("them")], [finish()])
+    async with bench.hub(start=20) as stage.hub:
+        await stage.play("always", "yes")
+    first = next(fact for fact in stage.facts if isinstance(fact, Asked))
+    assert first.rule == "every call of 'greet' of the MCP server 'one', until this task ends"
+    assert stage.asks == ["use_mcp_server", "completion_result"]
+    said = [quoted("mcp_result", f"Hello {whom}") for whom in ("you", "them")]
+    assert [each.text for each in stage.finished[:2]] == said
 
 
 async def test_a_failing_server_is_an_error_that_the_model_reads(bench: Bench, tmp_path: Path):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.errors import BadArguments
-from rookery.mcp.catalogue import PromptArgument, PromptOffer
+from rookery.mcp.offers import PromptArgument, PromptOffer
 from rookery.mcp.prompts import PromptCommand, arguments_for, called
 
 WEATHER = PromptOffer(

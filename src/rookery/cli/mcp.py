@@ -48,11 +48,13 @@ def list_command(workspace: Path, as_json: bool) -> int:
     if as_json:
         servers = [{**_fields(each.health), "place": each.place} for each in found.servers]
         problems = [{"server": each.server, "problem": each.text} for each in found.problems]
-        print(json.dumps({"servers": servers, "problems": problems}))
+        print(json.dumps({"servers": servers, "problems": problems, "notes": found.doubts}))
         return 0
     for problem in found.problems:
         named = f"{problem.server}: " if problem.server else ""
         print(visible_line(f"Not used: {named}{problem.text}."))
+    for doubt in found.doubts:
+        print(visible_line(doubt))
     if not found.servers:
         print(f"No MCP server is configured. Add one with: {NAME} mcp add NAME -- COMMAND")
         return 0
@@ -120,8 +122,10 @@ def add_command(
     if timeout is not None:
         definition["timeout"] = timeout
     file = _file(workspace, project=project)
-    file.add(name, definition)
+    doubts = file.add(name, definition)
     print(visible_line(f"Added {name} to {file.path}. Try it with: {NAME} mcp test {name}"))
+    for doubt in doubts:
+        print(visible_line(doubt))
     if project and not _trusted(workspace):
         print(f"It is not started before the folder is trusted: {NAME} trust")
     return 0
@@ -152,6 +156,7 @@ async def _tested(name: str, workspace: Path) -> list[str]:
     async with open_hub(**_surroundings(workspace)) as hub:
         began = time.monotonic()
         server = hub.server(name)
+        server.files.believe()
         catalogue = await server.catalogue()
         seconds = time.monotonic() - began
         off = server.definition.disabled_tools

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from rookery.errors import SettingsError, StorageError
 from rookery.storage.disk import PRIVATE_FILE, private_folder, put, reason
 
 SERVERS = "mcpServers"
+SHOWN_OF_A_NAME = 80
 OPEN_FILE = 0o644
 """What a file of a project is for others."""
 
@@ -24,20 +26,27 @@ class ServersFile:
     def names(self) -> list[str]:
         return list(self._table().get(SERVERS, {}))
 
-    def add(self, name: str, definition: dict[str, Any]) -> None:
-        """Raises `SettingsError` if the definition is wrong or the name taken; then nothing is
-        changed."""
+    def add(self, name: str, definition: dict[str, Any]) -> Sequence[str]:
+        """What may not be meant about it. Raises `SettingsError` if the definition is wrong or
+        the name odd or taken; then nothing is changed."""
         from rookery.mcp.config import parse
+        from rookery.mcp.naming import OWN_NAME, OWN_NAME_IN_WORDS
+        from rookery.mcp.untrusted import visible_line
 
+        shown = visible_line(name, SHOWN_OF_A_NAME)
         as_written = json.dumps({SERVERS: {name: definition}}).encode()
-        if problems := parse(as_written, "user", os.environ).problems:
-            raise SettingsError(f"{name} was not added: {problems[0].text}.")
+        parsed = parse(as_written, "project" if self._root else "user", os.environ)
+        if parsed.problems:
+            raise SettingsError(f"{shown} was not added: {parsed.problems[0].text}.")
+        if not OWN_NAME.fullmatch(name):
+            raise SettingsError(f"{shown} was not added: a server's name is {OWN_NAME_IN_WORDS}.")
         table = self._table()
         servers = table.setdefault(SERVERS, {})
         if name in servers:
             raise SettingsError(f"{self.path} has a server {name} already; remove it first.")
         servers[name] = definition
         self._write(table)
+        return parsed.doubts
 
     def remove(self, name: str) -> bool:
         """Whether it was there."""

@@ -5,14 +5,17 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.asks import AskKind
+from rookery.core.instructions import quoted
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import ToolError
-from rookery.mcp.catalogue import ResourceOffer
 from rookery.mcp.hub import McpHub
+from rookery.mcp.offers import ResourceOffer
 from rookery.mcp.results import capped, resource_outcome
 from rookery.mcp.server import State
 from rookery.mcp.untrusted import visible_line
 from rookery.mcp.use_mcp_tool import LOST, insist, startable
+
+QUOTED = "mcp_resources"
 
 
 class AccessMcpResourceArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,8 +89,9 @@ class AccessMcpResource:
 def _listed(server: str, resources: tuple[ResourceOffer, ...]) -> str:
     if not resources:
         return f"The MCP server {server} offers no resources."
-    lines = [f"Resources of the MCP server {server}, as it describes them:"]
+    lines = []
     for each in resources:
         kind = " (template: fill in the places in braces)" if each.template else ""
         lines.append(f"- {each.uri}{kind}: {each.name} {each.description}".rstrip())
-    return "\n".join(lines)
+    head = f"Resources of the MCP server {server}, as it describes them:"
+    return "\n".join([head, quoted(QUOTED, "\n".join(lines))])

@@ -7,28 +7,34 @@ allows anything without a question.
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
 from rookery.core.values import record, value
+from rookery.mcp.secret_words import (
+    is_secret_name,
+    masked,
+    parts_of,
+    secrets_in,
+    secrets_within,
+)
+from rookery.mcp.variables import Filling, Source
 
 SERVERS = "mcpServers"
 EVERY_TOOL = "*"
 LONGEST_NAME = 64
 DEFAULT_TIMEOUT = 60.0
+HERE = {".", "./"}
+"""Arguments by which somebody may mean the workspace."""
 
-Source: TypeAlias = Literal["user", "project"]
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
-_VARIABLE = re.compile(r"\$\{(env:[^}]+|workspaceFolder)\}")
-_SECRET = re.compile(
-    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|(?<![A-Z])PASS(?![A-Z])", re.IGNORECASE
-)
+_SHOWN_OF_URL = re.compile(r"([A-Za-z][\w+.-]*://)(?:[^/?#@]*@)?([^?#]*)")
 _NO_NAME = re.compile(r"\s*\Z|.*[\x00-\x1f\x7f-\x9f\u2028\u2029]", re.DOTALL)
 
 
@@ -59,19 +65,16 @@ class ServerDefinition:
     timeout: float = DEFAULT_TIMEOUT
     always_allow: frozenset[str] = frozenset()
     disabled_tools: frozenset[str] = frozenset()
+    place: str = field(default="", repr=False)
+    """What is started or called, in the words of the file, without secrets."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What it is given that nobody else should read."""
 
     @property
     def digest(self) -> str:
-        """Of what is started or called, whatever is allowed there."""
-        scope = (self.transport, self.command, self.args, self.cwd, self.env, self.url)
+        """Of what is started or called, and for whom, whatever is allowed there."""
+        scope = (self.source, self.transport, self.command, self.args, self.cwd, self.env, self.url)
         return hashlib.sha256(msgspec.json.encode((*scope, self.headers))).hexdigest()
-
-    @property
-    def shown_place(self) -> str:
-        """What is started or called, in words without secrets."""
-        if self.transport is Transport.STDIO:
-            return " ".join([self.command, *self.args])
-        return shown_url(self.url)
 
     def allows(self, tool: str) -> bool:
         return self.source == "user" and bool(self.always_allow & {tool, EVERY_TOOL})
@@ -88,11 +91,18 @@ class Problem:
 @value
 class Parsed:
     """A file's servers, and what is wrong with the others. `tightened` are those it only
-    switches off, wholly or in part, without defining them."""
+    switches off, wholly or in part, without defining them. `doubts` are sentences about servers
+    that are used, but perhaps not as it was meant."""
 
     servers: tuple[ServerDefinition, ...] = ()
     tightened: tuple[ServerDefinition, ...] = ()
     problems: tuple[Problem, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def unreadable(self) -> bool:
+        """Nothing is known of what the file was to say."""
+        return any(not problem.server for problem in self.problems)
 
 
 class _Raw(msgspec.Struct, rename="camel"):
@@ -121,37 +131,52 @@ def parse(data: bytes, source: Source, variables: Mapping[str, str]) -> Parsed:
     good: list[ServerDefinition] = []
     tightened: list[ServerDefinition] = []
     problems: list[Problem] = []
+    doubts: list[str] = []
     for name, raw in servers.items():
+        filling = Filling(source, variables)
         try:
-            definition = _definition(name, raw, source, variables)
+            definition = _definition(name, raw, source, filling)
         except ValueError as error:
             problems.append(Problem(name[:LONGEST_NAME], str(error)))
             continue
+        doubts += _doubts(definition, filling)
         (good if definition.command or definition.url else tightened).append(definition)
-    return Parsed(servers=tuple(good), tightened=tuple(tightened), problems=tuple(problems))
+    return Parsed(
+        servers=tuple(good),
+        tightened=tuple(tightened),
+        problems=tuple(problems),
+        doubts=tuple(doubts),
+    )
 
 
 def merged(user: Parsed, projects: Sequence[Parsed]) -> Parsed:
     """All servers by their names. The user's stand, and the project files only switch off what
-    is theirs; among the project's own the first file wins."""
+    is theirs; among the project's own the first file wins. A name stays the user's while what
+    they say of it is wrong, and while nobody knows their names, no project has any server."""
     servers = {server.name: server for server in user.servers}
-    problems = [*user.problems, *(problem for each in projects for problem in each.problems)]
-    problems += [Problem(each.name, NEITHER) for each in user.tightened]
-    mine = frozenset(servers)
+    problems = [*user.problems, *(Problem(each.name, NEITHER) for each in user.tightened)]
+    if user.unreadable:
+        waiting = any(project.servers for project in projects)
+        unknown = [Problem("", UNKNOWN)] if waiting else []
+        return Parsed(servers=user.servers, problems=(*problems, *unknown), doubts=user.doubts)
+    mine = {*servers, *(problem.server for problem in problems)}
+    problems += [problem for each in projects for problem in each.problems]
     for project in projects:
         for server in (*project.servers, *project.tightened):
-            if server.name in mine:
-                servers[server.name] = _tightened(servers[server.name], server)
-            elif server in project.tightened:
+            if server.name not in mine and server in project.tightened:
                 problems.append(Problem(server.name, NEITHER))
-            else:
+            elif server.name not in mine:
                 servers.setdefault(server.name, server)
+            elif server.name in servers:
+                servers[server.name] = _tightened(servers[server.name], server)
         problems += [Problem(each.name, TAKEN) for each in project.servers if each.name in mine]
-    return Parsed(servers=tuple(servers.values()), problems=tuple(problems))
+    doubts = [doubt for each in (user, *projects) for doubt in each.doubts]
+    return Parsed(servers=tuple(servers.values()), problems=tuple(problems), doubts=tuple(doubts))
 
 
 NEITHER = "it needs a command, or a url with its type"
 TAKEN = "the project's definition is not used, because you have a server of that name"
+UNKNOWN = "no server of the project is used before your own file can be read"
 
 
 def _tightened(server: ServerDefinition, by: ServerDefinition) -> ServerDefinition:
@@ -162,13 +187,12 @@ def _tightened(server: ServerDefinition, by: ServerDefinition) -> ServerDefiniti
     )
 
 
-def _definition(
-    name: str, raw: Any, source: Source, variables: Mapping[str, str]
-) -> ServerDefinition:
+def _definition(name: str, raw: Any, source: Source, filling: Filling) -> ServerDefinition:
     if _NO_NAME.match(name) or len(name) > LONGEST_NAME:
         raise ValueError(f"its name must be one line of at most {LONGEST_NAME} characters")
     try:
-        given = msgspec.convert(_filled_in(raw, source, variables), _Raw)
+        given = msgspec.convert(filling(raw), _Raw)
+        written = msgspec.convert(raw, _Raw)
     except msgspec.ValidationError as error:
         raise ValueError(_in_words(error)) from error
     transport = _transport(given)
@@ -188,7 +212,37 @@ def _definition(
         timeout=given.timeout,
         always_allow=frozenset(given.always_allow),
         disabled_tools=frozenset(given.disabled_tools),
+        place=_place(written),
+        secrets=tuple(dict.fromkeys(filter(None, [*_secrets(given), *filling.secrets]))),
     )
+
+
+def _place(written: _Raw) -> str:
+    if written.command:
+        return " ".join([written.command, *masked(written.args)])
+    return shown_url(written.url or "")
+
+
+def _secrets(given: _Raw) -> Iterator[str]:
+    for name, text in (*given.env.items(), *given.headers.items()):
+        yield from parts_of(text) if is_secret_name(name) else secrets_within(text)
+    yield from secrets_in(given.args)
+    yield from secrets_within(given.url or "")
+
+
+def _doubts(server: ServerDefinition, filling: Filling) -> Iterator[str]:
+    """What may not be meant, of a server that is used all the same."""
+    name = server.name
+    for variable in dict.fromkeys(filling.withheld):
+        yield (
+            f"The MCP server {name} is not given {variable}, which could hold a secret; if it may "
+            "have it, move its definition to your own file."
+        )
+    if server.source == "user" and not server.cwd and HERE & {*server.args}:
+        yield (
+            f"The MCP server {name} is started in an empty folder, which is what . means to it; "
+            "write ${workspaceFolder} instead, or set cwd."
+        )
 
 
 def _transport(given: _Raw) -> Transport:
@@ -225,32 +279,8 @@ def _check_url(url: str) -> None:
 
 def shown_url(url: str) -> str:
     """A url without what may be secret in it."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
-
-
-def _filled_in(value: Any, source: Source, variables: Mapping[str, str]) -> Any:
-    """The value with its variables filled in; those that are not known stay as they are. Raises
-    `ValueError` if a project wants what looks like a secret of the user's."""
-
-    def meant(found: re.Match[str]) -> str:
-        name = found[1].removeprefix("env:")
-        if source == "project" and _SECRET.search(name):
-            raise ValueError(
-                f"a project is not given {name}, which looks like a secret; if the server may "
-                "have it, move its definition to your own file"
-            )
-        return variables.get(name, found[0])
-
-    match value:
-        case str():
-            return _VARIABLE.sub(meant, value)
-        case dict():
-            return {key: _filled_in(each, source, variables) for key, each in value.items()}
-        case list():
-            return [_filled_in(each, source, variables) for each in value]
-        case _:
-            return value
+    found = _SHOWN_OF_URL.match(url)
+    return f"{found[1]}{found[2]}" if found else ""
 
 
 def _in_words(error: msgspec.ValidationError) -> str:

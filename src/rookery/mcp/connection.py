@@ -5,46 +5,28 @@ Everybody else waits until it is `settled`, and calls. Nothing is polled: what a
 of reaches its `fate`, and its owner is waiting for that.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup
 
 from rookery import NAME, VERSION
-from rookery.core.values import value
-from rookery.mcp.catalogue import Catalogue
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.heard import Fate
-from rookery.mcp.listing import LIST_SECONDS, catalogue_of
+from rookery.mcp.listing import catalogue_of
+from rookery.mcp.offers import Catalogue
 from rookery.mcp.process import ServerProcess
 from rookery.mcp.programs import last_words, to_program
 from rookery.mcp.reasons import in_words
 from rookery.mcp.sdk import load_sdk
+from rookery.mcp.surroundings import Surroundings
 from rookery.mcp.urls import to_url
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.client.client import Client
-
-
-@value
-class Patience:
-    """How long is waited, in seconds."""
-
-    start: float = 30.0
-    listing: float = LIST_SECONDS
-
-
-@value
-class Surroundings:
-    """What servers are started in."""
-
-    workspace: Path
-    environ: Mapping[str, str]
-    patience: Patience = Patience()
 
 
 class Connection:
@@ -111,6 +93,8 @@ class Connection:
         seconds = self._surroundings.patience.start
         with anyio.move_on_after(seconds):
             await self.settled.wait()
+            if self.fate.sealed:
+                scope.cancel()  # whoever waits for an answer would do so for ever
             return
         self.fate.seal(f"It did not answer within {seconds:g} s.{self.last_words}")
         scope.cancel()
@@ -143,7 +127,10 @@ class Connection:
         def start() -> ServerProcess:
             surroundings = self._surroundings
             self._process = ServerProcess(
-                self._server, workspace=surroundings.workspace, environ=surroundings.environ
+                self._server,
+                workspace=surroundings.workspace,
+                empty=surroundings.empty,
+                environ=surroundings.environ,
             )
             return self._process
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from rookery import NAME
 from rookery.core.limits import MIB
-from rookery.mcp.config import Parsed, Problem, ServerDefinition, Source, merged, parse
+from rookery.mcp.config import Parsed, Problem, ServerDefinition, merged, parse
 from rookery.mcp.presence import PROJECT_FILES
+from rookery.mcp.variables import Source
 
 LARGEST_FILE = MIB
 
@@ -73,11 +74,12 @@ class ConfigFiles:
             servers=parsed.servers,
             tightened=parsed.tightened,
             problems=(*whole, *(each for each in parsed.problems if each.server)),
+            doubts=parsed.doubts,
         )
 
 
 def _without(names: Collection[str], project: Parsed) -> Parsed:
-    """The project's own servers, without what it says of others."""
+    """The project's own servers, without what it says of others or of itself."""
     return Parsed(servers=tuple(each for each in project.servers if each.name not in names))
 
 

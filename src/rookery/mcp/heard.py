@@ -1,20 +1,34 @@
 """What the SDK hears of any server, and why one day it hears no more.
 
 Descriptions of tools that nobody could understand are left out on the way: for one of them the
-SDK would refuse the whole list.
+SDK would refuse the whole list. An answer that cannot be understood is an answer all the same,
+and says so. The secrets that a server was given are in nothing that it says.
 """
 
+import re
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
+import msgspec
 
+from rookery.core.hiding import Hiding
 from rookery.mcp.config import ServerDefinition
+from rookery.mcp.failure import Failure
+from rookery.mcp.flood import Flood
 from rookery.mcp.reasons import CLOSED, in_words
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream
     from mcp.shared.message import SessionMessage
+
+
+NOT_UNDERSTOOD = "It answered with something that cannot be understood: {}"
+MOST_ANSWERED = 4
+_ENDS = 300
+"""Characters at either end of a message among which its id is looked for."""
+_ID = re.compile(r'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,100})")')
 
 
 class Fate:
@@ -52,6 +66,9 @@ class Heard:
         self._inbox = inbox
         self._fate = fate
         self._server = server
+        self._hide = Hiding(server.secrets)
+        self._flood = Flood()
+        self._unheard: deque[SessionMessage] = deque()
         self._trouble = CLOSED
 
     @property
@@ -59,16 +76,35 @@ class Heard:
         return getattr(self._inbox, "last_context", None)
 
     async def receive(self) -> "SessionMessage | Exception":
+        if self._unheard:
+            return self._unheard.popleft()
         try:
             item = await self._inbox.receive()
+            self._flood.add(0)
         except anyio.EndOfStream:
             self._fate.seal(self._trouble)
             raise
+        except Failure as failure:
+            self._fate.seal(str(failure))
+            raise anyio.EndOfStream from failure
         if isinstance(item, Exception):
             self._trouble = in_words(item, self._server)
-        else:
-            _tidy(item)
+            self._unheard.extend(_answers_instead(item))
+            return self._unheard.popleft() if self._unheard else item
+        _tidy(item)
+        self._hide_secrets(item)
         return item
+
+    def _hide_secrets(self, item: "SessionMessage") -> None:
+        if not self._server.secrets:
+            return
+        for part in ("result", "params", "error"):
+            said = getattr(item.message, part, None)
+            if isinstance(said, dict):
+                setattr(item.message, part, _hidden(said, self._hide))
+            elif said is not None:
+                said.message = self._hide(said.message)
+                said.data = _hidden(said.data, self._hide)
 
     async def aclose(self) -> None:
         await self._inbox.aclose()
@@ -99,6 +135,37 @@ def _tidy(item: "SessionMessage") -> None:
         message.result["tools"] = list(_understood(message.result["tools"]))
 
 
+def _hidden(value: Any, hide: Hiding) -> Any:
+    match value:
+        case str():
+            return hide(value)
+        case dict():
+            return {hide(str(key)): _hidden(each, hide) for key, each in value.items()}
+        case list():
+            return [_hidden(each, hide) for each in value]
+        case _:
+            return value
+
+
+def _answers_instead(error: Exception) -> "Iterator[SessionMessage]":
+    """What can be answered, in the place of a server, to whoever waits for what could not be
+    understood. Of such a message the id is a guess, and a wrong one answers nobody."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return
+    [first, *_] = error.errors(include_url=False, include_context=False)
+    said = first["input"]
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    found = [*_ID.findall(text[:_ENDS]), *_ID.findall(text[-_ENDS:])]
+    ids = dict.fromkeys(int(number) if number else word for number, word in found)
+    told = ErrorData(code=PARSE_ERROR, message=NOT_UNDERSTOOD.format(first["msg"]))
+    for each in list(ids)[:MOST_ANSWERED]:
+        yield SessionMessage(JSONRPCError(jsonrpc="2.0", id=each, error=told))
+
+
 def _understood(tools: list[Any]) -> Iterator[dict[str, Any]]:
     for tool in tools:
         if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
@@ -106,9 +173,20 @@ def _understood(tools: list[Any]) -> Iterator[dict[str, Any]]:
         schema = tool.get("inputSchema")
         if not isinstance(schema, dict) or schema.get("type", "object") != "object":
             continue
+        if not _can_be_kept(schema):
+            continue
         description = tool.get("description")
         yield {
             "name": tool["name"],
             "description": description if isinstance(description, str) else "",
             "inputSchema": {**schema, "type": "object"},
         }
+
+
+def _can_be_kept(schema: dict[str, Any]) -> bool:
+    """Not if a number in it is larger than any, or it is nested without end."""
+    try:
+        msgspec.json.encode(schema)
+    except (ValueError, OverflowError, RecursionError, TypeError):
+        return False
+    return True

@@ -12,16 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from rookery.errors import BadArguments
-from rookery.mcp.catalogue import Catalogue, Memory, ToolOffer, named
+from rookery.mcp.catalogue import Memory
+from rookery.mcp.changed_code import changed_code
 from rookery.mcp.config import EVERY_TOOL, Problem, ServerDefinition
-from rookery.mcp.connection import Patience, Surroundings
 from rookery.mcp.files import ConfigFiles
 from rookery.mcp.naming import all_names, looked_up, same_name
+from rookery.mcp.offers import Catalogue, ToolOffer, named
+from rookery.mcp.pins import FILE_NAME, Pins
 from rookery.mcp.prompts import PromptCommand, arguments_for, called
 from rookery.mcp.server import McpServer, Progress, ServerHealth, State
+from rookery.mcp.starting import EMPTY_FOLDER
+from rookery.mcp.surroundings import Patience, Surroundings, now
 from rookery.mcp.untrusted import visible_line
 
 LONGEST_LINE = 600
@@ -36,17 +41,21 @@ class McpHub:
         group: TaskGroup,
         files: ConfigFiles,
         memory: Memory,
+        pins: Pins,
         surroundings: Surroundings,
         *,
         may_act: bool,
     ) -> None:
-        self.memory = memory
+        self._memory = memory
+        self._pins = pins
         self._group = group
         self._files = files
         self._surroundings = surroundings
         self._may_act = may_act
         self._servers: dict[str, McpServer] = {}
         self.problems: tuple[Problem, ...] = ()
+        self._doubts: tuple[str, ...] = ()
+        self._told: set[str] = set()
         self._refresh()
         usable = [each for each in self._servers.values() if not each.withheld]
         self.offered = tuple(map(self._line, usable))
@@ -98,7 +107,12 @@ class McpHub:
 
     def news(self) -> list[str]:
         """What the user should know of the configuration, each thing told once."""
-        return self._files.news()
+        self._refresh()
+        doubts = [visible_line(each, LONGEST_LINE) for each in self._doubts]
+        wrong = [*map(_in_a_sentence, self.problems), *doubts]
+        fresh = [each for each in dict.fromkeys(wrong) if each not in self._told]
+        self._told.update(fresh)
+        return [*self._files.news(), *fresh]
 
     async def tools(self, server: str) -> list[ToolOffer]:
         """The tools of a server that are not switched off. Connects; raises `ToolError`."""
@@ -127,8 +141,27 @@ class McpHub:
             return False
         offer = named(one.known.tools).get(tool)
         if offer is None:
-            return not self.memory.has_seen(one.definition)
-        return not self.memory.changed(one.definition, offer)
+            return not self._pins.has_seen(one.definition)
+        return not self._pins.changed(one.definition, offer)
+
+    def has_changed(self, server: str, tool: ToolOffer) -> bool:
+        """Whether the tool is not what it was when it was first seen or last allowed."""
+        return self._pins.changed(self.server(server).definition, tool)
+
+    def allow(self, server: str, tool: ToolOffer) -> None:
+        """Somebody was asked about the tool as it is now, and allowed it."""
+        self._pins.allow(self.server(server).definition, tool)
+
+    def is_connected(self, server: str) -> bool:
+        return self.server(server).state is State.CONNECTED
+
+    async def changed_code(self, server: str) -> str | None:
+        """A file that has changed here since the hub was opened, and that the server might load
+        when it is started."""
+        one = self.server(server)
+        return await anyio.to_thread.run_sync(
+            changed_code, one.definition, one.files, self._surroundings
+        )
 
     def may_start(self, server: str) -> bool:
         """Whether the user allowed everything of the server for good."""
@@ -161,10 +194,7 @@ class McpHub:
     async def call(
         self, server: str, tool: str, arguments: Mapping[str, Any], progress: Progress
     ) -> Any:
-        one = self.server(server)
-        if offer := named(one.known.tools).get(tool):
-            self.memory.allowed(one.definition, offer)
-        return await one.call(tool, arguments, progress)
+        return await self.server(server).call(tool, arguments, progress)
 
     async def connect_all(self) -> None:
         """Connect every server that may be, all at the same time, and wait for what becomes of
@@ -186,7 +216,7 @@ class McpHub:
         if not self._files.changed():
             return
         found = self._files.read()
-        self.problems = found.problems
+        self.problems, self._doubts = found.problems, found.doubts
         old, self._servers = self._servers, {}
         for definition in found.servers:
             known = old.get(definition.name)
@@ -200,7 +230,9 @@ class McpHub:
     def _made(self, definition: ServerDefinition) -> McpServer:
         believed = self._may_act and self._files.believes(definition)
         withheld = None if believed else State.UNTRUSTED
-        return McpServer(definition, self._surroundings, self.memory, self._group, withheld)
+        return McpServer(
+            definition, self._surroundings, self._memory, self._pins, self._group, withheld
+        )
 
     def _line(self, server: McpServer) -> str:
         tools = _switched_on(server.known, server.definition)
@@ -228,11 +260,16 @@ async def open_hub(
     """
     files = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted)
     surroundings = Surroundings(
-        workspace=workspace, environ=environ, patience=patience or Patience()
+        workspace=workspace,
+        empty=user_file.with_name(EMPTY_FOLDER),
+        environ=environ,
+        patience=patience or Patience(),
+        since=now(),
     )
+    pins = Pins(user_file.with_name(FILE_NAME))
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        hub = McpHub(group, files, Memory(memory_file), surroundings, may_act=may_act)
+        hub = McpHub(group, files, Memory(memory_file), pins, surroundings, may_act=may_act)
         try:
             yield hub
         except Exception as error:
@@ -242,6 +279,11 @@ async def open_hub(
             group.cancel_scope.cancel()
     if failure:
         raise failure
+
+
+def _in_a_sentence(problem: Problem) -> str:
+    named = f"The MCP server {problem.server} is not used: " if problem.server else ""
+    return visible_line(f"{named}{problem.text.rstrip('.')}.", LONGEST_LINE)
 
 
 def _switched_on(catalogue: Catalogue, server: ServerDefinition) -> list[ToolOffer]:

@@ -7,13 +7,14 @@ import anyio
 
 from rookery.core.limits import KIB
 from rookery.core.values import value
-from rookery.mcp.catalogue import (
+from rookery.mcp.offers import (
     Catalogue,
     PromptArgument,
     PromptOffer,
     ResourceOffer,
     ToolOffer,
 )
+from rookery.mcp.surroundings import LIST_SECONDS
 from rookery.mcp.untrusted import visible, visible_line
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST = 200
 MOST_PAGES = 20
-LIST_SECONDS = 5.0
 LONGEST_DESCRIPTION = 4 * KIB
 LONGEST_NAME = 200
 LONGEST_URI = 2 * KIB

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rookery.core.values import value
-from rookery.mcp.catalogue import Catalogue, Memory
+from rookery.mcp.catalogue import Memory
 from rookery.mcp.config import Problem, ServerDefinition
 from rookery.mcp.files import ConfigFiles
+from rookery.mcp.offers import Catalogue
 from rookery.mcp.server import ServerHealth, State
 
 
@@ -21,6 +22,7 @@ class KnownServer:
 class Overview:
     servers: tuple[KnownServer, ...]
     problems: tuple[Problem, ...]
+    doubts: tuple[str, ...]
 
 
 def overview(
@@ -32,18 +34,14 @@ def overview(
     trusted: bool,
 ) -> Overview:
     found = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted).read()
-    # the words of the file, so that no secret that a variable holds is shown
-    as_written = ConfigFiles(user_file, workspace, environ={}, trusted=trusted).read()
-    places = {each.name: each.shown_place for each in as_written.servers}
     memory = Memory(memory_file)
     return Overview(
         servers=tuple(
-            KnownServer(
-                health=_health(each, memory, trusted=trusted), place=places.get(each.name, "")
-            )
+            KnownServer(health=_health(each, memory, trusted=trusted), place=each.place)
             for each in found.servers
         ),
         problems=found.problems,
+        doubts=found.doubts,
     )
 
 

@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -12,6 +12,8 @@ import anyio
 
 from rookery.core.limits import KIB
 from rookery.mcp.config import ServerDefinition
+from rookery.mcp.failure import Failure
+from rookery.mcp.starting import environment_for, make_empty, programs_for, starting_folder
 
 GRACE = 1.0
 """Seconds a server has to end once its input has ended, and once more when it is asked to."""
@@ -24,12 +26,6 @@ TAIL = 4 * KIB
 BREATH = 0.01
 """Seconds between two full reads of standard error: a server that shouts is read slowly."""
 
-PASSED_ON = ("PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER")
-
-
-class Failure(Exception):
-    """A server could not be started, or its connection is over; the text says why."""
-
 
 class ServerProcess:
     """A running server. `ended` is its status once it has ended, and once the keeper is `gone`
@@ -37,18 +33,27 @@ class ServerProcess:
     """
 
     def __init__(
-        self, server: ServerDefinition, *, workspace: Path, environ: Mapping[str, str]
+        self,
+        server: ServerDefinition,
+        *,
+        workspace: Path,
+        empty: Path,
+        environ: Mapping[str, str],
     ) -> None:
-        """Raises `Failure` if it cannot be started."""
+        """`empty` is a folder for what starts in none of its own. Raises `Failure` if it cannot
+        be started."""
         self.server = server
         self.ended: int | None = None
         self.gone = False
         self.tail = b""
         self._heard = b""
-        folder = workspace / os.path.expanduser(server.cwd)
-        environment = {name: environ[name] for name in PASSED_ON if name in environ}
-        environment |= dict(server.env)
-        program = _program(server.command, folder, environment.get("PATH", os.defpath))
+        folder = starting_folder(server, workspace, empty)
+        if folder == empty:
+            make_empty(empty)
+        environment = environment_for(server, folder, workspace, environ)
+        program = _program(
+            server.command, folder, programs_for(server, folder, workspace, environment)
+        )
         with ExitStack() as undo:
             self._leash, theirs = socket.socketpair()
             undo.callback(self._leash.close)
@@ -162,14 +167,10 @@ def _start_keeper(
         raise Failure("Its definition holds characters that no program can be given.") from error
 
 
-def _program(command: str, folder: Path, path: str) -> str:
+def _program(command: str, folder: Path, found: Sequence[str]) -> str:
     """The program by its whole path."""
     if not folder.is_dir():
         raise Failure(f"There is no folder {folder} to start it in.")
-    folders = [each for each in path.split(os.pathsep) if os.path.isabs(each)]
-    found = [os.path.join(each, command) for each in folders]
-    if os.sep in command:
-        found = [os.path.join(folder, os.path.expanduser(command))]
     for program in found:
         if os.path.isfile(program) and os.access(program, os.X_OK):
             return program

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from rookery.core.hiding import Hiding
 from rookery.core.limits import MIB
+from rookery.mcp.failure import Failure
+from rookery.mcp.flood import Flood
 from rookery.mcp.heard import Fate, Heard
-from rookery.mcp.process import Failure, ServerProcess
-from rookery.mcp.untrusted import visible
+from rookery.mcp.process import ServerProcess
+from rookery.mcp.untrusted import visible_line
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -21,14 +24,13 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 LONGEST_LINE = 4 * MIB
-FLOOD_SECONDS = 10.0
-FLOOD_MESSAGES = 10_000
-FLOOD_BYTES = 64 * MIB
 LAST_WORDS = 0.5
 """Seconds in which a server that has ended may still be heard, and the other way round."""
 WAITING_MESSAGES = 100
 """Messages that wait for a server to read them before whoever sends one waits too."""
 TAIL_SHOWN = 500
+MARK = b'"jsonrpc"'
+"""Stands in every message, and in little else."""
 
 
 @asynccontextmanager
@@ -81,9 +83,10 @@ async def to_program(
 
 def last_words(process: ServerProcess) -> str:
     """The last lines of standard error, if there are any."""
-    lines = process.tail.decode("utf-8", "replace").split("\n")
+    hide = Hiding(process.server.secrets)
+    lines = hide(process.tail.decode("utf-8", "replace")).split("\n")
     said = " / ".join(" ".join(line.split()) for line in lines[-8:] if line.strip())
-    return f" It last wrote: {visible(said[-TAIL_SHOWN:], TAIL_SHOWN)}" if said else ""
+    return f" It last wrote: {visible_line(said[-TAIL_SHOWN:], TAIL_SHOWN)}" if said else ""
 
 
 def _give_up(
@@ -96,11 +99,12 @@ def _give_up(
 async def _listen(
     process: ServerProcess, heard: "MemoryObjectSendStream[SessionMessage | Exception]"
 ) -> None:
-    """Pass every message on. Lines that are none are left out; too much of anything is the end."""
+    """Pass every message on, and what is wrong with one that cannot be understood. Other lines
+    are left out; too much of anything is the end."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
-    flood = _Flood()
+    flood = Flood()
     unfinished = bytearray()
     while data := await process.read():
         unfinished += data
@@ -112,7 +116,9 @@ async def _listen(
             flood.add(len(line))
             try:
                 message = jsonrpc_message_adapter.validate_json(bytes(line), by_name=False)
-            except ValueError:
+            except ValueError as error:
+                if MARK in line:
+                    await heard.send(error)
                 continue
             await heard.send(SessionMessage(message))
 
@@ -124,23 +130,6 @@ async def _speak(process: ServerProcess, said: "MemoryObjectReceiveStream[Sessio
             await process.write(text.encode() + b"\n")
         except OSError:
             return  # it no longer reads; whoever watches it will see why
-
-
-class _Flood:
-    """Raises `Failure` when a server sends more than anybody would."""
-
-    def __init__(self) -> None:
-        self._since = anyio.current_time()
-        self._messages = self._bytes = 0
-
-    def add(self, size: int) -> None:
-        now = anyio.current_time()
-        if now - self._since > FLOOD_SECONDS:
-            self._since, self._messages, self._bytes = now, 0, 0
-        self._messages += 1
-        self._bytes += size
-        if self._messages > FLOOD_MESSAGES or self._bytes > FLOOD_BYTES:
-            raise Failure(f"It sent {self._messages} lines in less than {FLOOD_SECONDS:g} s.")
 
 
 def _how_it_ended(status: int | None) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from rookery.core.values import record
 from rookery.errors import BadArguments
-from rookery.mcp.catalogue import PromptOffer
 from rookery.mcp.naming import same_name
+from rookery.mcp.offers import PromptOffer
 
 PREFIX = "mcp"
 

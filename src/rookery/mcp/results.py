@@ -2,14 +2,14 @@
 
 import base64
 import binascii
+import json
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from rookery.core.blocks import Image
 from rookery.core.characters import whole
 from rookery.core.facts import Ending
 from rookery.core.image_facts import image_facts
+from rookery.core.instructions import quoted
 from rookery.core.limits import KIB, MIB
 from rookery.core.output_preview import Preview
 from rookery.engine.ports import Outcome, ToolContext
@@ -18,6 +18,7 @@ from rookery.mcp.untrusted import visible_line
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, GetPromptResult, ReadResourceResult
 
+QUOTED = "mcp_result"
 NO_RESPONSE = "(No response)"
 MOST_IMAGES = 10
 IMAGES_TOGETHER = 20 * MIB
@@ -80,9 +81,10 @@ class _Parts:
         self._room = IMAGES_TOGETHER
 
     def text(self) -> str:
-        texts = [whole(text) for text in self.texts if text]
-        nothing = "" if self.images else NO_RESPONSE
-        return capped("\n\n".join(texts) or nothing, self._ctx)
+        said = "\n\n".join(whole(text) for text in self.texts if text)
+        if not said:
+            return "" if self.images else NO_RESPONSE
+        return capped(quoted(QUOTED, said), self._ctx)
 
     def add(self, block: Any) -> None:
         match block.type:
@@ -144,4 +146,4 @@ def _words(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return json.dumps(value, ensure_ascii=False)

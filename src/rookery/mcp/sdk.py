@@ -5,7 +5,7 @@ import logging
 import anyio.to_thread
 
 from rookery import NAME
-from rookery.mcp.process import Failure
+from rookery.mcp.failure import Failure
 
 _LOUD = ("mcp", "client", "httpx2")
 

@@ -13,11 +13,16 @@ from anyio.abc import TaskGroup
 
 from rookery.core.values import record
 from rookery.errors import ToolError
-from rookery.mcp.catalogue import Catalogue, Memory
-from rookery.mcp.config import ServerDefinition, Source
-from rookery.mcp.connection import Connection, Surroundings
+from rookery.mcp.catalogue import Memory
+from rookery.mcp.config import ServerDefinition
+from rookery.mcp.connection import Connection
+from rookery.mcp.named_files import NamedFiles
+from rookery.mcp.offers import Catalogue
+from rookery.mcp.pins import Pins
 from rookery.mcp.reasons import CLOSED, is_closed
+from rookery.mcp.surroundings import Surroundings
 from rookery.mcp.untrusted import visible_line
+from rookery.mcp.variables import Source
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -29,6 +34,8 @@ WORTH_WAITING = 2.0
 """Seconds that a caller waits for a server to be started again. After that it is told."""
 LATE = 2.0
 """Seconds after which a server that is still connecting is said to be slow."""
+NEARLY_LATE = 0.9 * LATE
+"""Whoever has waited that long began to a little before the connection did."""
 GRACE = 1.0
 """Seconds that the SDK may take longer than a call's own limit."""
 LONGEST_ERROR = 1000
@@ -66,6 +73,7 @@ class McpServer:
         definition: ServerDefinition,
         surroundings: Surroundings,
         memory: Memory,
+        pins: Pins,
         group: TaskGroup,
         withheld: State | None = None,
     ) -> None:
@@ -73,6 +81,7 @@ class McpServer:
         self.errors: deque[str] = deque(maxlen=MOST_ERRORS)
         self._surroundings = surroundings
         self._memory = memory
+        self._pins = pins
         self._group = group
         self._withheld = State.DISABLED if definition.disabled else withheld
         self._connection: Connection | None = None
@@ -81,6 +90,9 @@ class McpServer:
         self._since = 0
         self._listing = anyio.Lock()
         self._retired = False
+        self.files = NamedFiles(definition, pins, surroundings)
+        if not self.withheld:
+            self.files.look()
 
     @property
     def withheld(self) -> bool:
@@ -220,8 +232,8 @@ class McpServer:
 
     async def _connected(self) -> Connection:
         """The connection, made if there is none. Raises `ToolError` if there cannot be one."""
-        self.insist_on_leave()
         while self._connection is None or self._connection.fate.sealed:
+            self.insist_on_leave()
             wait = self._again_at - anyio.current_time()
             if wait > WORTH_WAITING:
                 raise ToolError(
@@ -248,6 +260,8 @@ class McpServer:
             raise ToolError(
                 f"The MCP server {name} is not started, because this folder is not trusted."
             )
+        if self.state not in (State.CONNECTED, State.CONNECTING):
+            self.files.insist()
 
     def _lately(self) -> str:
         return f"The MCP server {self.definition.name} does not run: {self.errors[-1]}"
@@ -263,6 +277,7 @@ class McpServer:
     def _learn(self, catalogue: Catalogue) -> None:
         self._since = _now()
         self._memory.learn(self.definition, catalogue)
+        self._pins.see(self.definition, catalogue.tools)
 
     def _note(self, reason: str) -> None:
         if self._retired:
@@ -280,7 +295,7 @@ class McpServer:
         if state is State.CONNECTING and self._connection:
             waited = self._connection.seconds
             told = f"It has not answered for {waited:.0f} s.{self._connection.last_words}"
-            return told if waited >= LATE else ""
+            return told if waited >= NEARLY_LATE else ""
         return ""
 
 

@@ -1,11 +1,13 @@
 """Words that a server chose, made fit to be shown to a model or a person."""
 
+import re
 import unicodedata
 
 from rookery.core.characters import whole
 
 _UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 _KEPT = {"\n", "\t"}
+_TAG = re.compile(r"<(?=[\s/]*[A-Za-z!?])(?!U\+)")
 _SELECTORS = (range(0xFE00, 0xFE0F), range(0xE0100, 0xE01F0))
 
 
@@ -17,7 +19,8 @@ def visible(text: str, most: int) -> str:
 
 
 def visible_line(text: str, most: int) -> str:
-    return visible(" ".join(text.split()), most)
+    """The same on one line, in which there is no tag: nothing in it can pose as anybody else."""
+    return visible(_TAG.sub("‹", " ".join(text.split())), most)
 
 
 def _spelled(char: str) -> str:

@@ -14,22 +14,25 @@ import msgspec
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Noted, OutputStreamed
+from rookery.core.instructions import quoted
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.mcp.catalogue import ToolOffer, named
+from rookery.mcp.guard import CHANGED
 from rookery.mcp.hub import McpHub
 from rookery.mcp.listing import LONGEST_NAME
+from rookery.mcp.named_files import ChangedFiles
 from rookery.mcp.naming import same_name
+from rookery.mcp.offers import ToolOffer, named
+from rookery.mcp.progress import ShownProgress
 from rookery.mcp.results import capped, tool_outcome
 from rookery.mcp.schemas import normalised, problems
 from rookery.mcp.server import LATE, WrongArguments
 from rookery.mcp.untrusted import visible_line
 
-LONGEST_PROGRESS = 300
+QUOTED = "mcp_tools"
 LONGEST_LISTING = 12_000
 """Characters of schemas that are told at once; of more only the names and first words."""
 LOST = "The MCP server {} was lost. Ask again to have it started."
-CHANGED = "The server describes this tool otherwise than when it was last allowed."
 NOT_CALLED = "It was not called; call it again to have it allowed as it is now."
 
 
@@ -113,10 +116,8 @@ class UseMcpTool:
         """`known` is the tool as far as it is known before its server is connected."""
         exact = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
 
-        def show(done: float, total: float | None, message: str | None) -> None:
-            of = f"/{total:g}" if total is not None else ""
-            said = f" {visible_line(message, LONGEST_PROGRESS)}" if message else ""
-            ctx.append(OutputStreamed(call_id=ctx.call_id, text=f"{done:g}{of}{said}\n"))
+        def show(line: str) -> None:
+            ctx.append(OutputStreamed(call_id=ctx.call_id, text=line))
 
         async def perform(permit: Permit) -> Outcome:
             insist(permit, action)
@@ -124,17 +125,19 @@ class UseMcpTool:
             tool = named(tools).get(name)
             if tool is None:
                 raise _no_tool(server, name, tools)
-            if known and tool.digest != known.digest:
+            another = known is not None and tool.digest != known.digest
+            if another or (not changed and self._hub.has_changed(server, tool)):
                 raise ToolError(f"{CHANGED} {NOT_CALLED}\n{described(server, [tool])}")
             _check(server, tool, arguments)
+            if changed:
+                self._hub.allow(server, tool)
             try:
-                result = await self._hub.call(server, name, arguments, show)
+                result = await self._hub.call(server, name, arguments, ShownProgress(show))
             except WrongArguments as error:
                 raise BadArguments(f"{error}\n{described(server, [tool])}") from error
             return tool_outcome(result, ctx)
 
-        definition = self._hub.server(server).definition
-        changed = known is not None and self._hub.memory.changed(definition, known)
+        changed = known is not None and self._hub.has_changed(server, known)
         action = Action(
             title=f"Call {name} of the MCP server {server}",
             perform=perform,
@@ -165,7 +168,11 @@ def startable(hub: McpHub, name: str, ctx: ToolContext) -> str:
     for each in hub.news():
         ctx.append(Noted(text=each))
     server = hub.server(name)
-    server.insist_on_leave()
+    try:
+        server.insist_on_leave()
+    except ChangedFiles as error:
+        ctx.append(Noted(text=str(error)))
+        raise
     return server.definition.name
 
 
@@ -196,12 +203,12 @@ def described(server: str, tools: Sequence[ToolOffer]) -> str:
     if not tools:
         return f"The MCP server {server} offers no tools."
     head = f"Tools of the MCP server {server}, as it describes them:"
-    whole = "\n\n".join([head, *map(_described, tools)])
+    whole = "\n\n".join(map(_described, tools))
     if len(whole) <= LONGEST_LISTING or len(tools) == 1:
-        return whole
+        return f"{head}\n{quoted(QUOTED, whole)}"
     brief = [f"- {tool.name}: {visible_line(tool.description, 100)}" for tool in tools]
     more = "Call one without arguments to be told which it takes, if it needs any."
-    return "\n".join([head, *brief, more])
+    return "\n".join([head, quoted(QUOTED, "\n".join(brief)), more])
 
 
 def _described(tool: ToolOffer) -> str:

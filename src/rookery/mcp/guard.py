@@ -1,0 +1,54 @@
+"""What is asked about MCP servers, whatever else allows it."""
+
+from rookery.core.blocks import ToolCall
+from rookery.core.rulings import Ruling, ask, joined
+from rookery.engine.ports import Action, Outcome
+from rookery.mcp.config import ServerDefinition, Transport
+from rookery.mcp.hub import McpHub
+from rookery.mcp.presence import FILE_NAME
+from rookery.mcp.untrusted import visible_line
+
+LONGEST_PLACE = 1000
+LONGEST_PATH = 200
+MAY_LOAD = (
+    "The server runs outside the sandbox and may load {}, which has changed since the start of "
+    "this run."
+)
+CHANGED = "The server describes this tool otherwise than when it was last allowed."
+
+
+class ServerGuard:
+    """A hook. It has a person asked before a tool is called that is not what it was, and before a
+    server is started that may load what has changed in the workspace meanwhile. Whoever is asked
+    is told what would be started."""
+
+    def __init__(self, hub: McpHub) -> None:
+        self._hub = hub
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        server = action.payload.get("serverName")
+        if not isinstance(server, str) or not action.external.startswith(f"mcp {server}"):
+            return Ruling()
+        on_tool = ask(CHANGED) if CHANGED in action.notes else Ruling()
+        return joined([on_tool, await self._on_start(server)])
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+    async def _on_start(self, server: str) -> Ruling:
+        if self._hub.is_connected(server):
+            return Ruling()
+        what_starts = Ruling(notes=(_what_starts(self._hub.server(server).definition),))
+        changed = await self._hub.changed_code(server)
+        if changed is None:
+            return what_starts
+        file = visible_line(changed, LONGEST_PATH)
+        return joined([ask(MAY_LOAD.format(file)), what_starts])
+
+
+def _what_starts(server: ServerDefinition) -> str:
+    """What would be started or called, and who says so."""
+    does = "starts" if server.transport is Transport.STDIO else "connects to"
+    whose = "your own" if server.source == "user" else "this project's"
+    place = visible_line(server.place, LONGEST_PLACE)
+    return f"{does}: {place} (outside the sandbox, as {whose} {FILE_NAME} says)"
