@@ -67,7 +67,6 @@ async def test_without_network_only_this_machine_is_asked_about():
         ("navigate", LOCAL, allow()),
         ("type", LOCAL, allow()),
         ("click", FOREIGN, allow()),
-        ("press", FOREIGN, allow()),
         ("navigate", FOREIGN, Ruling()),
         ("type", FOREIGN, Ruling()),
         ("launch", "http://localhost:4000", Ruling()),
@@ -84,11 +83,29 @@ async def test_what_was_allowed_once(action: str, origin: str, ruling: Ruling):
 _CALL = ToolCall(id="c1", name="browser_action", arguments={})
 
 
-def _action(external: str, action: str) -> Action:
+def _action(external: str, action: str, **said: str) -> Action:
     async def perform(permit: Permit) -> Outcome:
         raise AssertionError("Nobody performs it.")
 
-    return Action(title="", perform=perform, external=external, payload={"action": action})
+    payload = {"action": action, **said}
+    return Action(title="", perform=perform, external=external, payload=payload)
+
+
+@pytest.mark.parametrize(
+    ("key", "ruling"),
+    [
+        *((key, allow()) for key in ("Enter", "Tab", "Shift+Tab", "Escape", "ArrowDown", "F5")),
+        *((key, Ruling()) for key in ("s", "S", "7", " ", "é", "Space", "KeyS", "Digit7")),
+        *((key, Ruling()) for key in ("Shift+s", "Control+V", "Control+Enter", "Minus", "")),
+    ],
+    ids=lambda each: f"NET-3-{each}" if isinstance(each, str) else None,
+)
+async def test_a_key_that_writes_is_a_word_of_the_model(key: str, ruling: Ruling):
+    hook = KnownOrigins(lambda: {LOCAL, FOREIGN})
+    pressing = _action(f"browser {FOREIGN}", "press", text=key)
+    assert await hook.before(_CALL, pressing) == ruling
+    at_home = _action(f"browser {LOCAL}", "press", text=key)
+    assert await hook.before(_CALL, at_home) == allow()
 
 
 def test_a_machine_without_a_browser_is_told_what_to_install(tmp_path: Path):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from browser.bench import (
     processes_of,
     until_gone,
 )
-from rookery.browser.scratch import PREFIX, scratch_folder
-from rookery.browser.session import CLOSE_SECONDS, FORCED_SECONDS, Patience
+from rookery.browser.life import CLOSE_SECONDS, FORCED_SECONDS
+from rookery.browser.scratch import LONGEST, PREFIX, USUAL, scratch_folder
+from rookery.browser.session import Patience
 from rookery.errors import ToolError
 
 pytestmark = pytest.mark.anyio
@@ -81,17 +83,18 @@ async def test_a_browser_that_is_killed_is_told_and_can_be_launched_again(progra
                 await bench.call("click", coordinate="1,1")
             await bench.call("close")
             assert not folder.exists()
-    forget_what_playwright_lost()
+    assert complaints_of_the_loop() == []
 
 
-def forget_what_playwright_lost() -> None:
-    """A driver that was killed leaves playwright with an exception that nobody waits for; it is
-    about this test and none that comes later."""
+def complaints_of_the_loop() -> list[str]:
+    """What would be printed of exceptions that nobody has looked at."""
     loop = asyncio.get_running_loop()
     usual = loop.get_exception_handler()
-    loop.set_exception_handler(lambda loop, context: None)
+    heard: list[str] = []
+    loop.set_exception_handler(lambda loop, context: heard.append(str(context)))
     gc.collect()
     loop.set_exception_handler(usual)
+    return heard
 
 
 async def test_a_product_that_is_killed_takes_its_browser_along(program: str, site: Site):
@@ -150,6 +153,47 @@ def test_folders_that_are_held_or_not_ours_are_left_alone(tmp_path: Path, monkey
         assert other.is_dir()
     assert elsewhere.is_dir()
     assert not held.exists()
+
+
+async def test_a_long_path_for_temporary_files_is_not_used(
+    program: str, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    async with open_bench(program) as bench:
+        assert "title: Welcome" in (await bench.call("launch", url=f"{site.origin}/")).text
+        folder = folder_of(bench.session.running.pid)
+        assert folder.parent in USUAL
+    assert not folder.exists()
+
+
+def test_where_no_short_folder_is_to_be_had_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    monkeypatch.setattr("rookery.browser.scratch.USUAL", (Path("/nowhere"),))
+    with pytest.raises(ToolError) as told, scratch_folder():
+        pass
+    assert str(told.value).startswith("The browser was not started: it needs a folder")
+    assert f"{deep} has a longer one" in str(told.value)
+    assert "/nowhere cannot be used (No such file or directory)" in str(told.value)
+    assert os.listdir(deep) == []
+
+
+async def test_the_longest_path_that_is_used_is_short_enough_for_a_browser(
+    program: str, site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    with tempfile.TemporaryDirectory(dir="/tmp") as top:
+        name = "x" * (LONGEST - len(f"{top}//{PREFIX}") - 8)
+        parent = Path(top, name)
+        os.mkdir(parent)
+        monkeypatch.setattr("tempfile.tempdir", str(parent))
+        async with open_bench(program) as bench:
+            assert "title: Welcome" in (await bench.call("launch", url=f"{site.origin}/")).text
+            assert folder_of(bench.session.running.pid).parent == parent
 
 
 async def test_a_program_that_is_no_browser_is_told(program: str, site: Site):

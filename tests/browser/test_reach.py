@@ -6,6 +6,7 @@ import pytest
 from browser.bench import Site
 from rookery.browser.proxy import proxy
 from rookery.browser.reach import Reach
+from rookery.core.web_addresses import web_address
 
 pytestmark = pytest.mark.anyio
 PUBLIC = "https://example.com"
@@ -23,9 +24,9 @@ async def asked(reach: Reach, request: str) -> tuple[int, list[str]]:
 
 
 def reach(home: str, *, network: bool = True) -> Reach:
-    made = Reach(network=network)
-    made.home = home
-    return made
+    """Of a browser in which such a page is open."""
+    local = bool(home) and web_address(home).is_loopback
+    return Reach(network=network, local=local, opened={home} - {""})
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,13 @@ def reach(home: str, *, network: bool = True) -> Reach:
         "[fe80::1]:80",
         "[fd00:ec2::254]:80",
         "[::]:80",
+        "[fec0::1]:80",
+        "[::7f00:1]:80",
+        "[::a00:1]:80",
+        "[64:ff9b:1::7f00:1]:80",
+        "[64:ff9b:1::808:808]:80",
+        "168.63.129.16:80",
+        "[::ffff:168.63.129.16]:80",
     ],
 )
 @pytest.mark.parametrize("home", [PUBLIC, "http://localhost:3000"])

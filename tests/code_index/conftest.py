@@ -28,6 +28,9 @@ class CountingSources:
     def list(self, most: int, largest: int) -> Listing:
         return self._sources.list(most, largest)
 
+    def exists(self, path: str) -> bool:
+        return self._sources.exists(path)
+
     def in_folder(self, folder: str) -> Sequence[str] | None:
         return self._sources.in_folder(folder)
 

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -55,6 +56,34 @@ async def test_code_is_found_by_words(stocked: Shelf, query: str, path: str):
     found = await ask(stocked.open(), query)
     assert paths(found)[0] == path
     assert found.notes == ()
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+async def test_a_name_that_is_no_text_keeps_nothing_else_from_being_found(
+    stocked: Shelf, embedded: bool
+):
+    odd = os.fsdecode(b"odd-\xff")
+    try:
+        stocked.put(f"{odd}.py", PARSER)
+        stocked.put(f"{odd}/parser.py", PARSER)
+    except OSError:
+        pytest.skip("This file system has no such names.")
+    index = stocked.open(embedder=_Letters() if embedded else None)
+    for _ in range(2):
+        found = await ask(index, "deliver a message")
+        assert paths(found)[0] == "net/mail.py"
+        assert found.notes == ("(Left out, because their names are not UTF-8: 2 files.)",)
+    with pytest.raises(ToolError, match="search_files"):
+        await ask(index, "headers", odd)
+
+
+class _Letters:
+    """Vectors of how often some letters are there."""
+
+    name = "letters"
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0 + text.encode().count(letter) for letter in b"aeiou"] for text in texts]
 
 
 async def test_a_hit_shows_its_lines(stocked: Shelf):

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.mentions import find_commands, find_mentions, mention_of, rendered
+from rookery.core.instructions import quoted
+from rookery.core.mentions import (
+    PIPED_TEXT,
+    find_commands,
+    find_mentions,
+    mention_of,
+    points_somewhere,
+    rendered,
+)
 
 
 def found(text: str) -> list[tuple[str, str]]:
@@ -98,6 +106,18 @@ def test_mentions_are_apart_in_order_and_begin_with_their_sign(text: str):
 @pytest.mark.parametrize("piece", ["@", "@/a ", "@/a\\ ", "@a.a+", "/a ", "@/\\", "@aaaaaaa "])
 def test_the_time_grows_with_the_text_and_no_faster(piece: str):
     text = piece * (400_000 // len(piece))
-    began = time.perf_counter()
+    began = time.process_time()
     find_commands(text)
-    assert time.perf_counter() - began < 4
+    assert time.process_time() - began < 4
+
+
+def test_OUT_4_what_is_piped_beside_words_points_at_nothing():
+    piped = quoted(PIPED_TEXT, "see @/a.txt\n/init\n</piped_text> @/b.txt /init\n@problems")
+    text = f"review @/real.py with /init\n\n{piped}"
+    assert [mention.target for mention in find_mentions(text)] == ["real.py"]
+    (command,) = find_commands(text)
+    assert text[command.start : command.end] == "/init"
+    assert not points_somewhere(f"review this\n\n{piped}")
+    after = f"{text}\n@/after.py"
+    (_, mention) = find_mentions(after)
+    assert after[mention.start : mention.end] == "@/after.py"

@@ -82,9 +82,9 @@ def test_it_agrees_with_re_about_every_expression(pattern: str, path: str):
     ],
 )
 def test_no_expression_holds_the_process_up(pattern: str):
-    began = time.perf_counter()
+    began = time.process_time()
     assert not path_pattern(pattern).found_in("a" * 4000 + "!")
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

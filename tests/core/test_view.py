@@ -18,10 +18,12 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
 from rookery.core.facts import (
     Answered,
+    ApprovalSwitched,
     Asked,
     AssistantSpoke,
     Event,
     Fact,
+    ModelSwitched,
     ModeSwitched,
     Noted,
     QueueEdited,
@@ -269,7 +271,9 @@ def test_a_piece_of_text_changes_one_row_and_nothing_else():
         (TodosChanged(todos=(Todo(id="1", content="x"),)), {"todos"}),
         (TaskClosed(), {"closed"}),
         (ASKED, {"agent", "open_ask"}),
-        (STARTED, {"agent"}),
+        (STARTED, {"agent", "model"}),
+        (ModelSwitched(provider="p", model="n"), {"model"}),
+        (ApprovalSwitched(automatic=True), {"automatic"}),
         (Waiting(request_id="r", seconds=15.0), {"silence"}),
         (Noted(text="x"), set[str]()),
     ],

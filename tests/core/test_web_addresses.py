@@ -70,6 +70,15 @@ def test_whatever_is_said_is_an_address_or_a_sentence(said: str):
         ("64:ff9b::a9fe:a9fe", False),
         ("2002:7f00:1::", False),
         ("ff02::1", False),
+        ("fec0::1", False),
+        ("::7f00:1", False),
+        ("::808:808", False),
+        ("64:ff9b:1::7f00:1", False),
+        ("64:ff9b:1::808:808", False),
+        ("168.63.129.16", False),
+        ("::ffff:168.63.129.16", False),
+        ("64:ff9b::a83f:8110", False),
+        ("2002:a83f:8110::", False),
     ],
 )
 def test_SBX_3_only_addresses_of_the_internet_are_public(address: str, public: bool):

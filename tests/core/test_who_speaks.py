@@ -34,6 +34,7 @@ SAID = UserSpoke(message_id="m", text="@/b")
         CommandEnded(call_id="c", text=POSING),
         Gathered(text=POSING.upper()),
         Condensed(upto=1, summary=POSING),
+        Answered(ask_id="a", ask=AskKind.RESUME_TASK, reply="message", text=POSING, by="policy"),
     ],
 )
 def test_OUT_4_words_of_others_do_not_pass_for_the_users(fact: Fact):

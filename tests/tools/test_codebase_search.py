@@ -241,3 +241,18 @@ def test_the_tools_are_told_in_few_words(bench: CodeBench):
             },
         },
     }
+
+
+@pytest.mark.parametrize("path", ["nte", "net/none.py", "README.md/x"])
+async def test_a_folder_that_is_not_there_is_not_said_to_hold_nothing(bench: CodeBench, path: str):
+    action = await bench.action(bench.search, query="headers", path=path)
+    with pytest.raises(ToolError, match=f"There is no {path} to search in"):
+        await action.perform(permit_for(action))
+
+
+@pytest.mark.parametrize("path", ["net", "net/mail.py", "big.txt"])
+async def test_what_is_there_and_does_not_fit_is_still_there(bench: CodeBench, path: str):
+    bench.put("big.txt", "zebra\n" * 500_000)
+    assert "Nothing in the code fits 'banana'" in await bench.text(
+        bench.search, query="banana", path=path
+    )

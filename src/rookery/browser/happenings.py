@@ -3,6 +3,7 @@
 from collections import deque
 
 from rookery.core.characters import whole
+from rookery.core.instructions import revealed
 
 MOST_LINES = 40
 LONGEST_LINE = 300
@@ -22,6 +23,7 @@ class Happenings:
         self._console.append(in_line(line, LONGEST_LINE))
 
     def note(self, sentence: str) -> None:
+        """What a page says belongs to `said`; of its words only addresses are told in a note."""
         if len(self._notes) < MOST_NOTES:
             self._notes[sentence] = None
 
@@ -37,6 +39,12 @@ class Happenings:
         notes = tuple(self._notes)
         self._notes.clear()
         return notes
+
+
+def told(text: str, most: int = LONGEST_LINE) -> str:
+    """Words of a page for a sentence of ours: in one line, with nothing in them that is unseen or
+    could be taken for a tag."""
+    return revealed(in_line(text, most))[0].replace("<", "&lt;").replace(">", "&gt;")
 
 
 def in_line(text: str, most: int) -> str:

@@ -1,14 +1,21 @@
 """What need not be asked about again in a browser that somebody allowed."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, allow
 from rookery.core.web_addresses import web_address
 from rookery.engine.ports import Action, Outcome
 
-_WORDLESS = ("click", "press")
-"""What carries none of the model's own words out of the house."""
+_KEYS = frozenset(
+    (
+        *("Enter", "Tab", "Escape", "Backspace", "Delete", "Insert"),
+        *("ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"),
+        *(f"F{number}" for number in range(1, 13)),
+    )
+)
+"""Keys that write nothing. All others are letters of a word that may be typed key by key."""
 
 
 class KnownOrigins:
@@ -23,8 +30,19 @@ class KnownOrigins:
         kind, _, origin = action.external.partition(" ")
         if kind != "browser" or origin not in self._allowed():
             return Ruling()
-        harmless = action.payload.get("action") in _WORDLESS or web_address(origin).is_loopback
+        harmless = _is_wordless(action.payload) or web_address(origin).is_loopback
         return allow() if harmless else Ruling()
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
+
+
+def _is_wordless(payload: Mapping[str, Any]) -> bool:
+    """Whether it carries none of the model's own words out of the house."""
+    match payload:
+        case {"action": "click"}:
+            return True
+        case {"action": "press", "text": str(key)}:
+            return key.removeprefix("Shift+") in _KEYS
+        case _:
+            return False

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from rookery.browser.happenings import in_line
+from rookery.browser.happenings import in_line, told
 from rookery.browser.running_browser import RunningBrowser
 from rookery.browser.watched_page import FROZEN
 from rookery.core.characters import whole
@@ -44,7 +44,7 @@ async def view_of(browser: RunningBrowser, *, pictured: bool, seconds: float) ->
     if watched.trouble:
         heard.note(f"{watched.trouble} {WAY_OUT}")
     return PageView(
-        url=in_line(page.url, LONGEST_ADDRESS),
+        url=told(page.url, LONGEST_ADDRESS),
         title=in_line(title, LONGEST_TITLE),
         notes=heard.take_notes(),
         console=heard.take_console(),

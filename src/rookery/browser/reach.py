@@ -5,6 +5,8 @@ connected to: a name cannot lead somewhere else a moment later.
 """
 
 import socket
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeAlias
 
 import anyio
 
@@ -43,6 +45,10 @@ _ERRANDS = frozenset(
 """Where the browser goes by itself, whatever it is told. Such pages must be opened as pages."""
 
 
+Find: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+"""From the name of a host and a port to the addresses to connect to."""
+
+
 class OutOfReach(Exception):
     """Nothing may connect there; the text says why."""
 
@@ -52,47 +58,60 @@ class Errand(OutOfReach):
 
 
 class Reach:
-    """Without `network` only this machine is reached. Pages from elsewhere never reach it:
-    `home` is the origin of the page that is open, or about to be."""
+    """What one browser reaches, from its start to its end. Without `network` that is only this
+    machine. It shows pages of this machine if it is `local`, and pages from elsewhere if not:
+    these never reach it, not even with a request that they began before they were left.
+    `opened` are the origins of pages that somebody allowed; `find` tells where names lead."""
 
-    def __init__(self, *, network: bool) -> None:
-        self.home = ""
+    def __init__(
+        self,
+        *,
+        network: bool,
+        local: bool,
+        opened: Collection[str] = (),
+        find: Find | None = None,
+    ) -> None:
+        self.local = local
         self._network = network
+        self._opened = opened
+        self._find = find or public_addresses
 
     def refusal(self, host: str) -> str:
-        """Why the open page may not connect to a host, as far as its name tells; nothing if it
-        may."""
-        if host in LOOPBACK and self._home_host not in LOOPBACK:
-            return "Pages from elsewhere do not reach this machine."
-        return self.never(host)
-
-    def never(self, host: str) -> str:
-        """Why no page may, whichever is open."""
+        """Why pages may not connect to a host, as far as its name tells; nothing if they may."""
         if host in LOOPBACK:
-            return ""
+            return "" if self.local else "Pages from elsewhere do not reach this machine."
         if not self._network:
             return "The network is switched off, so only localhost is reached."
         if not is_plain_host(host) or is_withheld_name(host) or is_private_literal(host):
             return f"{host} is a private address, or no usual one."
         return ""
 
+    def misplaced(self, host: str) -> str:
+        """Why a document of a host is not shown here; nothing if it may be. One from elsewhere
+        that stood in a page of this machine would reach what that page does."""
+        if self.local and host not in LOOPBACK:
+            return "Pages of this machine stand by themselves, without any from elsewhere."
+        return self.refusal(host)
+
     async def addresses(self, host: str, port: int) -> list[str]:
         """Where to connect to. Raises `OutOfReach`, and `OSError` if the name leads nowhere."""
-        if host in _ERRANDS and self._home_host != host:
+        if host in _ERRANDS and host not in {web_address(each).host for each in self._opened}:
             raise Errand("The browser does not go there by itself.")
         if reason := self.refusal(host):
             raise OutOfReach(reason)
         if host in LOOPBACK:
             return list(_OWN_ADDRESSES[host])
-        found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = [str(where[0]) for *_, where in found]
-        if not addresses or not all(map(_is_public, addresses)):
-            raise OutOfReach(f"{host} leads to a private address.")
-        return addresses
+        return await self._find(host, port)
 
-    @property
-    def _home_host(self) -> str:
-        return web_address(self.home).host if self.home else ""
+
+async def public_addresses(host: str, port: int) -> list[str]:
+    """Where a name leads. Raises `OutOfReach` if that is not the internet, and `OSError` if it is
+    nowhere."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [str(where[0]) for *_, where in found]
+    if not addresses or not all(map(_is_public, addresses)):
+        raise OutOfReach(f"{host} leads to a private address.")
+    return addresses
 
 
 def _is_public(address: str) -> bool:

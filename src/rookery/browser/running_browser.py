@@ -23,7 +23,9 @@ from rookery.core.page_views import VIEWPORT
 from rookery.errors import ToolError
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Page, Playwright
+    from asyncio import Future
+
+    from playwright.async_api import BrowserContext, Page, Playwright, Request, Route
 
 START_SECONDS = 30.0
 END_SECONDS = 3.0
@@ -41,6 +43,9 @@ _OPTIONS = (
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--no-pings",
 )
+_IN_ONE_PROCESS = "--disable-site-isolation-trials"
+"""Frames in processes of their own could go elsewhere without our guard being asked. It keeps all
+that is not of this machine out, so that there is nothing left to part them from."""
 _WITHOUT_UDP = """
 for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport"])
   delete globalThis[name];
@@ -60,7 +65,7 @@ class RunningBrowser:
         self.pid = 0
         self.page = WatchedPage(context.pages[0], allowed, reach, self.heard)
         self._allowed = allowed
-        self._reach = reach
+        self.reach = reach
         self._expected = False
 
     async def prepare(self) -> None:
@@ -68,6 +73,8 @@ class RunningBrowser:
         self.pid = await _pid(self.context)
         self.context.on("page", self._close_window)
         await self.context.add_init_script(_WITHOUT_UDP)
+        if self.reach.local:
+            await self.context.route("**/*", self._pass_on)
         await self.page.watch(self.context)
 
     async def replace_page(self) -> None:
@@ -78,10 +85,21 @@ class RunningBrowser:
             page = await self.context.new_page()
         finally:
             self._expected = False
-        self.page = WatchedPage(page, self._allowed, self._reach, self.heard)
+        self.page = WatchedPage(page, self._allowed, self.reach, self.heard)
         await self.page.watch(self.context)
         with anyio.move_on_after(PAGE_SECONDS):
             await useless.close()
+
+    async def _pass_on(self, route: "Route") -> None:
+        """Only what our page asks for: a window would load something before it is closed, and
+        what is of no page at all is of nobody we know."""
+        from playwright.async_api import Error
+
+        with suppress(Error):  # the page is gone, and its request with it
+            if _page_of(route.request) is self.page.page:
+                await route.continue_()
+            else:
+                await route.abort()
 
     async def _close_window(self, page: "Page") -> None:
         from playwright.async_api import Error
@@ -89,6 +107,16 @@ class RunningBrowser:
         if not self._expected:
             with suppress(Error):  # it has closed itself
                 await page.close()
+
+
+def _page_of(request: "Request") -> "Page | None":
+    """None if it is of a worker, or of a window that is only just there."""
+    from playwright.async_api import Error
+
+    try:
+        return request.frame.page
+    except Error:
+        return None
 
 
 @asynccontextmanager
@@ -100,7 +128,7 @@ async def running_browser(
     with scratch_folder() as folder:
         force.folder = folder
         async with proxy(reach, heard.note) as way_out, _driver(force) as driver:
-            context = await _started(driver, program, folder, way_out)
+            context = await _started(driver, program, folder, way_out, reach)
             browser = RunningBrowser(context, allowed, reach, heard)
             try:
                 await browser.prepare()
@@ -114,12 +142,15 @@ async def running_browser(
 async def _driver(force: Force) -> AsyncIterator["Playwright"]:
     from playwright.async_api import async_playwright
 
+    playwright = async_playwright()
     try:
         # a driver that is half started could not be ended
         with anyio.fail_after(START_SECONDS, shield=True):
-            driver = await async_playwright().start()
+            driver = await playwright.start()
     except TimeoutError as error:
         raise ToolError(f"Playwright did not start within {START_SECONDS:g} s.") from error
+    with suppress(AttributeError):  # only the versions that have it need it
+        playwright._client._transport.on_error_future.add_done_callback(_take_note)  # type: ignore[union-attr]
     try:
         yield driver
     finally:
@@ -129,8 +160,15 @@ async def _driver(force: Force) -> AsyncIterator["Playwright"]:
             force.end_driver()
 
 
+def _take_note(end: "Future[Any]") -> None:
+    """Of a driver that was killed: whoever uses the browser is told otherwise, and an exception
+    that nobody looks at is printed into whatever is on the terminal."""
+    if not end.cancelled():
+        end.exception()
+
+
 async def _started(
-    driver: "Playwright", program: str, folder: Path, way_out: str
+    driver: "Playwright", program: str, folder: Path, way_out: str, reach: Reach
 ) -> "BrowserContext":
     from playwright.async_api import Error
 
@@ -146,7 +184,7 @@ async def _started(
                 executable_path=program,
                 headless=True,
                 chromium_sandbox=not is_root(),
-                args=_OPTIONS,
+                args=[*_OPTIONS, *([_IN_ONE_PROCESS] if reach.local else [])],
                 env={**passed_on, **home},
                 proxy={"server": way_out},
                 viewport={"width": width, "height": height},

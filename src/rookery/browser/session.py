@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from rookery.browser.find_browser import find_browser
-from rookery.browser.force import Force
-from rookery.browser.happenings import in_line
+from rookery.browser.happenings import told
+from rookery.browser.life import Life
 from rookery.browser.looking import WAY_OUT, view_of
-from rookery.browser.reach import Reach
+from rookery.browser.reach import Find, Reach
 from rookery.browser.running_browser import (
     RunningBrowser,
     is_root,
@@ -24,7 +24,6 @@ from rookery.browser.running_browser import (
     running_browser,
 )
 from rookery.browser.watched_page import FROZEN
-from rookery.core.instructions import revealed
 from rookery.core.page_views import PageView, Point, Spot
 from rookery.core.values import value
 from rookery.core.web_addresses import WebAddress, origin_of
@@ -36,12 +35,9 @@ if TYPE_CHECKING:
 NOT_OPEN = "No browser is open. Use launch with a url first."
 ENDED = f"The browser has ended. {NOT_OPEN}"
 STILL_LOADING = "The page is still loading."
+ANEW = "The browser was begun anew for this page: what earlier pages had stored is gone."
 AS_ROOT = "Chromium is run as root here, which it bears only without its own sandbox."
 
-CLOSE_SECONDS = 4.0
-FORCED_SECONDS = 2.0
-"""How long the end of a browser is waited for: first of one that is asked, then of one that is
-forced."""
 LONGEST_ERROR = 300
 KEYED = 200
 """Characters up to which a text is typed key by key; more is put in at once."""
@@ -69,7 +65,7 @@ StartSoon: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], objec
 
 class BrowserSession:
     """`start_soon` is of a group that lives as long as the task; `path` is the browser to use,
-    and without `network` only pages of this machine are opened."""
+    and without `network` only pages of this machine are opened. `find` tells where names lead."""
 
     def __init__(
         self,
@@ -78,14 +74,16 @@ class BrowserSession:
         path: str = "",
         network: bool = True,
         patience: Patience | None = None,
+        find: Find | None = None,
     ) -> None:
         self.allowed: set[str] = set()
         """The origins that were opened in this task because somebody allowed it."""
         self._start_soon = start_soon
         self._path = path
         self.patience = patience or Patience()
-        self._reach = Reach(network=network)
-        self._life: _Life | None = None
+        self._network = network
+        self._find = find
+        self._life: Life | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -108,19 +106,36 @@ class BrowserSession:
 
     def refusal(self, address: WebAddress) -> str:
         """Why an address is never opened; nothing if it may be."""
-        return self._reach.never(address.host)
+        return self._reach(address).refusal(address.host)
+
+    def _reach(self, address: WebAddress) -> Reach:
+        """Of a browser that opens such a page."""
+        return Reach(
+            network=self._network,
+            local=address.is_loopback,
+            opened=self.allowed,
+            find=self._find,
+        )
 
     async def launch(self, address: WebAddress) -> None:
         """Begin anew with an empty profile, and open a page."""
         await self.close()
-        life = _Life()
+        life = Life(self._reach(address))
         self._start_soon(partial(self._own, life))
         self._life = life
         await life.settled.wait()
-        await self.navigate(address)
+        await self._open(address)
 
     async def navigate(self, address: WebAddress) -> None:
-        """Open a page. Whoever calls this was allowed to."""
+        """Open a page. Whoever calls this was allowed to. What is open reaches this machine, or
+        it does not: for the other kind of page there must be another browser."""
+        if self.running.reach.local == address.is_loopback:
+            await self._open(address)
+        else:
+            await self.launch(address)
+            self.running.heard.note(ANEW)
+
+    async def _open(self, address: WebAddress) -> None:
         await self._insist_on_a_page()
         self.allowed.add(address.origin)
         limit = self.patience.navigation
@@ -165,12 +180,12 @@ class BrowserSession:
             await self._life.end()
             self._life = None
 
-    async def _own(self, life: "_Life") -> None:
+    async def _own(self, life: Life) -> None:
         try:
             program = find_browser(self._path, os.environ.get("PATH", os.defpath))
             await load_playwright()
             async with running_browser(
-                program, self.allowed, self._reach, life.force
+                program, self.allowed, life.reach, life.force
             ) as life.browser:
                 life.browser.context.on("close", lambda _: life.over.set())
                 life.used()
@@ -227,9 +242,6 @@ class BrowserSession:
         from playwright.async_api import Error
         from playwright.async_api import TimeoutError as Late
 
-        # the page that is left must not reach for an instant what only the next one may
-        await page.goto("about:blank", timeout=limit * 1000)
-        self._reach.home = address.origin
         try:
             await page.goto(address.url, wait_until="commit", timeout=limit * 1000)
         except Late as error:
@@ -237,8 +249,6 @@ class BrowserSession:
         except Error as error:
             if _NOT_COMMITTED not in error.message:
                 raise
-        finally:
-            self._reach.home = origin_of(page.url)
 
     async def _click(self, page: "Page", spot: Spot) -> None:
         if isinstance(spot, Point):
@@ -258,41 +268,7 @@ class BrowserSession:
             self.running.heard.note(STILL_LOADING)
 
 
-class _Life:
-    """One browser from the wish for it to its end."""
-
-    def __init__(self) -> None:
-        self.browser: RunningBrowser | None = None
-        self.failure = ""
-        self.force = Force()
-        self.settled = anyio.Event()
-        self.over = anyio.Event()
-        """It is to end, or has."""
-        self.gone = anyio.Event()
-        self._used = anyio.current_time()
-
-    def used(self) -> None:
-        self._used = anyio.current_time()
-
-    async def end(self) -> None:
-        """Within a few seconds, because whole tasks wait for it."""
-        self.over.set()
-        with anyio.move_on_after(CLOSE_SECONDS):
-            await self.gone.wait()
-            return
-        self.force.use()
-        with anyio.move_on_after(FORCED_SECONDS):
-            await self.gone.wait()
-
-    async def last(self, idle: float) -> None:
-        """Until it is over, or nobody has used it for so long."""
-        while not self.over.is_set() and (left := self._used + idle - anyio.current_time()) > 0:
-            with anyio.move_on_after(left):
-                await self.over.wait()
-        self.over.set()
-
-
 def _in_words(error: Exception) -> str:
     if isinstance(error, ToolError):
         return str(error)
-    return f"The browser could not do it: {revealed(in_line(str(error), LONGEST_ERROR))[0]}"
+    return f"The browser could not do it: {told(str(error), LONGEST_ERROR)}"

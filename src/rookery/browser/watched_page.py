@@ -3,24 +3,21 @@
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import anyio
 
-from rookery.browser.happenings import Happenings, in_line
+from rookery.browser.happenings import Happenings, told
 from rookery.browser.reach import Reach
-from rookery.core.instructions import revealed
 from rookery.core.web_addresses import web_address
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, CDPSession, Dialog, Frame, Page
+    from playwright.async_api import BrowserContext, CDPSession, Dialog, Page
 
 CRASHED = "The page has crashed."
 CLOSED = "The page has closed itself."
 FROZEN = "The page does not respond."
 PROBE_SECONDS = 1.0
-
-LONGEST_TOLD = 300
-"""Characters of an address or of a page's words that stand in a note."""
 
 
 class WatchedPage:
@@ -68,20 +65,29 @@ class WatchedPage:
             return str(error)
         if address.origin not in self._allowed:
             return "Nobody was asked about that origin yet; use navigate to open it."
-        if reason := self._reach.refusal(address.host):
+        if reason := self._reach.misplaced(address.host):
             return f"{reason} Use navigate to open it."
         return ""
+
+    def refusal_in_a_frame(self, url: str) -> str:
+        """Why a frame of the page must not show that; nothing if it may."""
+        try:
+            parts = urlsplit(url)
+            host = parts.hostname or ""
+        except ValueError as error:
+            return f"It is no address ({error})."
+        # what is of no host is of the page itself
+        return self._reach.misplaced(host) if parts.scheme in ("http", "https") else ""
 
     def _listen(self) -> None:
         page, heard = self.page, self._heard
         page.on("console", lambda line: heard.said(f"[{line.type}] {line.text}"))
         page.on("pageerror", lambda error: heard.said(f"[uncaught] {error.message}"))
         page.on("dialog", self._dismiss)
-        page.on("download", lambda file: heard.note(f"A download was cancelled: {_told(file.url)}"))
+        page.on("download", lambda file: heard.note(f"A download was cancelled: {told(file.url)}"))
         page.on("filechooser", lambda _: heard.note("The page asked for a file; it got none."))
         page.on("crash", lambda _: self._lose(CRASHED))
         page.on("close", lambda _: self._lose(CLOSED))
-        page.on("framenavigated", self._note_arrival)
 
     async def _dismiss(self, dialog: "Dialog") -> None:
         from playwright.async_api import Error
@@ -90,19 +96,15 @@ class WatchedPage:
         with suppress(Error):  # the page is gone, and its dialog with it
             await (dialog.accept() if leaving else dialog.dismiss())
         if not leaving:
-            self._heard.note(f'The page\'s {dialog.type} was dismissed: "{_told(dialog.message)}"')
+            self._heard.note(f"The page's {dialog.type} was dismissed.")
+            self._heard.said(f"[{dialog.type}] {dialog.message}")
 
     def _lose(self, trouble: str) -> None:
         self.gone = True
         self.trouble = self.trouble or trouble
 
-    def _note_arrival(self, frame: "Frame") -> None:
-        if frame.parent_frame is None and frame.url.startswith("http"):
-            with suppress(ValueError):
-                self._reach.home = web_address(frame.url).origin
-
     def _note_window(self, event: dict[str, Any]) -> None:
-        self._heard.note(f"A new window was closed: {_told(event['url'])}")
+        self._heard.note(f"A new window was closed: {told(event['url'])}")
 
     def _guard(
         self, devtools: "CDPSession", main_frame: str
@@ -111,9 +113,11 @@ class WatchedPage:
             from playwright.async_api import Error
 
             url, request = event["request"]["url"], {"requestId": event["requestId"]}
-            reason = self.refusal(url) if event.get("frameId") == main_frame else ""
+            whole = event.get("frameId") == main_frame
+            reason = self.refusal(url) if whole else self.refusal_in_a_frame(url)
             if reason:
-                self._heard.note(f"The page wanted to go to {_told(url)}. {reason}")
+                wish = "wanted to go to" if whole else "has a frame that is left out:"
+                self._heard.note(f"The page {wish} {told(url)}. {reason}")
             with suppress(Error):  # the page is gone, and its request with it
                 if reason:
                     await devtools.send("Fetch.failRequest", {**request, "errorReason": "Aborted"})
@@ -121,7 +125,3 @@ class WatchedPage:
                     await devtools.send("Fetch.continueRequest", request)
 
         return decide
-
-
-def _told(text: str) -> str:
-    return revealed(in_line(text, LONGEST_TOLD))[0]

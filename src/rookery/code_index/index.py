@@ -18,6 +18,7 @@ from rookery.code_index.store import Spot, Store
 from rookery.code_index.syntax import SyntaxReader
 from rookery.code_index.updating import LARGEST, Progress, Update
 from rookery.code_index.words import expression_of
+from rookery.core.characters import is_utf8
 from rookery.core.code_hits import CodeHit, CodeHits, fused
 from rookery.engine.ports import Permit
 from rookery.errors import Denied, ProviderError, RookeryError, ToolError
@@ -83,6 +84,12 @@ class CodeIndex:
         expression = expression_of(query)
         if not expression:
             raise ToolError("There are no words to look for in the query.")
+        if not is_utf8(below):
+            raise ToolError(
+                "Files with a name that is not UTF-8 are not indexed. Use search_files."
+            )
+        if not self._sources.exists(below):
+            raise ToolError(f"There is no {below} to search in. list_files shows what there is.")
         up_to_date = self._catch_up()
         vector, failure = self._vector(query)
 

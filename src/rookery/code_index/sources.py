@@ -13,6 +13,10 @@ class Sources(Protocol):
         """At most so many files, none of them larger than that in bytes."""
         ...
 
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder, whatever is indexed of it."""
+        ...
+
     def in_folder(self, folder: str) -> Sequence[str] | None:
         """The files in a folder, but not in folders in it; None if it is no folder."""
         ...

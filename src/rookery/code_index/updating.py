@@ -3,12 +3,14 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from rookery.code_index.sources import Embedder, Sources
 from rookery.code_index.store import Known, Piece, Spot, Store
 from rookery.code_index.syntax import SyntaxReader
 from rookery.code_index.unfit import is_unfit
 from rookery.code_index.words import searchable
+from rookery.core.characters import is_utf8
 from rookery.core.chunks import chunks, names_of
 from rookery.core.limits import MIB
 from rookery.core.source_files import Found, Listing, Mark, Source
@@ -57,7 +59,11 @@ class Update:
     def words(self, store: Store) -> None:
         """The full text of all files."""
         listing = self._sources.list(MOST_FILES, LARGEST)
-        files = [found for found in listing.files if not is_unfit(found.path)]
+        named = [found for found in listing.files if is_utf8(found.path)]
+        if nameless := len(listing.files) - len(named):
+            left_out = f"(Left out, because their names are not UTF-8: {nameless} files.)"
+            listing = replace(listing, notes=(*listing.notes, left_out))
+        files = [found for found in named if not is_unfit(found.path)]
         known = store.files()
         if listing.complete:
             self._forget(store, known.keys() - {found.path for found in files})

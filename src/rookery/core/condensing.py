@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rookery.core.facts import AssistantSpoke, Condensed, Event, live, next_event
 from rookery.core.history import history
 from rookery.core.shortening import SHORTEST
+from rookery.core.task_state import fold
 from rookery.core.tokens import weight
 
 LENGTHS = (0, 24_000, 8_000, 2_000, 600, SHORTEST)
@@ -36,17 +37,17 @@ def fitting(events: Sequence[Event], most: int) -> Condensed:
 
 def cut_points(events: Sequence[Event]) -> list[int]:
     """The events up to which something can be left out. Calls are never parted from their
-    results: each but the last lies right before an answer, or before everything."""
+    results: each but the last lies right before an answer, or before everything. An answer whose
+    calls have no result yet stays, or that result would be told to nobody."""
     counted = live(events)
     cut = max((e.fact.upto for e in counted if isinstance(e.fact, Condensed)), default=0)
     answers = [
         event.seq - 1
         for event in counted
-        if isinstance(event.fact, AssistantSpoke)
-        and not event.fact.interrupted
-        and event.seq - 1 > cut
+        if isinstance(event.fact, AssistantSpoke) and not event.fact.interrupted
     ]
-    return [cut, *answers, max(events[-1].seq, cut)]
+    everything = answers[-1] if answers and fold(events).pending else events[-1].seq
+    return [cut, *(answer for answer in answers if answer > cut), max(everything, cut)]
 
 
 def weight_after(events: Sequence[Event], cut: Condensed) -> int:

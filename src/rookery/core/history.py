@@ -92,7 +92,7 @@ def history(events: Iterable[Event]) -> list[Turn]:
             case ToolFinished() as end:
                 book.give_result(end)
             case Answered() as answer if _speaks_to_the_model(answer):
-                book.say(Text(text=user_message(answer.text)), *answer.images)
+                book.say(Text(text=_said(answer)), *answer.images)
             case Reminded(text=text) | CommandEnded(text=text):
                 book.say(Text(text=not_the_user(text)))
             case Gathered(text=text, images=images):
@@ -264,6 +264,11 @@ def _speaks_to_the_model(answer: Answered) -> bool:
     spoken = answer.reply == "message" and bool(answer.text or answer.images)
     of_a_call = is_interactive_ask(answer.ask) or is_non_blocking_ask(answer.ask)
     return spoken and not of_a_call
+
+
+def _said(answer: Answered) -> str:
+    """Only a user's words are told as such."""
+    return user_message(answer.text) if answer.by == "user" else not_the_user(answer.text)
 
 
 def _without_thinking(blocks: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -17,8 +17,13 @@ _UNSEEN = re.compile(
 )
 """Characters that hide or turn text round, and what no person reads: tags, further selectors."""
 
+LONGEST_LINE = 1024
+"""Characters of somebody else's words that stand in a line of ours."""
 _OURS = ("user_message", "environment_details", "rules", "system")
 """Tags by which the model tells who speaks: no text of others has any of them."""
+
+_SECTIONS = ("command", "instructions", "role", "skill")
+"""Tags that stand beside the lines in which others are named."""
 
 
 @value
@@ -82,10 +87,21 @@ def quoted(tag: str, text: str, **attributes: str) -> str:
     """Text of others between tags, which it cannot close by itself, and in which it cannot pose
     as the user or the program."""
     said = "".join(f' {name}="{_attribute(value)}"' for name, value in attributes.items() if value)
-    names = "|".join((tag, *_OURS))
-    speaking = rf"<(?=\s*(?:/\s*)?(?:{names})(?![^\W_]))"
-    inner = re.sub(speaking, r"<\\", text, flags=re.IGNORECASE).strip("\n")
+    inner = _disarmed(text, tag).strip("\n")
     return f"<{tag}{said}>\n{inner}\n</{tag}>"
+
+
+def in_a_line(text: str, most: int = LONGEST_LINE) -> str:
+    """Words of others for a line of ours: they begin no other line, and end or begin no section."""
+    line = " ".join(revealed(text)[0].split())
+    cut = line if len(line) <= most else line[: most - 1] + "…"
+    return _disarmed(cut, *_SECTIONS)
+
+
+def _disarmed(text: str, *tags: str) -> str:
+    names = "|".join((*tags, *_OURS))
+    speaking = rf"<(?=\s*(?:/\s*)?(?:{names})(?![^\W_]))"
+    return re.sub(speaking, r"<\\", text, flags=re.IGNORECASE)
 
 
 def skills_for(skills: tuple[Skill, ...], mode: str) -> tuple[Skill, ...]:
@@ -107,9 +123,9 @@ def skill_text(skill: Skill, body: str, arguments: str = "") -> str:
     return "\n".join(
         [
             f"Skill: {skill.name}",
-            f"Description: {skill.description}",
+            f"Description: {in_a_line(skill.description)}",
             *([f"Arguments: {arguments}"] if arguments else []),
-            f"From: {skill.path} ({skill.origin})",
+            f"From: {in_a_line(skill.path)} ({skill.origin})",
             quoted("instructions", body),
         ]
     )
@@ -118,9 +134,9 @@ def skill_text(skill: Skill, body: str, arguments: str = "") -> str:
 def command_text(command: SlashCommand, arguments: str = "") -> str:
     """A command as the model is given it."""
     facts = {
-        "Description": command.description,
-        "Argument hint": command.argument_hint,
-        "Mode": command.mode,
+        "Description": in_a_line(command.description),
+        "Argument hint": in_a_line(command.argument_hint),
+        "Mode": in_a_line(command.mode),
         "Arguments": arguments,
     }
     return "\n".join(
@@ -138,4 +154,4 @@ def _rank(skill: Skill) -> int:
 
 def _attribute(text: str) -> str:
     plain = text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-    return " ".join(plain.split("\n"))
+    return " ".join(plain.splitlines())

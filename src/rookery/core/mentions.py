@@ -1,6 +1,8 @@
 """What a user's text points at: `@/file`, `@/folder/`, `@https://…`, `@git-changes`, `@1a2b3c4`,
 `@problems`, `@terminal` and `/command`.
 
+What was piped to the words is what they are about, and points at nothing.
+
 A mention begins at a line's start or after whitespace, and one mark of punctuation at its end
 does not belong to it. In paths a backslash keeps the next character from meaning anything.
 """
@@ -16,6 +18,9 @@ MentionKind: TypeAlias = Literal[
     "file", "folder", "image", "url", "git_changes", "commit", "problems", "terminal"
 ]
 
+PIPED_TEXT = "piped_text"
+"""The tag around what came through a pipe beside the user's words. It cannot be closed inside."""
+
 _PUNCTUATION = ".,;:!?"
 _BEGIN, _END = r"(?<!\S)", r"(?=[.,;:!?]?(?:\s|\Z))"
 _MENTION = re.compile(
@@ -26,6 +31,7 @@ _MENTION = re.compile(
     rf"|(?P<word>problems|git-changes|terminal){_END})"
 )
 _COMMAND = re.compile(rf"{_BEGIN}/(?P<name>[A-Za-z0-9_.-]+)(?!\S)")
+_PIPED = re.compile(rf"(?<!\S)<{PIPED_TEXT}>\n.*\n</{PIPED_TEXT}>(?!\S)", re.DOTALL)
 _SERVER_PROMPT = re.compile(r"\s*/mcp:(?P<server>[^\s:]+):\S")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _TO_ESCAPE = re.compile(r"[\\\s]")
@@ -56,14 +62,14 @@ class CommandMention:
 
 
 def find_mentions(text: str) -> list[Mention]:
-    return [_mention(found) for found in _MENTION.finditer(text)]
+    return [_mention(found) for found in _MENTION.finditer(_without_piped(text))]
 
 
 def find_commands(text: str, known: Collection[str] | None = None) -> list[CommandMention]:
     """What looks like a command, or only those of these names; never part of another mention."""
     taken = deque((mention.start, mention.end) for mention in find_mentions(text))
     commands: list[CommandMention] = []
-    for found in _COMMAND.finditer(text):
+    for found in _COMMAND.finditer(_without_piped(text)):
         while taken and taken[0][1] <= found.start():
             taken.popleft()
         inside = bool(taken) and taken[0][0] <= found.start()
@@ -102,6 +108,11 @@ def mention_of(path: str) -> str:
     if escaped[-1:] in tuple(_PUNCTUATION):
         escaped = f"{escaped[:-1]}\\{escaped[-1]}"
     return f"@/{escaped}"
+
+
+def _without_piped(text: str) -> str:
+    """The user's own words, each where it was."""
+    return _PIPED.sub(lambda piped: " " * len(piped[0]), text)
 
 
 def _mention(found: re.Match[str]) -> Mention:

@@ -19,6 +19,12 @@ _NAME = re.compile(r"(?=.{1,253}\Z)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-
 _WITHHELD_NAMES = ("metadata.google.internal", "metadata.goog", "metadata")
 _EMBEDDING = ip_network("64:ff9b::/96")
 """Where translators put IPv4 addresses."""
+_WITHHELD = (
+    ip_network("168.63.129.16/32"),  # where machines of a data centre are told about themselves
+    ip_network("::/96"),  # how IPv4 addresses were once written
+    ip_network("64:ff9b:1::/48"),  # translators of a network's own
+    ip_network("fec0::/10"),  # what networks once called their own
+)
 
 
 @record
@@ -93,12 +99,13 @@ def is_private_literal(host: str) -> bool:
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the internet's, however it is written or wrapped."""
     found = ip_address(address)
-    if isinstance(found, IPv4Address):
-        return found.is_global and not found.is_multicast
-    inner = _embedded(found)
-    if inner is not None:
-        return inner.is_global and not inner.is_multicast
-    return found.is_global and not found.is_multicast
+    inner = None if isinstance(found, IPv4Address) else _embedded(found)
+    return _is_global(found if inner is None else inner)
+
+
+def _is_global(address: IPv4Address | IPv6Address) -> bool:
+    withheld = any(address in network for network in _WITHHELD)
+    return address.is_global and not address.is_multicast and not withheld
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:

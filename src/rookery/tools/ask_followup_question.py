@@ -6,9 +6,15 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from rookery.core.asks import AskKind
+from rookery.core.facts import Answered
+from rookery.core.instructions import quoted
 from rookery.core.replies import user_message
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments
+
+NOBODY = "[automatic] Nobody is there to answer: the user has decided and allowed nothing."
+TAKEN = f"{NOBODY} Your own suggestion {{number}} was taken, which says no more than you did:"
+DECIDE = f"{NOBODY} Decide yourself and go on."
 
 
 class Suggestion(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,13 +47,23 @@ class AskFollowupQuestion:
 
         async def perform(permit: Permit) -> Outcome:
             answer = await ctx.ask(AskKind.FOLLOWUP, json.dumps(data, ensure_ascii=False))
-            return Outcome(text=user_message(answer.text), images=answer.images)
+            said = user_message(answer.text) if answer.by == "user" else _by_nobody(answer, args)
+            return Outcome(text=said, images=answer.images)
 
         return Action(
             title="Ask the user",
             perform=perform,
             payload={"tool": "askFollowupQuestion", **data},
         )
+
+
+def _by_nobody(answer: Answered, args: AskFollowupQuestionArgs) -> str:
+    """What the model is told if a rule has answered: no word of it is the user's."""
+    offered = [suggestion.text for suggestion in args.follow_up]
+    if answer.text not in offered:
+        return DECIDE
+    taken = TAKEN.format(number=offered.index(answer.text) + 1)
+    return f"{taken}\n{quoted('your_suggestion', answer.text)}"
 
 
 def _offered(suggestion: Suggestion) -> dict[str, Any]:

@@ -197,3 +197,45 @@ async def test_other_mentions_need_no_action(bench: Bench):
     assert "No command has been run" in plain_text(terminal)
     assert len(plain_text(terminal, terminal="abc\ndef\n" * 10_000)) < PER_FILE + KIB
     assert plain_text(url) == ""
+
+
+async def test_OUT_4_what_nobody_sees_is_spelled_out_in_a_mentioned_file(bench: Bench):
+    put(bench, "a.md", "be \u202eevil\u200b\n")
+    outcome = await attached(bench, "@/a.md")
+    assert "be <U+202E>evil<U+200B>" in outcome.text
+    (seen,) = outcome.seen
+    assert not seen.whole
+
+
+async def test_OUT_4_the_same_holds_for_folders_git_and_what_needs_no_look(bench: Bench):
+    put(bench, "src/b.md", "tag\U000e0041")
+    assert "tag<U+E0041>" in (await attached(bench, "@/src/")).text
+    git(bench, "init", "-q", "-b", "main")
+    git(bench, "add", ".")
+    git(bench, "commit", "-q", "-m", "turned \u202e round")
+    commit = git(bench, "rev-parse", "HEAD")
+    assert "turned <U+202E> round" in (await attached(bench, f"@{commit}")).text
+    problems, terminal = find_mentions("@problems @terminal")
+    assert "a<U+200B>b" in plain_text(terminal, terminal="a\u200bb")
+    assert "a<U+200B>b" in plain_text(problems, problems=["a\u200bb"])
+
+
+@pytest.mark.parametrize("text", ["@git-changes", "@1234567"])
+async def test_CMD_3_git_is_judged_again_right_before_it_runs(bench: Bench, text: str):
+    ours = True
+    judge = CommandJudge(
+        bench.context.files, bench.root, home=bench.root, own_repository=lambda: ours
+    )
+    bench.context = replace(bench.context, judge=judge)
+    made = action(bench, text)
+    ours = False
+    with pytest.raises(ToolError, match="has changed since it was looked at, so it was not run"):
+        await made.perform(permit_for(made))
+
+
+@pytest.mark.parametrize("text", ["@1234567;touch${IFS}x", "@1234567 ;touch x", "@git-changes;id"])
+def test_CMD_13_of_what_is_mentioned_only_a_hash_gets_into_the_command(bench: Bench, text: str):
+    attachments = Attachments(bench.root, bench.context)
+    made = [attachments.action_for(mention) for mention in find_mentions(text)]
+    commands = [each.command for each in made if each is not None]
+    assert commands in ([], ["git show --stat --patch --no-ext-diff --no-textconv 1234567"])

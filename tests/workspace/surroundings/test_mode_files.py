@@ -223,3 +223,10 @@ def test_PATH_4_a_file_that_leads_out_is_not_read(bench: ConfigBench):
     found = read(bench)
     assert found.modes == BUILT_IN
     assert "leads out of the workspace" in found.problems[0]
+
+
+@pytest.mark.parametrize("group", ["read", "command", "mcp"])
+def test_S11_a_pattern_that_could_not_be_kept_is_refused(group: str):
+    entry = f"{{slug: docs, name: D, roleDefinition: r, groups: [[{group}, {{fileRegex: a}}]]}}"
+    with pytest.raises(ValueError, match=f"fileRegex for the group {group}"):
+        modes_in(f"customModes:\n- {entry}\n", "user")

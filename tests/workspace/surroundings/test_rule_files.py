@@ -6,7 +6,12 @@ import pytest
 from config_bench import ConfigBench
 from rookery.core.instructions import NestedRules, Rule, Rules
 from rookery.workspace.surroundings.config_files import LARGEST
-from rookery.workspace.surroundings.rule_files import BETWEEN_WALKS, TOGETHER, RuleFiles
+from rookery.workspace.surroundings.rule_files import (
+    BETWEEN_WALKS,
+    MOST_NESTED,
+    TOGETHER,
+    RuleFiles,
+)
 
 
 @pytest.fixture
@@ -148,6 +153,36 @@ def test_rules_that_are_too_long_together_are_left_out_and_named(bench: ConfigBe
     assert len(found.general) == TOGETHER // LARGEST
     assert len(found.problems) == 2
     assert "too long together" in found.problems[0]
+
+
+@pytest.mark.parametrize("crowd", ["rules-code", "rules", "AGENTS", "nested"])
+def test_TRUST_7_a_project_does_not_crowd_out_the_users_own_rules(bench: ConfigBench, crowd: str):
+    bench.put("config/rules/mine.md", "mine")
+    bench.put("config/rules-code/mine.md", "mine in code")
+    bench.put("AGENTS.md", "x" * LARGEST)
+    for number in range(TOGETHER // LARGEST + 2):
+        match crowd:
+            case "AGENTS":
+                bench.put("AGENTS.local.md", "x" * LARGEST)
+                bench.put(f".roo/rules-code/{number}.md", "x" * LARGEST)
+            case "nested":
+                for each in range(1000):
+                    bench.put(f"sub{number}/.roo/rules-code/{each}.md", "x" * 200)
+            case _:
+                bench.put(f".roo/{crowd}/{number}.md", "x" * LARGEST)
+    found = read(bench)
+    assert "mine" in [rule.text for rule in found.general]
+    assert "mine in code" in [rule.text for rule in found.for_mode]
+    total = sum(len(rule.text) for rule in (*found.for_mode, *found.of_agents, *found.general))
+    assert total <= 2 * TOGETHER + LARGEST
+
+
+def test_of_very_many_folders_with_rules_some_are_named(bench: ConfigBench):
+    for number in range(MOST_NESTED + 5):
+        bench.put(f"sub{number:03}/AGENTS.md", "x")
+    found = read(bench)
+    assert len(found.nested) == MOST_NESTED
+    assert found.problems == (f"Only {MOST_NESTED} of {MOST_NESTED + 5} folders with rules count.",)
 
 
 def test_P8_the_same_bytes_for_as_long_as_nothing_has_changed(bench: ConfigBench):

@@ -41,12 +41,39 @@ def test_a_command_is_a_file_with_front_matter(bench: ConfigBench):
     )
 
 
-def test_the_projects_come_before_the_users_and_those_before_ours(bench: ConfigBench):
-    order = ["~/.roo", "config", ".roo", ".rookery"]
-    for place in order:
+def test_TRUST_7_the_users_come_before_ours_and_a_project_replaces_none(bench: ConfigBench):
+    for place in (".roo", ".rookery"):
+        bench.put(f"{place}/commands/init.md", f"of {place}")
+        assert named(read(bench), "init") == INIT
+    assert read(bench).problems == (
+        "The project's own command /init is not used: it is a name of ours.",
+    )
+    for place in ("~/.roo", "config"):
         bench.put(f"{place}/commands/init.md", f"of {place}")
         assert named(read(bench), "init").content == f"of {place}"
+    assert read(bench).problems == (
+        "The project's own command /init is not used: you have one of that name.",
+    )
     assert named(read(bench, trusted=False), "init").content == "of config"
+    assert read(bench, trusted=False).problems == ()
+
+
+def test_of_a_projects_two_folders_our_own_comes_first(bench: ConfigBench):
+    for place in (".roo", ".rookery"):
+        bench.put(f"{place}/commands/look.md", f"of {place}")
+        assert named(read(bench), "look").content == f"of {place}"
+
+
+def test_TRUST_7_a_command_of_the_user_that_cannot_be_read_is_not_replaced_either(
+    bench: ConfigBench,
+):
+    bench.put("config/commands/deploy.md", "---\nno end")
+    bench.put(".roo/commands/deploy.md", "of the project")
+    found = read(bench)
+    assert found.commands == (INIT,)
+    assert [name for name, _ in found.unreadable] == ["deploy"]
+    bench.put("~/.roo/commands/deploy.md", "of the user")
+    assert named(read(bench), "deploy").content == "of the user"
 
 
 @pytest.mark.parametrize("name", ["a b.md", "readme.txt", "deep/x.md", ".md"])
@@ -85,3 +112,41 @@ def test_PATH_4_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str
     started = time.monotonic()
     assert [command.name for command in read(bench).commands] == ["a", "init"]
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "---\nno end",
+            "The command .roo/commands/x.md is left out: its front matter has no closing ---.",
+        ),
+        (b"\0\1\2", ".roo/commands/x.md is left out: it is not a text file."),
+    ],
+)
+def test_a_name_without_a_command_is_known_with_the_reason(
+    bench: ConfigBench, text: str | bytes, reason: str
+):
+    bench.put(".roo/commands/x.md", text)
+    found = read(bench)
+    assert found.commands == (INIT,)
+    assert found.unreadable == (("x", reason),)
+    assert found.problems == (reason,)
+
+
+def test_a_faulty_command_leaves_one_of_the_same_name_alone(bench: ConfigBench):
+    bench.put(".roo/commands/x.md", "---\nno end")
+    bench.put("~/.roo/commands/x.md", "of the user")
+    found = read(bench)
+    assert named(found, "x").content == "of the user"
+    assert found.unreadable == ()
+    assert found.problems
+
+
+def test_a_command_that_is_too_long_is_cut_and_that_is_told(bench: ConfigBench):
+    bench.put(".roo/commands/x.md", "words\n" * 20_000)
+    found = read(bench)
+    assert named(found, "x").content.startswith("words\n")
+    assert found.problems == (
+        "Only the first 65532 of 120000 bytes of .roo/commands/x.md are read.",
+    )

@@ -4,8 +4,9 @@ Whatever needs a look at the workspace is an action of its own and goes through 
 cannot be had is said in its place: a message never fails for what it mentions.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Gathered, ModeSwitched, Noted, Seen
@@ -22,6 +23,13 @@ from rookery.engine.ports import Action, Outcome, Permit, ToolContext
 from rookery.errors import ToolError
 from rookery.workspace.surroundings.mention_contents import Attachments, note, plain_text
 
+MOST_MENTIONS = 50
+MOST_COMMANDS = 10
+"""Of what one message points at, so much is looked up; each thing once."""
+LONGEST_TOLD = 300
+
+Found = TypeVar("Found", Mention, CommandMention)
+
 
 class Gatherer:
     def __init__(
@@ -29,17 +37,20 @@ class Gatherer:
         root: Path,
         *,
         commands: Callable[[], Sequence[SlashCommand]],
+        unreadable: Callable[[], Mapping[str, str]],
         skills: Callable[[str], Sequence[Skill]],
         body: Callable[[Skill], str],
         modes: Callable[[], Sequence[str]],
         last_output: Callable[[], str],
-        server_prompt: Callable[[str], Awaitable[str]],
+        server_prompt: Callable[[str], Action],
     ) -> None:
-        """`skills` are those of a mode, `body` is what one of them says, `modes` are slugs, and
-        `last_output` is what the last command wrote. `server_prompt` is what a server makes of a
-        line that calls for a prompt of it."""
+        """`unreadable` are names of commands that there would be, with the reason why there are
+        not, `skills` are those of a mode, `body` is what one of them says, `modes` are slugs, and
+        `last_output` is what the last command wrote. `server_prompt` is what gets what a
+        server makes of a line that calls for a prompt of it."""
         self._root = root
         self._commands = commands
+        self._unreadable = unreadable
         self._skills = skills
         self._body = body
         self._modes = modes
@@ -53,14 +64,16 @@ class Gatherer:
         texts: list[str] = []
         images: list[Image] = []
         seen: list[Seen] = []
-        for mention in find_mentions(text):
+        mentions = _each_once(find_mentions(text))
+        for mention in mentions[:MOST_MENTIONS]:
             outcome = await self._looked_up(mention, attachments, ctx, act)
             texts.append(outcome.text)
             images += outcome.images
             seen += outcome.seen
+        texts += _left_out(len(mentions) - MOST_MENTIONS, "things that are mentioned", ctx)
         texts += await self._called_for(text, ctx, act)
         if server_prompt(text):
-            texts.append(await self._prompted(text))
+            texts.append(await self._prompted(text, act))
         return Gathered(
             text="\n\n".join(filter(None, texts)), images=tuple(images), seen=tuple(seen)
         )
@@ -76,7 +89,8 @@ class Gatherer:
             if action := attachments.action_for(mention):
                 return await act(action)
         except ToolError as error:
-            ctx.append(Noted(text=f"{mention.target or mention.kind}: {sentence_in(str(error))}"))
+            what = (mention.target or mention.kind)[:LONGEST_TOLD]
+            ctx.append(Noted(text=f"{what}: {sentence_in(str(error))[:LONGEST_TOLD]}"))
             return Outcome(text=note(mention, error))
         return Outcome(text=plain_text(mention, terminal=self._last_output()))
 
@@ -87,21 +101,26 @@ class Gatherer:
         gets it, if nobody minds."""
         commands = {command.name: command for command in self._commands()}
         skills = {skill.name: skill for skill in self._skills(ctx.mode)}
-        named = find_commands(text, known={*commands, *skills})
+        unreadable = self._unreadable()
+        called = _each_once(find_commands(text, known={*commands, *skills, *unreadable}))
+        named = called[:MOST_COMMANDS]
         wanted = [commands[each.name] for each in named if each.name in commands]
         texts = await self._switched(wanted, ctx, act)
         for each in named:
             arguments = _arguments(text, each, named)
             if command := commands.get(each.name):
                 texts.append(command_text(command, arguments))
-            else:
-                skill = skills[each.name]
+            elif skill := skills.get(each.name):
                 texts.append(skill_text(skill, self._body(skill), arguments))
-        return texts
+            else:
+                reason = f"/{each.name} is not to be had. {unreadable[each.name]}"
+                ctx.append(Noted(text=reason))
+                texts.append(f"({reason})")
+        return [*texts, *_left_out(len(called) - MOST_COMMANDS, "commands and skills", ctx)]
 
-    async def _prompted(self, text: str) -> str:
+    async def _prompted(self, text: str, act: Callable[[Action], Awaitable[Outcome]]) -> str:
         try:
-            return quoted("prompt", await self._server_prompt(text.strip()))
+            return quoted("prompt", (await act(self._server_prompt(text.strip()))).text)
         except ToolError as error:
             return f"({error})"
 
@@ -127,9 +146,29 @@ class Gatherer:
         )
         try:
             await act(action)
-        except ToolError:
-            return [f"(The user did not want mode {wanting.mode} for /{wanting.name}.)"]
+        except ToolError as error:
+            why = sentence_in(str(error))
+            return [f"(The user did not want mode {wanting.mode} for /{wanting.name}. {why})"]
         return []
+
+
+def _each_once(found: Sequence[Found]) -> list[Found]:
+    """The first of each, in order."""
+    first: dict[tuple[str, str], Found] = {}
+    for each in found:
+        key = (
+            ("command", each.name) if isinstance(each, CommandMention) else (each.kind, each.target)
+        )
+        first.setdefault(key, each)
+    return list(first.values())
+
+
+def _left_out(count: int, what: str, ctx: ToolContext) -> list[str]:
+    if count <= 0:
+        return []
+    sentence = f"{count} more {what} are not looked up: that is too many for one message."
+    ctx.append(Noted(text=sentence))
+    return [f"({sentence})"]
 
 
 def _arguments(text: str, command: CommandMention, others: Sequence[CommandMention]) -> str:

@@ -5,14 +5,17 @@ like any other. All that is attached to one message shares one amount of room.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+
+import anyio.to_thread
 
 from rookery.core.blocks import Image
 from rookery.core.characters import as_utf8
 from rookery.core.facts import Ending, Seen
-from rookery.core.instructions import quoted
+from rookery.core.instructions import quoted, revealed
 from rookery.core.limits import KIB
 from rookery.core.mentions import Mention
 from rookery.core.numbered_lines import Span, passage
@@ -31,11 +34,17 @@ MOST_FILES = 20
 """Of a folder whose contents are attached."""
 MOST_IMAGES = 20
 GIT_SECONDS = 30.0
+LONGEST_NAME = 300
+LONGEST_NOTE = 500
+"""Characters of a path, and of why there is nothing of it."""
 
 _COMMANDS = {
     "git_changes": "git status --short --branch && git diff --no-ext-diff --no-textconv HEAD",
     "commit": "git show --stat --patch --no-ext-diff --no-textconv {}",
 }
+_CHANGED = (
+    "What {} would do has changed since it was looked at, so it was not run. Mention it again."
+)
 _ENOUGH = "Not attached: the message has enough already."
 _TAGS = {"git_changes": "git_working_state", "commit": "git_commit"}
 
@@ -84,7 +93,7 @@ class Attachments:
         async def perform(permit: Permit) -> Outcome:
             listing = await self._ctx.finder.list(path, recursive=False, permit=permit)
             text = quoted("folder_content", self._fitted(listing), path=path)
-            parts = [await self._part(file, permit) for file in files]
+            parts = [part async for part in self._parts(files, permit)]
             return Outcome(
                 text="\n".join([text, *(part.text for part in parts if part.text)]),
                 seen=tuple(seen for part in parts for seen in part.seen),
@@ -103,6 +112,8 @@ class Attachments:
         judged = self._ctx.judge(command, "")
 
         async def perform(permit: Permit) -> Outcome:
+            if await anyio.to_thread.run_sync(self._ctx.judge, command, "") != judged:
+                raise ToolError(_CHANGED.format(command))
             output, exit_code = await self._output(permit)
             text = quoted(_TAGS[mention.kind], self._fitted(output), hash=mention.target)
             failed = f"\n(git ended with exit code {exit_code}.)" if exit_code else ""
@@ -133,6 +144,14 @@ class Attachments:
                     files.append(place.path)
         return files[:MOST_FILES]
 
+    async def _parts(self, files: Sequence[str], permit: Permit) -> AsyncIterator["_Part"]:
+        """The files of a folder for as long as there is room."""
+        for number, file in enumerate(files):
+            if self._room <= 0:
+                yield _Part(text=f"({len(files) - number} more files of it. {_ENOUGH})")
+                return
+            yield await self._part(file, permit)
+
     async def _part(self, path: str, permit: Permit) -> "_Part":
         """A file of a folder: pictures and what cannot be read are passed over there."""
         try:
@@ -144,7 +163,7 @@ class Attachments:
         except Denied:
             raise
         except ToolError as error:
-            return _Part(text=_note(path, str(error)))
+            return self._noted(path, str(error))
 
     async def _shown(self, path: str, permit: Permit) -> "_Part":
         match await self._ctx.files.read(path, permit):
@@ -156,13 +175,14 @@ class Attachments:
     def _text(self, file: FileText) -> "_Part":
         room = min(PER_FILE, self._room)
         if room <= 0:
-            return _Part(text=_note(file.path, _ENOUGH))
-        rows = rows_of(as_utf8(file.text))
+            return self._noted(file.path, _ENOUGH)
+        text, unseen = revealed(as_utf8(file.text))
+        rows = rows_of(text)
         shown, whole = _head_and_tail(rows, room, self._ctx.limits.read_line_length)
         self._room -= sum(len(row.encode()) + 1 for row in shown)
-        text = quoted("file_content", "\n".join(shown) or "(The file is empty.)", path=file.path)
-        seen = (Seen(file.path, file.sha, whole),) if file.sha else ()
-        return _Part(text=text, seen=seen)
+        words = quoted("file_content", "\n".join(shown) or "(The file is empty.)", path=file.path)
+        seen = (Seen(file.path, file.sha, whole and not unseen),) if file.sha else ()
+        return _Part(text=words, seen=seen)
 
     def _picture(self, file: FileBytes) -> "_Part":
         limits = self._ctx.limits
@@ -170,14 +190,20 @@ class Attachments:
         sight = Sight(sees=sees, most=limits.image_bytes, room=self._image_room)
         shown = picture(file.data, sight, complete=bool(file.sha))
         if shown is None:
-            return _Part(text=_note(file.path, "Not a text file; its content is not attached."))
+            return self._noted(file.path, "Not a text file; its content is not attached.")
         if shown.image is None:
-            return _Part(text=_note(file.path, f"{shown.words}."))
+            return self._noted(file.path, f"{shown.words}.")
         if self._images >= MOST_IMAGES:
-            return _Part(text=_note(file.path, f"Not shown: {MOST_IMAGES} images are enough."))
+            return self._noted(file.path, f"Not shown: {MOST_IMAGES} images are enough.")
         self._images += 1
         self._image_room -= len(file.data)
-        return _Part(text=_note(file.path, f"{shown.words}, attached."), images=(shown.image,))
+        return replace(self._noted(file.path, f"{shown.words}, attached."), images=(shown.image,))
+
+    def _noted(self, path: str, words: str) -> "_Part":
+        """A note takes room too."""
+        text = _note(path, words)
+        self._room -= len(text.encode("utf-8", "replace"))
+        return _Part(text=text)
 
     async def _output(self, permit: Permit) -> tuple[str, int]:
         cleaner, preview = Cleaner(), Preview(size=PER_FILE, head=HEAD)
@@ -194,6 +220,7 @@ class Attachments:
         """As much of the text as there is room for."""
         if self._room <= 0:
             return f"({_ENOUGH})"
+        text = revealed(text)[0]
         fitting = Preview(size=self._room, head=min(HEAD, self._room // 4))
         fitting.add(text)
         kept = text if fitting.complete else fitting.text()
@@ -228,12 +255,12 @@ def plain_text(mention: Mention, *, terminal: str = "", problems: Sequence[str] 
 
 
 def _note(path: str, words: str) -> str:
-    return quoted("file_content", f"({words})", path=path)
+    return quoted("file_content", f"({words[:LONGEST_NOTE]})", path=path[:LONGEST_NAME])
 
 
 def _clipped(text: str) -> str:
     preview = Preview(size=PER_FILE, head=HEAD)
-    preview.add(text)
+    preview.add(revealed(text)[0])
     return preview.text()
 
 

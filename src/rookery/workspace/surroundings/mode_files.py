@@ -39,7 +39,7 @@ FILE_NAME = "modes.yaml"
 ROO_FILE = ".roomodes"
 LARGEST = 64 * KIB
 
-_SLUG = re.compile(r"[A-Za-z0-9-]+")
+_SLUG = re.compile(r"[A-Za-z0-9-]{1,64}")
 _DROPPED = {"browser"}
 """Groups that once were, and no longer mean anything."""
 
@@ -146,7 +146,7 @@ def _mode(entry: Any, number: int, source: Source) -> Mode:
         raise ValueError(f"entry {number} of customModes is no mode")
     slug = _text(entry, "slug", f"entry {number}")
     if not _SLUG.fullmatch(slug):
-        raise ValueError(f"the slug {slug!r} may have letters, digits and - only")
+        raise ValueError(f"the slug {slug!r} may have letters, digits and - only, 64 at most")
     return Mode(
         slug=slug,
         name=_text(entry, "name", f"mode {slug}"),
@@ -201,6 +201,11 @@ def _group(entry: Any, slug: str) -> Group | None:
     if name not in GROUPS:
         raise ValueError(f"mode {slug} names the group {name!r}; there are {', '.join(GROUPS)}")
     pattern = _optional(options, "fileRegex", slug)
+    if pattern and name != "edit":
+        raise ValueError(
+            f"mode {slug} has a fileRegex for the group {name}, which it cannot be held to; only "
+            "edit has one"
+        )
     try:
         path_pattern(pattern)
     except ValueError as error:

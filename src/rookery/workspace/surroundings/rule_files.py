@@ -23,7 +23,9 @@ from rookery.workspace.surroundings.config_files import (
 from rookery.workspace.surroundings.looks import Look, Remembered
 
 TOGETHER = 128 * KIB
-"""Bytes of rules that are read at most."""
+"""Bytes of rules that are read at most: so many of the user's own, and as many of a project's."""
+MOST_NESTED = 200
+"""Folders inside a workspace that are named because they have rules."""
 AGENT_FILES = ("AGENTS.md", "AGENT.md")
 LOCAL_AGENT_FILE = "AGENTS.local.md"
 ROO_FOLDER = ".roo"
@@ -82,15 +84,21 @@ class RuleFiles:
         return before[1].get()
 
     def _read(self, mode: str, found: "_Found", look: Look) -> Rules:
-        room = _Room()
+        """The user's own are read first, and a project's cannot take their room."""
         nested, problems = found
-        layers = [self._own, *self._project_layers(nested)]
-        workspace = self._workspace
-        of_agents = self._of_agents(workspace, look, room) if workspace else ()
+        kinds = (f"-{mode}", "")
+        room = _Room()
+        own = [tuple(_rules_of(self._own, f"rules{kind}", look, room)) for kind in kinds]
+        room = _Room()
+        of_agents = self._of_agents(look, room)
+        of_mode, general = (
+            (*users, *self._of_project(nested, kind, look, room, alone=not users))
+            for users, kind in zip(own, kinds, strict=True)
+        )
         return Rules(
-            for_mode=self._kind(layers, f"-{mode}", look, room),
+            for_mode=of_mode,
             of_agents=of_agents,
-            general=self._kind(layers, "", look, room),
+            general=general,
             nested=self._nested_agent_files(nested),
             problems=(*problems, *look.problems),
         )
@@ -102,16 +110,16 @@ class RuleFiles:
             inner = self._workspace.below(folder) if folder else self._workspace
             yield [inner.below(name) for name in PROJECT_FOLDERS]
 
-    def _kind(
-        self, layers: Sequence[Layer], ending: str, look: Look, room: "_Room"
+    def _of_project(
+        self, nested: "Sequence[_Nested]", kind: str, look: Look, room: "_Room", *, alone: bool
     ) -> tuple[Rule, ...]:
-        """The rules of all folders `rules` with this ending, or else of the old single files."""
-        rules = [
-            rule for layer in layers for rule in _rules_of(layer, f"rules{ending}", look, room)
-        ]
-        if rules or self._workspace is None:
+        """The rules of all folders `rules` with this ending, or else, if there are no others at
+        all, of the old single files."""
+        layers = self._project_layers(nested)
+        rules = [rule for layer in layers for rule in _rules_of(layer, f"rules{kind}", look, room)]
+        if rules or not alone or self._workspace is None:
             return tuple(rules)
-        for name in (f".roorules{ending}", f".clinerules{ending}"):
+        for name in (f".roorules{kind}", f".clinerules{kind}"):
             file = self._workspace.at(name)
             look.note(file)
             if os.path.isdir(file):
@@ -120,8 +128,9 @@ class RuleFiles:
                 return (rule,)
         return ()
 
-    def _of_agents(self, workspace: ConfigFolder, look: Look, room: "_Room") -> tuple[Rule, ...]:
-        if not self._agent_files:
+    def _of_agents(self, look: Look, room: "_Room") -> tuple[Rule, ...]:
+        workspace = self._workspace
+        if workspace is None or not self._agent_files:
             return ()
         first = (room.rule(workspace, workspace.at(name), look) for name in AGENT_FILES)
         local = room.rule(workspace, workspace.at(LOCAL_AGENT_FILE), look)
@@ -151,7 +160,10 @@ class RuleFiles:
             if folder
         ]
         found = [each for each in inner if each.agent_file or each.has_rules]
-        return tuple(sorted(found, key=lambda each: each.folder)), tuple(look.problems)
+        if len(found) > MOST_NESTED:
+            look.complain(f"Only {MOST_NESTED} of {len(found)} folders with rules count.")
+        nearest = sorted(found[:MOST_NESTED], key=lambda each: each.folder)
+        return tuple(nearest), tuple(look.problems)
 
 
 @record
@@ -168,7 +180,7 @@ _Found: TypeAlias = tuple[tuple[_Nested, ...], tuple[str, ...]]
 
 
 class _Room:
-    """How much of all rules is still to be read."""
+    """How much of the rules of one origin is still to be read."""
 
     def __init__(self) -> None:
         self._left = TOGETHER

@@ -1,6 +1,11 @@
-"""Commands that users and projects write as Markdown files: `commands/<name>.md`."""
+"""Commands that users and projects write as Markdown files: `commands/<name>.md`.
+
+A user who types a name means what they know by it: their own command, or else the one that has
+always been there. A project can add commands, and replace none.
+"""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,42 +58,72 @@ class FoundCommands:
     """All commands, each name once, and what was wrong, for the user."""
 
     commands: tuple[SlashCommand, ...] = BUILT_IN
+    unreadable: tuple[tuple[str, str], ...] = ()
+    """Names of files that are no command, each with a sentence that says why."""
     problems: tuple[str, ...] = ()
 
 
 class CommandFiles:
     def __init__(self, config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> None:
         root = projects_folder(boundaries)
-        of_project = [root.below(name) for name in (PROJECT_FOLDER, ".roo")] if trusted else []
-        of_user = [users_folder(folder, home) for folder in (config, home / ".roo")]
-        self._folders = [*of_project, *of_user]
+        self._of_project = [root.below(name) for name in (PROJECT_FOLDER, ".roo")]
+        self._of_user = [users_folder(folder, home) for folder in (config, home / ".roo")]
+        self._trusted = trusted
         self._found = Remembered(self._read)
 
     def read(self) -> FoundCommands:
         return self._found.get()
 
     def _read(self, look: Look) -> FoundCommands:
-        commands: dict[str, SlashCommand] = {}
-        for folder in self._folders:
-            for file in folder.files(FOLDER, look):
-                command = _command(folder, file, look)
-                if command is not None:
-                    commands.setdefault(command.name, command)
-        for command in BUILT_IN:
-            commands.setdefault(command.name, command)
-        in_order = tuple(commands[name] for name in sorted(commands))
-        return FoundCommands(commands=in_order, problems=tuple(look.problems))
+        users = _commands_in(self._of_user, look)
+        usual: dict[str, SlashCommand | str] = {command.name: command for command in BUILT_IN}
+        known = usual | users
+        for name, command in _commands_in(self._of_project if self._trusted else [], look).items():
+            if name in known:
+                whose = "you have one of that name" if name in users else "it is a name of ours"
+                look.complain(f"The project's own command /{name} is not used: {whose}.")
+            known.setdefault(name, command)
+        return FoundCommands(
+            commands=tuple(
+                command for _, command in sorted(known.items()) if isinstance(command, SlashCommand)
+            ),
+            unreadable=tuple(
+                (name, reason) for name, reason in sorted(known.items()) if isinstance(reason, str)
+            ),
+            problems=tuple(look.problems),
+        )
 
 
-def _command(folder: ConfigFolder, file: FoundFile, look: Look) -> SlashCommand | None:
-    name = file.name.removesuffix(_ENDING)
-    if not file.name.endswith(_ENDING) or not _NAME.fullmatch(name):
-        return None
+def _commands_in(folders: Sequence[ConfigFolder], look: Look) -> dict[str, SlashCommand | str]:
+    """The commands by name, of files that have the same name the first that can be read; or
+    sentences that say why there is none."""
+    found: dict[str, SlashCommand | str] = {}
+    for folder in folders:
+        for file in filter(_is_meant, folder.files(FOLDER, look)):
+            name, command = _name(file), _command(folder, file, look)
+            if not isinstance(found.get(name), SlashCommand):
+                found[name] = command
+    return found
+
+
+def _is_meant(file: FoundFile) -> bool:
+    return file.name.endswith(_ENDING) and bool(_NAME.fullmatch(_name(file)))
+
+
+def _name(file: FoundFile) -> str:
+    return file.name.removesuffix(_ENDING)
+
+
+def _command(folder: ConfigFolder, file: FoundFile, look: Look) -> SlashCommand | str:
+    """The command, or a sentence that says why there is none."""
+    complaints = len(look.problems)
     text = folder.text(file.path, look, most=LARGEST)
+    if not text and look.problems[complaints:]:
+        return look.problems[-1]
     try:
         about, body = front_matter(text)
         return SlashCommand(
-            name=name,
+            name=_name(file),
             content=body.strip(),
             description=_text(about, "description"),
             argument_hint=_text(about, "argument-hint"),
@@ -96,8 +131,9 @@ def _command(folder: ConfigFolder, file: FoundFile, look: Look) -> SlashCommand 
             origin=folder.origin,
         )
     except ValueError as error:
-        look.complain(f"The command {folder.called(file.path)} is left out: {error}.")
-        return None
+        reason = f"The command {folder.called(file.path)} is left out: {error}."
+        look.complain(reason)
+        return reason
 
 
 def _text(about: dict[str, Any], key: str) -> str:

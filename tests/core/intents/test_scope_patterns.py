@@ -1,0 +1,309 @@
+import re
+import time
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rookery.core.intents.braces import PatternError, alternatives
+from rookery.core.intents.scope_patterns import scope, scope_pattern
+from rookery.core.intents.scope_relations import inside, overlaps, whole_workspace, within
+from rookery.core.intents.scope_suggestions import nearest, smallest_pattern
+
+COMPOSED, DECOMPOSED = "src/caf\u00e9/**", "src/cafe\u0301/x"
+
+TABLE = [
+    (["src/auth/**"], "src/auth/a/b.py", True),
+    (["src/auth/**"], "src/authz/x.py", False),
+    (["src/auth"], "src/auth/jwt.py", True),
+    (["src/auth"], "src/auth.py", False),
+    (["src/*.py"], "src/a/b.py", False),
+    (["*.md"], "docs/x.md", False),
+    (["**/*.md"], "README.md", True),
+    (["**/*.md"], "docs/x.md", True),
+    (["src/**/test_*.py"], "src/test_a.py", True),
+    (["src/{a,b}/**"], "src/b/z", True),
+    (["!src/gen/**", "src/**"], "src/gen/x.py", False),
+    (["src/**", "!src/gen/**"], "src/gen/x.py", False),
+    ([COMPOSED], DECOMPOSED, True),
+    (["**"], ".env", True),
+]
+MORE = [
+    (["src/auth/**"], "src/auth", False),
+    (["src/auth"], "src/auth", True),
+    (["src/auth/"], "src/auth", False),
+    (["src/auth/"], "src/auth/x", True),
+    (["./src"], "src/x", True),
+    (["/src"], "src/x", True),
+    (["src/*"], "src/.hidden", True),
+    (["src/?.py"], "src/a.py", True),
+    (["src/?.py"], "src/ab.py", False),
+    (["src/[a-c].py"], "src/b.py", True),
+    (["src/[!a-c].py"], "src/b.py", False),
+    (["src/[!a-c].py"], "src/d.py", True),
+    (["src/[]]x"], "src/]x", True),
+    ([r"src/\*.py"], "src/*.py", True),
+    ([r"src/\*.py"], "src/a.py", False),
+    ([r"src/\{a,b\}"], "src/{a,b}", True),
+    (["src/**/gen/*.py"], "src/a/b/gen/x.py", True),
+    (["a/**/b/**/c"], "a/b/c", True),
+    (["a/**/b/**/c"], "a/x/b/y/c/z", False),
+    (["src/{a,{b,c}}.py"], "src/c.py", True),
+    (["src/test{,s}/x"], "src/tests/x", True),
+    (["**", "!*.key"], "deep/down/secret.key", False),
+    (["**", "!secrets"], "deep/secrets/x", False),
+    (["**", "!/secrets"], "deep/secrets/x", True),
+    (["**", "!/secrets"], "secrets/x", False),
+    (["SRC/**"], "src/a", False),
+    (["src/**", "!src/*.py"], "src/a.py", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "path", "inside_it"), TABLE, ids=[f"6.2-{n}" for n in range(14)]
+)
+def test_6_2_the_table(patterns: list[str], path: str, inside_it: bool):
+    assert scope(patterns).covers(path) is inside_it
+
+
+@pytest.mark.parametrize(("patterns", "path", "inside_it"), MORE)
+def test_6_2_the_elements(patterns: list[str], path: str, inside_it: bool):
+    assert scope(patterns).covers(path) is inside_it
+
+
+def test_22_32_composed_and_decomposed_names_are_the_same():
+    assert scope([COMPOSED]).covers(DECOMPOSED)
+    assert scope([unicodedata.normalize("NFD", COMPOSED)]).covers("src/caf\u00e9/x")
+
+
+@pytest.mark.parametrize("path", ["SRC/AUTH/jwt.py", "src/AUTH/Jwt.py"])
+def test_22_33_case_counts_only_where_the_volume_tells_it_apart(path: str):
+    assert scope(["src/auth/**"], ignore_case=True).covers(path)
+    assert not scope(["src/auth/**"]).covers(path)
+    assert scope(["src/[A-Z]uth/*"], ignore_case=True).covers(path)
+
+
+@pytest.mark.parametrize("order", [["src/**", "!src/gen/**"], ["!src/gen/**", "src/**"]])
+def test_22_46_what_is_subtracted_is_out_in_either_order(order: list[str]):
+    found = scope(order)
+    assert not found.covers("src/gen/x.py")
+    assert found.covers("src/x.py")
+    assert found.excluder("src/gen/x.py") == "!src/gen/**"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("", "empty"),
+        ("!", "empty"),
+        ("./", "empty"),
+        ("../shared/**", "climb above"),
+        ("src/../x", "climb above"),
+        ("src/{a,..}/x", "climb above"),
+        (r"src/\.\./x", "climb above"),
+        ("C:/x", "absolute"),
+        ("c:x", "absolute"),
+        ("//server/share", "absolute"),
+        ("\\\\server", "absolute"),
+        ("file:///x", "absolute"),
+        ("~/x", "expanded"),
+        ("~user/x", "expanded"),
+        ("a\0b", "NUL"),
+        ("src/[a", "bracket"),
+        ("src/{a,b", "brace"),
+        ("src/a}", "brace"),
+        ("src/a**", "stand alone"),
+        ("**.py", "stand alone"),
+        ("src/{a,**b}", "stand alone"),
+        ("src/***", "stand alone"),
+        ("src/[z-a]", "range"),
+        ("src/[^a]", "two ways"),
+        ("src/a\\", "backslash"),
+        ("{a,b}" * 7, "64"),
+        ("x" * 5000, "4096"),
+    ],
+)
+def test_E206_a_bad_pattern_says_what_is_wrong_and_how_to_mend_it(pattern: str, says: str):
+    with pytest.raises(PatternError, match=re.escape(says)) as caught:
+        scope_pattern(pattern)
+    assert caught.value.fix
+
+
+def test_64_alternatives_are_the_most():
+    assert len(scope_pattern("{a,b}" * 6).ways) == 64
+
+
+NAMES = st.text("ab.", min_size=1, max_size=3).filter(lambda name: name not in (".", ".."))
+PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
+PIECES = st.sampled_from(["a", "b", ".", "*", "?", "[ab]", "[!a]", "{a,b}", "{,a}", "a*"])
+PARTS = st.one_of(
+    st.just("**"),
+    st.lists(PIECES, min_size=1, max_size=3).map("".join).filter(lambda part: "**" not in part),
+)
+GRANTS = (
+    st.tuples(st.lists(PARTS, min_size=1, max_size=4), st.sampled_from(["", "/"]))
+    .map(lambda made: "/".join(made[0]) + made[1])
+    .filter(lambda text: is_good(text))
+)
+SCOPES = st.lists(st.one_of(GRANTS, GRANTS.map(lambda text: f"!{text}")), min_size=1, max_size=3)
+
+
+def is_good(text: str) -> bool:
+    try:
+        scope_pattern(text)
+    except PatternError:
+        return False
+    return True
+
+
+def naive(patterns: list[str], path: str) -> bool:
+    """The same language as regular expressions of `re`, on inputs too small to hold it up."""
+    granted = any(naive_fits(text, path) for text in patterns if not text.startswith("!"))
+    return granted and not any(naive_fits(text, path) for text in patterns if text.startswith("!"))
+
+
+def naive_fits(text: str, path: str) -> bool:
+    broad = text.startswith("!")
+    return any(
+        re.fullmatch(naive_expression(spelling, broad=broad), path)
+        for spelling in alternatives(text.removeprefix("!"))
+    )
+
+
+def naive_expression(spelling: str, *, broad: bool) -> str:
+    names = [name for name in spelling.split("/") if name not in ("", ".")]
+    wild = any(sign in spelling for sign in "*?[")
+    expression = "(?:[^/]+/)*" if broad and "/" not in spelling.rstrip("/") else ""
+    for at, name in enumerate(names):
+        last = at == len(names) - 1
+        if name == "**":
+            expression += "(?:[^/]+/)*" + ("[^/]+" if last else "")
+        else:
+            body = re.sub(r"\[!", "[^", name.replace(".", r"\."))
+            expression += body.replace("*", "[^/]*").replace("?", "[^/]") + ("" if last else "/")
+    if names[-1] == "**":
+        return expression
+    if spelling.endswith("/"):
+        return expression + "/.+"
+    return expression + ("(?:/.+)?" if broad or not wild else "")
+
+
+@given(SCOPES, PATHS)
+@example(["**/a"], "a")
+@example(["a/**/**/b"], "a/b")
+@example(["!a/**", "**"], "b/a/a")
+def test_the_matcher_is_what_a_naive_one_is(patterns: list[str], path: str):
+    assert scope(patterns).covers(path) is naive(patterns, path)
+
+
+@given(SCOPES, SCOPES, st.lists(PATHS, min_size=1, max_size=8))
+def test_14_1_overlap_never_misses_a_common_path(
+    one: list[str], other: list[str], paths: list[str]
+):
+    a, b = scope(one), scope(other)
+    if any(a.covers(path) and b.covers(path) for path in paths):
+        assert overlaps(one, other)
+        assert overlaps(other, one)
+
+
+@given(SCOPES, SCOPES, st.lists(PATHS, min_size=1, max_size=8))
+def test_what_is_within_covers_no_other_path(child: list[str], parent: list[str], paths: list[str]):
+    if within(child, parent):
+        mine, its = scope(child), scope(parent)
+        assert all(its.covers(path) for path in paths if mine.covers(path))
+        assert inside(child, parent)
+
+
+@given(st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4).map("/".join))
+def test_the_smallest_pattern_covers_what_it_was_made_for(path: str):
+    names = path.split("/")
+    if "\0" in path or any(name in ("", ".", "..") for name in names) or not path.strip():
+        return
+    assert scope([smallest_pattern([path])]).covers(path)
+    assert scope([smallest_pattern([path, f"{path}x", "z/other"])]).covers(path)
+
+
+@pytest.mark.parametrize(
+    ("paths", "pattern"),
+    [
+        (["src/api/user.py"], "src/api/user.py"),
+        (["src/api/a.py", "src/api/b.py"], "src/api/{a.py,b.py}"),
+        (["src/a", "lib/b"], "{src/a,lib/b}"),
+        ([f"src/{n}" for n in range(20)], "src/**"),
+        (["we[i]rd"], r"we\[i\]rd"),
+        (["!x"], "./!x"),
+    ],
+)
+def test_the_smallest_pattern(paths: list[str], pattern: str):
+    assert smallest_pattern(paths) == pattern
+    assert all(scope([pattern]).covers(path) for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("src/api/user.py", "src/auth/**"),
+        ("src/auth/x/y", "src/auth/**"),
+        ("lib/util/a.py", "lib/*.py"),
+        ("other", "src/auth/**"),
+    ],
+)
+def test_20_1_the_nearest_pattern(path: str, near: str):
+    assert nearest(["src/auth/**", "lib/*.py", "!other"], path) == near
+    assert nearest(["!x"], path) == ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        (["src/**"], ["src/api/**"], True),
+        (["src/a/**"], ["src/b/**"], False),
+        (["**/*.py"], ["docs/**"], True),
+        (["src/*.py"], ["src/*.js"], False),
+        (["src/a*c"], ["src/*bc"], True),
+        (["src/[a-c]"], ["src/[d-f]"], False),
+        (["src/**", "!src/gen/**"], ["src/gen/**"], False),
+        (["src/gen/**"], ["src/**", "!gen"], False),
+        (["src/auth"], ["src/auth/jwt.py"], True),
+        (["src/auth.py"], ["src/auth/**"], False),
+        (["!x"], ["**"], False),
+    ],
+)
+def test_14_1_overlap(one: list[str], other: list[str], meet: bool):
+    assert overlaps(one, other) is meet
+
+
+@pytest.mark.parametrize(
+    ("child", "parent", "fits"),
+    [
+        (["src/auth/**"], ["src/**"], True),
+        (["src/auth"], ["src/auth/**"], True),
+        (["src/a.py"], ["src/*.py"], True),
+        (["src/**"], ["src/auth/**"], False),
+        (["src/**"], ["src/**", "!src/gen/**"], False),
+        (["src/**", "!src/gen/**"], ["src/**", "!src/gen/**"], True),
+        (["src/{a,b}/**"], ["src/a/**", "src/b/**"], True),
+        (["docs/x"], ["src/**"], False),
+        ([], ["src/**"], True),
+    ],
+)
+def test_E212_inside_the_parent(child: list[str], parent: list[str], fits: bool):
+    assert inside(child, parent) is fits
+
+
+def test_W303_the_whole_workspace():
+    assert whole_workspace("**")
+    assert whole_workspace("**/*")
+    assert not whole_workspace("*")
+    assert not whole_workspace("src/**")
+
+
+def test_hostile_patterns_take_no_time():
+    stars = "*a" * 500
+    deep = "/".join(["**", "a"] * 200)
+    started = time.perf_counter()
+    assert not scope([f"{stars}b"]).covers("a" * 3000)
+    assert not scope([f"{deep}/b"]).covers("/".join("a" * 1500))
+    assert overlaps([stars], [stars[1:]])
+    assert time.perf_counter() - started < 20

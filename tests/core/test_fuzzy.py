@@ -1,0 +1,55 @@
+"""Which names some letters find, and in which order."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.fuzzy import best_matches
+
+PATHS = [
+    "README.md",
+    "docs/readme-first.md",
+    "src/rookery/core/view.py",
+    "src/rookery/clients/tui/app.py",
+    "tests/core/test_view.py",
+    "src/review/pyre.py",
+    "Übersicht.md",
+]
+
+
+@pytest.mark.parametrize(
+    ("letters", "found"),
+    [
+        ("", PATHS),
+        ("readme", ["README.md", "docs/readme-first.md"]),
+        (
+            "view",
+            ["src/rookery/core/view.py", "tests/core/test_view.py", "src/review/pyre.py"],
+        ),
+        ("ctapp", ["src/rookery/clients/tui/app.py"]),
+        ("core view", ["src/rookery/core/view.py", "tests/core/test_view.py"]),
+        ("ÜBER", ["Übersicht.md"]),
+        ("zzz", []),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_names_fit_with_the_best_first(letters: str, found: list[str]):
+    assert best_matches(PATHS, letters, 20, str) == found
+
+
+def test_no_more_are_given_than_wanted():
+    assert len(best_matches(PATHS, "e", 20, str)) > 2
+    assert best_matches(PATHS, "e", 2, str) == best_matches(PATHS, "e", 20, str)[:2]
+
+
+@given(st.lists(st.text(max_size=20), max_size=20), st.text(max_size=5))
+def test_what_is_found_holds_the_letters_in_their_order(names: list[str], letters: str):
+    wanted = "".join(letters.split()).casefold()
+    for name in best_matches(names, letters, 50, str):
+        rest = iter(name.casefold())
+        assert all(letter in rest for letter in wanted)
+
+
+@given(st.text(min_size=1, max_size=20))
+def test_a_name_is_found_by_itself(name: str):
+    assert best_matches([name], name, 1, str) == [name]

@@ -1,0 +1,105 @@
+"""What a task's state keeps of what happened: accepted plans, what was used, what was learnt."""
+
+import pytest
+
+from rookery.core.asks import AskKind
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    CompletionOffered,
+    Condensed,
+    Fact,
+    RequestFailed,
+    RequestStarted,
+    Spent,
+    TaskOpened,
+    TaskReopened,
+    Usage,
+    next_event,
+)
+from rookery.core.failures import FailureKind
+from rookery.core.task_state import TaskState, fold
+from rookery.core.tokens import PER_BYTE
+
+
+def state_after(*facts: Fact) -> TaskState:
+    events = [next_event(None, facts[0], 1)]
+    for fact in facts[1:]:
+        events.append(next_event(events[-1], fact, 1))
+    return fold(events)
+
+
+def planned(mode: str) -> list[Fact]:
+    """A task whose result was accepted, and that was then taken up again."""
+    yes = Answered(ask_id="a", ask=AskKind.COMPLETION_RESULT, reply="yes")
+    return [
+        TaskOpened(text="Plan it.", mode=mode),
+        CompletionOffered(result="First this, then that."),
+        yes,
+        TaskReopened(),
+    ]
+
+
+def test_6_1_an_accepted_plan_is_kept_whatever_is_left_out_of_the_conversation():
+    facts = planned("architect")
+    assert state_after(*facts).plan == "First this, then that."
+    assert state_after(*facts, Condensed(upto=3, words=3)).plan == "First this, then that."
+    assert state_after(*facts[:2]).plan == ""
+
+
+def test_6_1_what_other_modes_bring_about_is_no_plan():
+    assert state_after(*planned("code")).plan == ""
+
+
+def test_10_6_what_an_interrupted_answer_cost_counts_too():
+    usage = Usage(tokens_in=600, tokens_out=500, cost=0.5)
+    state = state_after(
+        TaskOpened(text="Do it."),
+        RequestStarted(request_id="r", model="m"),
+        AssistantSpoke(request_id="r", blocks=(), usage=usage, interrupted=True),
+    )
+    assert state.spent == Spent(requests=1, tokens=1_100, cost=0.5)
+
+
+def test_6_6_what_was_learnt_of_one_model_is_not_believed_of_another():
+    def asked(model: str) -> RequestStarted:
+        return RequestStarted(request_id="r", model=model, size=10_000)
+
+    usage = Usage(tokens_in=9_000)
+    facts = [
+        TaskOpened(text="Do it."),
+        asked("one"),
+        AssistantSpoke(request_id="r", blocks=(), usage=usage),
+        asked("one"),
+        RequestFailed(
+            request_id="r", error=FailureKind.OVERFLOW, message="9500 tokens > 8000 maximum"
+        ),
+    ]
+    learnt = state_after(*facts)
+    assert learnt.per_byte != PER_BYTE
+    assert learnt.window
+    assert state_after(*facts, asked("one")).window == learnt.window
+    fresh = state_after(*facts, asked("two"))
+    assert (fresh.window, fresh.per_byte) == (0, PER_BYTE)
+
+
+@pytest.mark.parametrize(
+    ("question", "left"),
+    [
+        ('{"count": 9, "type": "requests"}', Spent(requests=0, tokens=100, cost=2.0, seconds=5.0)),
+        ('{"count": 2.0, "type": "cost"}', Spent(requests=9, tokens=100, cost=0.0, seconds=5.0)),
+        ('{"count": 100, "type": "tokens"}', Spent(requests=9, tokens=0, cost=2.0, seconds=5.0)),
+        ('{"count": 5.0, "type": "seconds"}', Spent(requests=9, tokens=100, cost=2.0)),
+        ("of an older version", Spent()),
+    ],
+)
+def test_GATE_8_a_yes_to_one_limit_is_no_yes_to_the_others(question: str, left: Spent):
+    ask = AskKind.AUTO_APPROVAL_MAX_REQ_REACHED
+    used = Spent(requests=9, tokens=100, cost=2.0, seconds=5.0)
+    state = state_after(
+        TaskOpened(text="go", parent="p", spent=used),
+        Asked(ask_id="a", ask=ask, text=question),
+        Answered(ask_id="a", ask=ask, reply="yes"),
+    )
+    assert state.spent == left
