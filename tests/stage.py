@@ -23,6 +23,7 @@ from rookery.core.commands import (
 from rookery.core.facts import Asked, ChildBegan, Event, Fact, Gathered
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN
+from rookery.core.task_state import TaskState
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
@@ -89,14 +90,14 @@ class Stage:
         self.rules = Permissions(
             folder / "allowed.json", self.root, place=self._files.place, now=self.clock.now
         )
-        self._hooks = [ApprovalGate(self.rules, automatic=automatic), *hooks]
+        self._hooks = [ApprovalGate(self.rules, automatic=lambda: automatic), *hooks]
         self.checkpoints: Checkpoints = WithoutCheckpoints()
         if checkpoints:
             self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
 
     def make_task(self, task_id: str, log: EventLog, attend: Attend) -> Task:
-        async def equip(mode: str) -> Equipment:
-            return Equipment(self.model, f"You are in {mode} mode.", SPECS)
+        async def equip(state: TaskState) -> Equipment:
+            return Equipment(self.model, f"You are in {state.mode} mode.", SPECS)
 
         async def now(log: EventLog) -> str:
             return ""
@@ -109,7 +110,7 @@ class Stage:
         gear = Gear(
             tools=TOOLS,
             equip=equip,
-            sees_images=lambda mode: self.model.model.images,
+            sees_images=lambda state: self.model.model.images,
             now=now,
             gather=gather,
             hooks=self._hooks,

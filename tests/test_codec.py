@@ -1,5 +1,6 @@
-"""Every fact and command survives the trip through JSON."""
+"""Every fact, command, query and answer survives the trip through JSON."""
 
+import json
 from dataclasses import MISSING, fields, replace
 from typing import Any, get_args, get_type_hints
 
@@ -17,8 +18,24 @@ from rookery.core.facts import (
     Unrecognised,
     Usage,
 )
+from rookery.core.queries import (
+    AskRehearsal,
+    AskTasks,
+    KnownTask,
+    Query,
+    RestoreRehearsal,
+)
 from rookery.errors import CommandRejected
-from rookery.wire.codec import command_from_json, command_to_json, event_from_json, event_to_json
+from rookery.wire.codec import (
+    answer_from_json,
+    answer_to_json,
+    command_from_json,
+    command_to_json,
+    event_from_json,
+    event_to_json,
+    query_from_json,
+    query_to_json,
+)
 
 SAMPLES: dict[Any, Any] = {
     str: 'ä\n"x"\u2028',
@@ -26,6 +43,7 @@ SAMPLES: dict[Any, Any] = {
     float: 1.5,
     bool: True,
     str | None: None,
+    bool | None: False,
 }
 
 
@@ -54,6 +72,34 @@ def value_for(hint: Any) -> Any:
 def test_every_fact_comes_back_as_it_went(cls: type[Any]):
     event = Event(3, 0, 1000, sample(cls))
     assert event_from_json(event_to_json(event)) == event
+
+
+@pytest.mark.parametrize("cls", get_args(Query), ids=lambda cls: cls.__name__)
+def test_every_query_comes_back_as_it_went(cls: type[Any]):
+    query = sample(cls)
+    assert query_from_json(json.loads(query_to_json(query))) == query
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        (AskTasks(), (KnownTask(task_id="a", title="ä", cost=0.5), KnownTask(task_id="b"))),
+        (AskRehearsal(task_id="a", to=3), RestoreRehearsal(written=("x",), kept=("y",))),
+    ],
+    ids=["AskTasks", "AskRehearsal"],
+)
+def test_an_answer_comes_back_as_it_went(query: Any, answer: Any):
+    assert answer_from_json(query, json.loads(answer_to_json(answer))) == answer
+
+
+def test_an_answer_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match="ask_tasks is malformed"):
+        answer_from_json(AskTasks(), [{"title": 3}])
+
+
+def test_an_unknown_query_is_refused():
+    with pytest.raises(CommandRejected, match="There is no query 'ask_gold'"):
+        query_from_json({"kind": "ask_gold"})
 
 
 @pytest.mark.parametrize("cls", get_args(Command), ids=lambda cls: cls.__name__)

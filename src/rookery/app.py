@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from rookery import VERSION
 from rookery.briefing import Briefing, situation
 from rookery.browser.known_origins import KnownOrigins
 from rookery.core.facts import Event, Fact, Noted, Reminded
@@ -20,6 +21,7 @@ from rookery.core.file_steps import commands_running_on, was_started
 from rookery.core.findings import Finding, Health
 from rookery.core.hiding import Hiding
 from rookery.core.limits import Limits
+from rookery.core.queries import About
 from rookery.core.values import record, value
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
@@ -38,7 +40,7 @@ from rookery.governance.shielded import nothing_shielded, shielded
 from rookery.governance.stale_guard import StaleGuard
 from rookery.governance.trust_gate import TrustGate
 from rookery.model_choices import ModelChoice, Models
-from rookery.providers import KEY_VARIABLES
+from rookery.providers import KEY_VARIABLES, OTHER_KEY_VARIABLES
 from rookery.settings import Settings
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.keys import all_keys
@@ -47,6 +49,7 @@ from rookery.storage.places import Places
 from rookery.storage.running_commands import RunningCommands
 from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools
+from rookery.workplace import Knowledge, Workplace
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.git_folders import own_repository
@@ -70,6 +73,8 @@ class Consent:
     """The folder may be worked in, for this run, although it is not trusted."""
     outside: bool = False
     protected: bool = False
+    mode: str = ""
+    """The mode that was chosen for this run; nothing if it is only the usual one."""
 
     @property
     def may_act(self) -> bool:
@@ -94,8 +99,8 @@ async def open_host(
     places: Places,
     consent: Consent,
     choose: Callable[[Settings], ModelChoice],
-) -> AsyncIterator[Engine]:
-    """An engine for one workspace. Leaving the context ends every task and process. `choose` finds
+) -> AsyncIterator[Workplace]:
+    """A host for one workspace. Leaving the context ends every task and process. `choose` finds
     the model that settings ask for, and its key."""
     limits = settings.as_limits()
     clock = SystemClock()
@@ -130,7 +135,7 @@ async def open_host(
             writable=sandbox.writable,
             own_repository=partial(own_repository, str(files.boundaries.root)),
         )
-        shell = Terminal(workspace, limits, launching, wardens)
+        shell = Terminal(workspace, limits, launching, wardens, settings.commands.shell)
         checkpoints = _checkpoints(settings, workspace, places)
 
         briefing = Briefing(
@@ -141,6 +146,7 @@ async def open_host(
             trusted=consent.trusted,
             models=models,
             surroundings=f"{os.uname().sysname}, shell {shell.name}",
+            news=extra.news,
         )
         shared = all_tools() | briefing.tools() | extra.tools
 
@@ -154,6 +160,10 @@ async def open_host(
             def tell_user(text: str) -> None:
                 log.append(Noted(text=text))
 
+            def automatic() -> bool:
+                switched = log.state.automatic
+                return consent.automatic if switched is None else switched
+
             def tell_both(text: str) -> None:
                 tell_user(text)
                 log.append(Reminded(text=f"[automatic] {text}"))
@@ -162,7 +172,7 @@ async def open_host(
                 workspace.resolve(),
                 places.data / "set-aside",
                 tell_both,
-                attended=not consent.automatic,
+                attended=lambda: not automatic(),
                 running=lambda: bool(commands_running_on(log.events)),
                 started=lambda call_id: was_started(log.events, call_id),
             )
@@ -184,13 +194,15 @@ async def open_host(
                         files,
                         allow_outside=consent.outside,
                         allow_protected=consent.protected,
-                        automatic=consent.automatic,
+                        automatic=automatic,
                     ),
                     ModeLimits(
                         lambda: briefing.mode(log.state.mode),
                         briefing.group_of,
                         modes=lambda: briefing.modes,
-                        automatic=consent.automatic,
+                        automatic=automatic,
+                        approved=settings.approve_modes,
+                        chosen=consent.mode,
                     ),
                     guard,
                     watch,
@@ -202,7 +214,7 @@ async def open_host(
                     ),
                     ApprovalGate(
                         rules,
-                        automatic=consent.automatic,
+                        automatic=automatic,
                         edits=settings.approve_edits,
                         modes=settings.approve_modes,
                         children=settings.approve_subtasks,
@@ -230,8 +242,36 @@ async def open_host(
             return Task(task_id, log, gear, attend)
 
         async with anyio.create_task_group() as group:
-            yield Engine(group, store, make_task, now=clock.now, workspace=str(workspace))
+            engine = Engine(group, store, make_task, now=clock.now, workspace=str(workspace))
+            yield Workplace(
+                engine,
+                Knowledge(
+                    about=partial(_about, settings, choice, models, workspace, consent),
+                    briefing=briefing,
+                    models=models,
+                    store=store,
+                    paths=finder.paths,
+                    contents=(
+                        checkpoints.diff if isinstance(checkpoints, ShadowCheckpoints) else None
+                    ),
+                ),
+            )
             group.cancel_scope.cancel()
+
+
+def _about(
+    settings: Settings, choice: ModelChoice, models: Models, workspace: Path, consent: Consent
+) -> About:
+    return About(
+        version=VERSION,
+        workspace=str(workspace),
+        provider=choice.provider,
+        model=choice.name,
+        window=models.of("", "").model.window,
+        automatic=consent.automatic,
+        trusted=consent.trusted,
+        mode=settings.mode,
+    )
 
 
 @record
@@ -295,6 +335,7 @@ class Vocabulary:
 
 def vocabulary(places: Places, workspace: Path, *, trusted: bool) -> Vocabulary:
     from rookery.workspace.surroundings.mode_files import ModeFiles
+    from rookery.workspace.surroundings.skills import SkillFiles
     from rookery.workspace.surroundings.slash_commands import CommandFiles
 
     files = WorkspaceFiles(workspace, Limits(), own_folders=_own_folders(places), home=Path.home())
@@ -302,7 +343,14 @@ def vocabulary(places: Places, workspace: Path, *, trusted: bool) -> Vocabulary:
     commands = CommandFiles(*at, trusted=trusted).read()
     modes = ModeFiles(*at, trusted=trusted).read()
     return Vocabulary(
-        commands=tuple((each.name, each.description) for each in commands.commands),
+        commands=(
+            *((each.name, each.description) for each in commands.commands),
+            *(
+                (each.name, each.description)
+                for each in SkillFiles(*at, trusted=trusted).read().skills
+            ),
+            *((name, f"not to be had: {why}") for name, why in commands.unreadable),
+        ),
         modes=tuple(mode.slug for mode in modes.modes),
         problems=(*modes.problems, *commands.problems),
     )
@@ -342,7 +390,8 @@ def _secrets(choice: ModelChoice, places: Places) -> Iterator[str]:
         yield choice.key.reveal()
     if choice.base_url and (password := urlsplit(choice.base_url).password):
         yield password
-    yield from all_keys(os.environ, KEY_VARIABLES.values(), places.keys_file)
+    variables = (*KEY_VARIABLES.values(), *OTHER_KEY_VARIABLES.values())
+    yield from all_keys(os.environ, variables, places.keys_file)
 
 
 def _own_folders(places: Places) -> tuple[Path, ...]:

@@ -19,12 +19,13 @@ from rookery.core.environment_details import (
 )
 from rookery.core.facts import ToolFinished, ToolStarted
 from rookery.core.file_steps import commands_running_on
-from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
+from rookery.core.instructions import Skill, SlashCommand, skills_for
 from rookery.core.modes import Mode, find_mode, offers, why_not
 from rookery.core.system_prompt import system_prompt
+from rookery.core.task_state import TaskState
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Provider, Tool, ToolSpec
+from rookery.engine.ports import Action, Provider, Tool, ToolSpec
 from rookery.errors import SettingsError
 from rookery.model_choices import Models
 from rookery.settings import Settings
@@ -57,12 +58,15 @@ class Briefing:
         trusted: bool,
         models: Models,
         surroundings: str,
+        news: Callable[[], Sequence[str]] = tuple,
     ) -> None:
+        """`news` is what else the user should know, each thing told once."""
         at = (places.config, home, files.boundaries)
         self._settings = settings
         self._files = files
         self._root = Path(files.boundaries.root)
         self._surroundings = surroundings
+        self._news = news
         self._models = models
         self._rules = RuleFiles(
             *at,
@@ -84,7 +88,7 @@ class Briefing:
         return {
             "switch_mode": SwitchMode(lambda: self.modes),
             "new_task": NewTask(lambda: self.modes),
-            "skill": LoadSkill(self._skills, self._skill_files.body),
+            "skill": LoadSkill(self.skills, self._skill_files.body),
         }
 
     def offer(self, tools: Mapping[str, Tool[Any]]) -> None:
@@ -100,6 +104,12 @@ class Briefing:
         known = find_mode(self.modes, slug)
         return known or Mode(slug=slug, name=slug, role="", groups=())
 
+    def mode_of(self, state: TaskState) -> Mode:
+        """The mode a task is in, run by the model that the user has chosen for it, if any."""
+        mode = self.mode(state.mode)
+        provider, model = state.chosen
+        return replace(mode, provider=provider, model=model) if model else mode
+
     def group_of(self, tool: str) -> str:
         return str(self._tools[tool].group) if tool in self._tools else "always"
 
@@ -108,23 +118,24 @@ class Briefing:
         mode = self.mode(slug)
         return "" if offers(mode, self.group_of(tool)) else why_not(mode, tool)
 
-    def sees_images(self, slug: str) -> bool:
-        return self._provider_of(self.mode(slug)).model.images
+    def sees_images(self, state: TaskState) -> bool:
+        return self._provider_of(self.mode_of(state)).model.images
 
     def _provider_of(self, mode: Mode) -> Provider:
         """The model that the mode wants, or the usual one if that cannot be had."""
         try:
-            return self._models.of(mode)
+            return self._models.of(mode.provider, mode.model)
         except SettingsError as error:
-            self._problems.append(str(error))
-            return self._models.of(replace(mode, provider="", model=""))
+            self._problems.append(f"Mode {mode.slug} wants another model. {error}")
+            return self._models.of("", "")
 
-    async def equip(self, tell: Callable[[str], None], slug: str) -> Equipment:
-        mode = self.mode(slug)
+    async def equip(self, tell: Callable[[str], None], state: TaskState) -> Equipment:
+        mode = self.mode_of(state)
         provider = self._provider_of(mode)
         rules = await anyio.to_thread.run_sync(self._rules.read, mode.slug)
-        skills = await anyio.to_thread.run_sync(self._skills, mode.slug)
-        self._tell_problems(tell, rules)
+        skills = await anyio.to_thread.run_sync(self.skills, mode.slug)
+        commands = await anyio.to_thread.run_sync(self._command_files.read)
+        self._tell_problems(tell, [*rules.problems, *commands.problems, *self._news()])
         specs = self._specs_for(mode, skills)
         compact = self._is_brief(provider)
         system = system_prompt(
@@ -142,11 +153,12 @@ class Briefing:
         )
         return Equipment(provider, system, [compact_spec(s) for s in specs] if compact else specs)
 
-    def gatherer(self, log: EventLog, server_prompt: Callable[[str], Awaitable[str]]) -> Gatherer:
+    def gatherer(self, log: EventLog, server_prompt: Callable[[str], Action]) -> Gatherer:
         return Gatherer(
             self._root,
             commands=self.commands,
-            skills=self._skills,
+            unreadable=lambda: dict(self._command_files.read().unreadable),
+            skills=self.skills,
             body=self._skill_files.body,
             modes=self.slugs,
             last_output=partial(last_output, log),
@@ -166,7 +178,7 @@ class Briefing:
             instructions="\n\n".join(filter(None, [mode.instructions, added])),
         )
 
-    def _skills(self, slug: str) -> tuple[Skill, ...]:
+    def skills(self, slug: str) -> tuple[Skill, ...]:
         return skills_for(self._skill_files.read().skills, slug)
 
     def _specs_for(self, mode: Mode, skills: Collection[Skill]) -> list[ToolSpec]:
@@ -180,9 +192,8 @@ class Briefing:
         wish = self._settings.context.prompt
         return wish == "compact" or (wish == "auto" and provider.model.window < LITTLE_ROOM)
 
-    def _tell_problems(self, tell: Callable[[str], None], rules: Rules) -> None:
-        problems = [*self._problems, *rules.problems]
-        for problem in problems:
+    def _tell_problems(self, tell: Callable[[str], None], found: Sequence[str]) -> None:
+        for problem in [*self._problems, *found]:
             if problem not in self._told:
                 self._told.add(problem)
                 tell(problem)

@@ -1,14 +1,21 @@
 """Which models a run works with: one for most modes, and others where the user wants them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from rookery.core.modes import Mode
+from rookery.core.queries import KnownModel
 from rookery.core.values import record
 from rookery.errors import SettingsError
-from rookery.providers import OpenProvider, open_provider
+from rookery.providers import (
+    KEY_VARIABLES,
+    OpenProvider,
+    find_model,
+    known_models,
+    open_provider,
+)
 from rookery.settings import Settings
 from rookery.storage.keys import Key
 
@@ -41,27 +48,54 @@ class Models:
         self._usual = usual
         self._open: dict[tuple[str, str], OpenProvider] = {("", ""): self._opened(usual)}
 
-    def of(self, mode: Mode) -> OpenProvider:
-        """Raises `SettingsError` if the mode wants a model that cannot be had."""
-        if (mode.provider, mode.model) not in self._open:
-            self._open[mode.provider, mode.model] = self._opened(self._choice(mode))
-        return self._open[mode.provider, mode.model]
+    def of(self, provider: str, model: str) -> OpenProvider:
+        """The usual one for what is left empty. Raises `SettingsError` if it cannot be had."""
+        if (provider, model) not in self._open:
+            self._open[provider, model] = self._opened(self._choice(provider, model))
+        return self._open[provider, model]
+
+    async def known(self, *, local: bool) -> tuple[KnownModel, ...]:
+        """The usual model, those known for the keys at hand, and those of servers here."""
+        found = [(self._usual.provider, self._usual.model)]
+        found += [
+            (provider, model) for provider in self._keyed() for model in known_models(provider)
+        ]
+        if local:
+            from rookery.providers.discovery import local_servers
+
+            servers = await local_servers()
+            found += [(server.provider, model) for server in servers for model in server.models]
+        return tuple(self._described(*each) for each in dict.fromkeys(found))
 
     async def aclose(self) -> None:
         for provider in self._open.values():
             await provider.aclose()
 
-    def _choice(self, mode: Mode) -> ModelChoice:
-        wanted = msgspec.structs.replace(
-            self._settings,
-            provider=mode.provider or self._usual.provider,
-            model=mode.model or None,
-            base_url=None if mode.provider else self._usual.base_url,
+    def _choice(self, provider: str, model: str) -> ModelChoice:
+        provider = provider or self._usual.provider
+        # an address that was given is that of the usual provider
+        base_url = self._usual.base_url if provider == self._usual.provider else None
+        return self._choose(
+            msgspec.structs.replace(
+                self._settings, provider=provider, model=model or None, base_url=base_url
+            )
         )
-        try:
-            return self._choose(wanted)
-        except SettingsError as error:
-            raise SettingsError(f"Mode {mode.slug} wants another model. {error}") from error
+
+    def _keyed(self) -> Iterator[str]:
+        for provider in KEY_VARIABLES:
+            with suppress(SettingsError):
+                yield self._choice(provider, "any").provider
+
+    def _described(self, provider: str, model: str) -> KnownModel:
+        info = find_model(provider, model, self._settings.models.get(model, {}))
+        return KnownModel(
+            provider=provider,
+            model=model,
+            window=info.window,
+            images=info.images,
+            price_in=info.input_price,
+            price_out=info.output_price,
+        )
 
     def _opened(self, choice: ModelChoice) -> OpenProvider:
         return open_provider(
@@ -72,4 +106,5 @@ class Models:
             key_source=f"from {choice.key.source}" if choice.key else "",
             limits=self._settings.as_limits(),
             described=self._settings.models.get(choice.model, {}),
+            effort=self._settings.reasoning_effort,
         )

@@ -390,6 +390,27 @@ async def test_nothing_to_condense_is_said_and_changes_nothing():
     assert notes(rig)
 
 
+async def test_6_10_a_summary_that_helped_nothing_is_paid_for():
+    long = "long " * 100_000
+    model = StrictModel(100_000, 100_000, per_byte=0.3, refusal=REFUSALS[0], summary=long)
+    words = (Text(text="Hello yourself."),)
+    rig = Rig(
+        model,
+        [
+            TaskOpened(text="Hello."),
+            RequestStarted(request_id="r", model="m"),
+            AssistantSpoke(request_id="r", blocks=words, usage=Usage(tokens_in=5, cost=0.5)),
+        ],
+    )
+    before, tokens = history(rig.log.events), rig.log.state.spent.tokens
+    await rig.context.condense()
+    assert model.summaries == 1
+    assert not rig.cuts
+    assert history(rig.log.events) == before
+    assert rig.log.state.spent.tokens > tokens
+    assert rig.log.state.failure is None
+
+
 def texts(turns: list[Turn]) -> list[str]:
     return [block.text for turn in turns for block in turn.blocks if isinstance(block, Text)]
 

@@ -22,7 +22,7 @@ from rookery.workspace.files import WorkspaceFiles
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LONGEST_WAIT = 5.0
-"""Seconds for a hostile text on a busy machine; it takes about a quarter of one."""
+"""Seconds of the processor's time for a hostile text; it takes about a quarter of one."""
 
 
 @pytest.fixture(scope="module")
@@ -324,9 +324,9 @@ UNITS = [
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_K21_a_hostile_text_takes_a_bounded_time(here: Bench, unit: str, size: int):
     text = "rm -rf " + (unit * size)[:size]
-    started = time.perf_counter()
+    started = time.process_time()
     judged = here.judge(text, "")
-    assert time.perf_counter() - started < LONGEST_WAIT
+    assert time.process_time() - started < LONGEST_WAIT
     assert judged.plain is None
 
 

@@ -27,10 +27,18 @@ async def nothing(_: Permit) -> Outcome:
     raise AssertionError("A hook performs nothing.")
 
 
-def limits(slug: str, *, automatic: bool = False) -> ModeLimits:
+def limits(
+    slug: str, *, automatic: bool = False, approved: bool = False, chosen: str = ""
+) -> ModeLimits:
     mode = find_mode(BUILT_IN, slug)
     assert mode
-    return ModeLimits(lambda: mode, GROUPS.__getitem__, automatic=automatic)
+    return ModeLimits(
+        lambda: mode,
+        GROUPS.__getitem__,
+        automatic=lambda: automatic,
+        approved=approved,
+        chosen=chosen,
+    )
 
 
 def action(**more: object) -> Action:
@@ -107,3 +115,67 @@ async def test_S13_going_over_to_a_mode_that_may_do_more_is_asked_about(
     if asked:
         assert ruling.reasons == ("mode code may do more than mode ask: edit, command",)
     assert await limits(current, automatic=True).before(call, act) == Ruling()
+
+
+CALL = ToolCall(id="c", name="new_task")
+STEPS = {
+    "switch": lambda target: action(mode=target, payload={"tool": "switchMode", "mode": target}),
+    "child": lambda target: action(child="t2", payload={"tool": "newTask", "mode": target}),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("here", "target", "gained"),
+    [
+        ("ask", "code", "edit, command"),
+        ("architect", "code", "edit, command"),
+        ("ask", "architect", "edit"),
+        ("code", "ask", ""),
+        ("code", "debug", ""),
+        ("code", "orchestrator", ""),
+        ("ask", "orchestrator", "edit, command"),
+    ],
+)
+async def test_S13_a_step_to_a_mode_that_may_do_more_is_asked_about_unless_that_is_approved(
+    step: str, here: str, target: str, gained: str
+):
+    act = STEPS[step](target)
+    ruling = await limits(here).before(CALL, act)
+    reasons = (f"mode {target} may do more than mode {here}: {gained}",) if gained else ()
+    assert ruling == Ruling(Decision.ASK if gained else Decision.NONE, reasons)
+    assert await limits(here, approved=True).before(CALL, act) == Ruling()
+
+
+@pytest.mark.parametrize("approved", [False, True])
+@pytest.mark.parametrize(
+    ("chosen", "here", "step", "target", "denied"),
+    [
+        ("ask", "ask", "switch", "code", True),
+        ("ask", "ask", "child", "code", True),
+        ("ask", "ask", "child", "orchestrator", True),
+        ("ask", "ask", "switch", "orchestrator", True),
+        ("architect", "ask", "switch", "architect", False),
+        ("architect", "architect", "child", "code", True),
+        ("code", "ask", "switch", "code", False),
+        ("code", "architect", "child", "debug", False),
+        ("", "ask", "switch", "code", False),
+        ("orchestrator", "orchestrator", "child", "code", False),
+        ("orchestrator", "architect", "child", "code", False),
+        ("orchestrator", "orchestrator", "switch", "code", True),
+    ],
+)
+async def test_S13_nobody_being_there_gives_no_more_than_the_mode_that_was_chosen(
+    chosen: str, here: str, step: str, target: str, denied: bool, approved: bool
+):
+    hook = limits(here, automatic=True, approved=approved, chosen=chosen)
+    ruling = await hook.before(CALL, STEPS[step](target))
+    assert ruling.decision is (Decision.DENY if denied else Decision.NONE)
+    assert not denied or f"The user has chosen mode {chosen} " in ruling.reasons[0]
+
+
+async def test_to_hand_work_on_is_what_the_orchestrator_is_for():
+    for target in ("ask", "code", "debug"):
+        assert await limits("orchestrator").before(CALL, STEPS["child"](target)) == Ruling()
+        switch = await limits("orchestrator").before(CALL, STEPS["switch"](target))
+        assert switch.decision is Decision.ASK

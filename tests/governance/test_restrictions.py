@@ -118,13 +118,13 @@ async def test_GATE_9_a_flag_of_the_run_lifts_its_own_rule_and_no_other(
         actions = (outside, protected, secret, key)
         return [(await ruling(files, action, **flags)).decision for action in actions]
 
-    assert await decisions(automatic=True) == [ASK, ASK, DENY, DENY]
+    assert await decisions(automatic=lambda: True) == [ASK, ASK, DENY, DENY]
     assert await decisions(allow_outside=True) == [NONE, ASK, DENY, DENY]
     assert await decisions(allow_protected=True) == [ASK, NONE, DENY, DENY]
 
 
 async def test_PROT_a_makefile_is_asked_about_when_nobody_watches(files: WorkspaceFiles):
-    assert (await ruling(files, changing("Makefile"), automatic=True)).decision is ASK
+    assert (await ruling(files, changing("Makefile"), automatic=lambda: True)).decision is ASK
 
 
 async def test_PATH_4_what_a_link_was_called_is_not_forgotten(

@@ -35,7 +35,7 @@ class Watched:
             self.root,
             self.aside,
             self.told.append,
-            attended=True,
+            attended=lambda: True,
             running=lambda: self.background,
             started=lambda call_id: self.begun,
         )
@@ -92,7 +92,7 @@ async def test_what_the_user_allowed_by_name_stays(watched: Watched):
 
 async def test_in_a_folder_without_git_nothing_is_done(tmp_path: Path):
     told: list[str] = []
-    watch = GitWatch(tmp_path, tmp_path / "aside", told.append, attended=False)
+    watch = GitWatch(tmp_path, tmp_path / "aside", told.append, attended=lambda: False)
     action = Action(title="Run", perform=perform, command="true")
     await watch.before(CALL, action)
     await watch.after(CALL, action, Outcome(text=""))
@@ -324,7 +324,7 @@ async def test_a_repository_of_the_users_own_is_none_that_a_command_made(watched
 
 async def test_the_first_repository_of_the_workspace_keeps_its_settings(tmp_path: Path):
     told: list[str] = []
-    watch = GitWatch(tmp_path, tmp_path / "aside", told.append, attended=False)
+    watch = GitWatch(tmp_path, tmp_path / "aside", told.append, attended=lambda: False)
     action = Action(title="Run", perform=perform, command="git init")
     await watch.before(CALL, action)
     await anyio.run_process(["git", "init", "-q", str(tmp_path)])

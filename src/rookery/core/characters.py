@@ -8,13 +8,20 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def whole(text: str) -> str:
-    """Halves of a character that came apart are joined again; a lone half becomes U+FFFD."""
+def is_utf8(text: str) -> bool:
+    """Whether it can be encoded. What was no text where it was read cannot: a file's name, say."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+        return False
+    return True
+
+
+def whole(text: str) -> str:
+    """Halves of a character that came apart are joined again; a lone half becomes U+FFFD."""
+    if is_utf8(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def whole_values(value: Any) -> Any:

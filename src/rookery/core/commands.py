@@ -120,6 +120,23 @@ class SwitchMode:
 
 
 @value
+class SwitchModel:
+    """Have another model do the rest of the task, and of those that work for it."""
+
+    task_id: str
+    provider: str
+    model: str
+
+
+@value
+class SwitchApproval:
+    """Whether actions of a task, and of those that work for it, need a yes from now on."""
+
+    task_id: str
+    automatic: bool
+
+
+@value
 class DeleteTask:
     task_id: str
 
@@ -138,5 +155,7 @@ Command: TypeAlias = (
     | RestoreFiles
     | StopCommand
     | SwitchMode
+    | SwitchModel
+    | SwitchApproval
     | DeleteTask
 )

@@ -452,6 +452,21 @@ class ModeSwitched(Lasting):
 
 
 @value
+class ModelSwitched(Lasting):
+    """From now on this model is asked, whatever the settings say."""
+
+    provider: str
+    model: str
+
+
+@value
+class ApprovalSwitched(Lasting):
+    """Whether actions are allowed without a question from now on; None: as the run was started."""
+
+    automatic: bool | None
+
+
+@value
 class Condensing(Passing):
     """The model is being asked for a summary of what no longer fits."""
 
@@ -540,6 +555,8 @@ Fact: TypeAlias = (
     | TodosChanged
     | CompletionOffered
     | ModeSwitched
+    | ModelSwitched
+    | ApprovalSwitched
     | Condensing
     | Condensed
     | HistoryRepaired

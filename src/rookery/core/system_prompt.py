@@ -8,7 +8,7 @@ the cost) is said at the end of a request, never here.
 from collections.abc import Collection, Iterator, Sequence
 
 from rookery import NAME
-from rookery.core.instructions import Rule, Rules, Skill, quoted
+from rookery.core.instructions import NestedRules, Rule, Rules, Skill, in_a_line, quoted
 from rookery.core.modes import BUILT_IN, Mode
 
 MODES: dict[str, Mode] = {mode.slug: mode for mode in BUILT_IN}
@@ -151,12 +151,13 @@ def _modes(modes: Sequence[Mode], *, compact: bool) -> str:
 def _purpose(mode: Mode) -> str:
     """When a mode is used, or else the first sentence of what it is."""
     said = mode.when_to_use or mode.description or mode.role.split(". ")[0]
-    return " ".join(said.split())
+    return in_a_line(said)
 
 
 def _skills(skills: Sequence[Skill]) -> str:
     rows = [
-        quoted("skill", skill.description, name=skill.name, location=skill.path) for skill in skills
+        quoted("skill", in_a_line(skill.description), name=skill.name, location=skill.path)
+        for skill in skills
     ]
     return "\n".join([_SKILLS, *rows])
 
@@ -185,7 +186,11 @@ def _added(mode: Mode, rules: Rules, *, custom: str, language: str, ignored: str
     if texts:
         yield "\n".join([_RULES, *texts])
     if rules.nested:
-        yield _listed(_NESTED, [f"{each.folder}/: {each.path}" for each in rules.nested])
+        yield _listed(_NESTED, [*map(_nested, rules.nested)])
+
+
+def _nested(rules: NestedRules) -> str:
+    return f"{in_a_line(rules.folder)}/: {in_a_line(rules.path)}"
 
 
 def _said_by(mode: Mode) -> str:

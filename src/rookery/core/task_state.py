@@ -3,13 +3,15 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import reduce
 
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
+    ApprovalSwitched,
+    Asked,
     AssistantSpoke,
     CompletionOffered,
     Condensed,
@@ -18,6 +20,7 @@ from rookery.core.facts import (
     Fact,
     Gathered,
     HistoryRepaired,
+    ModelSwitched,
     ModeSwitched,
     QueueEdited,
     Reminded,
@@ -48,6 +51,8 @@ from rookery.core.values import record
 REMEMBERED_CALLS = 18
 PLANNING = "architect"
 """The mode whose results are plans."""
+LIMITED = tuple(field.name for field in fields(Spent))
+"""What a task may use only so much of without asking."""
 SMALLEST_WINDOW = 1_000
 """Tokens; no model has less, so a smaller number must mean something else."""
 GUESSES = (0.6, 0.3, 0.1)
@@ -59,6 +64,10 @@ SMALLEST_GUESS = 4_000
 @record
 class TaskState:
     mode: str = "code"
+    chosen: tuple[str, str] = ("", "")
+    """The provider and model that the user wants, if not the usual ones."""
+    automatic: bool | None = None
+    """Whether actions are allowed without a question, if not as the run was started."""
 
     pending: tuple[ToolCall, ...] = ()
     """Calls of the last answer that have no result yet."""
@@ -96,10 +105,14 @@ class TaskState:
     parent: str | None = None
     depth: int = 0
     spent: Spent = Spent()
+    limit: str = ""
+    """Which part of what was spent the user is asked about."""
     queue: frozenset[str] = frozenset()
     """Words of the user that the model has not heard."""
     unread: tuple[tuple[str, str], ...] = ()
     """Words of the user that point at something nobody has looked up, with the message's id."""
+    offered: frozenset[str] = frozenset()
+    """The answers that the model suggested to its last question."""
 
     interrupted: bool = False
     over: bool = False
@@ -118,7 +131,7 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, unread=state.unread[1:])
         case TaskReopened(resumed=resumed):
             again = replace(state, over=False, closed=False, failure=None, failures=0)
-            return replace(again, interrupted=not resumed)
+            return replace(again, interrupted=not resumed, automatic=None)
         case StepCancelled():
             return replace(state, interrupted=True, failure=None, failures=0)
         case Rewound():
@@ -155,12 +168,23 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, owes_reminder=False, failure=None, mistakes=mistakes)
         case ModeSwitched(mode=mode):
             return replace(state, mode=mode)
+        case ModelSwitched(provider=provider, model=model):
+            return replace(state, chosen=(provider, model))
+        case ApprovalSwitched(automatic=automatic):
+            return replace(state, automatic=automatic)
         case Condensed(usage=usage):
             asked = usage != Usage()
             spent = _with(replace(state.spent, requests=state.spent.requests + asked), usage)
             return replace(state, failure=None, cuts=state.cuts + 1, spent=spent)
         case HistoryRepaired():
             return replace(state, failure=None, repaired=True)
+        case Asked(ask=AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, text=text):
+            return replace(state, limit=_limit_in(text))
+        case Asked(ask=AskKind.FOLLOWUP, text=text):
+            return replace(state, offered=_offered_in(text))
+        case Answered(text=text, by="user") if text.strip() in state.offered:
+            # whoever picks a suggestion says what the model wrote
+            return _after_reply(state, fact)
         case Answered(text=text, by="user"):
             return _told(_after_reply(state, fact), text)
         case Answered():
@@ -211,6 +235,30 @@ def _with(spent: Spent, usage: Usage) -> Spent:
         tokens=spent.tokens + usage.tokens_in + usage.tokens_out,
         cost=spent.cost + (usage.cost or 0.0),
     )
+
+
+def _offered_in(question: str) -> frozenset[str]:
+    """The suggestions of a question of the model's; none if they cannot be told."""
+    try:
+        suggested = json.loads(question).get("suggest", [])
+        return frozenset(str(each["answer"]).strip() for each in suggested)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return frozenset()
+
+
+def _limit_in(question: str) -> str:
+    """What a question about a limit is about; nothing if that cannot be told."""
+    try:
+        kind = json.loads(question)["type"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return kind if kind in LIMITED else ""
+
+
+def _without(spent: Spent, kind: str) -> Spent:
+    """What is left of it after a yes: only what was asked about begins anew."""
+    none = Spent()
+    return replace(spent, **{kind: getattr(none, kind)}) if kind else none
 
 
 def _after_sending(state: TaskState, started: RequestStarted) -> TaskState:
@@ -300,7 +348,7 @@ def _after_reply(state: TaskState, answer: Answered) -> TaskState:
             state = replace(state, mistakes=0, recent=())
             return _redirected(state) if answer.reply == "message" else state
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-            return replace(state, spent=Spent())
+            return replace(state, spent=_without(state.spent, state.limit))
         case _:
             return state
 

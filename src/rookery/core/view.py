@@ -9,9 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from rookery.core.agent_state import AgentStateInfo, state_after
 from rookery.core.facts import (
+    ApprovalSwitched,
     Event,
     Fact,
+    ModelSwitched,
     ModeSwitched,
+    RequestStarted,
     Rewound,
     TaskClosed,
     TaskOpened,
@@ -33,6 +36,10 @@ class _Surroundings:
     """What a task has beside its rows."""
 
     mode: str = ""
+    model: str = ""
+    """What was asked last, or is to be asked next."""
+    automatic: bool | None = None
+    """Whether actions are allowed without a question, if not as the run was started."""
     todos: tuple[Todo, ...] = ()
     closed: bool = False
 
@@ -82,6 +89,14 @@ class View:
         return self._surroundings.mode
 
     @property
+    def model(self) -> str:
+        return self._surroundings.model
+
+    @property
+    def automatic(self) -> bool | None:
+        return self._surroundings.automatic
+
+    @property
     def todos(self) -> tuple[Todo, ...]:
         return self._surroundings.todos
 
@@ -121,6 +136,8 @@ def changes(before: View, after: View) -> ViewChange:
     pairs = {
         "agent": (_gist(before.agent), _gist(after.agent)),
         "mode": (before.mode, after.mode),
+        "model": (before.model, after.model),
+        "automatic": (before.automatic, after.automatic),
         "usage": (before.usage, after.usage),
         "todos": (before.todos, after.todos),
         "queue": (before.queue, after.queue),
@@ -152,11 +169,17 @@ def _changed_by(old: _Surroundings, fact: Fact) -> _Surroundings:
             return replace(old, mode=mode, todos=todos)
         case ModeSwitched(mode=mode):
             return replace(old, mode=mode)
+        case ModelSwitched(model=model) | RequestStarted(model=model):
+            return replace(old, model=model)
+        case ApprovalSwitched(automatic=automatic):
+            return replace(old, automatic=automatic)
         case TodosChanged(todos=todos):
             return replace(old, todos=todos)
         case TaskClosed():
             return replace(old, closed=True)
-        case TaskReopened() | Rewound():
+        case TaskReopened():
+            return replace(old, closed=False, automatic=None)
+        case Rewound():
             return replace(old, closed=False)
         case _:
             return old

@@ -12,10 +12,12 @@ import anyio.to_thread
 from rookery.core.blocks import Text
 from rookery.core.condensing import fitting, weight_after
 from rookery.core.facts import (
+    AssistantSpoke,
     Condensed,
     Condensing,
     Noted,
     RequestFailed,
+    RequestStarted,
     StopReason,
     Usage,
 )
@@ -105,6 +107,7 @@ class Context:
         why = "the summary was too long" if summary.text else summary.problem
         how = NOT_SUMMARISED.format(why=why) if why else LEFT_OUT
         if not await self._leave_out(gear, how, summary.usage):
+            self._charge(summary.usage)
             self._log.append(Noted(text=NOTHING_TO_CONDENSE))
 
     async def leave_out(self) -> bool:
@@ -118,6 +121,16 @@ class Context:
             return False
         self._append(gear, replace(cut, usage=usage), how)
         return True
+
+    def _charge(self, usage: Usage) -> None:
+        """A summary that helped nothing was paid for all the same. It is put down to the request
+        before it, as an answer of which nothing is ever sent."""
+        if usage == Usage():
+            return
+        facts = (event.fact for event in reversed(self._log.events))
+        last = next((fact.request_id for fact in facts if isinstance(fact, RequestStarted)), "")
+        unused = AssistantSpoke(request_id=last, blocks=(), usage=usage, interrupted=True)
+        self._log.append(unused)
 
     async def _fitting(self, most: int) -> Condensed:
         """Beside everything else: in a very long log it takes seconds."""

@@ -22,11 +22,16 @@ from rookery.core.commands import (
     Rewind,
     Speak,
     StopCommand,
+    SwitchApproval,
     SwitchMode,
+    SwitchModel,
 )
 from rookery.core.facts import (
+    ApprovalSwitched,
     ChildBegan,
     Event,
+    Fact,
+    ModelSwitched,
     ModeSwitched,
     Noted,
     QueueEdited,
@@ -37,7 +42,7 @@ from rookery.core.facts import (
 )
 from rookery.core.task_state import fold
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import ChildEnd, ChildTask, LogStore, TaskLogs
+from rookery.engine.ports import ChildEnd, ChildTask, LogStore, Restored, TaskLogs
 from rookery.engine.subtasks import end_of, record_changes, recover
 from rookery.engine.task import Attend, Task
 from rookery.errors import CommandRejected, StorageError
@@ -95,6 +100,10 @@ class Engine:
                 self._find(task_id).stop_command(call_id)
             case SwitchMode(task_id=task_id, mode=mode):
                 self._find(task_id).log.append(ModeSwitched(mode=mode))
+            case SwitchModel(task_id=task_id, provider=provider, model=model):
+                self._tell_tree(task_id, ModelSwitched(provider=provider, model=model))
+            case SwitchApproval(task_id=task_id, automatic=automatic):
+                self._tell_tree(task_id, ApprovalSwitched(automatic=automatic))
             case DeleteTask(task_id=task_id):
                 self._delete(task_id)
             case _:
@@ -104,6 +113,15 @@ class Engine:
         if task := self._tasks.get(task_id):
             return task.log.follow(after)
         raise CommandRejected(f"Task {task_id} is not open. Open it first.")
+
+    def events(self, task_id: str) -> Sequence[Event]:
+        """What is on record of an open task."""
+        return self._find(task_id).log.events
+
+    async def rehearse(self, task_id: str, to: int, *, overwrite: bool) -> Restored:
+        """What putting back the files of a task would do."""
+        task = self._find(task_id)
+        return await task.rehearse(settled_before(task.log.events, to), overwrite=overwrite)
 
     def _open(self, command: OpenTask) -> None:
         if command.task_id in self._tasks:
@@ -178,6 +196,11 @@ class Engine:
                 todos=child.todos,
             )
         )
+        if parent.state.chosen != ("", ""):
+            provider, model = parent.state.chosen
+            task.log.append(ModelSwitched(provider=provider, model=model))
+        if parent.state.automatic is not None:
+            task.log.append(ApprovalSwitched(automatic=parent.state.automatic))
         return task, 0
 
     def _stored(self, task_id: str) -> Task | None:
@@ -217,6 +240,13 @@ class Engine:
         if command.message_id not in log.state.queue:
             raise CommandRejected("The model has heard that message already.")
         log.append(QueueEdited(message_id=command.message_id, text=command.text))
+
+    def _tell_tree(self, task_id: str, fact: Fact) -> None:
+        """What holds for a task holds for those that work for it."""
+        self._find(task_id).log.append(fact)
+        for other_id, other in list(self._tasks.items()):
+            if other.log.state.parent == task_id and not other.log.ended:
+                self._tell_tree(other_id, fact)
 
     def _delete(self, task_id: str) -> None:
         if (task := self._tasks.get(task_id)) and not task.log.ended:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered
 from rookery.core.replies import denied
-from rookery.core.rulings import Decision, strictest
+from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.core.shell.judgement import Judgement
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.ports import Action, Hook, Outcome, Permit, RuleBook
@@ -36,7 +36,7 @@ class Gate:
             raise Denied(denied(" ".join(ruling.reasons)))
         answer = None
         if ruling.decision is Decision.ASK:
-            answer = await self._ask(call, action, [*ruling.reasons, *ruling.notes])
+            answer = await self._ask(call, action, ruling)
         by_hand = answer is not None and answer.by == "user"
         judged = action.judgement or Judgement()
         permit = Permit(
@@ -55,7 +55,7 @@ class Gate:
         for hook in self._hooks:
             await hook.after(call, action, outcome)
 
-    async def _ask(self, call: ToolCall, action: Action, notes: Sequence[str]) -> Answered:
+    async def _ask(self, call: ToolCall, action: Action, ruling: Ruling) -> Answered:
         refused = [REFUSED_BEFORE] if action.digest in self._refused else []
         answer = await self._dialogue.ask(
             action.ask,
@@ -66,12 +66,13 @@ class Gate:
             call_id=call.id,
             digest=action.digest,
             where=action.where,
-            notes=tuple(dict.fromkeys([*refused, *notes, *action.notes])),
+            notes=tuple(dict.fromkeys([*refused, *ruling.reasons, *ruling.notes, *action.notes])),
             rule=self._rules.rule_for(action),
         )
         if answer.reply != "yes":
             self._refused.add(action.digest)
-            raise Denied(denied(answer.text))
+            why = ruling.reasons if answer.by == "policy" else ()
+            raise Denied(denied(" ".join([answer.text, *why])))
         if answer.always:
             self._remember(action)
         return answer

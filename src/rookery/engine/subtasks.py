@@ -51,6 +51,8 @@ def said_on_going_on(events: Sequence[Event]) -> UserSpoke | None:
                 return spoken
             case Answered(ask=AskKind.RESUME_TASK, reply="message") as answer:
                 return UserSpoke(message_id=answer.ask_id, text=answer.text, images=answer.images)
+            case Answered(ask=AskKind.RESUME_TASK):
+                pass  # a bare yes; it may have been preceded by words
             case Answered() | TaskReopened() | StepCancelled():
                 return None
             case _:

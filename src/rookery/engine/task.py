@@ -13,6 +13,7 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
+    ApprovalSwitched,
     CommandEnded,
     Effect,
     Event,
@@ -48,6 +49,7 @@ from rookery.core.next_step import (
 from rookery.core.outlines import Definition
 from rookery.core.replies import HISTORY_REPAIRED, failed
 from rookery.core.shell.judgement import Judgement
+from rookery.core.task_state import TaskState
 from rookery.core.values import value
 from rookery.engine.background import BackgroundCommands
 from rookery.engine.context import Context, Equipment, size
@@ -68,6 +70,7 @@ from rookery.engine.ports import (
     Hook,
     Offer,
     Outcome,
+    Restored,
     RuleBook,
     Shell,
     Tool,
@@ -100,10 +103,10 @@ class Gear:
     """What a task works with, put together once by the composition root."""
 
     tools: Mapping[str, Tool[Any]]
-    equip: Callable[[str], Awaitable[Equipment]]
-    """Whom to ask in a mode, and what to tell them."""
-    sees_images: Callable[[str], bool]
-    """Whether the model of a mode does."""
+    equip: Callable[[TaskState], Awaitable[Equipment]]
+    """Whom to ask next, and what to tell them."""
+    sees_images: Callable[[TaskState], bool]
+    """Whether the model that is asked next does."""
     now: Callable[[EventLog], Awaitable[str]]
     """How things stand, for the end of a request."""
     gather: Gatherer
@@ -153,9 +156,7 @@ class Task:
             start_soon=lambda work: self._beside.start_soon(work),
         )
         self._background = BackgroundCommands(lambda work: self._beside.start_soon(work))
-        self._context = Context(
-            log, lambda: gear.equip(log.state.mode), lambda: gear.now(log), task_id
-        )
+        self._context = Context(log, lambda: gear.equip(log.state), lambda: gear.now(log), task_id)
         self._step = anyio.CancelScope()
         self._errands: list[Callable[[], Awaitable[object]]] = []
         self._hurry = anyio.Event()
@@ -203,10 +204,13 @@ class Task:
         self._interrupt(self._close)
 
     def rewind(self, to: int) -> None:
-        self._interrupt(self._noting(Rewound(to=to)))
+        self._interrupt(partial(self._rewind, to))
 
     def restore_files(self, to: int, *, overwrite: bool) -> None:
         self._interrupt(partial(self._undo.restore, to, overwrite=overwrite))
+
+    async def rehearse(self, to: int, *, overwrite: bool) -> Restored:
+        return await self._undo.rehearse(to, overwrite=overwrite)
 
     def stop_command(self, call_id: str) -> None:
         """End a command that runs on behind its call."""
@@ -220,6 +224,13 @@ class Task:
         """End the step under way; once it has ended, do something before the next."""
         self._errands.append(errand)
         self._step.cancel()
+
+    async def _rewind(self, to: int) -> None:
+        """What was allowed at that time is not allowed again by going back there."""
+        automatic = self.log.state.automatic
+        self.log.append(Rewound(to=to))
+        if self.log.state.automatic != automatic:
+            self.log.append(ApprovalSwitched(automatic=automatic))
 
     def _noting(self, fact: Fact) -> Callable[[], Awaitable[object]]:
         async def note() -> None:
@@ -357,7 +368,7 @@ class Task:
             children=self,
             outline=gear.outline,
             barred=partial(gear.barred, self.log.state.mode),
-            sees_images=gear.sees_images(self.log.state.mode),
+            sees_images=gear.sees_images(self.log.state),
         )
 
     def _append(self, fact: Fact) -> Event:

@@ -1,6 +1,7 @@
 """The user's approval settings. What nothing allows here is asked about."""
 
 import hashlib
+from collections.abc import Callable
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, allow, ask
@@ -20,7 +21,7 @@ class ApprovalGate:
         self,
         rules: RuleBook,
         *,
-        automatic: bool,
+        automatic: Callable[[], bool],
         edits: bool = False,
         modes: bool = False,
         children: bool = False,
@@ -37,10 +38,11 @@ class ApprovalGate:
         return allow() if self._allowed(action) else Ruling()
 
     def _allowed(self, action: Action) -> bool:
-        only_edits = bool(action.changes) and not (action.command or action.external)
+        more = action.command or action.external or action.child or action.mode
+        only_edits = bool(action.changes) and not more
         return (
             action.only_looks
-            or self._automatic
+            or self._automatic()
             or (self._edits and only_edits)
             or (self._modes and bool(action.mode) and not action.changes_things)
             or (self._children and bool(action.child))

@@ -2,7 +2,7 @@
 the workspace, and files by which text becomes execution or policy.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rookery.core.blocks import ToolCall
 from rookery.core.protected_paths import RUN_BY_MAKE
@@ -24,7 +24,7 @@ class Restrictions:
         *,
         allow_outside: bool = False,
         allow_protected: bool = False,
-        automatic: bool = False,
+        automatic: Callable[[], bool] = lambda: False,
     ) -> None:
         self._files = files
         self._allow_outside = allow_outside
@@ -79,6 +79,6 @@ class Restrictions:
             yield ask(f"outside the workspace: {place.path}")
 
     def _protected(self, place: Place) -> Iterator[Ruling]:
-        ordinary = place.protected == RUN_BY_MAKE and not self._automatic
+        ordinary = place.protected == RUN_BY_MAKE and not self._automatic()
         if place.protected and not ordinary and not self._allow_protected:
             yield ask(f"protected, because {place.protected}: {place.path}")

@@ -6,7 +6,7 @@ know and keep facts they do not know as `Unrecognised`.
 """
 
 import re
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 
@@ -22,7 +22,10 @@ from rookery.core.facts import (
     Unrecognised,
     Usage,
 )
+from rookery.core.queries import Asking, Query
 from rookery.errors import CommandRejected
+
+T = TypeVar("T")
 
 PROTOCOL = 1
 LARGEST_NUMBER = 2**62
@@ -38,7 +41,12 @@ FACTS: dict[str, type[Any]] = {
     kind_of(cls): cls for cls in get_args(Fact) if cls is not Unrecognised
 }
 COMMANDS: dict[str, type[Any]] = {kind_of(cls): cls for cls in get_args(Command)}
-_KIND = {cls: kind.encode() for group in (BLOCKS, FACTS, COMMANDS) for kind, cls in group.items()}
+QUERIES: dict[str, type[Any]] = {kind_of(cls): cls for cls in get_args(Query)}
+_KIND = {
+    cls: kind.encode()
+    for group in (BLOCKS, FACTS, COMMANDS, QUERIES)
+    for kind, cls in group.items()
+}
 _FORMER = {"truncated": Condensed}
 """Kinds of facts that journals were written with before they got another name."""
 _encode_strictly = msgspec.json.Encoder().encode
@@ -82,13 +90,39 @@ def command_to_json(command: Command) -> bytes:
 
 def command_from_json(fields: dict[str, Any]) -> Command:
     """A command out of a decoded JSON object; refused if it is none, with the reason."""
-    cls = COMMANDS.get(str(fields.get("kind")))
-    if cls is None:
-        raise CommandRejected(f"There is no command {fields.get('kind')!r}.")
+    return cast(Command, _request_from(fields, COMMANDS, "command"))
+
+
+def query_to_json(query: Asking[Any]) -> bytes:
+    return _tagged(query)
+
+
+def query_from_json(fields: dict[str, Any]) -> Query:
+    """A query out of a decoded JSON object; refused if it is none, with the reason."""
+    return cast(Query, _request_from(fields, QUERIES, "query"))
+
+
+def answer_to_json(answer: object) -> bytes:
+    return _encode(answer)
+
+
+def answer_from_json(query: Asking[T], answer: object) -> T:
+    """What a query was answered with, out of decoded JSON. Raises `ValueError`."""
+    (asking,) = (base for base in type(query).__orig_bases__)  # type: ignore[attr-defined]
     try:
-        return cast(Command, msgspec.convert(fields, cls))
+        return cast(T, msgspec.convert(answer, get_args(asking)[0]))
     except msgspec.ValidationError as error:
-        raise CommandRejected(f"The command {fields['kind']} is malformed: {error}.") from error
+        raise ValueError(f"The answer to {kind_of(type(query))} is malformed: {error}") from error
+
+
+def _request_from(fields: dict[str, Any], kinds: dict[str, type[Any]], what: str) -> object:
+    cls = kinds.get(str(fields.get("kind")))
+    if cls is None:
+        raise CommandRejected(f"There is no {what} {fields.get('kind')!r}.")
+    try:
+        return msgspec.convert(fields, cls)
+    except msgspec.ValidationError as error:
+        raise CommandRejected(f"The {what} {fields['kind']} is malformed: {error}.") from error
 
 
 def _fact_to_json(fact: Fact) -> bytes:

@@ -42,7 +42,7 @@ class GitWatch:
         aside: Path,
         tell: Callable[[str], None],
         *,
-        attended: bool,
+        attended: Callable[[], bool],
         running: Callable[[], bool] = lambda: False,
         started: Callable[[str], bool] = lambda call_id: True,
     ) -> None:
@@ -100,7 +100,7 @@ class GitWatch:
         judged = action.judgement
         if judged is None or self._known is None:
             return
-        if judged.needs_keys and self._attended:
+        if judged.needs_keys and self._attended():
             self._known = now
         for target in judged.targets:
             path = os.path.relpath(self._root / target.path, self._root)

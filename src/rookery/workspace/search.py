@@ -19,6 +19,7 @@ import anyio
 import anyio.to_thread
 
 from rookery.core.limits import KIB, MIB, Limits
+from rookery.core.queries import FoundPath
 from rookery.engine.ports import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.workspace.command_environment import command_environment
@@ -113,6 +114,11 @@ class WorkspaceFinder:
                 await self._look_into(batch, regex, search)
                 del batch  # and thereby close its files, before others are opened
         return search.report(out_of_time=time.cancelled_caught)
+
+    def paths(self) -> Sequence[FoundPath]:
+        """All files and folders of the workspace that are listed, folders first."""
+        found = [entry for level in self._tree("").level_by_level() for entry in level]
+        return [FoundPath(path=entry.path, folder=entry.is_folder) for entry in found]
 
     def _permitted(self, path: str, permit: Permit) -> str:
         located = self._files.locate(path)

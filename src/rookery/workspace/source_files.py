@@ -28,6 +28,9 @@ class WorkspaceSources:
         complete = not tree.incomplete and not tree.unreadable
         return Listing(files=files[:most], complete=complete, notes=notes)
 
+    def exists(self, path: str) -> bool:
+        return (self._boundaries.root / path).exists()
+
     def in_folder(self, folder: str) -> Sequence[str] | None:
         if not (self._boundaries.root / folder).is_dir():
             return None

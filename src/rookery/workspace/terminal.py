@@ -85,12 +85,13 @@ class Terminal:
         limits: Limits,
         launcher: Launcher | None = None,
         wardens: Wardens | None = None,
+        shell: str | None = None,
     ) -> None:
         self._root = root.resolve()
         self._limits = limits
         self._launcher = launcher or AsItIsLauncher()
         self._wardens = wardens or Wardens()
-        self._shell = find_own_program("bash", self._root) or "/bin/sh"
+        self._shell = shell or find_own_program("bash", self._root) or "/bin/sh"
         self.name = Path(self._shell).name
 
     def describe(self, *, confined: bool) -> str:

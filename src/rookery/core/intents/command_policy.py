@@ -1,0 +1,154 @@
+"""Extra rules for commands, as `command_policy.yaml` has them.
+
+A rule is a row of tokens that a simple command must begin with. Its examples are tried when the
+file is read: a rule that does not do what its author thought is an error, not a surprise. The
+strictest rule that fits decides.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rookery.core.path_patterns import path_pattern
+from rookery.core.rulings import Decision
+from rookery.core.values import record, value
+
+_DECISIONS = {"allow": Decision.ALLOW, "ask": Decision.ASK, "deny": Decision.DENY}
+_KEYS = {"prefix", "decision", "justification", "match", "not_match"}
+
+
+@value
+class CommandRule:
+    """`prefix` has the alternatives of every token."""
+
+    prefix: tuple[tuple[str, ...], ...]
+    decision: Decision
+    justification: str = ""
+    match: tuple[tuple[str, ...], ...] = ()
+    not_match: tuple[tuple[str, ...], ...] = ()
+
+    def fits(self, words: Sequence[str]) -> bool:
+        return len(words) >= len(self.prefix) and all(
+            word in alternatives for word, alternatives in zip(words, self.prefix, strict=False)
+        )
+
+
+@value
+class CommandPolicy:
+    """`safe` and `destructive` are the regular expressions of the older `command-policy.json`."""
+
+    rules: tuple[CommandRule, ...] = ()
+    safe: tuple[str, ...] = ()
+    destructive: tuple[str, ...] = ()
+
+
+@record
+class Opinion:
+    decision: Decision = Decision.NONE
+    reason: str = ""
+
+
+def opinion(
+    policy: CommandPolicy, commands: Sequence[Sequence[str]], *, redirects: bool
+) -> Opinion:
+    """The strictest opinion about any of the simple commands; allowed only if each of them is.
+
+    `redirects` if output of the line goes into a file: no `safe` expression speaks for that."""
+    if not commands:
+        return Opinion()
+    each = [_opinion_of(policy, words, redirects=redirects) for words in commands]
+    if all(one.decision is Decision.ALLOW for one in each):
+        return each[0]
+    strict = [one for one in each if one.decision > Decision.ALLOW]
+    return max(strict, key=lambda one: one.decision, default=Opinion())
+
+
+def read_policy(said: Any) -> tuple[CommandPolicy, tuple[str, ...]]:
+    """The rules a file holds, and what is wrong with it. Faulty rules that allow are left out."""
+    if not isinstance(said, Mapping) or not isinstance(said.get("rules", []), list):
+        return CommandPolicy(), ("the file must hold a list named rules",)
+    rules: list[CommandRule] = []
+    faults: list[str] = []
+    for number, entry in enumerate(said.get("rules", [])):
+        try:
+            rule = _rule(entry)
+        except ValueError as error:
+            faults.append(f"rules[{number}]: {error}")
+            continue
+        wrong = _failing_examples(rule)
+        faults += [f"rules[{number}]: {each}" for each in wrong]
+        if not wrong or rule.decision is not Decision.ALLOW:
+            rules.append(rule)
+    safe, bad_safe = _expressions(said, "safe")
+    destructive, bad_destructive = _expressions(said, "destructive")
+    policy = CommandPolicy(rules=tuple(rules), safe=safe, destructive=destructive)
+    return policy, (*faults, *bad_safe, *bad_destructive)
+
+
+def _opinion_of(policy: CommandPolicy, words: Sequence[str], *, redirects: bool) -> Opinion:
+    found = [
+        Opinion(rule.decision, rule.justification) for rule in policy.rules if rule.fits(words)
+    ]
+    text = shlex.join(words)
+    for source in policy.destructive:
+        if path_pattern(source).found_in(text):
+            found.append(Opinion(Decision.ASK, f"destructive: {source}"))
+    for source in policy.safe:
+        if not redirects and path_pattern(source).found_in(text):
+            found.append(Opinion(Decision.ALLOW, f"safe: {source}"))
+    return max(found, key=lambda one: one.decision, default=Opinion())
+
+
+def _rule(entry: Any) -> CommandRule:
+    if not isinstance(entry, Mapping):
+        raise ValueError("a rule is a mapping with prefix and decision")
+    if unknown := set(entry) - _KEYS:
+        raise ValueError(f"{min(map(str, unknown))} is not known here")
+    decision = _DECISIONS.get(str(entry.get("decision")))
+    if decision is None:
+        raise ValueError("decision is one of allow, ask, deny")
+    prefix = entry.get("prefix")
+    if not isinstance(prefix, list) or not prefix:
+        raise ValueError("prefix is a list of tokens, such as [git, [fetch, pull]]")
+    return CommandRule(
+        prefix=tuple(map(_alternatives, prefix)),
+        decision=decision,
+        justification=str(entry.get("justification") or ""),
+        match=_examples(entry, "match"),
+        not_match=_examples(entry, "not_match"),
+    )
+
+
+def _alternatives(token: Any) -> tuple[str, ...]:
+    tokens = token if isinstance(token, list) else [token]
+    if not tokens or not all(isinstance(each, str) and each for each in tokens):
+        raise ValueError("a token of prefix is a text, or a list of texts")
+    return tuple(tokens)
+
+
+def _examples(entry: Mapping[str, Any], key: str) -> tuple[tuple[str, ...], ...]:
+    examples = entry.get(key) or []
+    if not isinstance(examples, list):
+        raise ValueError(f"{key} is a list of commands")
+    return tuple(tuple(shlex.split(str(each))) for each in examples)
+
+
+def _failing_examples(rule: CommandRule) -> list[str]:
+    missed = [f"it does not match {shlex.join(each)}" for each in rule.match if not rule.fits(each)]
+    caught = [f"it matches {shlex.join(each)}" for each in rule.not_match if rule.fits(each)]
+    return missed + caught
+
+
+def _expressions(said: Mapping[str, Any], key: str) -> tuple[tuple[str, ...], list[str]]:
+    sources = said.get(key) or []
+    if not isinstance(sources, list):
+        return (), [f"{key} is a list of regular expressions"]
+    good: list[str] = []
+    faults: list[str] = []
+    for source in map(str, sources):
+        try:
+            path_pattern(source)
+            good.append(source)
+        except ValueError as error:
+            faults.append(f"{key}: {source}: {error}")
+    return tuple(good), faults

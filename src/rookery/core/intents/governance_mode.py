@@ -1,0 +1,47 @@
+"""Whether intents are asked for at all. Who may say so, and in which order they are heard."""
+
+from enum import StrEnum
+
+from rookery.core.values import value
+
+
+class Mode(StrEnum):
+    AUTO = "auto"
+    OFF = "off"
+    OBSERVE = "observe"
+    ENFORCE = "enforce"
+    REQUIRED = "required"
+
+
+@value
+class ModeWishes:
+    """Nothing inside the workspace can say anything here. None is for who said nothing."""
+
+    administrator: Mode | None = None
+    command_line: Mode | None = None
+    user: Mode | None = None
+
+    @property
+    def wanted(self) -> Mode:
+        return self.administrator or self.command_line or self.user or Mode.AUTO
+
+
+@value
+class Latched:
+    """The mode a task keeps from its beginning to its end. `notice` is for the user, once."""
+
+    mode: Mode
+    notice: str = ""
+
+
+def latched(wishes: ModeWishes, *, there: bool) -> Latched:
+    """`there` if the intent file is."""
+    wanted = wishes.wanted
+    if wanted is Mode.AUTO:
+        return Latched(mode=Mode.ENFORCE if there else Mode.OFF)
+    if wanted is Mode.OFF and there:
+        return Latched(
+            mode=Mode.OFF,
+            notice="There are intents here, and governance is switched off by the user's settings.",
+        )
+    return Latched(mode=wanted)

@@ -1,0 +1,103 @@
+"""Which intents the recorded changes cover, and which files left their intents behind."""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from rookery.core.ledger.traced import TracedRecord
+from rookery.core.values import value
+
+CoverageState = Literal["covered", "unverified", "outdated", "uncovered", "drifted", "orphan"]
+_COUNTED = frozenset({"IN_PROGRESS", "COMPLETED"})
+
+
+@value
+class KnownIntent:
+    """What coverage needs to know of an intent as it is now."""
+
+    id: str
+    status: str
+    revision: int = 1
+    digest: str = ""
+    verified: bool = False
+    """All its criteria can be checked, were checked, and hold."""
+
+
+@value
+class IntentCoverage:
+    intent_id: str
+    state: CoverageState
+    changes: int = 0
+    files: tuple[str, ...] = ()
+    drifted: tuple[str, ...] = ()
+
+
+@value
+class Coverage:
+    intents: tuple[IntentCoverage, ...]
+    orphans: tuple[str, ...]
+    """Files changed under no intent, or under one that is gone."""
+    drifted: tuple[str, ...]
+    """Files that are not as the last recorded change left them."""
+
+
+def coverage(
+    intents: Iterable[KnownIntent],
+    records: Iterable[TracedRecord],
+    hashes: Mapping[str, str | None],
+) -> Coverage:
+    """From records oldest first and the present SHA-256 of files (None: there is no such file).
+
+    A file whose present hash is not given is not judged.
+    """
+    known = {intent.id: intent for intent in intents}
+    changes: dict[str, list[TracedRecord]] = {}
+    last: dict[str, tuple[str, str | None]] = {}
+    for record in records:
+        if not _is_change(record):
+            continue
+        changes.setdefault(record.intent_id, []).append(record)
+        for file in record.files:
+            last[file.path] = (record.intent_id, file.after.sha256 if file.after else None)
+            if file.op == "rename" and file.origin:
+                last[file.origin] = (record.intent_id, None)
+    drifted = {path for path, (_, after) in last.items() if hashes.get(path, after) != after}
+    return Coverage(
+        intents=tuple(
+            _of_intent(intent, changes.get(intent.id, []), last, drifted)
+            for intent in sorted(known.values(), key=lambda intent: intent.id)
+            if intent.status in _COUNTED or intent.id in changes
+        ),
+        orphans=tuple(sorted(path for path, (named, _) in last.items() if named not in known)),
+        drifted=tuple(sorted(drifted)),
+    )
+
+
+def _of_intent(
+    intent: KnownIntent,
+    changes: list[TracedRecord],
+    last: Mapping[str, tuple[str, str | None]],
+    drifted: set[str],
+) -> IntentCoverage:
+    files = tuple(sorted({file.path for record in changes for file in record.files}))
+    astray = tuple(path for path in files if path in drifted and last[path][0] == intent.id)
+    state: CoverageState = "covered" if intent.verified else "unverified"
+    if not changes:
+        state = "uncovered"
+    elif not any(_is_current(record, intent) for record in changes):
+        state = "outdated"
+    elif astray:
+        state = "drifted"
+    return IntentCoverage(
+        intent_id=intent.id, state=state, changes=len(changes), files=files, drifted=astray
+    )
+
+
+def _is_change(record: TracedRecord) -> bool:
+    return bool(record.files) and record.outcome not in {"blocked", "denied"}
+
+
+def _is_current(record: TracedRecord, intent: KnownIntent) -> bool:
+    """Under the present revision. The digest counts where no revision was recorded."""
+    if record.intent_rev is not None:
+        return record.intent_rev == intent.revision
+    return not intent.digest or record.intent_digest == intent.digest

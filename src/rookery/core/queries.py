@@ -1,0 +1,178 @@
+"""What a client may want to know that no task's log tells.
+
+A query is answered by the host at once and changes nothing. What its answer is made of stands
+in its class, so that a near host and one behind a wire answer alike.
+"""
+
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+from rookery.core.values import value
+
+T = TypeVar("T")
+
+
+class Asking(Generic[T]):
+    """What is to be known, as the `T` it is answered with."""
+
+    __slots__ = ()
+
+
+@value
+class KnownMode:
+    slug: str
+    name: str
+    when_to_use: str = ""
+    source: str = "built-in"
+
+
+@value
+class KnownCommand:
+    """A slash command, named without its slash."""
+
+    name: str
+    description: str = ""
+    argument_hint: str = ""
+    source: str = "built-in"
+
+
+@value
+class KnownModel:
+    provider: str
+    model: str
+    window: int = 0
+    """Tokens its context holds; 0 if nobody knows."""
+    images: bool = False
+    price_in: float | None = None
+    """Dollars for a million tokens."""
+    price_out: float | None = None
+
+
+@value
+class KnownTask:
+    """A stored task. `excerpt` is where it holds the words that were looked for."""
+
+    task_id: str
+    title: str = ""
+    workspace: str = ""
+    parent: str | None = None
+    mode: str = ""
+    status: Literal["open", "completed", "closed", "failed"] = "open"
+    created: int = 0
+    updated: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = None
+    excerpt: str = ""
+
+
+@value
+class FoundPath:
+    """A file of the workspace, or a folder."""
+
+    path: str
+    folder: bool = False
+
+
+@value
+class FileDifference:
+    """What became of a file between two moments. There is no `diff` of what is no text."""
+
+    path: str
+    change: Literal["added", "changed", "removed"] = "changed"
+    diff: str = ""
+
+
+@value
+class RestoreRehearsal:
+    """What going back would do to files. `kept` are those that somebody else has changed."""
+
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    unsaved: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@value
+class About:
+    """Who answers: what a client shows around a task."""
+
+    version: str = ""
+    workspace: str = ""
+    provider: str = ""
+    model: str = ""
+    window: int = 0
+    automatic: bool = False
+    """Actions are allowed without a question, unless a task says otherwise."""
+    trusted: bool = False
+    mode: str = "code"
+    """What new tasks start in."""
+
+
+@value
+class AskAbout(Asking[About]):
+    pass
+
+
+@value
+class AskModes(Asking[tuple[KnownMode, ...]]):
+    pass
+
+
+@value
+class AskCommands(Asking[tuple[KnownCommand, ...]]):
+    pass
+
+
+@value
+class AskModels(Asking[tuple[KnownModel, ...]]):
+    """The models known for the keys at hand. `local` servers are looked for too, which takes a
+    moment."""
+
+    local: bool = False
+
+
+@value
+class AskTasks(Asking[tuple[KnownTask, ...]]):
+    """Tasks of this workspace, newest first; those that hold all of the words, if any are given."""
+
+    words: str = ""
+    most: int = 200
+
+
+@value
+class AskPaths(Asking[tuple[FoundPath, ...]]):
+    """Files and folders of the workspace whose paths fit some letters, the best first."""
+
+    letters: str = ""
+    most: int = 20
+
+
+@value
+class AskDifferences(Asking[tuple[FileDifference, ...]]):
+    """What an open task has done to files after event `since` and up to event `until`."""
+
+    task_id: str
+    since: int = 0
+    until: int | None = None
+
+
+@value
+class AskRehearsal(Asking[RestoreRehearsal]):
+    """What `RestoreFiles` would do, without doing it."""
+
+    task_id: str
+    to: int
+    overwrite: bool = False
+
+
+Query: TypeAlias = (
+    AskAbout
+    | AskModes
+    | AskCommands
+    | AskModels
+    | AskTasks
+    | AskPaths
+    | AskDifferences
+    | AskRehearsal
+)

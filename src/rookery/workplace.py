@@ -1,0 +1,219 @@
+"""What clients talk to: the engine of one workspace, and what is known around its tasks."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias, TypeVar, cast
+
+import anyio.to_thread
+
+from rookery.briefing import Briefing
+from rookery.core.commands import Command, SwitchMode, SwitchModel
+from rookery.core.facts import Event, FilesChanged, FilesRestored
+from rookery.core.fuzzy import best_matches
+from rookery.core.line_diff import line_diff
+from rookery.core.queries import (
+    About,
+    AskAbout,
+    AskCommands,
+    AskDifferences,
+    Asking,
+    AskModels,
+    AskModes,
+    AskPaths,
+    AskRehearsal,
+    AskTasks,
+    FileDifference,
+    FoundPath,
+    KnownCommand,
+    KnownMode,
+    KnownTask,
+    RestoreRehearsal,
+)
+from rookery.core.values import value
+from rookery.engine.engine import Engine
+from rookery.errors import CommandRejected, RookeryError, SettingsError
+from rookery.model_choices import Models
+from rookery.storage.summary import TaskSummary
+from rookery.storage.tasks import TaskStore
+
+T = TypeVar("T")
+Contents: TypeAlias = Sequence[tuple[str, bytes | None, bytes | None]]
+"""What was in each file before and after."""
+
+
+@value
+class Knowledge:
+    """Where a host looks up what it is asked."""
+
+    about: Callable[[], About]
+    briefing: Briefing
+    models: Models
+    store: TaskStore
+    paths: Callable[[], Sequence[FoundPath]]
+    """All files and folders that may be seen."""
+    contents: Callable[[str, str], Awaitable[Contents]] | None
+    """What differs between two checkpoints, if there are any."""
+
+
+class Workplace:
+    """A host. Whatever is looked up on disk is looked up beside the loop."""
+
+    def __init__(self, engine: Engine, known: Knowledge) -> None:
+        self._engine = engine
+        self._known = known
+
+    async def send(self, command: Command) -> None:
+        match command:
+            case SwitchModel(provider=provider, model=model):
+                self._check_model(provider, model)
+            case SwitchMode(mode=mode) if mode not in self._known.briefing.slugs():
+                there = ", ".join(self._known.briefing.slugs())
+                raise CommandRejected(f"There is no mode {mode!r}. There are: {there}.")
+            case _:
+                pass
+        await self._engine.send(command)
+
+    def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+        return self._engine.follow(task_id, after)
+
+    async def query(self, query: Asking[T]) -> T:
+        # the type checker cannot know that each class is answered with what it says
+        return cast(T, await self._answer(query))
+
+    async def _answer(self, query: object) -> object:
+        match query:
+            case AskAbout():
+                return self._known.about()
+            case AskModes():
+                return tuple(_modes(self._known.briefing))
+            case AskCommands():
+                return await anyio.to_thread.run_sync(self._commands)
+            case AskModels(local=local):
+                return await self._known.models.known(local=local)
+            case AskTasks(words=words, most=most):
+                return await anyio.to_thread.run_sync(self._tasks, words, most)
+            case AskPaths(letters=letters, most=most):
+                return await anyio.to_thread.run_sync(self._paths, letters, most)
+            case AskDifferences(task_id=task_id, since=since, until=until):
+                return await self._differences(task_id, since, until)
+            case AskRehearsal(task_id=task_id, to=to, overwrite=overwrite):
+                return await self._rehearsal(task_id, to, overwrite)
+            case _:
+                raise CommandRejected(f"Nobody here can answer {type(query).__name__}.")
+
+    def _check_model(self, provider: str, model: str) -> None:
+        try:
+            self._known.models.of(provider, model)
+        except SettingsError as error:
+            raise CommandRejected(str(error)) from error
+
+    def _commands(self) -> tuple[KnownCommand, ...]:
+        """Slash commands, then skills; a command of the same name is what is meant."""
+        commands = {
+            each.name: KnownCommand(
+                name=each.name,
+                description=each.description,
+                argument_hint=each.argument_hint,
+                source=each.origin,
+            )
+            for each in self._known.briefing.commands()
+        }
+        for skill in self._known.briefing.skills(self._known.about().mode):
+            told = KnownCommand(name=skill.name, description=skill.description, source="skill")
+            commands.setdefault(skill.name, told)
+        return tuple(commands.values())
+
+    def _tasks(self, words: str, most: int) -> tuple[KnownTask, ...]:
+        store, workspace = self._known.store, self._known.about().workspace
+        try:
+            if words.strip():
+                found = store.search(words, workspace)[:most]
+                return tuple(replace(_known(each.task), excerpt=each.snippet) for each in found)
+            return tuple(map(_known, store.list(workspace)[:most]))
+        except RookeryError as error:
+            raise CommandRejected(str(error)) from error
+
+    def _paths(self, letters: str, most: int) -> tuple[FoundPath, ...]:
+        known = self._known.paths()
+        return tuple(best_matches(known, letters, most, lambda each: each.path))
+
+    async def _differences(
+        self, task_id: str, since: int, until: int | None
+    ) -> tuple[FileDifference, ...]:
+        contents = self._known.contents
+        if contents is None:
+            raise CommandRejected("Checkpoints are switched off, so nobody knows what changed.")
+        first: dict[str, bytes | None] = {}
+        last: dict[str, bytes | None] = {}
+        try:
+            for before, after in _steps(self._engine.events(task_id), since, until):
+                for path, old, new in await contents(before, after):
+                    first.setdefault(path, old)
+                    last[path] = new
+        except RookeryError as error:
+            raise CommandRejected(str(error)) from error
+        return tuple(_difference(path, first[path], last[path]) for path in sorted(first))
+
+    async def _rehearsal(self, task_id: str, to: int, overwrite: bool) -> RestoreRehearsal:
+        done = await self._engine.rehearse(task_id, to, overwrite=overwrite)
+        return RestoreRehearsal(
+            written=tuple(each.path for each in done.effects if each.after),
+            removed=tuple(each.path for each in done.effects if not each.after),
+            kept=done.kept,
+            problem=done.problem,
+        )
+
+
+def _modes(briefing: Briefing) -> Iterator[KnownMode]:
+    for mode in briefing.modes:
+        yield KnownMode(
+            slug=mode.slug,
+            name=mode.name,
+            when_to_use=mode.when_to_use or mode.description,
+            source=mode.source,
+        )
+
+
+def _known(task: TaskSummary) -> KnownTask:
+    return KnownTask(
+        task_id=task.id,
+        title=task.title,
+        workspace=task.workspace,
+        parent=task.parent,
+        mode=task.mode,
+        status=task.status.value,
+        created=task.created,
+        updated=task.updated,
+        tokens_in=task.tokens_in,
+        tokens_out=task.tokens_out,
+        cost=task.cost,
+    )
+
+
+def _steps(events: Sequence[Event], since: int, until: int | None) -> Iterator[tuple[str, str]]:
+    """The checkpoints between which files changed, oldest first."""
+    for event in events:
+        match event.fact:
+            case (
+                FilesChanged(before=before, after=after) | FilesRestored(before=before, after=after)
+            ) if event.seq > since and (until is None or event.seq <= until) and before != after:
+                yield before, after
+            case _:
+                pass
+
+
+def _difference(path: str, old: bytes | None, new: bytes | None) -> FileDifference:
+    before, after = _text(old), _text(new)
+    diff = "" if before is None or after is None else line_diff(before, after).text
+    if old is None:
+        return FileDifference(path=path, change="added", diff=diff)
+    return FileDifference(path=path, change="changed" if new is not None else "removed", diff=diff)
+
+
+def _text(data: bytes | None) -> str | None:
+    """What is in a file; nothing if it is not there, None if it is no text."""
+    if data is None:
+        return ""
+    if b"\0" in data:
+        return None
+    return data.decode("utf-8", "replace")

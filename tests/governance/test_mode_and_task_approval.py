@@ -1,0 +1,132 @@
+"""What the approval settings let through, each of them no more than what it names."""
+
+import hashlib
+
+import pytest
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Change
+from rookery.core.modes import BUILT_IN, find_mode
+from rookery.core.rulings import Decision, strictest
+from rookery.engine.ports import Action, Outcome, Permit
+from rookery.governance.approval_gate import ApprovalGate
+from rookery.governance.mode_limits import ModeLimits
+
+pytestmark = pytest.mark.anyio
+
+CALL = ToolCall(id="c", name="any")
+
+
+class NoRules:
+    """Nothing was allowed for good."""
+
+    def allows(self, action: Action) -> bool:
+        return False
+
+    def rule_for(self, action: Action) -> str:
+        return ""
+
+    def add(self, action: Action) -> None:
+        raise AssertionError("Nobody wanted a rule.")
+
+
+async def nothing(_: Permit) -> Outcome:
+    raise AssertionError("A hook performs nothing.")
+
+
+def action(**more: object) -> Action:
+    return Action(title="Act", perform=nothing, **more)  # type: ignore[arg-type]
+
+
+def gate(**settings: bool) -> ApprovalGate:
+    return ApprovalGate(NoRules(), automatic=lambda: False, **settings)
+
+
+AN_EDIT = [Change(path="a", before="x", after="y")]
+LOOK = action(reads=["a"])
+EDIT = action(changes=AN_EDIT)
+EDITING_COMMAND = action(changes=AN_EDIT, command="sed -i s/x/y/ a")
+EDITING_SERVER = action(changes=AN_EDIT, external="mcp one write")
+COMMAND = action(command="ls")
+SWITCH = action(mode="ask")
+CHILD = action(child="t2")
+
+WHAT_EACH_ALLOWS = {
+    "edits": [LOOK, EDIT],
+    "modes": [LOOK, SWITCH],
+    "children": [LOOK, CHILD],
+    "": [LOOK],
+}
+ALL = {
+    "look": LOOK,
+    "edit": EDIT,
+    "editing-command": EDITING_COMMAND,
+    "editing-server": EDITING_SERVER,
+    "command": COMMAND,
+    "switch": SWITCH,
+    "child": CHILD,
+}
+
+
+@pytest.mark.parametrize("act", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("setting", WHAT_EACH_ALLOWS)
+async def test_GATE_2_each_setting_allows_what_it_names_and_nothing_else(setting: str, act: Action):
+    ruling = await gate(**({setting: True} if setting else {})).before(CALL, act)
+    allowed = any(act is each for each in WHAT_EACH_ALLOWS[setting])
+    assert ruling.decision is (Decision.ALLOW if allowed else Decision.NONE)
+
+
+async def test_GATE_2_a_switch_that_would_change_something_besides_is_not_only_a_switch():
+    besides = action(mode="ask", changes=AN_EDIT)
+    assert (await gate(modes=True).before(CALL, besides)).decision is Decision.NONE
+
+
+async def test_an_edit_that_empties_a_file_is_asked_about_whatever_the_settings_say():
+    nothing_left = hashlib.sha256(b"").hexdigest()
+    emptied = action(changes=[Change(path="a", before="x", after=nothing_left)])
+    assert (await gate(edits=True).before(CALL, emptied)).decision is Decision.ASK
+
+
+@pytest.mark.parametrize(
+    ("here", "target", "held"),
+    [
+        ("code", "ask", Decision.ALLOW),
+        ("code", "debug", Decision.ALLOW),
+        ("ask", "code", Decision.ASK),
+        ("orchestrator", "ask", Decision.ASK),
+    ],
+)
+async def test_S13_approved_switches_are_asked_about_only_if_the_mode_may_do_more(
+    here: str, target: str, held: Decision
+):
+    mode = find_mode(BUILT_IN, here)
+    assert mode
+    limits = ModeLimits(lambda: mode, lambda tool: "always")
+    hooks = [limits, gate(modes=True)]
+    rulings = [await hook.before(CALL, action(mode=target)) for hook in hooks]
+    assert strictest(rulings).decision is held
+
+
+@pytest.mark.parametrize(
+    ("settings", "act", "held"),
+    [
+        ({"modes": True}, action(mode="code"), Decision.ALLOW),
+        ({"modes": True}, action(child="t2", payload={"mode": "code"}), Decision.ASK),
+        ({"children": True}, action(mode="code"), Decision.ASK),
+        ({"children": True}, action(child="t2", payload={"mode": "code"}), Decision.ASK),
+        ({"children": True}, action(child="t2", payload={"mode": "ask"}), Decision.ALLOW),
+        (
+            {"modes": True, "children": True},
+            action(child="t2", payload={"mode": "code"}),
+            Decision.ALLOW,
+        ),
+    ],
+)
+async def test_S13_more_rights_are_asked_about_unless_other_modes_are_approved(
+    settings: dict[str, bool], act: Action, held: Decision
+):
+    mode = find_mode(BUILT_IN, "ask")
+    assert mode
+    approved = settings.get("modes", False)
+    hooks = [ModeLimits(lambda: mode, lambda _: "always", approved=approved), gate(**settings)]
+    assert strictest([await hook.before(CALL, act) for hook in hooks]).decision is held

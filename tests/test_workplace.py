@@ -1,0 +1,228 @@
+"""What a client can look up at a host, and which of its wishes are refused there."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rookery.app import Consent, open_host
+from rookery.cli.model_choice import choose_model
+from rookery.core.asks import AskKind
+from rookery.core.commands import (
+    Answer,
+    OpenTask,
+    Rewind,
+    Speak,
+    SwitchApproval,
+    SwitchMode,
+    SwitchModel,
+)
+from rookery.core.facts import ApprovalSwitched, Asked, Event, ModelSwitched, RequestStarted
+from rookery.core.queries import (
+    AskAbout,
+    AskCommands,
+    AskDifferences,
+    AskModels,
+    AskModes,
+    AskPaths,
+    AskRehearsal,
+    AskTasks,
+    FileDifference,
+    FoundPath,
+    RestoreRehearsal,
+)
+from rookery.errors import CommandRejected
+from rookery.model_choices import ModelChoice
+from rookery.settings import Settings
+from rookery.storage.places import find_places
+from rookery.storage.tasks import TaskStore
+from rookery.wire.host import Host
+
+pytestmark = pytest.mark.anyio
+
+SCRIPT = """\
+- calls:
+  - {tool: write_to_file, arguments: {path: made.txt, content: "one\\n"}}
+- calls:
+  - {tool: write_to_file, arguments: {path: made.txt, content: "two\\n"}}
+- calls:
+  - {tool: attempt_completion, arguments: {result: "Done."}}
+"""
+OTHER = """\
+- say: This was said by the first.
+- calls:
+  - {tool: attempt_completion, arguments: {result: "Done by the other."}}
+"""
+
+
+@asynccontextmanager
+async def opened(folder: Path, script: str = SCRIPT, **consent: bool) -> AsyncIterator[Host]:
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    (folder / "script.yaml").write_text(script)
+    (folder / "other.yaml").write_text(OTHER)
+    places = find_places({"ROOKERY_HOME": str(folder / "home")})
+    choice = ModelChoice("scripted", str(folder / "script.yaml"), None, None)
+
+    def choose(settings: Settings) -> ModelChoice:
+        return choose_model(settings, {}, places.keys_file, None)
+
+    async with open_host(
+        Settings(),
+        choice,
+        TaskStore(places),
+        work,
+        places,
+        Consent(trusted=True, **consent),
+        choose,
+    ) as host:
+        yield host
+
+
+async def until_asked(host: Host, ask: AskKind, task_id: str = "t", after: int = 0) -> Event:
+    with anyio.fail_after(20):
+        async for event in host.follow(task_id, after):
+            if isinstance(event.fact, Asked):
+                assert event.fact.ask is ask, event.fact
+                return event
+    raise AssertionError("The task ended without asking.")
+
+
+async def say_yes(host: Host, asked: Event) -> None:
+    assert isinstance(asked.fact, Asked)
+    await host.send(
+        Answer(task_id="t", ask_id=asked.fact.ask_id, reply="yes", digest=asked.fact.digest)
+    )
+
+
+async def facts(host: Host, kind: type, seen_until: int) -> list[object]:
+    found = []
+    async for event in host.follow("t"):
+        if isinstance(event.fact, kind):
+            found.append(event.fact)
+        if event.seq >= seen_until:
+            break
+    return found
+
+
+async def test_a_host_tells_what_there_is(tmp_path: Path):
+    (tmp_path / "work" / "src").mkdir(parents=True)
+    (tmp_path / "work" / "src" / "view.py").write_text("pass\n")
+    (tmp_path / "work" / ".rookery" / "commands").mkdir(parents=True)
+    (tmp_path / "work" / ".rookery" / "commands" / "ship.md").write_text("Ship it.\n")
+    for name in ("ship", "taste"):
+        skill = tmp_path / "work" / ".rookery" / "skills" / name
+        skill.mkdir(parents=True)
+        words = f"---\nname: {name}\ndescription: How to {name}.\n---\nWith care.\n"
+        (skill / "SKILL.md").write_text(words)
+    async with opened(tmp_path) as host:
+        about = await host.query(AskAbout())
+        assert (about.provider, about.model, about.mode) == ("scripted", "script.yaml", "code")
+        assert about.workspace == str(tmp_path / "work")
+        assert {mode.slug for mode in await host.query(AskModes())} >= {"code", "ask", "debug"}
+        names = {command.name: command.source for command in await host.query(AskCommands())}
+        assert names == {"init": "built-in", "ship": "project", "taste": "skill"}
+        (model, *_) = await host.query(AskModels())
+        assert model.provider == "scripted"
+        assert await host.query(AskPaths(letters="vipy")) == (FoundPath(path="src/view.py"),)
+        assert FoundPath(path="src", folder=True) in await host.query(AskPaths())
+        assert await host.query(AskTasks()) == ()
+
+
+async def test_a_task_is_found_by_its_words(tmp_path: Path):
+    async with opened(tmp_path) as host:
+        await host.send(OpenTask(task_id="t", text="Make the giraffe."))
+        await until_asked(host, AskKind.TOOL)
+        assert [task.task_id for task in await host.query(AskTasks())] == ["t"]
+        (found,) = await host.query(AskTasks(words="giraffe"))
+        assert "giraffe" in found.excerpt
+        assert await host.query(AskTasks(words="elephant")) == ()
+
+
+async def test_what_a_task_did_can_be_looked_at_and_taking_it_back_rehearsed(tmp_path: Path):
+    async with opened(tmp_path) as host:
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        asked = await until_asked(host, AskKind.TOOL)
+        await say_yes(host, asked)
+        again = await until_asked(host, AskKind.TOOL, after=asked.seq)
+        (first,) = await host.query(AskDifferences(task_id="t"))
+        assert first == FileDifference(path="made.txt", change="added", diff="@@ -0,0 +1 @@\n+one")
+        await say_yes(host, again)
+        await until_asked(host, AskKind.COMPLETION_RESULT, after=again.seq)
+        (both,) = await host.query(AskDifferences(task_id="t"))
+        assert (both.change, both.diff.endswith("+two")) == ("added", True)
+        (second,) = await host.query(AskDifferences(task_id="t", since=again.seq))
+        assert (second.change, "-one" in second.diff) == ("changed", True)
+        (before,) = await host.query(AskDifferences(task_id="t", until=again.seq))
+        assert before == first
+        rehearsed = await host.query(AskRehearsal(task_id="t", to=1))
+        assert rehearsed == RestoreRehearsal(removed=("made.txt",))
+        assert (tmp_path / "work" / "made.txt").read_text() == "two\n"
+
+
+async def test_another_model_goes_on_with_the_task(tmp_path: Path):
+    async with opened(tmp_path) as host:
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        asked = await until_asked(host, AskKind.TOOL)
+        other = str(tmp_path / "other.yaml")
+        await host.send(SwitchModel(task_id="t", provider="scripted", model=other))
+        await say_yes(host, asked)
+        done = await until_asked(host, AskKind.COMPLETION_RESULT, after=asked.seq)
+        assert isinstance(done.fact, Asked)
+        models = [fact.model for fact in await facts(host, RequestStarted, done.seq)]
+        assert models[-1] == other
+        assert len(await facts(host, ModelSwitched, done.seq)) == 1
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        (SwitchModel(task_id="t", provider="nobody", model="x"), "no provider 'nobody'"),
+        (SwitchModel(task_id="t", provider="anthropic", model="x"), "no key for anthropic"),
+        (SwitchMode(task_id="t", mode="dream"), "There is no mode 'dream'"),
+        (SwitchApproval(task_id="u", automatic=True), "Task u is not open"),
+    ],
+    ids=["provider", "key", "mode", "task"],
+)
+async def test_a_wish_that_cannot_be_granted_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wish: object, why: str
+):
+    for name in os.environ:
+        if name.endswith("_API_KEY"):
+            monkeypatch.delenv(name)
+    async with opened(tmp_path) as host:
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        asked = await until_asked(host, AskKind.TOOL)
+        with pytest.raises(CommandRejected, match=why):
+            await host.send(wish)  # type: ignore[arg-type]
+        assert await facts(host, ModelSwitched, asked.seq) == []
+
+
+async def test_once_told_to_it_acts_without_asking_and_no_longer_when_told_so(tmp_path: Path):
+    async with opened(tmp_path) as host:
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        asked = await until_asked(host, AskKind.TOOL)
+        await host.send(SwitchApproval(task_id="t", automatic=True))
+        await say_yes(host, asked)
+        done = await until_asked(host, AskKind.COMPLETION_RESULT, after=asked.seq)
+        assert (tmp_path / "work" / "made.txt").read_text() == "two\n"
+        assert done.seq > asked.seq
+
+
+async def test_GATE_going_back_to_when_it_acted_unasked_does_not_make_it_act_unasked(
+    tmp_path: Path,
+):
+    async with opened(tmp_path) as host:
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        asked = await until_asked(host, AskKind.TOOL)
+        await host.send(SwitchApproval(task_id="t", automatic=True))
+        await host.send(Speak(task_id="t", message_id="m", text="Go on."))
+        automatic_at = asked.seq + 2
+        await host.send(SwitchApproval(task_id="t", automatic=False))
+        await host.send(Rewind(task_id="t", to=automatic_at))
+        resumed = await until_asked(host, AskKind.RESUME_TASK, after=asked.seq)
+        switched = await facts(host, ApprovalSwitched, resumed.seq)
+        assert [fact.automatic for fact in switched] == [True, False, False]  # type: ignore[attr-defined]
