@@ -1,0 +1,249 @@
+"""JSON-RPC 2.0 between two equals: either side may call, be called and notify.
+
+Requests are carried out side by side, notifications one after the other. What comes in
+malformed is answered as the standard says and ends nothing. What goes out waits in an outbox of
+bounded size: whoever has much to say asks whether there is room.
+"""
+
+import logging
+from collections.abc import Callable
+from itertools import count
+from types import NoneType
+from typing import Any, Protocol, TypeAlias
+
+import anyio
+import anyio.lowlevel
+import msgspec
+from anyio.abc import TaskGroup
+
+from rookery.core.values import record
+from rookery.errors import RookeryError
+from rookery.wire.channels import Channel, ChannelEnded, TooLong
+from rookery.wire.codec import answer_to_json
+from rookery.wire.outbox import Disconnected, Outbox, gone
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+REQUESTS_AT_ONCE = 64
+"""Of the other side's; further ones are heard when some of these are done."""
+_MESSAGES_PER_TURN = 50
+_SECONDS_TO_FINISH = 5.0
+"""For what was requested before the other side stopped talking."""
+
+Params: TypeAlias = dict[str, Any] | list[Any] | None
+Number: TypeAlias = int | float | str | None
+_NUMBERS = (int, float, str, NoneType)
+_PARAMS = (dict, list, NoneType)
+_decode = msgspec.json.Decoder().decode
+_debug = logging.getLogger(__name__)
+
+
+class RpcError(RookeryError):
+    """What the other side answered instead of a result, or is to be answered."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Service(Protocol):
+    """What a peer offers to the other side."""
+
+    async def answer(self, method: str, params: Params) -> object:
+        """The result of a request, as something that has a JSON form. Raises `RpcError`."""
+        ...
+
+    async def hear(self, method: str, params: Params) -> None:
+        """Take a notification. Nothing else is heard meanwhile. Raises `RpcError`, which nobody
+        is told."""
+        ...
+
+
+@record
+class _Outcome:
+    result: Any = None
+    error: RpcError | Disconnected | None = None
+
+
+class _Call:
+    """A call of ours that is under way."""
+
+    def __init__(self, at_once: Callable[[Any], None] | None) -> None:
+        self.ended = anyio.Event()
+        self.outcome = _Outcome()
+        self._at_once = at_once
+
+    def end(self, outcome: _Outcome) -> None:
+        if self._at_once and not outcome.error:
+            self._at_once(outcome.result)
+        self.outcome = outcome
+        self.ended.set()
+
+
+class Peer:
+    """This side of a conversation. It lives as long as `run` does."""
+
+    def __init__(self, channel: Channel, service: Service) -> None:
+        self._channel = channel
+        self._service = service
+        self._numbers = count(1)
+        self._calls: dict[int, _Call] = {}
+        self._outbox = Outbox()
+        self._requests = anyio.Semaphore(REQUESTS_AT_ONCE)
+
+    async def run(self) -> None:
+        """Talk until the other side is gone. Calls that nobody answered by then fail."""
+        try:
+            async with anyio.create_task_group() as talking:
+                talking.start_soon(self._write, talking.cancel_scope)
+                async with anyio.create_task_group() as working:
+                    await self._read(working)
+                    working.cancel_scope.deadline = anyio.current_time() + _SECONDS_TO_FINISH
+                with anyio.move_on_after(_SECONDS_TO_FINISH):
+                    await self._outbox.emptied()
+                talking.cancel_scope.cancel()
+        finally:
+            self._end()
+
+    async def call(
+        self, method: str, params: object = None, *, at_once: Callable[[Any], None] | None = None
+    ) -> Any:
+        """The result of a request to the other side, which `at_once` is given before anything
+        that came after it is heard. Raises `RpcError` or `Disconnected`."""
+        number = next(self._numbers)
+        call = self._calls[number] = _Call(at_once)
+        try:
+            self._post({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+            await call.ended.wait()
+        finally:
+            del self._calls[number]
+        if call.outcome.error:
+            raise call.outcome.error
+        return call.outcome.result
+
+    def notify(self, method: str, params: object = None) -> None:
+        """Tell the other side something, as soon as it can be sent. Raises `Disconnected`."""
+        self._post({"jsonrpc": "2.0", "method": method, "params": params})
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more can be sent without piling up."""
+        return self._outbox.has_room
+
+    async def room(self) -> None:
+        """Wait until more can be sent without piling up. Raises `Disconnected`."""
+        await self._outbox.room()
+
+    async def flush(self) -> None:
+        """Wait until everything that was said has been sent."""
+        await self._outbox.emptied()
+
+    def _post(self, message: dict[str, object]) -> None:
+        if message.get("params", message) is None:
+            del message["params"]
+        self._outbox.put(answer_to_json(message))
+
+    async def _write(self, talking: anyio.CancelScope) -> None:
+        try:
+            while True:
+                await self._channel.send(await self._outbox.take())
+                self._outbox.sent()
+        except ChannelEnded:
+            talking.cancel()
+
+    async def _read(self, working: TaskGroup) -> None:
+        try:
+            for number in count(1):
+                try:
+                    await self._take(await self._channel.receive(), working)
+                except TooLong:
+                    await self._complain(None, PARSE_ERROR, "That message is too long.")
+                if number % _MESSAGES_PER_TURN == 0:
+                    await anyio.lowlevel.checkpoint()
+        except (ChannelEnded, Disconnected):
+            return
+
+    async def _take(self, data: bytes, working: TaskGroup) -> None:
+        try:
+            message = _decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            await self._complain(None, PARSE_ERROR, f"That is no JSON: {error}.")
+        except RecursionError:
+            await self._complain(None, PARSE_ERROR, "That is nested too deeply.")
+        else:
+            await self._sort(message, working)
+
+    async def _sort(self, message: Any, working: TaskGroup) -> None:
+        match message:
+            case {"jsonrpc": "2.0", "method": str(method), **rest} if _is_sound(rest):
+                await self._take_request(method, rest, working)
+            case {"jsonrpc": "2.0", "id": int(number), **rest} if {"result", "error"} & {*rest}:
+                if call := self._calls.get(number):
+                    call.end(_outcome(rest))
+            case {"jsonrpc": "2.0", "id": _, "error": _}:
+                _debug.warning("the other side complains: %s", message["error"])
+            case {"id": str() | int() | float() as number}:
+                await self._complain(number, INVALID_REQUEST, "That is no JSON-RPC 2.0 request.")
+            case list():
+                await self._complain(None, INVALID_REQUEST, "Send requests one by one.")
+            case _:
+                await self._complain(None, INVALID_REQUEST, "That is no JSON-RPC 2.0 request.")
+
+    async def _take_request(self, method: str, rest: dict[Any, Any], working: TaskGroup) -> None:
+        params = rest.get("params")
+        if "id" not in rest:
+            try:
+                await self._service.hear(method, params)
+            except RpcError as error:
+                _debug.warning("notification %s: %s", method, error)
+            except Exception:
+                # a bug that one message ran into is no reason to hear no others
+                _debug.exception("notification %s failed", method)
+            return
+        await self._requests.acquire()
+        working.start_soon(self._carry_out, rest["id"], method, params)
+
+    async def _carry_out(self, number: Number, method: str, params: Params) -> None:
+        try:
+            result = await self._service.answer(method, params)
+            self._post({"jsonrpc": "2.0", "id": number, "result": result})
+            await self._outbox.room()
+        except RpcError as error:
+            await self._complain(number, error.code, str(error))
+        except Disconnected:
+            return
+        except Exception as error:
+            # a bug that one request ran into is no reason to leave all others unanswered
+            _debug.exception("request %s failed", method)
+            await self._complain(number, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+        finally:
+            self._requests.release()
+
+    async def _complain(self, number: Number, code: int, message: str) -> None:
+        error = {"code": code, "message": message}
+        self._post({"jsonrpc": "2.0", "id": number, "error": error})
+        await self._outbox.room()
+
+    def _end(self) -> None:
+        self._outbox.end()
+        for call in self._calls.values():
+            call.end(_Outcome(error=gone()))
+
+
+def _is_sound(rest: dict[Any, Any]) -> bool:
+    """Whether the number and the parameters of a request are such."""
+    return type(rest.get("id")) in _NUMBERS and isinstance(rest.get("params"), _PARAMS)
+
+
+def _outcome(rest: dict[Any, Any]) -> _Outcome:
+    match rest.get("error"):
+        case None:
+            return _Outcome(result=rest.get("result"))
+        case {"code": int(code), "message": str(message)}:
+            return _Outcome(error=RpcError(code, message))
+        case error:
+            return _Outcome(error=RpcError(INTERNAL_ERROR, f"It failed: {error}"))

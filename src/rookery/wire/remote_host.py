@@ -1,0 +1,164 @@
+"""A host behind a channel. A client that holds it cannot tell it from a near one.
+
+Once the connection is lost everything raises `Disconnected`. Whoever then connects again says
+the last event they have, and is whole.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+
+from rookery import NAME, VERSION
+from rookery.core.commands import Command
+from rookery.core.facts import Event
+from rookery.core.queries import Asking
+from rookery.errors import CommandRejected
+from rookery.wire.channels import LONGEST_MESSAGE, Channel
+from rookery.wire.codec import (
+    PROTOCOL,
+    answer_from_json,
+    answer_to_json,
+    command_to_json,
+    event_from_json,
+    query_to_json,
+)
+from rookery.wire.jsonrpc import (
+    METHOD_NOT_FOUND,
+    Params,
+    Peer,
+    RpcError,
+)
+from rookery.wire.outbox import Disconnected
+from rookery.wire.refusals import raised_again
+
+T = TypeVar("T")
+_FRAME = 1_000
+"""Bytes of a message beside its parameters, at most."""
+
+
+@asynccontextmanager
+async def remote_host(channel: Channel, *, token: str | None = None) -> "AsyncIterator[RemoteHost]":
+    """The host at the other end of a channel, which is closed afterwards. Raises `RpcError` if
+    it does not let us in, and `Disconnected` if nobody is there."""
+    host = RemoteHost(channel)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(host.run)
+            await host.initialize(token)
+            yield host
+            group.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await channel.aclose()
+
+
+class RemoteHost:
+    def __init__(self, channel: Channel) -> None:
+        self._peer = Peer(channel, self)
+        self._follows: dict[int, _Arrivals] = {}
+
+    async def run(self) -> None:
+        try:
+            await self._peer.run()
+        finally:
+            for arrivals in self._follows.values():
+                arrivals.end(Disconnected("The connection to the host was lost."))
+
+    async def initialize(self, token: str | None) -> None:
+        params: dict[str, object] = {"protocol": PROTOCOL}
+        params["client"] = {"name": NAME, "version": VERSION}
+        if token is not None:
+            params["token"] = token
+        await self._peer.call("initialize", params)
+
+    async def send(self, command: Command) -> None:
+        await self._call("send", msgspec.Raw(command_to_json(command)))
+
+    async def query(self, query: Asking[T]) -> T:
+        answer = await self._call("query", msgspec.Raw(query_to_json(query)))
+        return answer_from_json(query, answer)
+
+    async def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+        arrivals = _Arrivals()
+        number = 0
+
+        def begin(result: Any) -> None:
+            nonlocal number
+            number = result["follow_id"]
+            self._follows[number] = arrivals
+
+        try:
+            params = {"task_id": task_id, "after": after, "as": "events"}
+            await self._call("follow", params, begin)
+            while event := await arrivals.next():
+                yield event
+        finally:
+            self._leave(number)
+
+    async def answer(self, method: str, params: Params) -> object:
+        raise RpcError(METHOD_NOT_FOUND, "A client has nothing to be asked.")
+
+    async def hear(self, method: str, params: Params) -> None:
+        match method, params:
+            case "event", {"follow_id": int(number), "event": event}:
+                if arrivals := self._follows.get(number):
+                    arrivals.put(event_from_json(answer_to_json(event)))
+            case "ended", {"follow_id": int(number), **rest}:
+                if arrivals := self._follows.pop(number, None):
+                    arrivals.end(_failure(rest.get("error")))
+            case _:
+                pass  # something that later hosts tell
+
+    async def _call(self, method: str, params: object, at_once: Any = None) -> Any:
+        if isinstance(params, msgspec.Raw) and len(memoryview(params)) > LONGEST_MESSAGE - _FRAME:
+            raise CommandRejected(f"That is more than {LONGEST_MESSAGE >> 20} MiB. Say less.")
+        try:
+            return await self._peer.call(method, params, at_once=at_once)
+        except RpcError as error:
+            raise raised_again(error) from error
+
+    def _leave(self, number: int) -> None:
+        if self._follows.pop(number, None):
+            with suppress(Disconnected):
+                self._peer.notify("unfollow", {"follow_id": number})
+
+
+class _Arrivals:
+    """Events that have come and were not looked at yet."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque()
+        self._ended = False
+        self._failure: Exception | None = None
+        self._changed = anyio.Event()
+
+    def put(self, event: Event) -> None:
+        self._events.append(event)
+        self._changed.set()
+
+    def end(self, failure: Exception | None) -> None:
+        self._ended, self._failure = True, failure
+        self._changed.set()
+
+    async def next(self) -> Event | None:
+        """The next event; None once there will be no more."""
+        while not self._events:
+            if self._failure:
+                raise self._failure
+            if self._ended:
+                return None
+            self._changed = anyio.Event()
+            await self._changed.wait()
+        return self._events.popleft()
+
+
+def _failure(error: Any) -> Exception | None:
+    match error:
+        case {"code": int(code), "message": str(message)}:
+            return raised_again(RpcError(code, message))
+        case _:
+            return None

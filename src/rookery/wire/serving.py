@@ -1,0 +1,172 @@
+"""Serves a host to one client: its commands, its queries, and whatever tasks it follows."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from itertools import count
+from typing import Any, cast
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from rookery import NAME, VERSION
+from rookery.core.queries import Asking
+from rookery.errors import RookeryError
+from rookery.wire.channels import Channel
+from rookery.wire.codec import (
+    COMMANDS,
+    LARGEST_NUMBER,
+    PROTOCOL,
+    QUERIES,
+    answer_to_json,
+    command_from_json,
+    query_from_json,
+)
+from rookery.wire.following import Outlet, relay_events, relay_view
+from rookery.wire.host import Host
+from rookery.wire.jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Params,
+    Peer,
+    RpcError,
+)
+from rookery.wire.refusals import NOT_INITIALIZED, REFUSED, UNAUTHORIZED, code_of
+from rookery.wire.tokens import same_token
+
+FOLLOWS_AT_ONCE = 256
+"""Of one client."""
+SECONDS_TO_INTRODUCE_ONESELF = 10.0
+AS_EVENTS, AS_VIEW = "events", "view"
+_debug = logging.getLogger(__name__)
+
+
+async def serve(host: Host, channel: Channel, *, token: str | None = None) -> None:
+    """Serve a client until it is gone. With a `token` it must say that one first."""
+    async with anyio.create_task_group() as group:
+        connection = Connection(host, group, token)
+        connection.peer = Peer(channel, connection)
+        if token is not None:
+            group.start_soon(connection.expel_stranger)
+        await connection.peer.run()
+        group.cancel_scope.cancel()
+
+
+class Connection:
+    """What one client may call."""
+
+    peer: Peer
+
+    def __init__(self, host: Host, group: TaskGroup, token: str | None) -> None:
+        self._host = host
+        self._group = group
+        self._token = token
+        self._initialized = False
+        self._introduced = anyio.Event()
+        self._follows: dict[int, Outlet] = {}
+        self._numbers = count(1)
+
+    async def answer(self, method: str, params: Params) -> object:
+        fields = _named(params)
+        if method == "initialize":
+            return self._initialize(fields)
+        if not self._initialized:
+            raise RpcError(NOT_INITIALIZED, "Say initialize first.")
+        try:
+            match method:
+                case "send":
+                    await self._host.send(command_from_json(fields))
+                    return None
+                case "query":
+                    query = cast(Asking[Any], query_from_json(fields))
+                    return msgspec.Raw(answer_to_json(await self._host.query(query)))
+                case "follow":
+                    return self._follow(fields)
+                case "unfollow":
+                    self._unfollow(fields)
+                    return None
+                case _:
+                    raise RpcError(METHOD_NOT_FOUND, f"There is no method {method!r}.")
+        except RpcError:
+            raise
+        except RookeryError as error:
+            raise RpcError(code_of(error), str(error)) from error
+
+    async def hear(self, method: str, params: Params) -> None:
+        """Whoever does not care about the answer may leave out the number."""
+        await self.answer(method, params)
+
+    async def expel_stranger(self) -> None:
+        """Whoever has not said the token in time, or has said a wrong one, is not listened to."""
+        with anyio.move_on_after(SECONDS_TO_INTRODUCE_ONESELF):
+            await self._introduced.wait()
+        if not self._initialized:
+            with anyio.move_on_after(SECONDS_TO_INTRODUCE_ONESELF):
+                await self.peer.flush()
+            self._group.cancel_scope.cancel()
+
+    def _initialize(self, fields: Mapping[str, Any]) -> object:
+        self._introduced.set()
+        if self._token is not None and not same_token(self._token, fields.get("token")):
+            raise RpcError(UNAUTHORIZED, "The token is missing or wrong.")
+        if fields.get("protocol") != PROTOCOL:
+            raise RpcError(REFUSED, f"This host speaks protocol {PROTOCOL}; say so in `protocol`.")
+        self._initialized = True
+        return {
+            "protocol": PROTOCOL,
+            "host": {"name": NAME, "version": VERSION},
+            "capabilities": {
+                "follow": [AS_EVENTS, AS_VIEW],
+                "send": list(COMMANDS),
+                "query": list(QUERIES),
+            },
+        }
+
+    def _follow(self, fields: Mapping[str, Any]) -> object:
+        task_id, after = fields.get("task_id"), fields.get("after", 0)
+        manner = fields.get("as", AS_EVENTS)
+        if not isinstance(task_id, str) or manner not in (AS_EVENTS, AS_VIEW):
+            raise RpcError(INVALID_PARAMS, 'follow takes a task_id, and as "events" or "view".')
+        if type(after) is not int or not 0 <= after <= LARGEST_NUMBER:
+            raise RpcError(INVALID_PARAMS, "after is the number of an event, or 0.")
+        if len(self._follows) >= FOLLOWS_AT_ONCE:
+            raise RpcError(REFUSED, f"That is more than {FOLLOWS_AT_ONCE} follows; end some first.")
+        resume = partial(self._host.follow, task_id)
+        events = resume(0 if manner == AS_VIEW else after)
+        follow_id = next(self._numbers)
+        outlet = self._follows[follow_id] = Outlet(self.peer, follow_id)
+        relay = (
+            partial(relay_view, outlet, events)
+            if manner == AS_VIEW
+            else partial(relay_events, outlet, resume, events, after)
+        )
+        self._group.start_soon(self._relay, follow_id, outlet, relay)
+        return {"follow_id": follow_id}
+
+    async def _relay(
+        self, follow_id: int, outlet: Outlet, relay: Callable[[], Awaitable[None]]
+    ) -> None:
+        try:
+            with outlet.scope:
+                await relay()
+        except Exception as error:
+            # one client's trouble is neither the task's nor the other clients'
+            if not isinstance(error, RookeryError):
+                _debug.exception("follow %d failed", follow_id)
+            outlet.end(error)
+        finally:
+            self._follows.pop(follow_id, None)
+
+    def _unfollow(self, fields: Mapping[str, Any]) -> None:
+        follow_id = fields.get("follow_id")
+        if not isinstance(follow_id, int):
+            raise RpcError(INVALID_PARAMS, "unfollow takes a follow_id.")
+        if outlet := self._follows.pop(follow_id, None):
+            outlet.stop()
+
+
+def _named(params: Params) -> dict[str, Any]:
+    if isinstance(params, list):
+        raise RpcError(INVALID_PARAMS, "Parameters are given by name, in an object.")
+    return params or {}

@@ -1,0 +1,157 @@
+"""A Unix socket that only its owner can use, and that at most one living process listens at."""
+
+import fcntl
+import os
+import socket
+import stat
+import struct
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import anyio
+from anyio.abc import SocketAttribute, SocketListener, SocketStream
+
+from rookery.errors import SettingsError
+from rookery.wire.channels import LONGEST_MESSAGE, LONGEST_OF_A_HOST, DescriptorStream, LineChannel
+
+_LONGEST_ADDRESS = 100
+_MASK = 0o177
+_SOL_LOCAL, _LOCAL_PEERCRED, _LENGTH_OF_XUCRED = 0, 1, 76
+"""What macOS calls them; Python does not name them."""
+
+
+@asynccontextmanager
+async def unix_listener(path: Path) -> AsyncIterator[SocketListener]:
+    """Listens at `path`, where a socket that nobody listens at any more is replaced. Raises
+    `SettingsError` if somebody does, or if no socket can be made there."""
+    with _claimed(path):
+        async with await SocketListener.from_socket(_bound(path)) as listener:
+            yield listener
+
+
+async def unix_channel(path: Path) -> LineChannel:
+    """A way to whoever listens at `path`. Raises `SettingsError` if nobody does."""
+    try:
+        with _address(path) as address:
+            return channel_on(await anyio.connect_unix(address), LONGEST_OF_A_HOST)
+    except OSError as error:
+        raise SettingsError(f"Nobody listens at {path} ({_reason(error)}).") from error
+
+
+def channel_on(stream: SocketStream, longest: int = LONGEST_MESSAGE) -> LineChannel:
+    return LineChannel(_SocketBytes(stream), longest)
+
+
+class _SocketBytes(DescriptorStream):
+    """anyio's own way to read a Unix socket complains on standard error when it is cancelled in
+    the moment in which data comes."""
+
+    def __init__(self, stream: SocketStream) -> None:
+        descriptor = stream.extra(SocketAttribute.raw_socket).fileno()
+        super().__init__(descriptor, descriptor)
+        self._stream = stream
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def is_of_our_own(stream: SocketStream) -> bool:
+    """Whether the process at the other end belongs to the user that this one belongs to."""
+    return _user_at(stream.extra(SocketAttribute.raw_socket)) == os.geteuid()
+
+
+def _user_at(end: socket.socket) -> int:
+    if sys.platform == "darwin":
+        told = end.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _LENGTH_OF_XUCRED)
+        (user,) = struct.unpack_from("4xI", told)
+    else:
+        _, user, _ = struct.unpack("3i", end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(user)
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[None]:
+    """Nobody else of ours listens at the path, or begins to: a lock that dies with its holder
+    says so, because a socket's file outlives whoever listened there."""
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _impossible(path, error) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = not os.path.samestat(os.fstat(descriptor), lock.stat())
+        except (BlockingIOError, FileNotFoundError):
+            taken = True
+        if taken or _somebody_listens(path):
+            raise SettingsError(
+                f"Somebody listens at {path} already. Attach to that one, or name another place "
+                "with --socket."
+            )
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            lock.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def _somebody_listens(path: Path) -> bool:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise SettingsError(f"{path} is something else than a socket. Name another place.")
+        with socket.socket(socket.AF_UNIX) as caller, _address(path) as address:
+            caller.setblocking(False)
+            caller.connect(address)
+    except (FileNotFoundError, ConnectionRefusedError):
+        return False
+    except BlockingIOError:
+        return True  # so many want to talk to it that we would have to wait
+    except OSError as error:
+        raise _impossible(path, error) from error
+    return True
+
+
+def _bound(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    usual = os.umask(_MASK)  # so that there is no moment at which others could connect
+    try:
+        path.unlink(missing_ok=True)
+        with _address(path) as address:
+            listener.bind(address)
+        listener.listen()
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise _impossible(path, error) from error
+    finally:
+        os.umask(usual)
+    return listener
+
+
+@contextmanager
+def _address(path: Path) -> Iterator[str]:
+    """What the system calls the path. It takes no long ones, but Linux has a short name for any
+    folder that is open."""
+    if len(os.fsencode(path)) <= _LONGEST_ADDRESS or sys.platform != "linux":
+        yield os.fspath(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def _impossible(path: Path, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"There can be no socket at {path} ({_reason(error)}). Name another place with --socket."
+    )
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

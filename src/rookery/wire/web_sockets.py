@@ -1,0 +1,185 @@
+"""A WebSocket on this machine's own address, for pages and programs that know its token.
+
+A browser lets any page open a connection to this machine, and a name may be made to point here.
+So the page's origin and the name it used are looked at before anything is said, and the token
+keeps out whoever merely runs on the same machine.
+"""
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import ByteStream
+
+from rookery import NAME
+from rookery.core.values import record
+from rookery.wire.channels import LONGEST_MESSAGE, ChannelEnded
+from rookery.wire.tokens import same_token
+
+if TYPE_CHECKING:
+    from websockets.http11 import Request
+    from websockets.server import ServerProtocol
+    from websockets.typing import Subprotocol
+
+LOOPBACK = "127.0.0.1"
+SUBPROTOCOL = NAME
+TOKEN_SUBPROTOCOL = f"{NAME}.token."
+"""What pages, which cannot send a header, put before the token."""
+SECONDS_TO_SHAKE_HANDS = 10.0
+_SECONDS_FOR_LAST_WORDS = 1.0
+_OURSELVES = r"(?:localhost|127\.0\.0\.1|\[::1\])"
+_ORIGIN = re.compile(rf"https?://{_OURSELVES}(?::\d+)?", re.IGNORECASE)
+_GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+class WebSocketChannel:
+    """One message per message. One that is too long ends the connection, as the standard has
+    it (1009)."""
+
+    def __init__(self, stream: ByteStream, protocol: "ServerProtocol") -> None:
+        self._stream = stream
+        self._protocol = protocol
+        self._begun: list[bytes] = []
+        self._heard: deque[bytes] = deque()
+        self._unsent: list[bytes] = []
+        self._writing = anyio.Lock()
+
+    async def receive(self) -> bytes:
+        from websockets.protocol import State
+
+        while not self._heard:
+            if self._protocol.state in (State.CLOSING, State.CLOSED):
+                raise ChannelEnded
+            await self.hear_more()
+            self._take_frames()
+        return self._heard.popleft()
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        from websockets.exceptions import InvalidState
+
+        try:
+            for message in messages:
+                self._protocol.send_text(message)
+        except InvalidState as error:
+            raise ChannelEnded from error
+        await self.flush()
+
+    async def aclose(self) -> None:
+        from websockets.exceptions import InvalidState
+
+        with suppress(InvalidState, ChannelEnded), anyio.move_on_after(_SECONDS_FOR_LAST_WORDS):
+            self._protocol.send_close()
+            await self.flush()
+        with suppress(OSError, *_GONE), anyio.move_on_after(_SECONDS_FOR_LAST_WORDS):
+            # closing while something is unread would take back what was sent last
+            await self._stream.send_eof()
+            while True:
+                await self._stream.receive()
+        with suppress(OSError, *_GONE):
+            await self._stream.aclose()
+
+    async def hear_more(self) -> None:
+        """Let the protocol have what comes next, and say what it answers by itself."""
+        try:
+            self._protocol.receive_data(await self._stream.receive())
+        except _GONE as error:
+            self._protocol.receive_eof()
+            raise ChannelEnded from error
+        self._unsent += self._protocol.data_to_send()
+        if self._unsent and not self._writing.locked():  # else whoever writes will send it too
+            await self.flush()
+
+    async def flush(self) -> None:
+        self._unsent += self._protocol.data_to_send()
+        async with self._writing:
+            while self._unsent:
+                data, self._unsent = b"".join(self._unsent), []
+                try:
+                    await self._stream.send(data)
+                except _GONE as error:
+                    raise ChannelEnded from error
+
+    def _take_frames(self) -> None:
+        from websockets.frames import DATA_OPCODES, Frame
+
+        for frame in self._protocol.events_received():
+            if not isinstance(frame, Frame) or frame.opcode not in DATA_OPCODES:
+                continue
+            self._begun.append(bytes(frame.data))
+            if frame.fin:
+                self._heard.append(b"".join(self._begun))
+                self._begun.clear()
+
+
+@record
+class Caller:
+    """Somebody who was let in; `known` if they have said the token already."""
+
+    channel: WebSocketChannel
+    known: bool
+
+
+@record
+class _Refusal:
+    status: HTTPStatus
+    sentence: str
+
+
+async def shake_hands(
+    stream: ByteStream, *, port: int, token: str, longest: int = LONGEST_MESSAGE
+) -> Caller | None:
+    """Let somebody in who came to `port`, or tell them why not."""
+    from websockets.http11 import Request
+    from websockets.server import ServerProtocol
+
+    protocol = ServerProtocol(max_size=longest, select_subprotocol=_subprotocol)
+    channel = WebSocketChannel(stream, protocol)
+    with suppress(ChannelEnded), anyio.move_on_after(SECONDS_TO_SHAKE_HANDS):
+        while protocol.handshake_exc is None:
+            for request in protocol.events_received():
+                assert isinstance(request, Request)
+                given = _token_in(request)
+                refusal = _refusal(request, port, token, given)
+                response = (
+                    protocol.reject(refusal.status, refusal.sentence + "\n")
+                    if refusal
+                    else protocol.accept(request)
+                )
+                protocol.send_response(response)
+                await channel.flush()
+                if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+                    return Caller(channel, given is not None)
+                return None
+            await channel.hear_more()
+    return None
+
+
+def _refusal(request: "Request", port: int, token: str, given: str | None) -> _Refusal | None:
+    hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
+    if len(hosts) != 1 or not re.fullmatch(rf"{_OURSELVES}:{port}", hosts[0], re.IGNORECASE):
+        return _Refusal(HTTPStatus.FORBIDDEN, f"This host is called {LOOPBACK}:{port}.")
+    if not all(map(_ORIGIN.fullmatch, origins)):
+        return _Refusal(HTTPStatus.FORBIDDEN, "Pages from elsewhere may not connect.")
+    if given is not None and not same_token(token, given):
+        return _Refusal(HTTPStatus.UNAUTHORIZED, "The token is wrong.")
+    return None
+
+
+def _token_in(request: "Request") -> str | None:
+    """The token that a header gives, if one does; None leaves it to the first message."""
+    for header in request.headers.get_all("Authorization"):
+        scheme, _, given = header.partition(" ")
+        return given.strip() if scheme.lower() == "bearer" else ""
+    for header in request.headers.get_all("Sec-WebSocket-Protocol"):
+        for offered in map(str.strip, header.split(",")):
+            if offered.startswith(TOKEN_SUBPROTOCOL):
+                return offered.removeprefix(TOKEN_SUBPROTOCOL)
+    return None
+
+
+def _subprotocol(_: object, offered: "Sequence[Subprotocol]") -> "Subprotocol | None":
+    return next((one for one in offered if one == SUBPROTOCOL), None)

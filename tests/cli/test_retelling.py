@@ -1,0 +1,46 @@
+"""Whoever comes late to an answer is told the rest of it, and nothing twice."""
+
+import pytest
+
+from rookery.cli.retelling import Retelling
+from rookery.core.blocks import Text, Thinking
+from rookery.core.facts import AssistantSpoke, Event, Fact, RequestStarted, TextStreamed
+
+WHOLE = AssistantSpoke(request_id="r", blocks=(Thinking(text="Hm."), Text(text="One two three.")))
+
+
+class Words:
+    def __init__(self) -> None:
+        self.own = ""
+        self.childs = ""
+
+    def show(self, event: Event) -> None:
+        if isinstance(event.fact, TextStreamed):
+            self.own += event.fact.text
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        if isinstance(event.fact, TextStreamed):
+            self.childs += event.fact.text
+
+
+@pytest.mark.parametrize(
+    ("heard", "told"),
+    [
+        ([], "One two three."),
+        (["One "], "One two three."),
+        (["One ", "two three."], "One two three."),
+        (["three."], "three."),
+        (["two "], "two One two three."),
+    ],
+    ids=["nothing", "the beginning", "all", "the end", "the middle"],
+)
+def test_what_was_missed_is_told(heard: list[str], told: str):
+    words = Words()
+    retelling = Retelling(words)
+    started = RequestStarted(request_id="r", model="m")
+    news = [TextStreamed(request_id="r", text=text) for text in heard]
+    facts: list[Fact] = [started, *news, WHOLE, started, *news, WHOLE]
+    for number, fact in enumerate(facts):
+        retelling.show(Event(number, 0, number, fact))
+        retelling.show_of_child("c", Event(number, 0, number, fact))
+    assert (words.own, words.childs) == (told * 2, told * 2)

@@ -1,0 +1,276 @@
+"""`rookery serve` and `rookery attach`, as processes."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+import pytest
+from anyio.streams.stapled import StapledByteStream
+from websockets.asyncio.client import connect
+
+from rookery.core.asks import AskKind
+from rookery.core.commands import OpenTask, ReopenTask
+from rookery.core.facts import Asked, Event
+from rookery.wire.channels import LineChannel
+from rookery.wire.host import Host
+from rookery.wire.outbox import Disconnected
+from rookery.wire.remote_host import remote_host
+from rookery.wire.unix_sockets import unix_channel
+from terminal_session import COMMAND, CTRL_C, CTRL_D, PATIENCE, Installed, TerminalSession
+from wire.bench import workplace
+from wire.scenario import SCRIPT, TASK, Story, told
+from wire.test_web_sockets import WebChannel, bearer
+
+pytestmark = pytest.mark.anyio
+
+
+@contextmanager
+def serving(rookery: Installed, *arguments: str) -> Iterator["Serving"]:
+    process = subprocess.Popen(
+        [COMMAND, "serve", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=rookery.workspace,
+        env=rookery.environ,
+    )
+    with process:
+        try:
+            yield Serving(process)
+        finally:
+            process.kill()
+
+
+def attached(rookery: Installed, session: str) -> TerminalSession:
+    command = [COMMAND, "attach", session]
+    return TerminalSession(command, cwd=rookery.workspace, environ=rookery.environ)
+
+
+class Serving:
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        assert process.stdout
+        line = process.stdout.readline()
+        assert line, process.stderr and process.stderr.read().decode()
+        self.where = json.loads(line)
+
+    @property
+    def socket(self) -> Path:
+        return Path(self.where["socket"])
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+
+@asynccontextmanager
+async def over_stdio(rookery: Installed, script: list[str]) -> AsyncIterator[Host]:
+    async with await anyio.open_process(
+        [COMMAND, "serve", "--stdio", *script], cwd=rookery.workspace, env=rookery.environ
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        channel = LineChannel(StapledByteStream(process.stdin, process.stdout))
+        async with remote_host(channel) as host:
+            yield host
+        with anyio.fail_after(PATIENCE):
+            assert await process.wait() == 0
+        assert [piece async for piece in process.stderr] == []
+
+
+@asynccontextmanager
+async def over_a_unix_socket(rookery: Installed, script: list[str]) -> AsyncIterator[Host]:
+    with serving(rookery, *script) as server:
+        async with remote_host(await unix_channel(server.socket)) as host:
+            yield host
+        assert server.end(signal.SIGTERM) == 143
+
+
+@asynccontextmanager
+async def over_a_web_socket(rookery: Installed, script: list[str]) -> AsyncIterator[Host]:
+    with serving(rookery, "--port", "0", *script) as server:
+        token_file = Path(server.where["token_file"])
+        token = await anyio.Path(token_file).read_text()
+        async with (
+            connect(server.where["url"], additional_headers=bearer(token)) as connection,
+            remote_host(WebChannel(connection)) as host,
+        ):
+            yield host
+        assert server.end(signal.SIGINT) == 130
+
+
+Over: TypeAlias = Callable[[Installed, list[str]], AbstractAsyncContextManager[Host]]
+
+
+@pytest.fixture(scope="module")
+def near(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    async def tell() -> Any:
+        async with workplace(tmp_path_factory.mktemp("near"), SCRIPT) as host:
+            return await told(host)
+
+    return anyio.run(tell)
+
+
+@pytest.mark.parametrize("over", [over_stdio, over_a_unix_socket, over_a_web_socket])
+async def test_the_story_is_the_same_from_another_process(
+    near: Any, rookery: Installed, over: Over
+):
+    async with over(rookery, rookery.script(SCRIPT)) as host:
+        assert await told(host) == near
+
+
+def test_the_socket_and_the_token_are_their_owners(rookery: Installed):
+    script = rookery.script(SCRIPT)
+    with serving(rookery, *script) as server:
+        assert stat.S_IMODE(server.socket.stat().st_mode) == 0o600
+        assert stat.S_IMODE(server.socket.parent.stat().st_mode) == 0o700
+        assert server.socket.is_relative_to(rookery.home / "state")
+        second = rookery.run("serve", *script)
+        assert (second.returncode, second.stdout) == (2, "")
+        assert second.stderr.startswith("Error: Somebody listens at ")
+        assert second.stderr.count("\n") == 1
+        server.end(signal.SIGTERM)
+        assert not server.socket.exists()
+    with serving(rookery, "--port", "0", *script) as server:
+        token_file = Path(server.where["token_file"])
+        assert stat.S_IMODE(token_file.stat().st_mode) == 0o600
+        assert len(token_file.read_text()) == 64
+        assert server.where["url"].startswith("ws://127.0.0.1:")
+        server.end(signal.SIGTERM)
+        assert not token_file.exists()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--stdio", "--port", "0"],
+        ["--port", "70000"],
+        ["--port", "x"],
+        ["-y", "-a"],
+        ["--socket", "no/such/folder/s"],
+    ],
+    ids=" ".join,
+)
+def test_what_makes_no_sense_is_refused_in_one_sentence(rookery: Installed, flags: list[str]):
+    done = rookery.run("serve", *rookery.script(SCRIPT), *flags)
+    assert done.returncode == 2
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+
+
+async def test_a_killed_server_is_followed_by_another_and_its_client_is_whole(
+    rookery: Installed,
+):
+    script = rookery.script(SCRIPT)
+    seen: list[Event] = []
+    with serving(rookery, *script) as server:
+        async with remote_host(await unix_channel(server.socket)) as host:
+            await host.send(OpenTask(task_id=TASK, text="Do it"))
+
+            async def see() -> None:
+                async for event in host.follow(TASK):
+                    seen.append(event)
+                    if isinstance(event.fact, Asked):
+                        server.process.kill()
+
+            with anyio.fail_after(PATIENCE), pytest.raises(Disconnected):
+                await see()
+        assert server.socket.exists()
+    with serving(rookery, *script) as server:
+        async with remote_host(await unix_channel(server.socket)) as host:
+            await host.send(ReopenTask(task_id=TASK))
+            last = max(event.seq for event in seen)
+            with anyio.fail_after(PATIENCE):
+                async for event in host.follow(TASK, last):
+                    seen.append(event)
+                    if isinstance(event.fact, Asked):
+                        break
+            with anyio.fail_after(PATIENCE):
+                whole = []
+                async for event in host.follow(TASK):
+                    whole.append(event)
+                    if event.seq == seen[-1].seq:
+                        break
+    assert [event for event in seen if not event.sub] == whole
+    assert isinstance(seen[-1].fact, Asked)
+    assert seen[-1].fact.ask is AskKind.RESUME_TASK
+
+
+async def test_a_person_attaches_answers_and_detaches(rookery: Installed):
+    """Beside another client, which sees the answer."""
+    with serving(rookery, *rookery.script(SCRIPT)) as server:
+        async with remote_host(await unix_channel(server.socket)) as host:
+            assert "No task is running there" in rookery.run("attach").stdout
+            await host.send(OpenTask(task_id=TASK, text="Do it"))
+            story = Story(host)
+            async with anyio.create_task_group() as group:
+                group.start_soon(story.follow)
+                await story.asked(AskKind.TOOL)
+                await anyio.to_thread.run_sync(_look_answer_and_leave, rookery)
+                with anyio.fail_after(PATIENCE):
+                    await story.asked(AskKind.COMPLETION_RESULT)
+                await anyio.to_thread.run_sync(_leave_and_come_back, rookery)
+                with anyio.fail_after(PATIENCE):
+                    await story.until(lambda event: event.seq == 0)
+
+
+def _look_answer_and_leave(rookery: Installed) -> None:
+    assert rookery.run("attach").stdout == f"{TASK[:8]}\tDo it\n"
+    with attached(rookery, TASK[:8]) as terminal:
+        terminal.wait_for("I will write it.")
+        terminal.wait_for("Allow this?")
+        terminal.press(CTRL_D)
+        terminal.wait_for("Detached. The task goes on")
+        assert terminal.exit_code() == 0
+    with attached(rookery, TASK[:8]) as terminal:
+        terminal.wait_for("Allow this?")
+        terminal.type("y")
+        terminal.wait_for("one two")
+        terminal.press(CTRL_D)
+        assert terminal.exit_code() == 0
+
+
+def _leave_and_come_back(rookery: Installed) -> None:
+    with attached(rookery, TASK) as terminal:
+        terminal.wait_for("Done. [Enter")
+        terminal.press(CTRL_D)
+        assert terminal.exit_code() == 0
+    with attached(rookery, TASK) as terminal:
+        terminal.wait_for("Done. [Enter")
+        terminal.type("")
+        assert terminal.exit_code() == 0
+
+
+async def test_a_person_stops_a_task_and_the_server_may_go(rookery: Installed):
+    slow = SCRIPT.replace("pause: 0.03", "pause: 1")
+    with serving(rookery, "-y", *rookery.script(slow)) as server:
+        async with remote_host(await unix_channel(server.socket)) as host:
+            await host.send(OpenTask(task_id=TASK, text="Do it"))
+            await anyio.to_thread.run_sync(_stop_and_lose, rookery, server)
+    done = rookery.run("attach", TASK)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: Nobody listens at ")
+
+
+def _stop_and_lose(rookery: Installed, server: Serving) -> None:
+    with attached(rookery, TASK) as terminal:
+        terminal.wait_for("one ")
+        terminal.press(CTRL_C)
+        terminal.wait_for("Go on? [Y/n")
+        os.kill(server.process.pid, signal.SIGTERM)
+        terminal.wait_for("The server is gone.")
+        assert terminal.exit_code() == 1
+
+
+def test_what_is_no_session_cannot_be_attached_to(rookery: Installed):
+    with serving(rookery, *rookery.script(SCRIPT)):
+        done = rookery.run("attach", "0123")
+        assert done.returncode == 2
+        assert done.stderr == "Error: 0123 is no session there. See rookery list.\n"
