@@ -3,7 +3,8 @@
 import io
 import json
 import os
-from typing import Any, TextIO
+from collections.abc import Iterable
+from typing import Any, Protocol, TextIO
 
 from rookery.core.characters import whole
 from rookery.core.facts import Event
@@ -17,8 +18,48 @@ class ReaderLeft(BrokenPipeError):
     """Whoever read the output has closed it. There is nobody left to tell, and no error."""
 
 
+class Sink(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> None: ...
+
+    def fileno(self) -> int: ...
+
+
+class JsonWriter:
+    """Writes JSON and nothing else, always as UTF-8, and so that it can be read at once."""
+
+    def __init__(self, out: Sink) -> None:
+        if isinstance(out, io.TextIOWrapper):
+            out.reconfigure(encoding="utf-8", errors="strict", newline="\n")
+        self._out = out
+
+    def tell(self, outputs: Iterable[dict[str, Any]]) -> None:
+        """A compact line for each."""
+        for output in outputs:
+            self._write(json.dumps(output, ensure_ascii=False, separators=(",", ":")))
+
+    def conclude(self, output: dict[str, Any]) -> None:
+        """One object that is also for people to read."""
+        self._write(json.dumps(output, ensure_ascii=False, indent=2))
+
+    def _write(self, text: str) -> None:
+        try:
+            self._out.write(_readable(text) + "\n")
+            self._out.flush()
+        except ConnectionError as error:
+            self.give_up()
+            raise ReaderLeft from error
+
+    def give_up(self) -> None:
+        """Let what is still buffered go nowhere, or Python complains when it exits."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._out.fileno())
+        os.close(nowhere)
+
+
 class JsonOutput:
-    """A display for programs. Nothing but its JSON is written to `out`, always as UTF-8."""
+    """A display for programs: a line for each event, or one object at the end."""
 
     def __init__(
         self,
@@ -29,9 +70,7 @@ class JsonOutput:
         automatic: bool = False,
         after: int = 0,
     ) -> None:
-        if isinstance(out, io.TextIOWrapper):
-            out.reconfigure(encoding="utf-8", errors="strict", newline="\n")
-        self._out = out
+        self._writer = JsonWriter(out)
         self._stream = stream
         self._told = StructuredOutput(
             session_id=session_id, stream=stream, automatic=automatic, after=after
@@ -57,28 +96,13 @@ class JsonOutput:
             self._tell([result])
             return
         shown = {name: result[name] for name in _SUMMARY if name in result}
-        self._write(json.dumps({**shown, "events": self._kept}, ensure_ascii=False, indent=2))
+        self._writer.conclude({**shown, "events": self._kept})
 
     def _tell(self, outputs: list[dict[str, Any]]) -> None:
-        if not self._stream:
+        if self._stream:
+            self._writer.tell(outputs)
+        else:
             self._kept += outputs
-            return
-        for output in outputs:
-            self._write(json.dumps(output, ensure_ascii=False, separators=(",", ":")))
-
-    def _write(self, text: str) -> None:
-        try:
-            self._out.write(_readable(text) + "\n")
-            self._out.flush()
-        except ConnectionError as error:
-            self._give_up()
-            raise ReaderLeft from error
-
-    def _give_up(self) -> None:
-        """Let what is still buffered go nowhere, or Python complains when it exits."""
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._out.fileno())
-        os.close(nowhere)
 
 
 _SUMMARY = ("type", "taskId", "success", "code", "error", "content", "cost")

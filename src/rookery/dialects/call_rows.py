@@ -17,6 +17,8 @@ from rookery.dialects.output_rows import Ids, Output, output
 
 COMMAND_TOOL = "execute_command"
 UNKNOWN_TOOL = "unknown_tool"
+SERVER_TOOL = "mcp_server"
+"""What all calls of tools on MCP servers go by."""
 SPEAKING_TOOLS = frozenset(("ask_followup_question", "attempt_completion"))
 """Their calls are told as what they say to the user, and as calls only if they fail."""
 UNFINISHED = "The run ended before this call did."
@@ -68,6 +70,13 @@ class _Call:
     def speaks(self) -> bool:
         return self.name in SPEAKING_TOOLS and self.id is None
 
+    @property
+    def subtype(self) -> str:
+        return _SUBTYPES.get(self.name, "tool")
+
+
+_SUBTYPES = {COMMAND_TOOL: "command", SERVER_TOOL: "mcp"}
+
 
 class CallRows:
     def __init__(self, ids: Ids, *, stream: bool) -> None:
@@ -86,15 +95,14 @@ class CallRows:
         if call.id is not None and not news:
             return
         call.id = call.id or self._ids.mint(ts)
-        is_command = call.name == COMMAND_TOOL
+        name = _told_name(call.name)
+        line = news if name == COMMAND_TOOL else ""
         yield output(
             type="tool_use",
-            subtype="command" if is_command else "tool",
+            subtype=_SUBTYPES.get(name, "tool"),
             id=call.id,
             content=news or None,
-            tool_use=output(
-                name=call.name, input={"command": news} if is_command and news else None
-            ),
+            tool_use=output(name=name, input={"command": line} if line else None),
         )
 
     def take(self, ts: int, calls: Iterable[ToolCall]) -> Iterator[Output]:
@@ -112,13 +120,14 @@ class CallRows:
         broken = [call for call in self._arriving.values() if call.id is not None]
         self._arriving = {}
         for call in broken:
-            yield from self._drop(ts, _Call(call.name, call.id, {"raw": call.text}))
+            yield from self._drop(ts, _Call(_told_name(call.name), call.id, {"raw": call.text}))
 
     def ask(self, ts: int, question: Asked) -> Iterator[Output]:
         call = self._calls.setdefault(question.call_id, _Call())
         call.input = _input(question.ask, question.text) or call.input
         if call.name == UNKNOWN_TOOL:
             call.name = _name_in(question)
+        call.name = _told_name(call.name, question.ask)
         yield from self._announce(ts, call)
 
     def id_of(self, call_id: str) -> int | None:
@@ -126,7 +135,7 @@ class CallRows:
 
     def start(self, ts: int, started: ToolStarted) -> Iterator[Output]:
         call = self._calls.setdefault(started.call_id, _Call())
-        call.name, call.started = started.tool, True
+        call.name, call.started = _told_name(started.tool, started.ask), True
         call.input = _input(started.ask, started.text) or call.input
         if not call.speaks:
             yield from self._announce(ts, call)
@@ -181,9 +190,9 @@ class CallRows:
             call.announced = True
             yield output(
                 type="tool_use",
-                subtype=_subtype(call),
+                subtype=call.subtype,
                 id=call.id,
-                tool_use={"name": call.name, "input": call.input},
+                tool_use={"name": call.name, "input": _told_input(call)},
                 done=True,
             )
 
@@ -208,7 +217,7 @@ def _called(call: ToolCall, begun: _Arriving) -> _Call:
     known = dict(call.arguments)
     if call.problem and not known and begun.text:
         known = {"raw": begun.text}
-    return _Call(call.name or UNKNOWN_TOOL, begun.id, known)
+    return _Call(_told_name(call.name or UNKNOWN_TOOL), begun.id, known)
 
 
 def _input(ask: AskKind, text: str) -> Output:
@@ -228,11 +237,23 @@ def _name_in(question: Asked) -> str:
     return str(_input(question.ask, question.text).get("tool", UNKNOWN_TOOL))
 
 
-def _subtype(call: _Call) -> str:
-    return "command" if call.name == COMMAND_TOOL else "tool"
+def _told_name(name: str, ask: AskKind = AskKind.TOOL) -> str:
+    on_server = name in _SERVER_TOOLS or name.startswith(_SERVER_PREFIX)
+    return SERVER_TOOL if on_server or ask is AskKind.USE_MCP_SERVER else name
+
+
+_SERVER_TOOLS = ("use_mcp_tool", "access_mcp_resource")
+_SERVER_PREFIX = "mcp--"
+
+
+def _told_input(call: _Call) -> Output:
+    """The whole input; of a call to an MCP server, which may hold anything, its text."""
+    if call.name != SERVER_TOOL or call.input.keys() == {"raw"}:
+        return call.input
+    return {"raw": json.dumps(call.input, ensure_ascii=False)}
 
 
 def _result(call: _Call, result: Output, done: bool | None = None) -> Output:
     return output(
-        type="tool_result", subtype=_subtype(call), id=call.id, tool_result=result, done=done
+        type="tool_result", subtype=call.subtype, id=call.id, tool_result=result, done=done
     )

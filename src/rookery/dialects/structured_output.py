@@ -4,7 +4,7 @@ Both formats tell the same rows under the same ids. `stream-json` tells each row
 they come and says when somebody has to answer; `json` tells only what is complete.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rookery.core.asks import AskKind, required_action
 from rookery.core.blocks import ToolCall
@@ -44,37 +44,54 @@ REASONS = {
 }
 
 
+def init(task_id: str = "", capabilities: Sequence[str] = ()) -> Output:
+    """The first event of a process. `capabilities` are the commands that it takes."""
+    return output(
+        type="system",
+        subtype="init",
+        taskId=task_id or None,
+        content="Ready.",
+        schemaVersion=SCHEMA_VERSION,
+        protocol=PROTOCOL,
+        capabilities=list(capabilities),
+    )
+
+
 class StructuredOutput:
     """What is told of one task. Events up to `after` are learned from and not told.
 
-    Nobody is said to be waited for in an `automatic` run.
+    Nobody is said to be waited for in an `automatic` run. Tasks told in one stream share `ids`.
     """
 
     def __init__(
-        self, *, session_id: str, stream: bool, automatic: bool = False, after: int = 0
+        self,
+        *,
+        session_id: str,
+        stream: bool,
+        automatic: bool = False,
+        after: int = 0,
+        ids: Ids | None = None,
     ) -> None:
         self._session_id = session_id
         self._stream = stream
         self._automatic = automatic
         self._after = after
-        self._ids = Ids()
+        self._ids = ids or Ids()
         self._speech = Speech(self._ids)
         self._calls = CallRows(self._ids, stream=stream)
         self._usage = Usage()
         self._completion: tuple[int, str] | None = None
         self._failure = ""
         self._ts = 0
+        self.question_id: int | None = None
+        """The id under which the latest question that stops the task was told."""
 
     def begin(self) -> Output:
-        return output(
-            type="system",
-            subtype="init",
-            taskId=self._session_id,
-            content="Ready.",
-            schemaVersion=SCHEMA_VERSION,
-            protocol=PROTOCOL,
-            capabilities=[],
-        )
+        return init(self._session_id)
+
+    def heard(self, ts: int, text: str) -> Output:
+        """Words of the user that had to wait, now that the model hears them."""
+        return self._row(ts, "user", text)
 
     def see(self, event: Event) -> list[Output]:
         """The output events that one more fact leads to."""
@@ -187,19 +204,26 @@ class StructuredOutput:
 
     def _ask(self, ts: int, question: Asked) -> Iterator[Output]:
         match question:
-            case Asked(call_id=call_id) if call_id:
-                yield from self._calls.ask(ts, question)
-                yield from self._wait(self._calls.id_of(call_id), question.ask)
             case Asked(ask=AskKind.COMMAND_OUTPUT):
                 pass
+            case Asked(call_id=call_id) if call_id and not self._is_in_words(question):
+                yield from self._calls.ask(ts, question)
+                yield from self._wait(self._calls.id_of(call_id), question.ask)
             case Asked(ask=AskKind.COMPLETION_RESULT, text=text):
                 self._completion = (ts, text) if text else self._completion
+                self.question_id = self._completion[0] if self._completion else ts
             case Asked(ask=ask, text=text):
                 row = self._row(ts, "assistant", text, ask.value)
                 yield row
                 yield from self._wait(row["id"], ask)
 
+    def _is_in_words(self, question: Asked) -> bool:
+        """Whether it is told as words, although a call puts it. Where a rule answers, the call
+        is told: its result is what the answer was."""
+        return False
+
     def _wait(self, id: int | None, ask: AskKind) -> Iterator[Output]:
+        self.question_id = id
         if not self._automatic:
             action = required_action(ask)
             yield output(
@@ -212,6 +236,16 @@ class StructuredOutput:
 
     def _error(self, ts: int, code: str, content: str) -> Output:
         return output(type="error", id=self._ids.mint(ts), code=str(code), content=content)
+
+
+class DrivenOutput(StructuredOutput):
+    """What is told to a program that answers what is asked."""
+
+    def __init__(self, *, session_id: str, after: int, ids: Ids) -> None:
+        super().__init__(session_id=session_id, stream=True, after=after, ids=ids)
+
+    def _is_in_words(self, question: Asked) -> bool:
+        return question.ask is AskKind.FOLLOWUP
 
 
 def _is_complete(told: Output) -> bool:

@@ -1,0 +1,46 @@
+"""`--stdin-prompt-stream`: a run that another program drives."""
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from rookery.cli.hosting import run_client
+from rookery.cli.reports import children_of
+from rookery.cli.runs import Run
+from rookery.cli.wishes import Wishes
+from rookery.clients.control_stream import StreamClient
+from rookery.clients.input_lines import input_lines
+from rookery.clients.outbox import Outbox
+from rookery.clients.terminal_text import harmless
+from rookery.core.commands import ReopenTask
+from rookery.core.facts import Event
+
+
+def run_control_stream(run: Run, wishes: Wishes) -> int:
+    first = run.first
+    assert first is None or isinstance(first, ReopenTask)
+    with ExitStack() as stack:
+        client = StreamClient(
+            input_lines(sys.stdin.fileno()),
+            Outbox(sys.stdout.fileno()),
+            first=first,
+            stored=run.stored,
+            worked=(event for _, event in children_of(run.stored, run.store)),
+            stays=wishes.signal_only_exit,
+            strict=run.settings.exit_on_error,
+            watch=_watcher(run, wishes, stack),
+            complain=_complain,
+        )
+        return run_client(run, client)
+
+
+def _watcher(run: Run, wishes: Wishes, stack: ExitStack) -> Callable[[Event], None]:
+    if not wishes.debug:
+        return lambda event: None
+    from rookery.clients.debug_log import open_debug_log
+
+    return stack.enter_context(open_debug_log(run.places.debug_log, run.hide)).show
+
+
+def _complain(sentence: str) -> None:
+    print(f"Error: {harmless(sentence)}", file=sys.stderr)

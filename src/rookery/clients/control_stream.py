@@ -1,0 +1,299 @@
+"""Drives a host by commands from a stream of lines, and tells what happens.
+
+Commands are carried out in their order. Only a message for a task that is being interrupted has
+to wait, and what comes after it waits too; ping, cancel and shutdown never do.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
+
+import anyio
+from anyio.abc import TaskGroup
+
+from rookery.clients.attendant import Fate, RunEnd
+from rookery.clients.input_lines import LONGEST
+from rookery.clients.json_output import JsonWriter, ReaderLeft
+from rookery.clients.outbox import Outbox
+from rookery.clients.stream_requests import NOT_ANY_MORE, Requests
+from rookery.core.commands import ReopenTask
+from rookery.core.facts import ChildBegan, Event, RequestFailed
+from rookery.core.failures import FailureKind
+from rookery.dialects.control_stream import ControlStream
+from rookery.dialects.stream_commands import (
+    BadCommand,
+    CancelTask,
+    Ping,
+    SendMessage,
+    Shutdown,
+    StreamCommand,
+    read_command,
+)
+from rookery.errors import CommandRejected, StorageError
+from rookery.wire.host import Host
+
+RECOVERY = 8.0
+"""Seconds until a task that was interrupted asks whether to go on."""
+RESUMING = 2.0
+"""The same for a stored task that was opened."""
+ENDING = 3.0
+"""What a task is given to come to rest when the run ends."""
+PATIENCE = 5.0
+"""What a reader is given to take the last of what is told."""
+
+NO_COMMAND = "No command came. Write one JSON object on each line, beginning with a start."
+LEFT_OPEN = (
+    "The input ended while the task waits for an answer ({ask}). Go on with --session-id {id}."
+)
+TOO_LONG = f"stdin command line {{number}}: it is longer than {LONGEST} bytes"
+
+_MENDED = (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY, FailureKind.EMPTY)
+"""What the engine sees to by itself, however strict the driver is."""
+_CODES = {
+    FailureKind.BAD_KEY: "auth_failed",
+    FailureKind.NO_CREDIT: "no_credit",
+    FailureKind.BUSY: "rate_limited",
+}
+
+
+class StreamClient:
+    """A client for programs. It ends with its input, with a shutdown, or when nobody reads its
+    output any more; one that `stays` ends by a signal only."""
+
+    def __init__(
+        self,
+        lines: AsyncIterator[bytes],
+        outbox: Outbox,
+        *,
+        first: ReopenTask | None = None,
+        stored: Sequence[Event] = (),
+        worked: Iterable[Event] = (),
+        stays: bool = False,
+        strict: bool = False,
+        watch: Callable[[Event], None] = lambda event: None,
+        complain: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        """`stored` is what a task to be resumed has on record, and `worked` what those have that
+        worked for it. `strict` ends the run with the first request that fails; `watch` sees the
+        events of the task that is driven, and `complain` tells a person why the run ended."""
+        self._lines = lines
+        self._outbox = outbox
+        self._writer = JsonWriter(outbox)
+        self._first = first
+        self._stored = stored
+        self._worked = worked
+        self._stays = stays
+        self._strict = strict
+        self._watch = watch
+        self._complain = complain
+        self._stream = ControlStream()
+        self._delayed: deque[StreamCommand] = deque()
+        self._news = anyio.Event()
+        self._followed: set[str] = set()
+        self._heard_any = False
+        self._leaving = False
+        self._struck: RunEnd | None = None
+
+    async def run(self, host: Host) -> RunEnd:
+        try:
+            end = await self._drive(host)
+        except* ReaderLeft:
+            raise
+        except* Exception as errors:
+            end = self._broke(errors)
+            if not self._stays:
+                raise
+        if self._stays:
+            self.ended(end)
+            await anyio.sleep_forever()
+        return end
+
+    async def stopped(self, host: Host) -> bool:
+        return False
+
+    def ended(self, end: RunEnd) -> None:
+        code = "" if end.fate is Fate.COMPLETED else end.code
+        with suppress(ReaderLeft):  # how it ended is also in the exit code
+            self._writer.tell(self._stream.finish(code, end.reason))
+            self._outbox.empty(PATIENCE)
+        if code and end.reason:
+            self._complain(end.reason)
+
+    def _broke(self, errors: BaseExceptionGroup[Exception]) -> RunEnd:
+        """What went wrong, once it was told. What cannot be kept is told when the run ends."""
+        error: BaseException = errors
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, StorageError):
+            return RunEnd(Fate.FAILED, str(error), "storage_failed")
+        self._writer.tell(self._stream.finish("task_failed", f"{type(error).__name__}: {error}"))
+        self._outbox.empty(PATIENCE)
+        return RunEnd(Fate.FAILED, "", "task_failed")
+
+    async def _drive(self, host: Host) -> RunEnd:
+        self._host = host
+        async with anyio.create_task_group() as group:
+            self._group: TaskGroup = group
+            group.start_soon(self._send_on)
+            self._writer.tell(self._stream.begin(self._first.task_id if self._first else ""))
+            if self._first:
+                await self._resume(self._first)
+            self._requests = Requests(
+                host,
+                self._stream,
+                tell=self._writer.tell,
+                follow=self._follow,
+                recovered=self._recovered,
+            )
+            end = RunEnd(Fate.COMPLETED)
+            with anyio.CancelScope() as self._conversation:
+                end = await self._converse()
+            end = self._struck or end
+            await self._leave()
+            await self._until(lambda: all(map(self._stream.drives, self._followed)), ENDING)
+            group.cancel_scope.cancel()
+        return end
+
+    async def _send_on(self) -> None:
+        try:
+            await self._outbox.run()
+        except ConnectionError as error:
+            self._writer.give_up()
+            raise ReaderLeft from error
+
+    async def _resume(self, first: ReopenTask) -> None:
+        self._writer.tell(self._stream.resume_task(first.task_id, self._stored, self._worked))
+        await self._host.send(first)
+        self._follow(first.task_id, self._stored[-1].seq if self._stored else 0)
+        await self._until(lambda: self._stream.question is not None, RESUMING)
+
+    async def _converse(self) -> RunEnd:
+        number = 0
+        async for line in self._lines:
+            number += 1
+            command = self._read(line, number)
+            if command is None:
+                continue
+            self._heard_any = True
+            await self._hear(command)
+            if isinstance(command, Shutdown):
+                return await self._shut_down(command)
+        return await self._out_of_input()
+
+    def _read(self, line: bytes, number: int) -> StreamCommand | None:
+        """The command on a line; None if there is none, which the driver is told unless it is
+        blank."""
+        if not line.strip():
+            return None
+        try:
+            if len(line) > LONGEST:
+                raise BadCommand(TOO_LONG.format(number=number))
+            return read_command(line, number)
+        except BadCommand as bad:
+            self._writer.tell([self._stream.refuse_line(bad)])
+            return None
+
+    async def _hear(self, command: StreamCommand) -> None:
+        hurried = isinstance(command, Ping | CancelTask | Shutdown)
+        waits = isinstance(command, SendMessage) and self._stream.cancelling
+        if hurried or not (self._delayed or waits):
+            await self._requests.carry_out(command)
+            return
+        self._delayed.append(command)
+        if len(self._delayed) == 1:
+            self._group.start_soon(self._catch_up)
+
+    async def _catch_up(self) -> None:
+        while self._delayed:
+            command = self._delayed[0]
+            if self._leaving:
+                self._requests.refuse(command, "client_error", NOT_ANY_MORE)
+            else:
+                await self._requests.carry_out(command)
+            self._delayed.popleft()
+            self._wake()
+
+    async def _recovered(self) -> bool:
+        await self._until(lambda: self._leaving or not self._stream.cancelling, RECOVERY)
+        return not self._leaving
+
+    async def _leave(self) -> None:
+        """Nothing new is begun, not even what was to wait for its turn."""
+        self._leaving = True
+        self._wake()
+        await self._until(lambda: not self._delayed)
+
+    async def _shut_down(self, command: Shutdown) -> RunEnd:
+        await self._leave()
+        if self._stream.busy:
+            with suppress(CommandRejected):
+                await self._requests.interrupt(command.request_id)
+            await self._until(lambda: not self._stream.busy, ENDING)
+        return RunEnd(Fate.COMPLETED)
+
+    async def _out_of_input(self) -> RunEnd:
+        """Nobody can say any more, so what the task asks now stays unanswered."""
+        stream = self._stream
+        if not self._heard_any:
+            return RunEnd(Fate.LEFT, NO_COMMAND, "usage")
+        await self._until(self._at_rest)
+        question = stream.question
+        if question is None:
+            failure = stream.failure
+            return RunEnd(Fate.FAILED, failure, "task_failed") if failure else _DONE
+        if stream.complete:
+            return _DONE
+        reason = LEFT_OPEN.format(ask=question.ask, id=stream.task_id)
+        return RunEnd(Fate.LEFT, reason, "needs_human")
+
+    def _at_rest(self) -> bool:
+        stream = self._stream
+        if self._delayed:
+            return False
+        return not stream.task_id or (stream.question is not None and stream.overheard is None)
+
+    def _follow(self, task_id: str, after: int = 0) -> None:
+        self._followed.add(task_id)
+        self._group.start_soon(self._tell_task, task_id, after)
+
+    async def _tell_task(self, task_id: str, after: int) -> None:
+        # refused means that a child ended before we came: its parent tells the rest
+        with suppress(CommandRejected):
+            async for event in self._host.follow(task_id, after):
+                await self._tell_event(task_id, event)
+                self._wake()
+        self._writer.tell(self._stream.end_task(task_id))
+        self._followed.discard(task_id)
+        self._wake()
+
+    async def _tell_event(self, task_id: str, event: Event) -> None:
+        if task_id == self._stream.task_id:
+            self._watch(event)
+        self._writer.tell(self._stream.see(task_id, event))
+        match event.fact:
+            case ChildBegan(task_id=child, after=known):
+                self._follow(child, known)
+            case RequestFailed() as failure if self._strict and failure.error not in _MENDED:
+                self._strike(failure)
+            case _:
+                pass
+        if question := self._stream.overheard:
+            await self._requests.hear_out(question)
+
+    def _strike(self, failure: RequestFailed) -> None:
+        code = _CODES.get(failure.error, "task_failed")
+        self._writer.tell(self._stream.give_up_start(failure.message))
+        self._struck = RunEnd(Fate.FAILED, failure.message, code)
+        self._conversation.cancel()
+
+    async def _until(self, holds: Callable[[], bool], seconds: float | None = None) -> None:
+        with anyio.move_on_after(seconds):
+            while not holds():
+                await self._news.wait()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+
+_DONE = RunEnd(Fate.COMPLETED)

@@ -1,0 +1,261 @@
+"""The commands of the control stream: one JSON object on each line, checked by one table.
+
+The table is also what the published schema is made from, so what is accepted and what is
+promised cannot differ.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from rookery.core.asks import Reply
+from rookery.core.blocks import Image
+from rookery.core.characters import whole_values
+from rookery.core.values import record, value
+from rookery.dialects.data_uris import PATTERN, image_in
+
+MOST_IMAGES = 20
+UUID_PATTERN = (
+    "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"
+)
+_UUID = re.compile(UUID_PATTERN)
+
+
+@record
+class Shape:
+    """What a field may hold: as a schema, and as the reason why something is not it."""
+
+    schema: Mapping[str, Any]
+    problem: Callable[[Any], str]
+
+
+@record
+class Field:
+    name: str
+    shape: Shape
+    required: bool = False
+
+
+def _no_words(given: Any) -> str:
+    return "" if isinstance(given, str) and given.strip() else "must be a non-blank string"
+
+
+def _no_text(given: Any) -> str:
+    return "" if isinstance(given, str) else "must be a string"
+
+
+def _no_images(given: Any) -> str:
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        return "must be a list of strings"
+    if len(given) > MOST_IMAGES:
+        return f"holds {len(given)} images; a message takes {MOST_IMAGES}"
+    if any(image_in(each) is None for each in given):
+        return "must hold data URIs: data:image/...;base64,..."
+    return ""
+
+
+def _no_uuid(given: Any) -> str:
+    return _no_words(given) or ("" if _UUID.match(given.strip()) else "must be a UUID")
+
+
+def _no_settings(given: Any) -> str:
+    return "" if isinstance(given, dict) else "must be an object"
+
+
+def _no_row(given: Any) -> str:
+    return "" if type(given) is int else "must be the id of a question, a whole number"
+
+
+def _no_choice(given: Any) -> str:
+    return "" if given in ("yes", "no") else 'must be "yes" or "no"'
+
+
+WORDS = Shape({"type": "string", "pattern": "\\S"}, _no_words)
+TEXT = Shape({"type": "string"}, _no_text)
+IMAGES = Shape(
+    {"type": "array", "maxItems": MOST_IMAGES, "items": {"type": "string", "pattern": PATTERN}},
+    _no_images,
+)
+TASK_ID = Shape({"type": "string", "pattern": UUID_PATTERN}, _no_uuid)
+SETTINGS = Shape({"type": "object"}, _no_settings)
+ROW = Shape({"type": "integer"}, _no_row)
+CHOICE = Shape({"enum": ["yes", "no"]}, _no_choice)
+
+_PROMPT, _IMAGES, _TEXT = Field("prompt", WORDS, True), Field("images", IMAGES), Field("text", TEXT)
+
+COMMANDS: Mapping[str, tuple[Field, ...]] = {
+    "start": (_PROMPT, _IMAGES, Field("taskId", TASK_ID), Field("configuration", SETTINGS)),
+    "message": (_PROMPT, _IMAGES),
+    "cancel": (),
+    "ping": (),
+    "shutdown": (),
+    "approve": (_TEXT, _IMAGES),
+    "reject": (_TEXT, _IMAGES),
+    "answer": (_TEXT, _IMAGES, Field("id", ROW), Field("choice", CHOICE)),
+    "clear": (),
+}
+"""Each command with its own fields, in the order in which they are checked. All of them have a
+`requestId` beside."""
+
+CAPABILITIES = [f"stdin:{name}" for name in COMMANDS]
+REQUEST_ID = Field("requestId", WORDS, True)
+
+
+@value
+class Start:
+    name = "start"
+    request_id: str
+    prompt: str
+    task_id: str = ""
+    """None given: any will do."""
+    images: tuple[Image, ...] = ()
+    configuration: Mapping[str, Any]
+
+
+@value
+class SendMessage:
+    name = "message"
+    request_id: str
+    prompt: str
+    images: tuple[Image, ...] = ()
+
+
+@value
+class AnswerAsk:
+    """An answer to the question that is open, or to none but the one with this row's id."""
+
+    name: Literal["approve", "reject", "answer"]
+    request_id: str
+    reply: Reply
+    text: str = ""
+    images: tuple[Image, ...] = ()
+    row: int | None = None
+
+
+@value
+class CancelTask:
+    name = "cancel"
+    request_id: str
+
+
+@value
+class ClearTask:
+    name = "clear"
+    request_id: str
+
+
+@value
+class Ping:
+    name = "ping"
+    request_id: str
+
+
+@value
+class Shutdown:
+    name = "shutdown"
+    request_id: str
+
+
+StreamCommand: TypeAlias = (
+    Start | SendMessage | AnswerAsk | CancelTask | ClearTask | Ping | Shutdown
+)
+
+
+class BadCommand(Exception):
+    """A line that is no command. What of it could be read is kept, so that it can be answered."""
+
+    def __init__(self, message: str, *, request_id: str = "", command: str = "") -> None:
+        super().__init__(message)
+        self.request_id = request_id
+        self.command = command
+
+
+def read_command(line: bytes, number: int) -> StreamCommand:
+    """The command on a line. Raises `BadCommand` with the first thing that is wrong."""
+    given = _object_in(line, number)
+    request_id = given.get("requestId")
+    request_id = request_id.strip() if isinstance(request_id, str) else ""
+    name = given.get("command")
+
+    def bad(reason: str) -> BadCommand:
+        said = name if isinstance(name, str) and name in COMMANDS else ""
+        return BadCommand(_told(number, reason), request_id=request_id, command=said)
+
+    if not isinstance(name, str):
+        raise bad('there is no string "command"')
+    if name not in COMMANDS:
+        raise bad(f'unsupported command "{name[:40]}"; there are {", ".join(COMMANDS)}')
+    for field in (REQUEST_ID, *COMMANDS[name]):
+        if field.name not in given:
+            if field.required:
+                raise bad(f'"{field.name}" {field.shape.problem(None)}')
+        elif problem := field.shape.problem(given[field.name]):
+            raise bad(f'"{field.name}" {problem}')
+    if name == "answer" and not (given.get("text", "").strip() or "choice" in given):
+        raise bad('an answer needs "text" or "choice"')
+    return _command(name, request_id, given)
+
+
+def _told(number: int, reason: str) -> str:
+    return f"stdin command line {number}: {reason}"
+
+
+def _object_in(line: bytes, number: int) -> dict[str, Any]:
+    try:
+        given = whole_values(json.loads(line.decode("utf-8")))
+    except (ValueError, RecursionError) as error:
+        raise BadCommand(_told(number, f"invalid JSON ({_why(error)})")) from error
+    if not isinstance(given, dict):
+        raise BadCommand(_told(number, "it is not a JSON object"))
+    return given
+
+
+def _why(error: ValueError | RecursionError) -> str:
+    match error:
+        case UnicodeDecodeError():
+            return "it is not UTF-8"
+        case json.JSONDecodeError(msg=msg, pos=pos):
+            return f"{msg} at character {pos + 1}"
+        case RecursionError():
+            return "it is nested too deeply"
+        case _:
+            return "a number in it is too long"
+
+
+def _command(name: str, request_id: str, given: Mapping[str, Any]) -> StreamCommand:
+    images = tuple(image for uri in given.get("images", ()) if (image := image_in(uri)))
+    text = given.get("text", "")
+    match name:
+        case "start":
+            return Start(
+                request_id=request_id,
+                prompt=given["prompt"],
+                task_id=given.get("taskId", "").strip().lower(),
+                images=images,
+                configuration=given.get("configuration", {}),
+            )
+        case "message":
+            return SendMessage(request_id=request_id, prompt=given["prompt"], images=images)
+        case "approve":
+            return AnswerAsk(
+                name=name, request_id=request_id, reply="yes", text=text, images=images
+            )
+        case "reject":
+            return AnswerAsk(name=name, request_id=request_id, reply="no", text=text, images=images)
+        case "answer":
+            reply = given.get("choice", "message")
+            row = given.get("id")
+            return AnswerAsk(
+                name=name, request_id=request_id, reply=reply, text=text, images=images, row=row
+            )
+        case _:
+            return _WITHOUT_FIELDS[name](request_id=request_id)
+
+
+_WITHOUT_FIELDS: dict[str, Callable[..., StreamCommand]] = {
+    "cancel": CancelTask,
+    "clear": ClearTask,
+    "ping": Ping,
+    "shutdown": Shutdown,
+}

@@ -1,0 +1,95 @@
+"""One task of the control stream: what is known of it, and what is told of it."""
+
+from collections.abc import Iterable, Iterator
+
+from rookery.core.asks import AskKind
+from rookery.core.facts import Answered, Event, UserSpoke
+from rookery.core.message import Message
+from rookery.core.values import value
+from rookery.core.view import View, see
+from rookery.dialects.output_rows import Ids, Output
+from rookery.dialects.queue_events import queue_event
+from rookery.dialects.structured_output import DrivenOutput
+
+
+@value
+class Question:
+    """A question that stops a task. `row` is the id under which the driver was told of it."""
+
+    task_id: str
+    ask_id: str
+    ask: AskKind
+    digest: str
+    row: int | None
+
+
+class ToldTask:
+    """A task, told as it goes. What is on record of it from earlier runs is not told again."""
+
+    def __init__(self, task_id: str, ids: Ids, stored: Iterable[Event] = ()) -> None:
+        past = list(stored)
+        self.task_id = task_id
+        self.view = View()
+        after = past[-1].seq if past else 0
+        self.output = DrivenOutput(session_id=task_id, after=after, ids=ids)
+        self._spoken: dict[str, int] = {}
+        for event in past:
+            self.learn(event)
+            self.output.see(event)
+
+    @property
+    def question(self) -> Question | None:
+        asked = self.view.open_ask if self.view.agent.is_waiting_for_input else None
+        return self._named(asked) if asked else None
+
+    @property
+    def queue(self) -> tuple[UserSpoke, ...]:
+        return self.view.queue
+
+    def learn(self, event: Event) -> None:
+        self.view = see(self.view, event)
+        if isinstance(event.fact, UserSpoke):
+            self._spoken[event.fact.message_id] = event.ts
+
+    def tell(self, event: Event) -> Iterator[Output]:
+        """What the event leads to. Words that wait are told when the model hears them."""
+        if not isinstance(event.fact, UserSpoke):
+            yield from self.output.see(event)
+
+    def settle(self) -> Iterator[Output]:
+        """Close the rows that nothing will come of any more."""
+        yield from self.output.settle()
+
+    def tell_queue(self, subtype: str, queue: tuple[UserSpoke, ...]) -> Output:
+        return queue_event(subtype, self.task_id, queue, self._spoken)
+
+    def _named(self, asked: Message) -> Question:
+        return Question(
+            task_id=self.task_id,
+            ask_id=asked.ask_id,
+            ask=AskKind(str(asked.ask)),
+            digest=asked.digest,
+            row=self.output.question_id,
+        )
+
+
+class ToldChild(ToldTask):
+    """A task that works for another one. Its own session tells what it does; here it is told
+    what it asks, what comes of that, and what it hears from the user."""
+
+    def __init__(self, task_id: str, ids: Ids) -> None:
+        super().__init__(task_id, ids)
+        self._asked: set[int] = set()
+
+    def tell(self, event: Event) -> Iterator[Output]:
+        told = list(super().tell(event))
+        self._asked |= {one["id"] for one in told if one.get("subtype") == "waiting"}
+        for one in told:
+            answered = one["type"] == "user" and isinstance(event.fact, Answered)
+            if answered or one.get("id") in self._asked:
+                yield {**one, "taskId": self.task_id}
+
+    def settle(self) -> Iterator[Output]:
+        for one in super().settle():
+            if one.get("id") in self._asked:
+                yield {**one, "taskId": self.task_id}

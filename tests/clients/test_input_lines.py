@@ -1,0 +1,57 @@
+"""Lines as pipes and files hand them over."""
+
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rookery.clients.input_lines import input_lines
+
+pytestmark = pytest.mark.anyio
+
+
+async def lines_in(data: bytes, longest: int = 1000) -> list[bytes]:
+    reading, writing = os.pipe()
+    lines: list[bytes] = []
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_write, writing, data)
+            lines += [line async for line in input_lines(reading, longest)]
+    finally:
+        os.close(reading)
+    return lines
+
+
+async def _write(writing: int, data: bytes) -> None:
+    for at in range(0, len(data), 3):
+        os.write(writing, data[at : at + 3])
+        await anyio.lowlevel.checkpoint()
+    os.close(writing)
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"one\ntwo\n", [b"one", b"two"]),
+        (b"one\r\ntwo", [b"one", b"two"]),
+        (b"\n \r\n\nx\n", [b"", b" ", b"", b"x"]),
+        (b"a\rb\n", [b"a\rb"]),
+        ("ü\u2028ü\x85\n".encode(), ["ü\u2028ü\x85".encode()]),
+    ],
+    ids=["nothing", "LF", "CRLF and no end", "blank ones count", "CR alone", "other ends"],
+)
+async def test_CS_14_1_lines_end_with_LF_or_CRLF(data: bytes, lines: list[bytes]):
+    assert await lines_in(data) == lines
+
+
+async def test_of_a_line_that_is_too_long_only_its_beginning_is_kept():
+    assert await lines_in(b"x" * 5000 + b"\nnext\n", 10) == [b"x" * 11, b"next"]
+
+
+async def test_a_file_is_read_too(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"one\ntwo")
+    descriptor = os.open(tmp_path / "file", os.O_RDONLY)
+    assert [line async for line in input_lines(descriptor)] == [b"one", b"two"]
+    os.close(descriptor)

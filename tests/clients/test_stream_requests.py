@@ -1,0 +1,231 @@
+"""Requests at a host that takes every command, refuses one, or cannot carry it out."""
+
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from rookery.clients.stream_requests import Requests
+from rookery.core.asks import AskKind
+from rookery.core.commands import (
+    Answer,
+    Cancel,
+    CloseTask,
+    Command,
+    OpenTask,
+    Speak,
+    SwitchApproval,
+    SwitchModel,
+)
+from rookery.core.facts import (
+    Asked,
+    CompletionOffered,
+    Event,
+    Fact,
+    RequestStarted,
+    TaskOpened,
+    next_event,
+)
+from rookery.core.queries import About, AskAbout, Asking, KnownMode
+from rookery.dialects.control_stream import ControlStream
+from rookery.dialects.stream_commands import (
+    AnswerAsk,
+    CancelTask,
+    SendMessage,
+    Start,
+    StreamCommand,
+)
+from rookery.errors import CommandRejected, RookeryError, StorageError
+
+pytestmark = pytest.mark.anyio
+
+T = TypeVar("T")
+GO = Start(request_id="s", prompt="go", task_id="t", configuration={})
+SAYS = SendMessage(request_id="m", prompt="more")
+STOP = CancelTask(request_id="c")
+
+
+class Desk:
+    """A host that keeps what it was sent, and a stream whose events are kept."""
+
+    def __init__(self) -> None:
+        self.sent: list[Command] = []
+        self.fails: dict[type[Command], RookeryError] = {}
+        self.told: list[dict[str, Any]] = []
+        self.followed: list[str] = []
+        self.stream = ControlStream()
+        self.requests = Requests(
+            self,
+            self.stream,
+            tell=lambda outputs: self.told.extend(outputs),
+            follow=self.followed.append,
+            recovered=self._never_recovered,
+        )
+        self.leaving = False
+        self._last: Event | None = None
+
+    async def _never_recovered(self) -> bool:
+        """The time is up, and the task still does not ask whether to go on."""
+        return not self.leaving
+
+    async def send(self, command: Command) -> None:
+        if error := self.fails.get(type(command)):
+            raise error
+        self.sent.append(command)
+
+    def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+        raise CommandRejected("Nothing is followed here.")
+
+    async def query(self, query: Asking[T]) -> T:
+        about = About(provider="p", model="m", mode="code")
+        modes = (KnownMode(slug="code", name="Code"), KnownMode(slug="ask", name="Ask"))
+        return cast(T, about if isinstance(query, AskAbout) else modes)
+
+    async def hear(self, *commands: StreamCommand) -> None:
+        for command in commands:
+            await self.requests.carry_out(command)
+
+    def see(self, *facts: Fact) -> None:
+        for fact in facts:
+            self._last = next_event(self._last, fact, 1)
+            self.told += self.stream.see("t", self._last)
+
+    def replies(self, request_id: str) -> list[tuple[str, str]]:
+        control = [e for e in self.told if e["type"] == "control" and e["requestId"] == request_id]
+        return [(event["subtype"], event["code"]) for event in control]
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+async def test_CS_14_4_a_configuration_is_sent_with_its_task(desk: Desk):
+    wanted = {"mode": "ask", "model": "big", "autoApprovalEnabled": True}
+    await desk.hear(Start(request_id="s", prompt="go", task_id="t", configuration=wanted))
+    assert desk.sent == [
+        OpenTask(task_id="t", text="go", mode="ask"),
+        SwitchModel(task_id="t", provider="p", model="big"),
+        SwitchApproval(task_id="t", automatic=True),
+    ]
+    assert desk.followed == ["t"]
+
+
+async def test_CS_14_3_a_task_whose_model_is_refused_is_closed_again(desk: Desk):
+    desk.fails[SwitchModel] = CommandRejected("There is no model big.")
+    await desk.hear(
+        Start(request_id="s", prompt="go", task_id="t", configuration={"model": "big"}), SAYS
+    )
+    assert desk.replies("s") == [("ack", "accepted"), ("error", "task_error")]
+    assert desk.sent[-1] == CloseTask(task_id="t")
+    assert (desk.followed, desk.replies("m")) == ([], [("error", "no_active_task")])
+
+
+async def test_CS_14_3_a_task_that_cannot_be_kept_is_an_error_of_its_start(desk: Desk):
+    desk.fails[OpenTask] = StorageError("The disk is full.")
+    await desk.hear(GO)
+    assert desk.replies("s") == [("ack", "accepted"), ("error", "task_error")]
+    assert desk.told[-1]["content"] == "The disk is full."
+    del desk.fails[OpenTask]
+    await desk.hear(Start(request_id="s2", prompt="go", task_id="t", configuration={}))
+    assert desk.replies("s2") == [("ack", "accepted")]
+
+
+@pytest.mark.parametrize(
+    ("error", "replies"),
+    [
+        (None, [("ack", "accepted"), ("done", "cancel_requested")]),
+        (CommandRejected("It is not open."), [("ack", "accepted"), ("done", "no_active_task")]),
+        (StorageError("The disk is full."), [("error", "cancel_error")]),
+    ],
+)
+async def test_CS_14_3_a_cancel_is_answered(
+    desk: Desk, error: RookeryError | None, replies: list[tuple[str, str]]
+):
+    if error:
+        desk.fails[Cancel] = error
+    await desk.hear(GO, STOP)
+    assert desk.replies("c") == replies
+
+
+async def test_CS_14_3_a_message_that_waited_in_vain_is_queued_for_when_the_task_goes_on(
+    desk: Desk,
+):
+    await desk.hear(GO, STOP, SAYS)
+    assert desk.replies("m") == [("ack", "accepted"), ("done", "resumed")]
+    assert isinstance(desk.sent[-1], Speak)
+
+
+async def test_CS_14_4_a_task_that_ends_while_it_is_spoken_to_is_no_task(desk: Desk):
+    desk.fails[Speak] = CommandRejected("It is not open.")
+    await desk.hear(GO, SAYS)
+    assert desk.replies("m") == [("error", "no_active_task")]
+    completed(desk)
+    [result] = [event for event in desk.told if event["type"] == "result"]
+    assert result["requestId"] == "s"
+    assert desk.stream.note("x")["requestId"] == "s"
+
+
+async def test_CS_14_3_what_waited_until_the_run_ended_was_never_accepted(desk: Desk):
+    desk.leaving = True
+    await desk.hear(GO, STOP, SAYS)
+    assert desk.replies("m") == [("error", "client_error")]
+
+
+def completed(desk: Desk) -> None:
+    asks = Asked(ask_id="q", ask=AskKind.COMPLETION_RESULT)
+    begun = RequestStarted(request_id="r", model="m")
+    desk.see(TaskOpened(text="go"), begun, CompletionOffered(result="Done."), asks)
+
+
+async def test_a_task_that_is_accepted_as_done_hears_nothing_any_more(desk: Desk):
+    await desk.hear(GO)
+    completed(desk)
+    await desk.hear(AnswerAsk(name="approve", request_id="a", reply="yes"), SAYS)
+    assert desk.replies("s") == [("ack", "accepted"), ("done", "task_completed")]
+    assert desk.replies("a") == [("ack", "accepted"), ("done", "responded")]
+    assert desk.replies("m") == [("error", "no_active_task")]
+    assert len([event for event in desk.told if event["type"] == "result"]) == 1
+
+
+async def test_a_task_that_is_given_up_closes_its_start(desk: Desk):
+    await desk.hear(GO)
+    failed = Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="No.")
+    desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), failed)
+    await desk.hear(AnswerAsk(name="reject", request_id="a", reply="no"))
+    assert desk.replies("s") == [("ack", "accepted"), ("done", "task_aborted")]
+    assert desk.stream.task_id == ""
+
+
+@pytest.mark.parametrize("row", [None, 3, 99])
+async def test_CS_20_10_an_answer_is_to_its_own_question_or_to_none(desk: Desk, row: int | None):
+    await desk.hear(GO)
+    asked = Asked(ask_id="q", ask=AskKind.FOLLOWUP, text="Which?", digest="d")
+    desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), asked)
+    answer = AnswerAsk(name="answer", request_id="a", reply="message", text="this", row=row)
+    await desk.hear(answer, AnswerAsk(name="approve", request_id="b", reply="yes"))
+    answers = [each for each in desk.sent if isinstance(each, Answer)]
+    if row == 99:
+        assert (answers, desk.replies("a")) == ([], [("error", "no_pending_ask")])
+    else:
+        [sent] = answers
+        assert (sent.ask_id, sent.digest, sent.text, sent.reply) == ("q", "d", "this", "message")
+        assert desk.replies("b") == [("error", "no_pending_ask")]
+
+
+async def test_CS_14_4_two_messages_in_one_breath_answer_one_question(desk: Desk):
+    await desk.hear(GO)
+    completed(desk)
+    await desk.hear(SAYS, SendMessage(request_id="m2", prompt="and more"))
+    assert desk.replies("m")[-1] == ("done", "responded")
+    assert desk.replies("m2")[-1] == ("done", "queued")
+
+
+async def test_words_that_come_too_late_to_be_heard_are_heard_all_the_same(desk: Desk):
+    await desk.hear(GO)
+    completed(desk)
+    question = desk.stream.question
+    assert question
+    await desk.requests.hear_out(question)
+    answer = cast(Answer, desk.sent[-1])
+    assert (answer.reply, answer.text, answer.by) == ("message", "", "policy")

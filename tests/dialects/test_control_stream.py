@@ -1,0 +1,497 @@
+"""What a driver is told of its requests and of the task they drive, fact by fact."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.agent_state import AgentState
+from rookery.core.asks import AskKind
+from rookery.core.blocks import Image, Text, ToolCall
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    ChildBegan,
+    CompletionOffered,
+    Event,
+    Fact,
+    QueueEdited,
+    RequestFailed,
+    RequestStarted,
+    StepCancelled,
+    TaskClosed,
+    TaskFailed,
+    TaskOpened,
+    TaskReopened,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+    UserSpoke,
+    next_event,
+)
+from rookery.core.failures import FailureKind
+from rookery.dialects.ask_replies import goes_on
+from rookery.dialects.control_stream import ControlStream
+from rookery.dialects.queue_events import change_between, queue_event
+from rookery.dialects.stream_commands import CAPABILITIES, CancelTask, Ping
+
+Told = dict[str, Any]
+REQUEST = RequestStarted(request_id="r", model="m")
+COMPLETE = [CompletionOffered(result="Done."), Asked(ask_id="c", ask=AskKind.COMPLETION_RESULT)]
+RESUMES = Asked(ask_id="r", ask=AskKind.RESUME_TASK)
+
+
+class Driven:
+    """A stream with a task whose facts come one after the other."""
+
+    def __init__(self, task_id: str = "t", request_id: str = "s") -> None:
+        self.stream = ControlStream()
+        self.task_id = task_id
+        self._last: dict[str, Event] = {}
+        self.stream.begin_task(task_id, request_id)
+
+    def see(self, *facts: Fact, of: str = "") -> list[Told]:
+        told: list[Told] = []
+        for fact in facts:
+            task_id = of or self.task_id
+            event = next_event(self._last.get(task_id), fact, 1)
+            self._last[task_id] = event
+            told += self.stream.see(task_id, event)
+        return told
+
+
+def started(*facts: Fact) -> Driven:
+    told = Driven()
+    told.see(TaskOpened(text="go"), REQUEST, *facts)
+    return told
+
+
+def spoke(*blocks: Any, **fields: Any) -> AssistantSpoke:
+    return AssistantSpoke(request_id="r", blocks=blocks, **fields)
+
+
+def gist(told: Iterable[Told]) -> list[tuple[Any, ...]]:
+    """The kind of each event, and the request it is due to."""
+    return [(e["type"], e.get("subtype") or e.get("code") or "", e.get("requestId")) for e in told]
+
+
+def says(message_id: str) -> UserSpoke:
+    return UserSpoke(message_id=message_id, text=f"words {message_id}")
+
+
+class TestState:
+    """14.4: what may be done when."""
+
+    def test_there_is_no_task_at_first(self):
+        stream = ControlStream()
+        assert (stream.state, stream.busy, stream.question) == (AgentState.NO_TASK, False, None)
+
+    def test_a_task_is_busy_from_its_start_on_though_nothing_is_known_of_it(self):
+        assert Driven().stream.busy
+
+    @pytest.mark.parametrize(
+        ("ask", "state"),
+        [
+            (AskKind.FOLLOWUP, AgentState.WAITING_FOR_INPUT),
+            (AskKind.TOOL, AgentState.WAITING_FOR_INPUT),
+            (AskKind.API_REQ_FAILED, AgentState.IDLE),
+            (AskKind.RESUME_TASK, AgentState.RESUMABLE),
+            (AskKind.COMPLETION_RESULT, AgentState.IDLE),
+        ],
+    )
+    def test_a_question_says_what_is_waited_for(self, ask: AskKind, state: AgentState):
+        told = started(Asked(ask_id="q", ask=ask, digest="d"))
+        question = told.stream.question
+        assert question
+        assert (told.stream.state, question.ask_id, question.digest) == (state, "q", "d")
+
+    def test_an_answered_question_is_closed_before_the_log_says_so(self):
+        told = started(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
+        question = told.stream.question
+        assert question
+        told.stream.deliver(question, "message", "m", words=True)
+        assert (told.stream.question, told.stream.state) == (None, AgentState.RUNNING)
+
+    def test_what_is_being_cancelled_takes_no_answer(self):
+        told = started(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
+        told.stream.cancel("c")
+        assert (told.stream.question, told.stream.busy) == (None, True)
+        told.see(StepCancelled(), RESUMES)
+        assert told.stream.state is AgentState.RESUMABLE
+
+    def test_20_6_a_second_start_is_possible_once_the_first_task_is_idle_or_resumable(self):
+        told = started(*COMPLETE)
+        assert not told.stream.busy
+        told.stream.begin_task("t2", "s2")
+        assert told.stream.busy
+        assert told.see(StepCancelled(), RESUMES) == []  # of the one before
+
+    @pytest.mark.parametrize(
+        ("ask", "reply", "on"),
+        [
+            (AskKind.COMPLETION_RESULT, "yes", False),
+            (AskKind.COMPLETION_RESULT, "message", True),
+            (AskKind.TOOL, "no", True),
+            (AskKind.RESUME_TASK, "no", False),
+            (AskKind.RESUME_TASK, "yes", True),
+        ],
+    )
+    def test_some_answers_set_a_task_going(self, ask: AskKind, reply: Any, on: bool):
+        assert goes_on(ask, reply) is on
+
+
+def test_CS_12_2_the_first_event_names_the_commands():
+    [event] = ControlStream().begin()
+    assert event["capabilities"] == CAPABILITIES
+    assert "taskId" not in event
+
+
+def test_CS_14_3_replies_have_their_fields_and_done_only_on_done():
+    stream = ControlStream()
+    ping = Ping(request_id="p")
+    assert stream.acknowledge(ping) == {
+        "type": "control",
+        "subtype": "ack",
+        "requestId": "p",
+        "command": "ping",
+        "content": "Accepted.",
+        "code": "accepted",
+        "success": True,
+    }
+    assert stream.settle(ping, "pong")["done"] is True
+    refused = stream.refuse(ping, "client_error", "Why.")
+    assert (refused["success"], refused["content"], "done" in refused) == (False, "Why.", False)
+
+
+class TestTurns:
+    def test_CS_14_6_at_a_completion_the_result_comes_first_then_the_done_of_the_start(self):
+        assert gist(started().see(*COMPLETE)) == [("result", "", "s"), ("control", "done", "s")]
+
+    def test_CS_20_7_a_cancelled_start_is_closed_once_and_never_completed(self):
+        told = started()
+        told.stream.cancel("c")
+        aborted = told.see(spoke(interrupted=True), StepCancelled(), RESUMES)
+        assert gist(aborted) == [
+            ("assistant", "resume_task", "c"),
+            ("system", "waiting", "c"),
+            ("result", "task_aborted", "s"),
+            ("control", "done", "s"),
+        ]
+        assert aborted[-1]["code"] == "task_aborted"
+        assert aborted[-1]["success"] is False
+        question = told.stream.question
+        assert question
+        told.stream.deliver(question, "message", "m", words=True)
+        later = told.see(
+            Answered(ask_id="r", ask=AskKind.RESUME_TASK, reply="message", text="on"),
+            REQUEST,
+            *COMPLETE,
+        )
+        assert gist(later) == [("user", "", "m"), ("result", "", "m")]
+
+    def test_a_failure_closes_the_start_and_the_task(self):
+        told = started()
+        assert gist(told.see(TaskFailed(message="broke"))) == [
+            ("error", "task_failed", "s"),
+            ("result", "task_failed", "s"),
+            ("control", "done", "s"),
+        ]
+        assert told.stream.end_task("t") == []
+        assert (told.stream.task_id, told.stream.failure) == ("", "broke")
+
+    def test_a_task_that_is_closed_before_it_is_done_is_aborted(self):
+        told = started().see(TaskClosed())
+        assert [one.get("code") for one in told] == ["task_aborted", "task_aborted"]
+
+    def test_a_completed_task_that_is_closed_has_had_its_result(self):
+        told = started(*COMPLETE)
+        assert told.see(TaskClosed()) == []
+
+    def test_CS_6_C_a_request_that_failed_is_no_completion(self):
+        told = started().see(
+            RequestFailed(request_id="r", error=FailureKind.BUSY, message="Busy."),
+            Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="Busy."),
+        )
+        assert "result" not in [one["type"] for one in told]
+
+    def test_CS_12_6_the_cost_is_that_of_the_task_so_far(self):
+        told = started(spoke(Text(text="a"), usage=Usage(tokens_in=1, cost=0.5)))
+        first = told.see(*COMPLETE)[0]
+        told.see(Answered(ask_id="c", ask=AskKind.COMPLETION_RESULT, reply="message", text="on"))
+        told.see(REQUEST, spoke(Text(text="b"), usage=Usage(tokens_in=1, cost=0.25)))
+        second = told.see(*COMPLETE)[0]
+        assert (first["cost"]["totalCost"], second["cost"]["totalCost"]) == (0.5, 0.75)
+
+    @pytest.mark.parametrize(
+        ("code", "reason", "kinds"),
+        [
+            ("", "", ["result", "control"]),
+            ("timeout", "Too long.", ["error", "result", "control"]),
+        ],
+    )
+    def test_the_end_of_the_run_closes_what_is_open(self, code: str, reason: str, kinds: list[str]):
+        told = started()
+        ended = told.stream.finish(code, reason)
+        assert [one["type"] for one in ended] == kinds
+        assert ended[-1]["code"] == "task_aborted"
+        assert told.stream.finish() == []
+
+    def test_a_start_that_cannot_go_on_gets_an_error_and_no_done(self):
+        told = started()
+        [error] = told.stream.give_up_start("No such mode.")
+        assert (error["subtype"], error["code"]) == ("error", "task_error")
+        assert [one["type"] for one in told.stream.finish("task_failed")] == ["result"]
+
+
+class TestAttribution:
+    """14.6"""
+
+    def test_a_message_given_to_a_question_takes_over_at_once(self):
+        told = started(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
+        question = told.stream.question
+        assert question
+        told.stream.deliver(question, "message", "m", words=True)
+        answer = Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="8080")
+        assert gist(told.see(answer, REQUEST, *COMPLETE)) == [
+            ("user", "", "m"),
+            ("result", "", "m"),
+            ("control", "done", "s"),
+        ]
+
+    def test_a_yes_leaves_the_turn_to_whom_it_is_due(self):
+        told = started(Asked(ask_id="q", ask=AskKind.TOOL, call_id="c1"))
+        question = told.stream.question
+        assert question
+        told.stream.deliver(question, "yes", "a", words=False)
+        assert gist(told.see(*COMPLETE))[0] == ("result", "", "s")
+
+    def test_a_yes_that_sets_a_task_going_has_its_turn(self):
+        told = started(StepCancelled(), RESUMES)
+        question = told.stream.question
+        assert question
+        told.stream.deliver(question, "yes", "a", words=False)
+        assert gist(told.see(REQUEST, *COMPLETE)) == [("result", "", "a")]
+
+    def test_queued_messages_take_over_in_order_when_the_model_hears_them(self):
+        told = started()
+        for number in "123":
+            told.stream.queue(f"id{number}", f"m{number}")
+            assert gist(told.see(says(f"id{number}"))) == [("queue", "enqueued", "s")]
+        heard = told.see(spoke(Text(text="hm")), REQUEST)
+        assert gist(heard)[1:] == [
+            ("queue", "dequeued", "m1"),
+            ("user", "", "m1"),
+            ("queue", "dequeued", "m2"),
+            ("user", "", "m2"),
+            ("queue", "drained", "m3"),
+            ("user", "", "m3"),
+        ]
+        assert gist(told.see(*COMPLETE))[0] == ("result", "", "m3")
+
+    def test_a_turn_that_completes_with_words_waiting_ends_before_they_are_heard(self):
+        told = started()
+        told.stream.queue("id1", "m1")
+        told.see(says("id1"), CompletionOffered(result="One."))
+        assert gist(told.see(REQUEST)) == [
+            ("result", "", "s"),
+            ("control", "done", "s"),
+            ("queue", "drained", "m1"),
+            ("user", "", "m1"),
+        ]
+        assert gist(told.see(*COMPLETE)) == [("result", "", "m1")]
+
+    def test_words_that_come_just_after_the_question_whether_all_is_done_are_heard(self):
+        told = started()
+        told.see(*COMPLETE)
+        told.stream.queue("id1", "m1")
+        assert not told.stream.overheard
+        told.see(says("id1"))
+        question = told.stream.overheard
+        assert question
+        assert not told.stream.complete
+        told.stream.hear_out(question)
+        assert (told.stream.overheard, told.stream.busy) == (None, True)
+
+    def test_a_cancellation_has_what_follows_until_something_new_is_asked(self):
+        told = started()
+        told.stream.cancel("c")
+        told.stream.cancel("c2")
+        aborted = told.see(StepCancelled(), RESUMES)
+        assert gist(aborted)[0][2] == "c2"
+        assert gist(aborted)[2] == ("result", "task_aborted", "s")
+
+    def test_the_next_start_forgets_what_waited_for_the_one_before(self):
+        told = started()
+        told.stream.queue("id1", "m1")
+        told.see(says("id1"), StepCancelled(), RESUMES)
+        told.stream.begin_task("t2", "s2")
+        opened = told.see(TaskOpened(text="go"), REQUEST, *COMPLETE, of="t2")
+        assert {one["requestId"] for one in opened} == {"s2"}
+
+
+class TestChildren:
+    """A child's questions reach the driver, and so does what comes of them."""
+
+    CALL = ToolCall(id="k", name="write_to_file", arguments={"path": "a"})
+    PAYLOAD = '{"tool": "newFileCreated", "path": "a"}'
+
+    def child(self) -> Driven:
+        told = started(ToolStarted(call_id="n", tool="new_task", title="", child="kid"))
+        told.see(ChildBegan(call_id="n", task_id="kid"))
+        return told
+
+    def test_its_questions_are_told_under_its_own_id(self):
+        told = self.child()
+        asked = Asked(ask_id="q", ask=AskKind.TOOL, text=self.PAYLOAD, call_id="k", digest="d")
+        events = told.see(TaskOpened(text="part"), REQUEST, spoke(self.CALL), asked, of="kid")
+        assert gist(events) == [("tool_use", "tool", "s"), ("system", "waiting", "s")]
+        assert {one["taskId"] for one in events} == {"kid"}
+        question = told.stream.question
+        assert question
+        assert (question.task_id, question.row) == ("kid", events[0]["id"])
+        ended = told.see(ToolFinished(call_id="k", text="Created a."), of="kid")
+        assert gist(ended) == [("tool_result", "tool", "s")]
+
+    def test_what_is_said_is_for_the_child_and_told_when_it_hears_it(self):
+        told = self.child()
+        told.see(TaskOpened(text="part"), REQUEST, of="kid")
+        assert told.stream.listener == "kid"
+        told.stream.queue("id1", "m1")
+        told.see(says("id1"), of="kid")
+        heard = told.see(spoke(Text(text="hm")), REQUEST, of="kid")
+        assert gist(heard) == [("queue", "drained", "m1"), ("user", "", "m1")]
+        told.stream.end_task("kid")
+        assert told.stream.listener == "t"
+
+    def test_an_answer_in_words_is_told(self):
+        told = self.child()
+        told.see(TaskOpened(text="part"), Asked(ask_id="q", ask=AskKind.FOLLOWUP), of="kid")
+        answer = Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="8080")
+        [user] = told.see(answer, of="kid")
+        assert (user["type"], user["taskId"]) == ("user", "kid")
+
+    def test_what_it_asked_about_is_closed_when_the_run_ends(self):
+        told = self.child()
+        asked = Asked(ask_id="q", ask=AskKind.TOOL, text=self.PAYLOAD, call_id="k")
+        told.see(TaskOpened(text="part"), spoke(self.CALL), asked, of="kid")
+        ended = told.stream.finish()
+        assert [(one["type"], one.get("taskId")) for one in ended] == [
+            ("tool_result", None),
+            ("tool_result", "kid"),
+            ("result", "t"),
+            ("control", "t"),
+        ]
+
+    def test_an_interrupted_task_has_no_child_at_work(self):
+        told = self.child()
+        told.see(TaskOpened(text="part"), Asked(ask_id="q", ask=AskKind.FOLLOWUP), of="kid")
+        told.stream.cancel("c")
+        told.see(StepCancelled(), RESUMES)
+        question = told.stream.question
+        assert question
+        assert (question.task_id, question.ask, told.stream.listener) == (
+            *("t", AskKind.RESUME_TASK),
+            "t",
+        )
+
+    def test_its_cost_is_that_of_the_task(self):
+        told = self.child()
+        told.see(spoke(usage=Usage(tokens_in=7)), of="kid")
+        told.stream.end_task("kid")
+        assert told.see(*COMPLETE)[0]["cost"]["inputTokens"] == 7
+
+
+class TestQueueEvents:
+    """14.5"""
+
+    def test_texts_are_collapsed_and_cut_and_images_counted(self):
+        image = Image(media_type="image/png", data="x")
+        long = UserSpoke(message_id="a", text="word  \n" * 100, images=(image, image))
+        event = queue_event("enqueued", "t", [long, says("b")], {"a": 5})
+        [first, second] = event["queue"]
+        assert (event["queueDepth"], first["imageCount"], first["timestamp"]) == (2, 2, 5)
+        assert first["text"] == ("word " * 100)[:177] + "..."
+        assert second == {"id": "b", "text": "words b"}
+
+    @pytest.mark.parametrize(
+        ("before", "after", "subtype"),
+        [
+            ("", "", None),
+            ("", "a", "enqueued"),
+            ("ab", "b", "dequeued"),
+            ("a", "", "drained"),
+            ("a", "b", "updated"),
+        ],
+    )
+    def test_a_change_has_a_name(self, before: str, after: str, subtype: str | None):
+        assert change_between([*map(says, before)], [*map(says, after)]) == subtype
+
+    def test_a_message_that_was_edited_is_an_update(self):
+        told = started(says("a"))
+        [event] = told.see(QueueEdited(message_id="a", text="other words"))
+        assert (event["subtype"], event["queue"][0]["text"]) == ("updated", "other words")
+
+    def test_CS_14_9_a_resumed_task_tells_once_what_waits(self):
+        stream = ControlStream()
+        log: list[Event] = []
+        for fact in [TaskOpened(text="go"), REQUEST, says("a"), TaskReopened(), RESUMES]:
+            log.append(next_event(log[-1] if log else None, fact, 1))
+        [snapshot] = stream.resume_task("t", log[:3])
+        assert (snapshot["subtype"], snapshot["queueDepth"]) == ("snapshot", 1)
+        told = [one for event in log[3:] for one in stream.see("t", event)]
+        assert gist(told) == [("assistant", "resume_task", None), ("system", "waiting", None)]
+
+
+steps = st.lists(
+    st.sampled_from(["message", "cancel", "complete", "ask", "answer", "request", "fail"]),
+    max_size=20,
+)
+
+
+@given(steps)
+def test_CS_14_3_whatever_happens_a_start_is_settled_at_most_once_and_each_turn_has_one_result(
+    steps: list[str],
+):
+    told = Driven()
+    events = told.see(TaskOpened(text="go"), REQUEST)
+    turns = 1
+    for number, step in enumerate(steps):
+        question = told.stream.question
+        match step:
+            case "message" if question is None:
+                told.stream.queue(f"i{number}", f"m{number}")
+                events += told.see(says(f"i{number}"))
+            case "answer" if question is not None:
+                fresh = not told.stream._in_turn
+                told.stream.deliver(question, "message", f"a{number}", words=True)
+                reply = Answered(
+                    ask_id=question.ask_id, ask=question.ask, reply="message", text="x"
+                )
+                events += told.see(reply, REQUEST)
+                turns += fresh
+            case "cancel" if told.stream.busy:
+                told.stream.cancel(f"c{number}")
+                resumes = Asked(ask_id=f"q{number}", ask=AskKind.RESUME_TASK)
+                events += told.see(StepCancelled(), resumes)
+            case "complete" if question is None:
+                asked = Asked(ask_id=f"q{number}", ask=AskKind.COMPLETION_RESULT)
+                events += told.see(CompletionOffered(result="x"), asked)
+            case "ask" if question is None:
+                events += told.see(Asked(ask_id=f"q{number}", ask=AskKind.FOLLOWUP))
+            case "request" if question is None:
+                events += told.see(REQUEST)
+            case _:
+                pass
+    events += told.stream.finish()
+    settled = [one for one in events if one["type"] == "control"]
+    assert [one["requestId"] for one in settled] == ["s"]
+    assert len([one for one in events if one["type"] == "result"]) == turns
+
+
+def test_a_command_without_a_request_is_not_attributed():
+    stream = ControlStream()
+    stream.begin()
+    assert stream.settle(CancelTask(request_id="c"), "no_active_task")["success"] is True
