@@ -292,8 +292,12 @@ def test_there_is_an_end_to_looking_at_sessions(here: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("environ", "seen"),
     [
-        ({"LANG": "C.UTF-8", "TERM": "xterm"}, "UTF-8, colours."),
-        ({"LANG": "C.UTF-8", "TERM": "xterm", "NO_COLOR": "1"}, "UTF-8, no colours."),
+        ({"LANG": "C.UTF-8", "TERM": "xterm"}, "UTF-8, 16 colours, 100 columns of 40 lines."),
+        (
+            {"LANG": "C.UTF-8", "TERM": "xterm-256color"},
+            "UTF-8, 256 colours, 100 columns of 40 lines.",
+        ),
+        ({"LANG": "C.UTF-8", "TERM": "xterm", "NO_COLOR": "1"}, "UTF-8, no colours, 100 columns"),
         ({"PYTHONIOENCODING": "ascii"}, "Its encoding is ascii"),
     ],
 )
@@ -345,3 +349,27 @@ def test_PY_1_a_path_by_which_python_runs_code_of_any_folder_is_told(
 def test_PY_1_any_other_is_not_worth_a_word(here: Path, monkeypatch: pytest.MonkeyPatch, path: str):
     monkeypatch.setenv("PYTHONPATH", path)
     assert "PYTHONPATH" not in examined(here)
+
+
+@pytest.mark.parametrize(
+    ("shell", "file"),
+    [
+        ("/bin/bash", ".local/share/bash-completion/completions/rookery"),
+        ("/usr/bin/zsh", ".zfunc/_rookery"),
+        ("/usr/bin/fish", ".config/fish/completions/rookery.fish"),
+    ],
+)
+def test_completion_is_looked_for_where_a_shell_looks(shell: str, file: str, tmp_path: Path):
+    environ = {"SHELL": shell, "HOME": str(tmp_path)}
+    lacking = doctor.check_completion(environ)
+    assert f"rookery completion {Path(shell).name} > ~/{file}" in lacking.todo
+    script = tmp_path / file
+    script.parent.mkdir(parents=True)
+    script.touch()
+    assert doctor.check_completion(environ).text == f"{script}."
+    assert doctor.check_completion({"SHELL": "/bin/tcsh", "HOME": str(tmp_path)}).todo == ""
+
+
+def test_the_full_screen_is_looked_at():
+    assert doctor.check_full_screen({"TERM": "dumb"}).text.startswith("This terminal has none")
+    assert doctor.check_full_screen({"TERM": "xterm"}).text.startswith("textual ")

@@ -21,6 +21,7 @@ from rookery.core.facts import (
 )
 from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
+from rookery.storage.trust import TrustStore
 from terminal_session import Installed
 
 
@@ -61,7 +62,7 @@ def test_sessions_of_this_folder_are_listed_newest_first(printed: Callable[..., 
         "s2\t1970-01-01T00:00:10+00:00\tcompleted\tCache",
         "s1\t1970-01-01T00:00:00+00:00\topen\tFix the parser",
     ]
-    assert printed("sessions", "-w", "..") == "There are no sessions here.\n"
+    assert printed("-w", "..") == "There are no sessions here.\n"
 
 
 @pytest.mark.usefixtures("three_sessions")
@@ -99,6 +100,62 @@ def test_a_search_finds_words_in_all_that_was_said_anywhere(printed: Callable[..
     assert printed("--search", "nobody ever said that") == "Nothing was found.\n"
 
 
+class TestForPrograms:
+    """`rookery list WORD`, as client.md 13.6 has it."""
+
+    @pytest.mark.usefixtures("three_sessions")
+    def test_CL_13_6_sessions_are_json_unless_text_is_wanted(self, printed: Callable[..., str]):
+        listed = json.loads(printed("sessions"))
+        assert [row["id"] for row in listed["sessions"]] == ["s2", "s1"]
+        assert printed("sessions", "--format", "TEXT").splitlines() == [
+            "s2\t1970-01-01T00:00:10+00:00\tCache",
+            "s1\t1970-01-01T00:00:00+00:00\tFix the parser",
+        ]
+        assert printed("sessions", "--format", "text", "-w", "..") == ""
+
+    def test_CL_13_6_modes_and_commands_are_those_of_the_folder(
+        self, home: Path, printed: Callable[..., str]
+    ):
+        Path(".rookery/commands").mkdir(parents=True)
+        Path(".rookery/commands/tidy.md").write_text("---\ndescription: Tidy up\n---\nTidy.\n")
+        assert "tidy" not in printed("commands")
+        TrustStore(find_places(os.environ).trust_file).trust(Path.cwd())
+        commands = json.loads(printed("commands"))["commands"]
+        assert {"name": "tidy", "source": "project", "description": "Tidy up"} in commands
+        assert "/tidy (project) - Tidy up" in printed("commands", "--format", "text").splitlines()
+        modes = json.loads(printed("modes"))["modes"]
+        assert [mode["slug"] for mode in modes][:2] == ["code", "ask"]
+        assert "ask\tAsk" in printed("modes", "--format", "text").splitlines()
+        assert not (home / "data").exists()
+
+    def test_CL_13_6_models_are_those_there_is_a_key_for(
+        self, printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+        models = json.loads(printed("models", "-e", "ignored"))["models"]
+        assert models["claude-opus-5-5"]["provider"] == "anthropic"
+        assert models["claude-opus-5-5"]["window"] > 0
+        lines = printed("models", "--format", "text").splitlines()
+        assert lines == sorted(models)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["things"],
+            ["modes", "--format", ""],
+            ["modes", "--format", "yaml"],
+            ["modes", "--all"],
+            ["commands", "--search", "x"],
+        ],
+        ids=" ".join,
+    )
+    def test_CL_13_6_anything_else_is_one_sentence(
+        self, arguments: list[str], capsys: pytest.CaptureFixture[str]
+    ):
+        assert run(["list", *arguments]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
 class TestAtATerminal:
     @pytest.fixture
     def rookery(self, tmp_path: Path) -> Installed:
@@ -115,7 +172,7 @@ class TestAtATerminal:
         with rookery.terminal("list", columns=60) as terminal:
             assert terminal.exit_code() == 0
         row, empty, hint = terminal.screen.splitlines()
-        assert row == f"{session['id'][:8]}  just now  completed  Fix the cache Fix the cache …"
+        assert row == f"{session['id'][:8]}  just now  completed  code  Fix the cache Fix the …"
         assert len(row) == 60
         assert (empty, hint) == ("", "Go on with: rookery --session-id ID")
         assert "\x1b" not in terminal.raw
@@ -126,7 +183,7 @@ class TestAtATerminal:
                 "list", *flags, columns=120, HOME=str(rookery.workspace.parent)
             ) as terminal:
                 assert terminal.exit_code() == 0
-            assert "  completed  ~/work  Fix the cache" in terminal.screen
+            assert "  completed  code  ~/work  Fix the cache" in terminal.screen
         assert "\n  Invalidated.\n" in terminal.screen
 
     def test_colours_are_as_the_settings_say(self, rookery: Installed):

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from rookery.cli.session_table import Look, age, cells_of, cut, cut_front, folder_name, table
+from rookery.cli.session_table import Look, age, cells_of, cut, cut_front, folder_name, money, table
 from rookery.clients.terminal_text import Paint
 from rookery.storage.summary import Status, TaskSummary
 
@@ -40,6 +40,49 @@ def test_columns_stand_below_each_other_and_the_last_line_says_how_to_go_on():
         "",
         "Go on with: rookery --session-id ID",
     ]
+
+
+def test_mode_and_cost_are_shown_where_any_session_has_them():
+    assert drawn(
+        session(OTHER, "Fix", mode="code", cost=0.01234),
+        session(ONE, "Cache", mode="ask", cost=12.3),
+        session(TWIN, "New", mode="code"),
+        look=replace(LOOK, width=80),
+    )[:3] == [
+        "a1b2c3d4    3 min ago  open  code  $0.0123  Fix",
+        "38e51f0c-6  3 min ago  open  ask    $12.30  Cache",
+        "38e51f0c-7  3 min ago  open  code           New",
+    ]
+
+
+def test_a_session_stands_below_the_one_it_works_for():
+    lines = drawn(
+        session(TWIN, "Grandchild", parent=ONE),
+        session(ONE, "Child", parent=OTHER, created=2),
+        session("e5f6a7b8", "First child", parent=OTHER, created=1),
+        session(OTHER, "Parent"),
+        session("ffffffff", "Orphan", parent="gone"),
+    )
+    assert [line.partition("open  ")[2] for line in lines[:5]] == [
+        "Parent",
+        "└ First child",
+        "└ Child",
+        "  └ Grandchild",
+        "Orphan",
+    ]
+
+
+def test_sessions_that_work_for_one_another_are_shown_all_the_same():
+    lines = drawn(session(ONE, "a", parent=TWIN), session(TWIN, "b", parent=ONE))
+    assert len(lines) == 4
+
+
+@pytest.mark.parametrize(
+    ("cost", "said"),
+    [(None, ""), (0.0, "$0.00"), (0.00012, "$0.0001"), (0.5, "$0.5000"), (1.0, "$1.00")],
+)
+def test_money_is_said_as_exactly_as_one_wants_to_know_it(cost: float | None, said: str):
+    assert money(cost) == said
 
 
 def test_ids_are_as_long_as_needed_to_tell_them_apart():

@@ -1,5 +1,7 @@
 """Flags, checked in order, and the prompt they lead to."""
 
+import pty
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ from rookery.errors import SettingsError
 ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 PLAIN = Wishes(
     words=("fix", "it"),
+    said=None,
     prompt_file=None,
-    workspace=Path("/far/away"),
+    workspace=Path("/"),
     once=True,
     yes=False,
     require_approval=False,
@@ -33,28 +36,118 @@ PLAIN = Wishes(
     ephemeral=False,
     timeout=None,
     output_format="text",
+    no_tui=False,
+    stdin_prompt_stream=False,
+    signal_only_exit=False,
+    json_io=False,
+    reasoning_effort=None,
+    consecutive_mistake_limit=None,
+    terminal_shell=None,
+    exit_on_error=False,
+    oneshot=False,
+    followup_timeout=None,
+    extension=None,
     debug=False,
 )
 
 
+STREAM = {"stdin_prompt_stream": True, "output_format": "stream-json", "words": ()}
+
+IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
+    ("1", {"prompt_file": Path("nowhere"), "words": ()}, "There is no file nowhere to read"),
+    ("1-twice", {"prompt_file": Path(__file__)}, "Give the prompt in words or as --prompt-file"),
+    ("2-session", {"session_id": ""}, "--session-id is empty"),
+    ("2-create", {"create_with_session_id": ""}, "--create-with-session-id is empty"),
+    ("3", {"create_with_session_id": "x"}, "--create-with-session-id takes a UUID, not 'x'."),
+    ("4", {"create_with_session_id": ID, "resume_last": True}, "--create-with-session-id starts"),
+    ("4-id", {"create_with_session_id": ID, "session_id": ID}, "--create-with-session-id starts"),
+    ("5", {"session_id": ID, "resume_last": True}, "Give --session-id or --continue, not both."),
+    ("own-ephemeral", {"ephemeral": True, "resume_last": True}, "--ephemeral keeps nothing"),
+    ("7", {"consecutive_mistake_limit": -1}, "--consecutive-mistake-limit is 0 or more, not -1"),
+    ("8", {"provider": "nobody"}, "There is no provider 'nobody'. There are: anthropic, "),
+    ("10", {"workspace": Path("/nowhere")}, "There is no folder /nowhere. Name one with -w."),
+    ("11", {"reasoning_effort": "much"}, "--reasoning-effort is one of unspecified, disabled, "),
+    ("12", {"output_format": "xml"}, "--output-format is one of text, json, stream-json, not "),
+    ("14", {**STREAM, "once": False}, "--stdin-prompt-stream needs --print."),
+    ("15", {"signal_only_exit": True}, "--signal-only-exit is for --stdin-prompt-stream only."),
+    ("16", {**STREAM, "output_format": "json"}, "--stdin-prompt-stream needs --output-format s"),
+    ("18", {**STREAM, "words": ("go",)}, "With --stdin-prompt-stream the prompt comes from the"),
+    ("18-option", {**STREAM, "said": "go"}, "With --stdin-prompt-stream the prompt comes from"),
+    ("19", {**STREAM, "create_with_session_id": ID}, "With --stdin-prompt-stream the stream names"),
+    ("own-json-io", {"json_io": True}, "--json-io is a way to use the command of its own"),
+    ("22", {"yes": True, "require_approval": True}, "-y allows everything and -a asks about it"),
+]
+"""What is wrong, as the rows of the specification number it, and in their order."""
+
+
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"prompt_file": Path("nowhere")},
-        {"create_with_session_id": "x"},
-        {"create_with_session_id": ID, "resume_last": True},
-        {"create_with_session_id": ID, "session_id": ID},
-        {"session_id": ID, "resume_last": True},
-        {"ephemeral": True, "resume_last": True},
-        {"output_format": "xml"},
-        {"yes": True, "require_approval": True},
-    ],
-    ids=str,
+    ("wrong", "sentence"),
+    [pytest.param(*rest, id=f"CL_13_2_row_{row}") for row, *rest in IN_ORDER],
 )
-def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any]):
+def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], sentence: str):
     PLAIN.check()
-    with pytest.raises(SettingsError):
+    with pytest.raises(SettingsError, match="^" + re.escape(sentence)):
         replace(PLAIN, **wrong).check()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(IN_ORDER[one], IN_ORDER[other], id=f"{IN_ORDER[one][0]}<{IN_ORDER[other][0]}")
+        for one in range(len(IN_ORDER))
+        for other in range(one + 1, len(IN_ORDER))
+        if not IN_ORDER[one][1].keys() & IN_ORDER[other][1].keys()
+        # a stream and a prompt cannot be had together, so one of these hides the other
+        and "words" not in IN_ORDER[other][1]
+    ],
+)
+def test_CL_13_2_of_two_mistakes_the_first_in_the_order_is_said(
+    first: tuple[str, dict[str, Any], str], second: tuple[str, dict[str, Any], str]
+):
+    with pytest.raises(SettingsError, match="^" + re.escape(first[2])):
+        replace(PLAIN, **first[1], **second[1]).check()
+
+
+def test_CL_13_2_row_13_17_what_needs_a_terminal_or_none(monkeypatch: pytest.MonkeyPatch):
+    ours, theirs = pty.openpty()
+    with open(ours, "w") as _, open(theirs, "w") as terminal:
+        monkeypatch.setattr("sys.stdout", terminal)
+        monkeypatch.setattr("sys.stdin", terminal)
+        with pytest.raises(SettingsError, match="--output-format json needs --print"):
+            replace(PLAIN, output_format="json", once=False).check()
+        with pytest.raises(SettingsError, match="its input is a terminal"):
+            replace(PLAIN, **STREAM).check()
+        replace(PLAIN, output_format="json").check()
+
+
+@pytest.mark.parametrize(
+    ("given", "good"),
+    [
+        (f"3f0c3a5e-6c5e-{kind}d2a-9d0b-0c7a1d6f2b11", kind in "12345678")
+        for kind in "0123456789abcdef"
+    ]
+    + [
+        ("3F0C3A5E-6C5E-4D2A-9D0B-0C7A1D6F2B11", True),
+        ("3f0c3a5e6c5e4d2a9d0b0c7a1d6f2b11", False),
+        ("3f0c3a5e-6c5e-4d2a-1d0b-0c7a1d6f2b11", False),
+        ("{3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11}", False),
+    ],
+)
+def test_CL_13_1_ids_are_uuids_of_version_1_to_8(given: str, good: bool):
+    wishes = replace(PLAIN, create_with_session_id=given)
+    if good:
+        wishes.check()
+        return
+    with pytest.raises(SettingsError, match="takes a UUID"):
+        wishes.check()
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "prompt"),
+    [((), "go on", "go on"), (("and", "more"), "go", "go and more"), (("fix",), None, "fix")],
+)
+def test_CL_13_1_the_prompt_may_be_an_option(words: tuple[str, ...], said: str | None, prompt: str):
+    assert replace(PLAIN, words=words, said=said).prompt() == prompt
 
 
 @pytest.mark.parametrize("session_id", [ID, ID.upper()])

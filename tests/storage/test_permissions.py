@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rookery.core.asks import AskKind
 from rookery.core.facts import Change
 from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.engine.ports import Action, Outcome, Permit, Place, RuleBook
@@ -72,6 +73,27 @@ def command(text: str, cwd: str = "", **judged: Any) -> Action:
 
 def edit(*changes: Change, **more: Any) -> Action:
     return Action(title="Edit", perform=nothing, changes=changes, **more)
+
+
+def mcp(external: str, *notes: str, **payload: str) -> Action:
+    return Action(
+        title="Call",
+        perform=nothing,
+        external=external,
+        ask_as=AskKind.USE_MCP_SERVER,
+        notes=notes,
+        payload={"type": "use_mcp_tool", **payload},
+    )
+
+
+def call(server: str, tool: str, arguments: str = "{}") -> Action:
+    exact = f"arguments: {arguments}"
+    return mcp(f"mcp {server} {tool}", exact, serverName=server, toolName=tool)
+
+
+def subtask(mode: str, task_id: str = "t", *notes: str) -> Action:
+    payload = {"tool": "newTask", "mode": mode, "content": "do it", "todos": []}
+    return Action(title="Begin", perform=nothing, child=task_id, notes=notes, payload=payload)
 
 
 TEST = command("npm test")
@@ -198,6 +220,17 @@ ALWAYS_ASKED = {
     "deleting": edit(Change(path="a.py", before="1")),
     "emptying": edit(Change(path="a.py", before="1", after=EMPTY)),
     "external edit": edit(*EDIT.changes, external="x"),
+    "start of an MCP server": mcp("mcp one", serverName="one"),
+    "resource of an MCP server": mcp("mcp one a", serverName="one", uri="a"),
+    "MCP tool that has changed": mcp(
+        "mcp one greet",
+        "arguments: {}",
+        "The server describes this tool otherwise.",
+        serverName="one",
+        toolName="greet",
+    ),
+    "MCP call that says it is another": mcp("mcp one b", serverName="one", toolName="a"),
+    "other mode": Action(title="Switch", perform=nothing, mode="ask"),
 }
 
 
@@ -241,6 +274,51 @@ def test_GATE_7_edits_are_allowed_until_the_task_ends(book: Book):
     assert not book.rules.allows(TEST)
     assert not book.for_another_task().allows(EDIT)
     assert not book.file.exists()
+
+
+def test_GATE_7_a_tool_of_an_mcp_server_is_allowed_with_any_arguments(book: Book):
+    greet = call("one", "greet")
+    assert book.rules.rule_for(greet) == (
+        "every call of 'greet' of the MCP server 'one', until this task ends"
+    )
+    book.rules.add(greet)
+    assert book.rules.allows(call("one", "greet", '{"whom": "you"}'))
+    for other in (call("one", "delete"), call("two", "greet"), ALWAYS_ASKED["external"]):
+        assert not book.rules.allows(other)
+    assert not book.rules.allows(ALWAYS_ASKED["MCP tool that has changed"])
+    assert not book.rules.allows(ALWAYS_ASKED["start of an MCP server"])
+    assert not book.for_another_task().allows(greet)
+    assert not book.file.exists()
+
+
+@given(names=st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=4, max_size=4))
+def test_GATE_7_no_tool_is_taken_for_another(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str]
+):
+    book = Book(tmp_path_factory.mktemp("rules"))
+    one, other = call(names[0], names[1]), call(names[2], names[3])
+    book.rules.add(one)
+    assert book.rules.allows(other) == (names[:2] == names[2:])
+
+
+def test_GATE_7_sub_tasks_in_a_mode_are_allowed_until_the_task_ends(book: Book):
+    assert book.rules.rule_for(subtask("ask")) == "sub-tasks in ask mode, until this task ends"
+    book.rules.add(subtask("ask"))
+    assert book.rules.allows(subtask("ask", "another"))
+    assert not book.rules.allows(subtask("code"))
+    assert not book.rules.allows(subtask("ask", "t", "Mode ask may do more than mode x: read."))
+    assert not book.for_another_task().allows(subtask("ask"))
+    assert not book.file.exists()
+
+
+def test_GATE_7_what_a_sub_task_may_do_more_is_part_of_its_rule(book: Book):
+    more = subtask("code", "t", "Mode code may do more than mode ask: edit.")
+    assert book.rules.rule_for(more) == (
+        "sub-tasks in code mode (Mode code may do more than mode ask: edit.), until this task ends"
+    )
+    book.rules.add(more)
+    assert book.rules.allows(more)
+    assert not book.rules.allows(subtask("code"))
 
 
 def test_GATE_7_a_rule_for_edits_on_disk_does_not_count(book: Book):

@@ -1,22 +1,69 @@
-"""`rookery auth PROVIDER`: keep a key in a file that only its owner can read."""
+"""`rookery auth`: the keys of providers, in the system's keyring or in a file only you can read."""
 
+import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 
 import click
 
+from rookery import NAME
+from rookery.cli.models import key_variable
+from rookery.cli.session_argument import format_option
+from rookery.core.values import value
 from rookery.errors import SettingsError
-from rookery.providers import KEY_VARIABLES
-from rookery.storage.keys import save_key
+from rookery.providers import KEY_VARIABLES, OTHER_NAMES
+from rookery.storage.keyring_keys import (
+    NoKeyring,
+    forget_in_keyring,
+    keep_in_keyring,
+    keyring_here,
+)
+from rookery.storage.keys import forget_key, save_key, source_of_key, usable_key
 from rookery.storage.places import find_places
 
 
 @click.command()
-@click.argument("provider")
-def command(provider: str) -> int:
-    """Store the key of a provider. It is asked for without being shown, or read from a pipe."""
+@click.argument("words", nargs=-1, metavar="PROVIDER | status [PROVIDER] | logout PROVIDER")
+@click.option("--file", "in_file", is_flag=True, help="Keep the key in a file, not in the keyring.")
+@click.option("-v", "--verbose", is_flag=True, help="With status: say more.")
+@format_option
+def command(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> int:
+    """Keep the key of a provider, say which keys there are, or remove one.
+
+    A key is asked for without being shown, or read from a pipe. It goes into the system's keyring
+    where there is one, else into a file that only you can read. The exit code of status is 0 if
+    there is a key, else 1.
+    """
+    keys_file = find_places(os.environ).keys_file
+    match words:
+        case ["status"] | ["status", _]:
+            return _status(_chosen(words[1:]), keys_file, verbose, form)
+        case ["logout", provider]:
+            return _log_out(_known(provider), keys_file)
+        case ["login", provider] | [provider] if provider not in ("login", "logout"):
+            return _log_in(_known(provider), keys_file, in_file=in_file)
+        case _:
+            raise SettingsError(
+                f"Write {NAME} auth PROVIDER, {NAME} auth status or {NAME} auth logout PROVIDER. "
+                f"Providers: {', '.join(KEY_VARIABLES)}."
+            )
+
+
+def _known(given: str) -> str:
+    provider = OTHER_NAMES.get(given, given)
     if provider not in KEY_VARIABLES:
-        raise SettingsError(f"{provider!r} takes no key. These do: {', '.join(KEY_VARIABLES)}.")
+        raise SettingsError(f"{given!r} takes no key. These do: {', '.join(KEY_VARIABLES)}.")
+    return provider
+
+
+def _chosen(given: Sequence[str]) -> Sequence[str]:
+    return [_known(one) for one in given] or list(KEY_VARIABLES)
+
+
+def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
     if sys.stdin.isatty():
         from getpass import getpass
 
@@ -25,7 +72,92 @@ def command(provider: str) -> int:
         key = sys.stdin.readline()
     if not key.strip():
         raise SettingsError("No key was given, so nothing was stored.")
-    file = find_places(os.environ).keys_file
-    save_key(file, provider, key.strip())
-    print(f"The key for {provider} is kept in {file}, which only you can read.")
+    print(_kept(provider, usable_key(key), keys_file, in_file=in_file))
+    variable = key_variable(provider, os.environ)
+    if os.environ.get(variable):
+        print(f"note: {variable} is set too, and is used instead.")
     return 0
+
+
+def _kept(provider: str, key: str, keys_file: Path, *, in_file: bool) -> str:
+    """Keep a key in one place only, and say in which."""
+    if not in_file:
+        try:
+            name = keep_in_keyring(keys_file, provider, key)
+        except NoKeyring as error:
+            save_key(keys_file, provider, key)
+            return f"{_in_file(provider, keys_file)} (Not in a keyring: {error}.)"
+        forget_key(keys_file, provider)
+        return f"The key for {provider} is kept in the system's keyring ({name})."
+    save_key(keys_file, provider, key)
+    try:
+        forget_in_keyring(keys_file, provider)
+    except NoKeyring as error:
+        raise SettingsError(
+            f"The key is in {keys_file}, but one in the system's keyring is used first and cannot "
+            f"be removed: {error}."
+        ) from error
+    return _in_file(provider, keys_file)
+
+
+def _in_file(provider: str, keys_file: Path) -> str:
+    return f"The key for {provider} is kept in {keys_file}, which only you can read."
+
+
+def _log_out(provider: str, keys_file: Path) -> int:
+    try:
+        gone = [forget_in_keyring(keys_file, provider), forget_key(keys_file, provider)]
+    except NoKeyring as error:
+        raise SettingsError(
+            f"The key for {provider} is in the system's keyring, and cannot be removed: {error}. "
+            "Unlock the keyring, then do it again."
+        ) from error
+    print(f"The key for {provider} is removed." if any(gone) else f"No key for {provider} is kept.")
+    variable = key_variable(provider, os.environ)
+    if os.environ.get(variable):
+        print(f"note: {variable} is still set, and is used.")
+    return 0
+
+
+@value
+class _Standing:
+    """Whether there is a key for a provider, and where from."""
+
+    provider: str
+    source: str | None
+    variable: str
+
+
+def _status(providers: Sequence[str], keys_file: Path, verbose: bool, form: str) -> int:
+    standings = [_standing(provider, os.environ, keys_file) for provider in providers]
+    found = [each for each in standings if each.source]
+    if form == "json":
+        rows = {each.provider: each.source for each in standings}
+        print(json.dumps({"authenticated": bool(found), "keys": rows}))
+        return 0 if found else 1
+    for each in standings if verbose or len(providers) == 1 else found:
+        print(f"{each.provider}\t{each.source or f'no key ({each.variable})'}")
+    if not found and len(providers) > 1:
+        print(f"There is no key. Keep one with: {NAME} auth PROVIDER")
+    if verbose:
+        print(_places(keys_file))
+    return 0 if found else 1
+
+
+def _standing(provider: str, environ: Mapping[str, str], keys_file: Path) -> _Standing:
+    variable = key_variable(provider, environ)
+    source = source_of_key(provider, environ=environ, variable=variable, keys_file=keys_file)
+    return _Standing(provider=provider, source=source, variable=variable)
+
+
+def _places(keys_file: Path) -> str:
+    try:
+        changed = datetime.fromtimestamp(keys_file.stat().st_mtime)
+        kept = f"changed {changed:%Y-%m-%d %H:%M}"
+    except FileNotFoundError:
+        kept = "there is none"
+    try:
+        keyring = keyring_here()
+    except NoKeyring as error:
+        keyring = f"not used: {error}"
+    return f"\nFile: {keys_file} ({kept})\nKeyring: {keyring}"

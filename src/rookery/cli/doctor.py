@@ -6,13 +6,15 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from rookery import NAME, VERSION
-from rookery.app import examine
 from rookery.cli.main import resolve_folder
+from rookery.cli.models import key_variable
 from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.core.characters import whole_values
 from rookery.core.findings import Finding, Health
@@ -20,13 +22,25 @@ from rookery.errors import SettingsError
 from rookery.providers import KEY_VARIABLES
 from rookery.settings import Settings
 from rookery.storage.checkup import check_up
-from rookery.storage.keys import find_key
+from rookery.storage.keyring_keys import (
+    NoKeyring,
+    key_in_keyring,
+    keyring_here,
+    providers_in_keyring,
+)
+from rookery.storage.keys import source_of_key
 from rookery.storage.places import Places, find_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.trust import TrustStore
 
 OLDEST_PYTHON = (3, 11)
 PATIENCE = 5.0
+NARROWEST, LOWEST = 40, 10
+COMPLETIONS = {
+    "bash": (f".local/share/bash-completion/completions/{NAME}",),
+    "zsh": (f".zfunc/_{NAME}",),
+    "fish": (f".config/fish/completions/{NAME}.fish",),
+}
 _MARKS = {Health.OK: "✔", Health.WARN: "!", Health.BAD: "✗"}
 
 
@@ -52,6 +66,8 @@ def command(workspace: Path, for_programs: bool) -> int:
 
 
 def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+    from rookery.app import examine
+
     places = find_places(environ)
     yield check_python()
     yield from check_python_path(environ)
@@ -62,7 +78,10 @@ def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding
     yield from examine(_settings(places, workspace, environ), workspace, places)
     yield from check_up(places, workspace, environ)
     yield check_keys(places.keys_file, environ)
+    yield check_keyring(places.keys_file)
     yield check_terminal(environ)
+    yield check_full_screen(environ)
+    yield check_completion(environ)
 
 
 def _settings(places: Places, workspace: Path, environ: Mapping[str, str]) -> Settings:
@@ -76,8 +95,8 @@ def _settings(places: Places, workspace: Path, environ: Mapping[str, str]) -> Se
 
 
 def check_python() -> Finding:
-    version = platform.python_version()
-    text = f"{NAME} {VERSION} on Python {version}, {platform.system()} {platform.machine()}."
+    python = platform.python_version()
+    text = f"{NAME} {VERSION} on Python {python}, {platform.system()} {platform.machine()}."
     if sys.version_info < OLDEST_PYTHON:
         return Finding("versions", Health.BAD, text, "Install Python 3.11 or newer.")
     return Finding("versions", Health.OK, text)
@@ -141,11 +160,12 @@ def check_keys(keys_file: Path, environ: Mapping[str, str]) -> Finding:
     """Which providers there is a key for, and from where; never the keys."""
     found: list[str] = []
     try:
-        for provider, variable in KEY_VARIABLES.items():
-            key = find_key(
-                provider, flag=None, variable=variable, environ=environ, keys_file=keys_file
+        for provider in KEY_VARIABLES:
+            variable = key_variable(provider, environ)
+            source = source_of_key(
+                provider, variable=variable, environ=environ, keys_file=keys_file
             )
-            found += [f"{provider} ({key.source})"] if key else []
+            found += [f"{provider} ({source})"] if source else []
     except SettingsError as error:
         return Finding("keys", Health.BAD, str(error))
     if found:
@@ -156,6 +176,23 @@ def check_keys(keys_file: Path, environ: Mapping[str, str]) -> Finding:
         "There is none, so only a server on this machine can be a model.",
         f"{NAME} auth PROVIDER",
     )
+
+
+def check_keyring(keys_file: Path) -> Finding:
+    """Whether keys can be kept there; that matters only if some are."""
+    inside = providers_in_keyring(keys_file)
+    try:
+        missing = [provider for provider in inside if not key_in_keyring(provider)]
+        name = keyring_here()
+    except SettingsError as error:
+        return Finding("keyring", Health.BAD, str(error))
+    except NoKeyring as error:
+        return Finding("keyring", Health.OK, f"Keys are kept in a file instead: {error}.")
+    if missing:
+        gone = f"Somebody has removed the key for {', '.join(missing)} from it."
+        return Finding("keyring", Health.WARN, gone, f"{NAME} auth {missing[0]}")
+    held = f"; it holds those for {', '.join(inside)}" if inside else ""
+    return Finding("keyring", Health.OK, f"{name}{held}.")
 
 
 def check_terminal(environ: Mapping[str, str]) -> Finding:
@@ -169,8 +206,43 @@ def check_terminal(environ: Mapping[str, str]) -> Finding:
         )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Finding("terminal", Health.OK, "UTF-8; there is none here, so nobody is asked.")
-    colours = "colours" if Settings().colours(sys.stdout, environ) else "no colours"
-    return Finding("terminal", Health.OK, f"UTF-8, {colours}.")
+    size = os.get_terminal_size(sys.stdout.fileno())
+    told = f"UTF-8, {_colours(environ)}, {size.columns} columns of {size.lines} lines"
+    if size.columns < NARROWEST or size.lines < LOWEST:
+        wider = f"Make it at least {NARROWEST} by {LOWEST}, or use --no-tui."
+        return Finding("terminal", Health.WARN, f"{told}, which is little.", wider)
+    return Finding("terminal", Health.OK, f"{told}.")
+
+
+def _colours(environ: Mapping[str, str]) -> str:
+    if not Settings().colours(sys.stdout, environ):
+        return "no colours"
+    if environ.get("COLORTERM", "") in ("truecolor", "24bit"):
+        return "all colours"
+    return "256 colours" if "256" in environ.get("TERM", "") else "16 colours"
+
+
+def check_full_screen(environ: Mapping[str, str]) -> Finding:
+    if find_spec("textual") is None:
+        todo = f"pip install '{NAME}[tui]'"
+        return Finding("full screen", Health.WARN, "It is not installed; lines are shown.", todo)
+    if environ.get("TERM", "dumb") in ("", "dumb"):
+        return Finding("full screen", Health.OK, "This terminal has none; lines are shown.")
+    return Finding("full screen", Health.OK, f"textual {version('textual')}.")
+
+
+def check_completion(environ: Mapping[str, str]) -> Finding:
+    """Whether a script is where the shell of the user usually looks for one."""
+    shell = Path(environ.get("SHELL", "")).name
+    if shell not in COMPLETIONS:
+        return Finding("completion", Health.OK, "There is some for bash, zsh and fish.")
+    home = Path(environ.get("HOME", "/"))
+    there = [home / place for place in COMPLETIONS[shell] if (home / place).is_file()]
+    if there:
+        return Finding("completion", Health.OK, f"{there[0]}.")
+    first = COMPLETIONS[shell][0]
+    todo = f"mkdir -p ~/{Path(first).parent} && {NAME} completion {shell} > ~/{first}"
+    return Finding("completion", Health.OK, f"{shell} does not complete {NAME} yet.", todo)
 
 
 def _json(findings: Sequence[Finding]) -> str:

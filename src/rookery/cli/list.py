@@ -6,14 +6,16 @@ import shutil
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 
 import click
 
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_table import Look, one_line, table
-from rookery.clients.terminal_text import Paint, harmless
-from rookery.core.characters import as_utf8
+from rookery.clients.terminal_text import Paint, harmless, harmless_line
+from rookery.core.characters import as_utf8, whole_values
+from rookery.core.queries import AskCommands, AskModes
 from rookery.errors import SettingsError
 from rookery.storage.places import Places, find_places
 from rookery.storage.settings_files import find_settings
@@ -23,8 +25,21 @@ from rookery.storage.tasks import TaskStore
 TITLE_WIDTH = 120
 
 
+def _hidden(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+    """A key that is given and not needed must not be seen all the same."""
+    if value:
+        from rookery.cli.hidden_arguments import hide_argument
+
+        hide_argument(value)
+
+
+class Form(StrEnum):
+    JSON = "json"
+    TEXT = "text"
+
+
 @click.command()
-@click.argument("what", default="sessions", metavar="[sessions]")
+@click.argument("what", required=False, metavar="[sessions|commands|modes|models]")
 @click.option(
     "-w",
     "--workspace",
@@ -33,22 +48,34 @@ TITLE_WIDTH = 120
     callback=resolve_folder,
     help="Whose.",
 )
-@click.option("--all", "everywhere", is_flag=True, help="Those of all workspaces.")
-@click.option("--search", metavar="WORDS", help="Only those in which all these words occur.")
+@click.option("--all", "everywhere", is_flag=True, help="Sessions of all workspaces.")
+@click.option("--search", metavar="WORDS", help="Only sessions in which all these words occur.")
 @click.option("--format", "form", default=None, metavar="json|text", help="How to print them.")
+@click.option("-k", "--api-key", "key", callback=_hidden, hidden=True)
+@click.option("-e", "--extension", hidden=True)
+@click.option("-d", "--debug", is_flag=True, hidden=True)
 def command(
-    what: str, workspace: Path, everywhere: bool, search: str | None, form: str | None
+    what: str | None,
+    workspace: Path,
+    everywhere: bool,
+    search: str | None,
+    form: str | None,
+    **_: object,
 ) -> int:
     """Print the sessions of a workspace, newest first. --search looks in every workspace.
 
     At a terminal they are a table with short ids, which --session-id takes; into a pipe goes a
     line for each, with tabs between id, time (UTC), status and task.
+
+    With a word it is for programs, and prints JSON unless --format says otherwise: the sessions,
+    or the slash commands, the modes or the models that are known in the workspace.
     """
-    if what != "sessions":
-        raise SettingsError(f"There is nothing called {what!r} to list; there are sessions.")
-    form = (form if form is not None else "text").lower()
-    if form not in ("json", "text"):
-        raise SettingsError(f"--format is json or text, not {form!r}.")
+    chosen = _form(form, Form.TEXT if what is None else Form.JSON)
+    if what not in (None, "sessions"):
+        if everywhere or search is not None:
+            raise SettingsError("--all and --search are for sessions.")
+        print(_known(what or "", workspace, chosen))
+        return 0
     places = find_places(os.environ)
     store = TaskStore(places)
     here = None if everywhere or search is not None else str(workspace)
@@ -58,19 +85,92 @@ def command(
         found = store.search(as_utf8(search))
         sessions = [hit.task for hit in found]
         snippets = {hit.task.id: hit.snippet for hit in found}
-    if form == "json":
+    if chosen is Form.JSON:
         print(_json(here, sessions, snippets))
+    elif what is not None:
+        print("".join(f"{_spare_line(session)}\n" for session in sessions), end="")
     elif not sessions:
         print("There are no sessions here." if search is None else "Nothing was found.")
     elif sys.stdout.isatty():
         known_ids = [session.id for session in store.list()]
-        print(table(sessions, snippets, known_ids, _look(places, folders=here is None)))
+        print(table(sessions, snippets, known_ids, look_at(places, folders=here is None)))
     else:
         print("\n".join(_line(session, snippets.get(session.id, "")) for session in sessions))
     return 0
 
 
-def _look(places: Places, *, folders: bool) -> Look:
+def _form(given: str | None, usual: Form) -> Form:
+    if given is None:
+        return usual
+    try:
+        return Form(given.lower())
+    except ValueError:
+        raise SettingsError(f"--format is json or text, not {given!r}.") from None
+
+
+def _known(what: str, workspace: Path, form: Form) -> str:
+    match what:
+        case "commands":
+            return _commands(workspace, form)
+        case "modes":
+            return _modes(workspace, form)
+        case "models":
+            return _models(form)
+        case _:
+            raise SettingsError(
+                f"There is nothing called {what!r} to list; there are sessions, commands, modes "
+                "and models."
+            )
+
+
+def _commands(workspace: Path, form: Form) -> str:
+    from rookery.cli.known_things import ask_a_host
+
+    known = ask_a_host(workspace, AskCommands())
+    if form is Form.TEXT:
+        lines = (f"/{each.name} ({each.source}) - {each.description}" for each in known)
+        return "\n".join(map(harmless_line, lines))
+    rows = [
+        {
+            "name": each.name,
+            "source": each.source,
+            "description": each.description,
+            **({"argumentHint": each.argument_hint} if each.argument_hint else {}),
+        }
+        for each in known
+    ]
+    return json.dumps(whole_values({"commands": rows}))
+
+
+def _modes(workspace: Path, form: Form) -> str:
+    from rookery.cli.known_things import ask_a_host
+
+    known = ask_a_host(workspace, AskModes())
+    if form is Form.TEXT:
+        lines = (f"{harmless_line(each.slug)}\t{harmless_line(each.name)}" for each in known)
+        return "\n".join(lines)
+    rows = [
+        {
+            "slug": each.slug,
+            "name": each.name,
+            "whenToUse": each.when_to_use,
+            "source": each.source,
+        }
+        for each in known
+    ]
+    return json.dumps(whole_values({"modes": rows}))
+
+
+def _models(form: Form) -> str:
+    from rookery.cli.models import described_models
+
+    known = described_models(os.environ)
+    if form is Form.TEXT:
+        return "\n".join(map(harmless_line, sorted(known)))
+    return json.dumps(whole_values({"models": known}))
+
+
+def look_at(places: Places, *, folders: bool) -> Look:
     settings = find_settings(places.settings_file, None, os.environ, {}).settings
     return Look(
         width=shutil.get_terminal_size().columns,
@@ -107,6 +207,11 @@ def _line(session: TaskSummary, snippet: str) -> str:
     found = f"\n\t{harmless(snippet)}" if snippet else ""
     when = _when(session.updated)
     return f"{session.id}\t{when}\t{session.status}\t{title(session.title)}{mark}{found}"
+
+
+def _spare_line(session: TaskSummary) -> str:
+    """As other programs of this kind print it."""
+    return f"{session.id}\t{_when(session.updated)}\t{title(session.title)}"
 
 
 def title(text: str) -> str:

@@ -3,8 +3,10 @@
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import anyio
 import click
@@ -14,8 +16,8 @@ from rookery.cli.model_choice import choice_without_flags, ways_to_a_model
 from rookery.clients.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
-from rookery.providers import KEY_VARIABLES, known_models
-from rookery.storage.keys import find_key
+from rookery.providers import KEY_VARIABLES, OTHER_KEY_VARIABLES, find_model, known_models
+from rookery.storage.keys import source_of_key
 from rookery.storage.places import find_places
 from rookery.storage.settings_files import find_settings
 
@@ -29,7 +31,7 @@ def command(form: str) -> int:
 
     places = find_places(os.environ)
     settings = find_settings(places.settings_file, None, os.environ, {}).settings
-    offers = _by_key(places.keys_file)
+    offers = models_by_key(os.environ, places.keys_file)
     local = anyio.run(local_servers)
     offers |= {server.provider: list(server.models) for server in local}
     default, trouble = None, ""
@@ -44,11 +46,35 @@ def command(form: str) -> int:
     return 0
 
 
-def _by_key(keys_file: Path) -> dict[str, list[str]]:
+def models_by_key(environ: Mapping[str, str], keys_file: Path) -> dict[str, list[str]]:
+    """The models known for each provider that there is a key for. No keyring is asked."""
     return {
         provider: list(known_models(provider))
-        for provider, variable in KEY_VARIABLES.items()
-        if find_key(provider, flag=None, variable=variable, environ=os.environ, keys_file=keys_file)
+        for provider in KEY_VARIABLES
+        if source_of_key(
+            provider, variable=key_variable(provider, environ), environ=environ, keys_file=keys_file
+        )
+    }
+
+
+def key_variable(provider: str, environ: Mapping[str, str]) -> str:
+    """The variable that a provider's key is taken from."""
+    usual, other = KEY_VARIABLES[provider], OTHER_KEY_VARIABLES.get(provider, "")
+    return other if environ.get(other) and not environ.get(usual) else usual
+
+
+def described_models(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What is known of each model that could be called, by its id."""
+    from rookery.providers.discovery import local_servers
+
+    places = find_places(environ)
+    settings = find_settings(places.settings_file, None, environ, {}).settings
+    offers = models_by_key(environ, places.keys_file)
+    offers |= {server.provider: list(server.models) for server in anyio.run(local_servers)}
+    return {
+        model: asdict(find_model(provider, model, settings.models.get(model, {})))
+        for provider, models in offers.items()
+        for model in models
     }
 
 

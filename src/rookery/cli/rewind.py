@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import anyio
 import click
 
 from rookery import NAME
-from rookery.app import Past, open_past
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_ids import chosen_session
 from rookery.cli.session_table import age, cut, one_line
@@ -34,6 +34,9 @@ from rookery.errors import SettingsError
 from rookery.storage.places import find_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
+
+if TYPE_CHECKING:
+    from rookery.app import Past
 
 MOST_SHOWN = 30
 MOST_ALIKE = 5
@@ -99,6 +102,8 @@ def command(
     home = _home_of(events, workspace)
     wish = _Wish(to=to, files=not conversation, words=not files, overwrite=overwrite)
 
+    from rookery.app import open_past
+
     async def carry_out() -> int:
         async with open_past(settings, places, store, task_id, home) as past:
             return await _rewind(past, wish, dry_run=dry_run, sure=yes)
@@ -109,7 +114,7 @@ def command(
         raise group.exceptions[0] from group
 
 
-async def _rewind(past: Past, wish: _Wish, *, dry_run: bool, sure: bool) -> int:
+async def _rewind(past: "Past", wish: _Wish, *, dry_run: bool, sure: bool) -> int:
     to = past.settled_before(wish.to)
     if wish.words:
         print(f"The conversation goes back to {to}: {_steps_after(past.events, to)} taken back.")
@@ -137,7 +142,7 @@ def _steps_after(events: Sequence[Event], to: int) -> str:
     return _count(len(gone), "step")
 
 
-async def _preview_files(past: Past, to: int, wish: _Wish) -> bool:
+async def _preview_files(past: "Past", to: int, wish: _Wish) -> bool:
     plan = await past.rehearse(to, overwrite=wish.overwrite)
     if plan.problem:
         print(f"The files cannot be put back. {plan.problem}", file=sys.stderr)

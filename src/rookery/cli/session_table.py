@@ -1,7 +1,10 @@
-"""Sessions as a table for a person at a terminal, as wide as the terminal is."""
+"""Sessions as a table for a person at a terminal, as wide as the terminal is.
+
+A session that works for another one stands below it. A column that tells nothing is left out.
+"""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from rookery import NAME
@@ -11,6 +14,7 @@ from rookery.core.values import value
 from rookery.storage.summary import Status, TaskSummary
 
 GAP = "  "
+BELOW = "└ "
 NARROWEST_TASK = 12
 
 
@@ -32,6 +36,8 @@ class _Row:
     id: str
     age: str
     status: Status
+    mode: str
+    cost: str
     folder: str
     task: str
     below: Sequence[str]
@@ -43,19 +49,21 @@ def table(
     known_ids: Sequence[str],
     look: Look,
 ) -> str:
-    """The sessions in the order given; their ids are short, and still fit none of the
-    `known_ids` but their own."""
+    """The sessions in the order given, but each below the one it works for; their ids are short,
+    and still fit none of the `known_ids` but their own."""
     short = short_ids(known_ids)
     rows = [
         _Row(
             id=short[session.id],
             age=age(session.updated, look.now),
             status=session.status,
+            mode=harmless_line(session.mode),
+            cost=money(session.cost),
             folder=cut_front(folder_name(session.workspace, look.home), look.width // 3),
-            task=one_line(session.title),
+            task=branch(depth) + one_line(session.title),
             below=[note for note in (session.damage, snippets.get(session.id)) if note],
         )
-        for session in sessions
+        for depth, session in family_tree(sessions)
     ]
     columns = zip(*(_columns(row, look) for row in rows), strict=True)
     widths = [max(map(cells_of, column)) for column in columns]
@@ -63,18 +71,52 @@ def table(
     return "\n".join([*lines, "", f"Go on with: {NAME} --session-id ID"])
 
 
+def family_tree(sessions: Sequence[TaskSummary]) -> Iterator[tuple[int, TaskSummary]]:
+    """Every session once, after the one it works for if that is among them, and how many stand
+    above it."""
+    known = {session.id for session in sessions}
+    children: dict[str, list[TaskSummary]] = {}
+    for session in sorted(sessions, key=lambda one: one.created):
+        if session.parent in known and session.parent != session.id:
+            children.setdefault(session.parent or "", []).append(session)
+    told: set[str] = set()
+    roots = [one for one in sessions if one.parent not in known or one.parent == one.id]
+    waiting = [(0, session) for session in reversed((*roots, *sessions))]
+    while waiting:
+        depth, session = waiting.pop()
+        if session.id in told:  # damaged journals may name one another as their parents
+            continue
+        told.add(session.id)
+        yield depth, session
+        waiting += [(depth + 1, child) for child in reversed(children.get(session.id, []))]
+
+
+def branch(depth: int) -> str:
+    """What stands before a session that works for another one."""
+    return GAP * (depth - 1) + BELOW if depth else ""
+
+
+def money(cost: float | None) -> str:
+    """Dollars, as exactly as one wants to know them; nothing if nobody knows."""
+    if cost is None:
+        return ""
+    return f"${cost:.2f}" if cost >= 0.995 or not cost else f"${cost:.4f}"
+
+
 def _columns(row: _Row, look: Look) -> list[str]:
-    return [row.id, row.age, row.status, *([row.folder] if look.folders else [])]
+    return [row.id, row.age, row.status, row.mode, row.cost, *([row.folder] * look.folders)]
 
 
 def _lines(row: _Row, widths: Sequence[int], look: Look) -> list[str]:
     cells = [_padded(*cell) for cell in zip(_columns(row, look), widths, strict=True)]
-    taken = sum(cells_of(cell) + len(GAP) for cell in cells)
-    task = cut(row.task, max(NARROWEST_TASK, look.width - taken))
     cells[1] = look.paint.dim(cells[1])
     cells[2] = _coloured(row.status, cells[2], look.paint)
+    cells[4] = row.cost.rjust(widths[4])
+    told = [cell for cell, width in zip(cells, widths, strict=True) if width]
+    taken = sum(cells_of(cell) + len(GAP) for cell in told)
+    task = cut(row.task, max(NARROWEST_TASK, look.width - taken))
     indented = [cut(f"{GAP}{one_line(note)}", look.width) for note in row.below]
-    return [GAP.join([*cells, task]), *map(look.paint.dim, indented)]
+    return [GAP.join([*told, task]), *map(look.paint.dim, indented)]
 
 
 def _coloured(status: Status, text: str, paint: Paint) -> str:

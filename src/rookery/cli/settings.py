@@ -1,11 +1,13 @@
 """`rookery settings`: every setting, its value and where it comes from."""
 
+import json
 import os
 from pathlib import Path
 
 import click
 
 from rookery.cli.main import resolve_folder
+from rookery.cli.session_argument import format_option
 from rookery.storage.places import find_places
 from rookery.storage.settings_files import explain, find_settings
 
@@ -19,11 +21,20 @@ from rookery.storage.settings_files import explain, find_settings
     callback=resolve_folder,
     help="Where.",
 )
-def command(workspace: Path) -> int:
+@format_option
+def command(workspace: Path, form: str) -> int:
     """Print every setting, its value and where the value comes from."""
+    return print_settings(workspace, form)
+
+
+def print_settings(workspace: Path, form: str) -> int:
     file = find_places(os.environ).settings_file
     found = find_settings(file, workspace, os.environ, {})
     rows = explain(found)
+    if form == "json":
+        listed = [{"name": row.key, "value": row.value, "origin": row.origin} for row in rows]
+        print(json.dumps({"settings": listed, "refused": found.refused, "file": str(file)}))
+        return 0
     width = max(len(row.key) for row in rows)
     for row in rows:
         print(f"{row.key:{width}}  {row.value or 'not set':12}  {row.origin}")

@@ -1,7 +1,8 @@
 """API keys: where they are found, and how one is kept.
 
-A key comes from a flag, from the provider's environment variable, or from a file that only
-its owner can read; never from a project. No text this module makes has a key in it.
+A key comes from a flag, from the provider's environment variable, from the system's keyring,
+or from a file that only its owner can read; never from a project. No text this module makes has
+a key in it.
 """
 
 import json
@@ -17,9 +18,11 @@ from typing import Any, NoReturn
 from rookery.core.limits import KIB
 from rookery.errors import SettingsError
 from rookery.storage.disk import private_folder, put, reason
+from rookery.storage.keyring_keys import key_in_keyring, keys_heard, providers_in_keyring
 
 LARGEST_FILE = 64 * KIB
 LONGEST_LINE = 1000
+IN_KEYRING = "the system's keyring"
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -50,15 +53,29 @@ def find_key(
     variable: str | None,
     keys_file: Path,
 ) -> Key | None:
-    """The key for a provider: from the flag, else its variable, else the file. None if there is
-    none. Raises `SettingsError` for a key or a file that cannot be used.
+    """The key for a provider: from the flag, else its variable, else the keyring, else the file.
+    None if there is none. Raises `SettingsError` for a key, a keyring or a file that cannot be
+    used.
     """
     if flag:
         return Key(flag, source="--api-key")
     if variable and (text := environ.get(variable)):
         return Key(text, source=variable)
+    if provider in providers_in_keyring(keys_file) and (text := key_in_keyring(provider)):
+        return Key(text, source=IN_KEYRING)
     text = _read(keys_file).get(provider)
     return Key(text, source=str(keys_file)) if text else None
+
+
+def source_of_key(
+    provider: str, *, environ: Mapping[str, str], variable: str | None, keys_file: Path
+) -> str | None:
+    """Where a key would be found, without asking the keyring; None if there is none."""
+    if variable and environ.get(variable):
+        return variable
+    if provider in providers_in_keyring(keys_file):
+        return IN_KEYRING
+    return str(keys_file) if _read(keys_file).get(provider) else None
 
 
 def all_keys(
@@ -67,6 +84,7 @@ def all_keys(
     """Every key at hand, whether or not it is used, so that none of them is shown to anybody. A
     file that cannot be used gives none: whoever needs a key of it says so."""
     yield from (text.strip() for name in variables if (text := environ.get(name)))
+    yield from keys_heard()
     with suppress(SettingsError):
         yield from _read(keys_file).values()
 
@@ -77,7 +95,24 @@ def save_key(keys_file: Path, provider: str, key: str) -> None:
     """
     if not _NAME.fullmatch(provider):
         raise SettingsError("A provider's name is made of letters, digits, - and _.")
-    keys = _read(keys_file) | {provider: _usable(key, "The key that was given")}
+    _write(keys_file, _read(keys_file) | {provider: usable_key(key)})
+
+
+def forget_key(keys_file: Path, provider: str) -> bool:
+    """Remove a key from the file, and say whether there was one."""
+    keys = _read(keys_file)
+    if keys.pop(provider, None) is None:
+        return False
+    _write(keys_file, keys)
+    return True
+
+
+def usable_key(text: str) -> str:
+    """A key as it is kept. Raises `SettingsError` for what cannot be one."""
+    return _usable(text, "The key that was given")
+
+
+def _write(keys_file: Path, keys: Mapping[str, str]) -> None:
     text = "".join(f"{_spelled(name)} = {json.dumps(kept)}\n" for name, kept in keys.items())
     private_folder(keys_file.parent)
     try:

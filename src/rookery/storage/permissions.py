@@ -1,7 +1,8 @@
 """What the user has allowed for good, as rules that say exactly what they cover.
 
 A rule for a command is kept on disk, in a file of the user's and never in a project: this very
-text, in this folder of this workspace, for thirty days. A rule for edits ends with the task.
+text, in this folder of this workspace, for thirty days. Rules for edits, for a tool of an MCP
+server and for sub-tasks end with the task.
 What always has to be asked about can have no rule, and is looked at anew every time.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from rookery.core.asks import AskKind
 from rookery.core.facts import Change
 from rookery.core.shell.judgement import Deed
 from rookery.core.values import value
@@ -26,10 +28,10 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 @value
 class AllowRule:
     """One thing that is allowed in one workspace. `expires` is in milliseconds since the epoch;
-    without it the rule ends with the task.
+    without it the rule ends with the task, and `command` is in words what it allows.
     """
 
-    tool: Literal["command", "edits"]
+    tool: Literal["command", "edits", "mcp", "subtasks"]
     workspace: FolderMark
     command: str = ""
     cwd: str = ""
@@ -39,6 +41,8 @@ class AllowRule:
     def words(self) -> str:
         if self.tool == "edits":
             return f"edits of files in {self.workspace.path}, until this task ends"
+        if self.tool != "command":
+            return f"{self.command}, until this task ends"
         where = f"{self.cwd} of {self.workspace.path}" if self.cwd else self.workspace.path
         return f"exactly this command in {where}, for {DAYS} days: {self.command}"
 
@@ -86,7 +90,7 @@ class Permissions:
         rule = self._rule(action)
         if rule is None:
             raise CommandRejected("This is asked about every time, so no rule was added.")
-        if rule.tool == "edits":
+        if rule.tool != "command":
             self._until_the_end.append(rule)
             return
         now = self._now()
@@ -95,13 +99,39 @@ class Permissions:
         )
 
     def _rule(self, action: Action) -> AllowRule | None:
+        if action.ask_as is AskKind.USE_MCP_SERVER:
+            return self._mcp_rule(action)
         if action.external or (action.judgement and action.judgement.needs_keys):
             return None
+        if action.child:
+            return self._subtask_rule(action)
         if action.command and not action.changes:
             return self._command_rule(action)
         if action.changes and not action.command and all(map(self._is_plain_edit, action.changes)):
             return AllowRule(tool="edits", workspace=self._workspace)
         return None
+
+    def _mcp_rule(self, action: Action) -> AllowRule | None:
+        """For all arguments; not if there is more to say of the call than those."""
+        server, tool = action.payload.get("serverName"), action.payload.get("toolName")
+        only_this = action.external == f"mcp {server} {tool}" and not action.command
+        unremarkable = all(note.startswith("arguments: ") for note in action.notes)
+        if not tool or action.changes or not (only_this and unremarkable):
+            return None
+        return self._until_the_task_ends(
+            "mcp", f"every call of {tool!r} of the MCP server {server!r}"
+        )
+
+    def _subtask_rule(self, action: Action) -> AllowRule | None:
+        """What is said of the mode is part of the rule: from another mode it may be more."""
+        if action.changes or action.command or not action.payload.get("mode"):
+            return None
+        about = " ".join(action.notes)
+        allowed = f"sub-tasks in {action.payload['mode']} mode"
+        return self._until_the_task_ends("subtasks", f"{allowed} ({about})" if about else allowed)
+
+    def _until_the_task_ends(self, tool: Literal["mcp", "subtasks"], words: str) -> AllowRule:
+        return AllowRule(tool=tool, workspace=self._workspace, command=words)
 
     def _command_rule(self, action: Action) -> AllowRule | None:
         judged = action.judgement

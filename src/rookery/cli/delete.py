@@ -1,0 +1,160 @@
+"""`rookery delete`: remove sessions for good, with all that worked for them."""
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from rookery import NAME
+from rookery.cli.exit_codes import Exit
+from rookery.cli.session_argument import (
+    confirmed,
+    counted,
+    family_of,
+    format_option,
+    workspace_option,
+)
+from rookery.cli.session_ids import chosen_session, short_ids
+from rookery.cli.session_table import cut, one_line
+from rookery.core.values import value
+from rookery.errors import SettingsError, StorageError
+from rookery.storage.lock import TaskLock
+from rookery.storage.places import find_places
+from rookery.storage.summary import TaskSummary
+from rookery.storage.tasks import TaskStore
+
+MOST_NAMED = 10
+_AGE = re.compile(r"(\d{1,6})\s*(h|d|w)")
+_SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
+
+
+@value
+class _Done:
+    deleted: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Why sessions stay, a sentence for each."""
+
+
+@click.command()
+@click.argument("sessions", nargs=-1)
+@workspace_option
+@click.option("--older-than", metavar="AGE", help="Those not touched for so long: 12h, 30d, 8w.")
+@click.option("--all", "every", is_flag=True, help="All sessions of the workspace.")
+@click.option("--everywhere", is_flag=True, help="With --older-than or --all: every workspace.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@format_option
+def command(
+    sessions: Sequence[str],
+    workspace: Path,
+    older_than: str | None,
+    every: bool,
+    everywhere: bool,
+    yes: bool,
+    form: str,
+) -> int:
+    """Delete sessions and their sub-tasks for good. Files of the workspace stay as they are; what
+    somebody is working on is not deleted.
+    """
+    if bool(sessions) + bool(older_than) + every != 1:
+        raise SettingsError("Name sessions, or give either --older-than or --all.")
+    if everywhere and sessions:
+        raise SettingsError("--everywhere goes with --older-than or --all.")
+    store = TaskStore(find_places(os.environ))
+    everyone = store.list()
+    if sessions:
+        wanted = [chosen_session(store, given, workspace, "delete") for given in sessions]
+    else:
+        seconds = _seconds(older_than) if older_than else 0
+        here = [one for one in everyone if everywhere or one.workspace == str(workspace)]
+        wanted = _untouched(here, everyone, seconds)
+    families = _families(wanted, everyone)
+    if not families:
+        print(json.dumps({"deleted": [], "refused": []}) if form == "json" else "There are none.")
+        return 0
+    if not yes:
+        _name(families, everyone)
+        if not confirmed(f"Delete {_told(families)} for good?"):
+            print("Nothing was deleted.")
+            return 1
+    done = _delete(store, families)
+    _tell(done, form)
+    return Exit.STORAGE if done.refused else Exit.DONE
+
+
+def _seconds(age: str) -> int:
+    found = _AGE.fullmatch(age.strip().lower())
+    if found is None:
+        raise SettingsError(f"{age!r} is no age; write 12h, 30d or 8w.")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def _untouched(
+    here: Iterable[TaskSummary], everyone: Sequence[TaskSummary], seconds: int
+) -> list[str]:
+    """Those that work for nobody, and for which nobody has worked since."""
+    known = {one.id for one in everyone}
+    before = (time.time() - seconds) * 1000
+    return [
+        one.id
+        for one in here
+        if one.parent not in known
+        and all(member.updated <= before for _, member in family_of(everyone, one.id))
+    ]
+
+
+def _families(
+    wanted: Iterable[str], everyone: Sequence[TaskSummary]
+) -> list[Sequence[TaskSummary]]:
+    """Each wanted session with all that worked for it, and nobody twice."""
+    families: list[Sequence[TaskSummary]] = []
+    told: set[str] = set()
+    for task_id in wanted:
+        members = [one for _, one in family_of(everyone, task_id) if one.id not in told]
+        told |= {one.id for one in members}
+        families += [members] if members else []
+    return families
+
+
+def _name(families: Sequence[Sequence[TaskSummary]], everyone: Iterable[TaskSummary]) -> None:
+    short = short_ids([*(one.id for one in everyone), *(family[0].id for family in families)])
+    for first, *rest in families[:MOST_NAMED]:
+        helped = f" and {counted(len(rest), 'sub-task')}" if rest else ""
+        print(f"  {short[first.id]}  {cut(one_line(first.title), 60)}{helped}")
+    if len(families) > MOST_NAMED:
+        print(f"  … and {len(families) - MOST_NAMED:,} more")
+
+
+def _told(families: Sequence[Sequence[TaskSummary]]) -> str:
+    return counted(len(families), "session")
+
+
+def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Done:
+    deleted: list[str] = []
+    refused: list[str] = []
+    for family in families:
+        try:
+            for one in family:  # all of them or none
+                TaskLock(store.folder(one.id)).release()
+            for one in family:
+                store.delete(one.id)
+                deleted.append(one.id)
+        except StorageError as error:
+            refused.append(str(error))
+    return _Done(deleted=tuple(deleted), refused=tuple(refused))
+
+
+def _tell(done: _Done, form: str) -> None:
+    if form == "json":
+        print(json.dumps({"deleted": done.deleted, "refused": done.refused}))
+        return
+    if done.deleted:
+        print(f"Deleted {counted(len(done.deleted), 'session')}.")
+    for sentence in done.refused:
+        print(f"Not deleted: {sentence}", file=sys.stderr)
+    if done.refused:
+        print(f"The commands that are running: {NAME} ps", file=sys.stderr)

@@ -1,0 +1,120 @@
+"""What each layer says about a setting, which of them decides it, and why others are not heard."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rookery import NAME, PROJECT_FOLDER
+from rookery.core.values import value
+from rookery.errors import SettingsError
+from rookery.settings import (
+    ANY,
+    PROJECT_MAY,
+    Key,
+    Setting,
+    all_settings,
+    loosens,
+    shown,
+    variable_of,
+)
+from rookery.storage.places import find_places
+from rookery.storage.settings_edits import table_of, text_of
+from rookery.storage.settings_files import explain, find_settings
+from rookery.storage.settings_values import NAMED_BY_USER, general, no_such, spelled, values_in
+from rookery.storage.trust import TrustStore
+
+
+@value
+class Held:
+    """What holds here, and where from."""
+
+    value: Any
+    origin: str
+
+
+@value
+class Layer:
+    name: str
+    value: Any = None
+    note: str = ""
+
+    def decides(self, origin: str) -> bool:
+        return self.name == origin
+
+
+def setting_called(name: str) -> tuple[Key, Setting]:
+    key = _key(name)
+    setting = all_settings().get(general(key))
+    if setting is None or ANY in key:
+        raise SettingsError(f"{_no_such(key)} See {NAME} config list.")
+    return key, setting
+
+
+def _no_such(key: Key) -> str:
+    sentence = no_such(key).removesuffix("; remove it.")
+    return f"{sentence[:1].upper()}{sentence[1:].rstrip('.?')}{'?' if '?' in sentence else '.'}"
+
+
+def _key(name: str) -> Key:
+    """A name as one writes it; what a model or a mode is called may have dots in it."""
+    first, _, rest = name.partition(".")
+    called, _, last = rest.rpartition(".")
+    if first in NAMED_BY_USER and called:
+        return first, called.strip('"'), last
+    return tuple(name.split("."))
+
+
+def settings_file(workspace: Path, *, project: bool) -> Path:
+    mine = find_places(os.environ).settings_file
+    return workspace / PROJECT_FOLDER / "settings.toml" if project else mine
+
+
+def held(key: Key, workspace: Path) -> Held:
+    places = find_places(os.environ)
+    trusted = TrustStore(places.trust_file).trusts(workspace)
+    heard = workspace if trusted else None
+    found = find_settings(places.settings_file, heard, os.environ, {})
+    [origin] = [row.origin for row in explain(found) if row.key == spelled(key)] or ["default"]
+    at: Any = found.settings
+    for name in key:
+        at = at.get(name) if isinstance(at, Mapping) else getattr(at, name)
+    return Held(value=at, origin=origin)
+
+
+def layers_of(key: Key, setting: Setting, workspace: Path) -> Iterator[Layer]:
+    """From the strongest to the weakest, but for flags, which are given to one run only."""
+    places = find_places(os.environ)
+    if ANY not in general(key):
+        variable = variable_of(key)
+        yield Layer(name=variable, value=os.environ.get(variable) or None)
+        file = settings_file(workspace, project=True)
+        said = _said(file, key)
+        yield Layer(name=str(file), value=said, note=_why_not(key, said, workspace))
+    yield Layer(name=str(places.settings_file), value=_said(places.settings_file, key))
+    yield Layer(name="default", value=setting.default)
+
+
+def _said(file: Path, key: Key) -> Any:
+    return dict(values_in(table_of(text_of(file), file))).get(key)
+
+
+def _why_not(key: Key, said: Any, workspace: Path) -> str:
+    """Why what a project says is not heard, if it is not."""
+    places = find_places(os.environ)
+    if said is None:
+        return ""
+    if not TrustStore(places.trust_file).trusts(workspace):
+        return f"not heard: you do not trust this folder, see {NAME} trust"
+    refused = find_settings(places.settings_file, workspace, {}, {}).refused
+    about = [sentence for sentence in refused if f"{spelled(key)} " in sentence]
+    if about:
+        return f"not heard: {about[0].partition(': ')[2].rstrip('.')}"
+    mine = _said(places.settings_file, key)
+    may = PROJECT_MAY.get(key)
+    looser = may and mine is not None and loosens(key, said, mine)
+    return f"not heard: a project can only {may}" if looser else ""
+
+
+def spoken(said: Any) -> str:
+    return shown(tuple(said) if isinstance(said, list) else said)

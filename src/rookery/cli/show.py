@@ -1,0 +1,97 @@
+"""`rookery show`: a session from its beginning to its end."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from rookery import NAME
+from rookery.cli.session_argument import (
+    counted,
+    family_of,
+    paint_for_output,
+    view_of,
+    workspace_option,
+)
+from rookery.cli.session_ids import chosen_session, short_ids
+from rookery.cli.session_table import branch, money, one_line
+from rookery.clients.terminal_text import Paint, harmless_line
+from rookery.clients.transcript_text import Kind, as_text, passages
+from rookery.core.view import View
+from rookery.errors import SettingsError
+from rookery.storage.places import find_places
+from rookery.storage.summary import TaskSummary
+from rookery.storage.tasks import TaskStore
+from rookery.wire.codec import event_to_json
+
+
+@click.command()
+@click.argument("session", required=False)
+@workspace_option
+@click.option("--json", "facts", is_flag=True, help="Print its facts, one JSON object per line.")
+@click.option("--tree", is_flag=True, help="Print only the session and its sub-tasks.")
+@click.option("--thinking", is_flag=True, help="Also print how the model reasoned.")
+def command(session: str | None, workspace: Path, facts: bool, tree: bool, thinking: bool) -> int:
+    """Print what was said and done in a session; without one, in the last of this folder.
+
+    What was taken back with rewind is left out, except with --json, which prints the whole log.
+    """
+    if facts and tree:
+        raise SettingsError("Give --json or --tree, not both.")
+    places = find_places(os.environ)
+    store = TaskStore(places)
+    task_id = chosen_session(store, session, workspace, "show")
+    if facts:
+        for event in store.read(task_id):
+            sys.stdout.write(event_to_json(event).decode() + "\n")
+        return 0
+    paint = paint_for_output(places)
+    everyone = store.list()
+    family = family_of(everyone, task_id)
+    if tree:
+        print("\n".join(_tree(family, short_ids([task_id, *(one.id for one in everyone)]), paint)))
+        return 0
+    view = view_of(list(store.read(task_id)))
+    print(paint.dim(header(family[0][1], view)))
+    shown = [each for each in passages(view.messages) if thinking or each.kind is not Kind.THOUGHT]
+    for passage in as_text(shown, paint):
+        print(f"\n{passage}")
+    if len(family) > 1:
+        helped = counted(len(family) - 1, "sub-task")
+        print(paint.dim(f"\nIt had {helped}: {NAME} show --tree {task_id}"))
+    return 0
+
+
+def header(summary: TaskSummary, view: View) -> str:
+    """What a session is, on one line."""
+    when = _when(summary.created)
+    tokens = f"{summary.tokens_in:,} tokens in, {summary.tokens_out:,} out"
+    parts = [
+        f"session {summary.id}",
+        when,
+        str(summary.status),
+        f"{summary.mode} mode" if summary.mode else "",
+        view.model,
+        tokens if summary.tokens_in or summary.tokens_out else "",
+        money(summary.cost),
+    ]
+    return harmless_line(" · ".join(filter(None, parts)))
+
+
+def _when(ts: int) -> str:
+    try:
+        return datetime.fromtimestamp(ts / 1000).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return "unknown time"
+
+
+def _tree(
+    family: Sequence[tuple[int, TaskSummary]], short: Mapping[str, str], paint: Paint
+) -> Iterator[str]:
+    for depth, one in family:
+        facts = ", ".join(filter(None, [str(one.status), one.mode, money(one.cost)]))
+        line = f"{branch(depth)}{short[one.id]}  {one_line(one.title)}"
+        yield f"{line}  {paint.dim(harmless_line(f'({facts})'))}"

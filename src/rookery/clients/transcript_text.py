@@ -1,0 +1,210 @@
+"""A session to be read from beginning to end: as text for a terminal, or as Markdown.
+
+Both are made of passages, and those of the rows that every client shows, so whatever was taken
+back is not in them. What a model, a tool or a file wrote is made harmless here.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+from typing import Any
+
+from rookery.clients.questions import followup
+from rookery.clients.terminal_text import Paint, harmless, harmless_line
+from rookery.core.message import Message
+from rookery.core.values import value
+
+_BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
+_DIFFS = ("editedExistingFile", "appliedDiff", "newFileCreated")
+_HUNK = re.compile(r"^@@ |^[+-]", re.M)
+_BACKTICKS = re.compile(r"`{3,}")
+
+
+class Kind(Enum):
+    PROMPT = auto()
+    WORDS = auto()
+    THOUGHT = auto()
+    CALL = auto()
+    OUTPUT = auto()
+    QUESTION = auto()
+    TROUBLE = auto()
+    NOTE = auto()
+    RESULT = auto()
+
+
+@value
+class Passage:
+    """One thing that was said or done. `diff` is what a call changes, `below` what else it is
+    about."""
+
+    kind: Kind
+    text: str
+    diff: str = ""
+    below: str = ""
+
+
+_SAID = {
+    "user_feedback": Kind.PROMPT,
+    "reasoning": Kind.THOUGHT,
+    "text": Kind.WORDS,
+    "command_output": Kind.OUTPUT,
+    "completion_result": Kind.RESULT,
+    "error": Kind.TROUBLE,
+    "note": Kind.NOTE,
+}
+
+
+def passages(rows: Iterable[Message]) -> Iterator[Passage]:
+    """The rows that tell a reader something, in their order; the first is what was asked for."""
+    for passage in _told(rows):
+        yield Passage(
+            kind=passage.kind,
+            text=harmless(passage.text),
+            diff=harmless(passage.diff),
+            below=harmless(passage.below),
+        )
+
+
+def _told(rows: Iterable[Message]) -> Iterator[Passage]:
+    """The same as it was written: what stands in JSON is escaped there, and shows its face only
+    when it is read."""
+    for number, row in enumerate(rows):
+        text = (row.text or "").strip("\n")
+        if number == 0 and row.say == "text":
+            yield Passage(kind=Kind.PROMPT, text=text)
+        elif row.say == "api_req_started":
+            if failure := _fields(text).get("streamingFailedMessage"):
+                yield Passage(kind=Kind.TROUBLE, text=str(failure))
+        elif row.say == "condense_context":
+            told = "What came before was summarised for the model."
+            yield Passage(kind=Kind.NOTE, text=told, below=text)
+        elif row.say in _SAID and text:
+            yield Passage(kind=_SAID[row.say], text=text)
+        elif row.type == "ask":
+            yield from _asked(row, text)
+
+
+def _asked(row: Message, text: str) -> Iterator[Passage]:
+    if row.ask == "followup":
+        question, offered = followup(text)
+        below = "\n".join(f"- {each}" for each in offered)
+        yield Passage(kind=Kind.QUESTION, text=question, below=below)
+    elif row.call_id:
+        yield _called(row, text)
+    elif row.ask == "api_req_failed":
+        yield Passage(kind=Kind.TROUBLE, text=text)
+    elif row.open and text:
+        yield Passage(kind=Kind.QUESTION, text=text)
+
+
+def _called(row: Message, text: str) -> Passage:
+    fields = _fields(text)
+    title = harmless_line(row.title) or harmless_line(str(fields.get("tool", text)))
+    diff = row.diff
+    if not diff and fields.get("tool") in _DIFFS and _HUNK.search(str(fields.get("content"))):
+        diff = str(fields["content"])
+    below = ""
+    if row.ask == "command" and text not in title:
+        below = text
+    elif fields.get("tool") == "updateTodoList":
+        below = "\n".join(map(_todo, fields.get("todos", [])))
+    elif fields.get("tool") == "newTask":
+        below = str(fields.get("content", ""))
+    return Passage(kind=Kind.CALL, text=title, diff=diff, below=below)
+
+
+def _todo(todo: Any) -> str:
+    fields = todo if isinstance(todo, dict) else {}
+    box = _BOXES.get(str(fields.get("status")), "[ ]")
+    return f"- {box} {fields.get('content', '')}"
+
+
+def _fields(text: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def as_text(told: Iterable[Passage], paint: Paint) -> Iterator[str]:
+    """The passages one by one, each on lines of its own."""
+    for passage in told:
+        yield _text_of(passage, paint)
+
+
+def _text_of(passage: Passage, paint: Paint) -> str:
+    text, below = passage.text, _indented(passage.below)
+    match passage.kind:
+        case Kind.PROMPT:
+            first = "\n".join(paint.bold(paint.cyan(f"> {line}")) for line in text.split("\n"))
+        case Kind.THOUGHT | Kind.OUTPUT:
+            first = "\n".join(map(paint.dim, _indented(text).split("\n")))
+        case Kind.CALL:
+            first = f"{paint.cyan('●')} {text}"
+        case Kind.QUESTION:
+            first = f"{paint.yellow('?')} {text}"
+        case Kind.TROUBLE:
+            first = paint.red(f"✗ {text}")
+        case Kind.NOTE:
+            first = paint.yellow(f"note: {text}")
+        case Kind.RESULT:
+            first = f"{paint.green('✔')} {text}"
+        case Kind.WORDS:
+            first = text
+    diff = _indented(paint.diff(passage.diff)) if passage.diff else ""
+    return "\n".join(filter(None, [first, diff, below]))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n")) if text else ""
+
+
+def as_markdown(told: Iterable[Passage]) -> Iterator[str]:
+    """The passages as blocks of Markdown, to be joined with an empty line between them."""
+    for passage in told:
+        yield _block_of(passage)
+
+
+def _block_of(passage: Passage) -> str:
+    text, below = passage.text, passage.below
+    match passage.kind:
+        case Kind.PROMPT:
+            first = _quoted(text)
+        case Kind.THOUGHT:
+            first = f"<details><summary>Reasoning</summary>\n\n{fenced(text)}\n\n</details>"
+        case Kind.OUTPUT:
+            first = fenced(text)
+        case Kind.CALL:
+            first = f"- {_as_code(text)}"
+        case Kind.QUESTION:
+            first = f"**Question:** {text}"
+        case Kind.TROUBLE:
+            first = f"**Failed:** {text}"
+        case Kind.NOTE:
+            first = f"*{text}*"
+        case Kind.RESULT:
+            first = f"## Result\n\n{text}"
+        case Kind.WORDS:
+            first = text
+    diff = fenced(passage.diff, "diff") if passage.diff else ""
+    more = fenced(below) if passage.kind is Kind.CALL and not below.startswith("- ") else below
+    return "\n\n".join(filter(None, [first, diff, more if below else ""]))
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+
+def _as_code(text: str) -> str:
+    """A title on one line: whatever stands in it is no Markdown."""
+    ticks = "``" if "`" in text else "`"
+    return f"{ticks} {text} {ticks}" if "`" in text else f"{ticks}{text}{ticks}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A block that nothing in the text can end."""
+    longest = max((len(found) for found in _BACKTICKS.findall(text)), default=2)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"

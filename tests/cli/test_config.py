@@ -1,0 +1,228 @@
+"""`rookery config`: settings read, changed and explained."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rookery.cli.main import run
+from rookery.storage.places import find_places
+from rookery.storage.trust import TrustStore
+
+Captured = pytest.CaptureFixture[str]
+MINE = '# mine\nmode = "ask"  # quietly\nmax_requests = 50\n'
+
+
+@pytest.fixture
+def file(home: Path) -> Path:
+    file = home / "config" / "settings.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(MINE)
+    return file
+
+
+@pytest.fixture
+def project(home: Path) -> Path:
+    """The file of a project that is trusted."""
+    TrustStore(find_places(os.environ).trust_file).trust(Path.cwd())
+    file = Path.cwd() / ".rookery" / "settings.toml"
+    file.parent.mkdir()
+    return file
+
+
+def said(capsys: Captured, *arguments: str, code: int = 0) -> str:
+    assert run(["config", *arguments]) == code
+    captured = capsys.readouterr()
+    return captured.out if code == 0 else captured.err
+
+
+class TestGet:
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("mode", "ask\n"),
+            ("max_requests", "50\n"),
+            ("provider", ""),
+            ("ui.oneshot", "false\n"),
+            ("sandbox.leave", "git\ngh\nglab\nssh\nscp\ndocker\npodman\n"),
+        ],
+    )
+    def test_a_value_is_printed_for_a_shell(
+        self, file: Path, name: str, value: str, capsys: Captured
+    ):
+        assert said(capsys, "get", name) == value
+
+    def test_a_program_gets_its_origin_too(self, file: Path, capsys: Captured):
+        assert json.loads(said(capsys, "get", "mode", "--format", "json")) == {
+            "name": "mode",
+            "value": "ask",
+            "origin": str(file),
+        }
+
+    @pytest.mark.parametrize(
+        ("name", "sentence"),
+        [
+            ("moed", "There is no setting `moed`; did you mean `mode`? See rookery config list."),
+            ("zzz", "There is no setting `zzz`. See rookery config list."),
+            ("ui", "`ui` is a section"),
+            ("", "There is no setting"),
+            ("models.<id>.window", "There is no setting"),
+        ],
+    )
+    def test_what_is_no_setting_is_one_sentence(self, name: str, sentence: str, capsys: Captured):
+        error = said(capsys, "get", name, code=2)
+        assert sentence in error
+        assert error.count("\n") == 1
+
+
+class TestSet:
+    def test_the_rest_of_the_file_stays_as_it_was(self, file: Path, capsys: Captured):
+        assert said(capsys, "set", "mode", "code") == f'mode = "code" in {file}\n'
+        assert file.read_text() == MINE.replace('"ask"', '"code"')
+        said(capsys, "set", "commands.allow", "npm test, make")
+        assert file.read_text().endswith('\n[commands]\nallow = ["npm test", "make"]\n')
+        said(capsys, "set", "models.gpt-4.1.window", "9000")
+        assert '[models."gpt-4.1"]\nwindow = 9000\n' in file.read_text()
+        assert said(capsys, "get", "models.gpt-4.1.window") == "9000\n"
+
+    def test_a_file_is_made_if_there_is_none(self, home: Path, capsys: Captured):
+        said(capsys, "set", "ui.colour", "never")
+        file = home / "config" / "settings.toml"
+        assert file.read_text() == '[ui]\ncolour = "never"\n'
+        assert file.stat().st_mode & 0o777 == 0o600
+
+    def test_who_decides_instead_is_told(
+        self, file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("ROOKERY_MODE", "debug")
+        assert 'note: ROOKERY_MODE decides it here: "debug"\n' in said(
+            capsys, "set", "mode", "code"
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("max_requests", "many"), ("ui.colour", "red"), ("nothing", "1"), ("base_url", "x")],
+    )
+    def test_what_does_not_fit_changes_nothing(
+        self, file: Path, name: str, value: str, capsys: Captured
+    ):
+        assert said(capsys, "set", name, value, code=2).count("\n") == 1
+        assert file.read_text() == MINE
+
+    def test_one_faulty_value_can_be_mended_while_others_are_there(
+        self, file: Path, capsys: Captured
+    ):
+        file.write_text('mode = 3\nmax_requests = "x"\n')
+        assert "note: " in said(capsys, "set", "mode", "ask")
+        assert file.read_text() == 'mode = "ask"\nmax_requests = "x"\n'
+        assert "note: " not in said(capsys, "set", "max_requests", "3")
+
+    def test_a_project_only_tightens(self, file: Path, project: Path, capsys: Captured):
+        said(capsys, "set", "max_requests", "5", "--project")
+        assert project.read_text() == "max_requests = 5\n"
+        assert project.stat().st_mode & 0o777 == 0o644
+        error = said(capsys, "set", "max_requests", "51", "--project", code=2)
+        assert "A project can only lower it (0 is no limit), and max_requests is 50" in error
+        assert "mode cannot be set by a project" in said(
+            capsys, "set", "mode", "code", "--project", code=2
+        )
+        assert project.read_text() == "max_requests = 5\n"
+
+    def test_unset_removes_a_line_and_says_if_there_was_none(self, file: Path, capsys: Captured):
+        assert said(capsys, "unset", "mode") == f"mode is no longer set in {file}.\n"
+        assert file.read_text() == "# mine\nmax_requests = 50\n"
+        assert said(capsys, "unset", "mode") == f"mode is not set in {file}.\n"
+
+
+class TestExplain:
+    def rows(self, capsys: Captured, name: str) -> dict[str, dict[str, object]]:
+        told = json.loads(said(capsys, "explain", name, "--format", "json"))
+        return {row["layer"]: row for row in told["layers"]} | {"": told}
+
+    def test_every_layer_is_told_and_the_one_that_decides_is_marked(
+        self, file: Path, project: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ):
+        project.write_text("max_requests = 5\n")
+        text = said(capsys, "explain", "max_requests")
+        assert "Requests to the model after which you are asked" in text
+        assert [line.split()[-1] for line in text.splitlines()[3:]] == ["set", "5", "50", "200"]
+        assert f"→ {project}" in text
+        monkeypatch.setenv("ROOKERY_MAX_REQUESTS", "9")
+        assert "→ ROOKERY_MAX_REQUESTS" in said(capsys, "explain", "max_requests")
+
+    @pytest.mark.parametrize(
+        ("text", "name", "note"),
+        [
+            ("max_requests = 500\n", "max_requests", "a project can only lower it"),
+            ('mode = "code"\n', "mode", "mode cannot be set by a project"),
+            ('approval = "auto"\n', "approval", "a project can only set it to"),
+        ],
+    )
+    def test_why_a_project_is_not_heard_is_told(
+        self, file: Path, project: Path, text: str, name: str, note: str, capsys: Captured
+    ):
+        project.write_text(text)
+        rows = self.rows(capsys, name)
+        assert note in str(rows[str(project)]["note"])
+        assert rows[""]["origin"] != str(project)
+
+    def test_a_folder_that_is_not_trusted_is_not_heard(self, file: Path, capsys: Captured):
+        Path(".rookery").mkdir()
+        Path(".rookery/settings.toml").write_text("max_requests = 5\n")
+        rows = self.rows(capsys, "max_requests")
+        told = rows[str(Path.cwd() / ".rookery" / "settings.toml")]
+        assert (told["value"], rows[""]["value"]) == (5, 50)
+        assert "you do not trust this folder" in str(told["note"])
+
+
+class TestEdit:
+    @pytest.fixture
+    def editor(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A program that writes what is in a file beside it into the file it is given."""
+        program = tmp_path / "my editor"
+        program.write_text('#!/bin/sh\n[ "$1" = -x ] && cp "$0.text" "$2"\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("VISUAL", f"'{program}' -x")
+        return tmp_path / "my editor.text"
+
+    def test_what_is_valid_replaces_the_file(self, file: Path, editor: Path, capsys: Captured):
+        editor.write_text('mode = "debug"\n')
+        assert said(capsys, "edit") == f"{file} is changed.\n"
+        assert file.read_text() == 'mode = "debug"\n'
+        assert said(capsys, "edit") == f"{file} is as it was.\n"
+
+    @pytest.mark.parametrize("text", ["mode = \n", "nothing = 1\n", 'max_requests = "x"\n'])
+    def test_what_is_faulty_does_not(self, file: Path, editor: Path, text: str, capsys: Captured):
+        editor.write_text(text)
+        error = said(capsys, "edit", code=2)
+        assert f"{file} is as it was." in error
+        assert str(file) in error.splitlines()[0]
+        assert file.read_text() == MINE
+
+    def test_a_project_s_file_may_hold_only_what_is_heard(
+        self, file: Path, project: Path, editor: Path, capsys: Captured
+    ):
+        editor.write_text('mode = "debug"\n')
+        assert "cannot be set by a project" in said(capsys, "edit", "--project", code=2)
+        assert not project.exists()
+        editor.write_text("max_requests = 1\n")
+        said(capsys, "edit", "--project")
+        assert project.read_text() == "max_requests = 1\n"
+
+    @pytest.mark.parametrize("editor", ["false", "/no/such/editor", "'unclosed"])
+    def test_an_editor_that_fails_changes_nothing(
+        self, file: Path, editor: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.delenv("VISUAL", raising=False)
+        monkeypatch.setenv("EDITOR", editor)
+        assert said(capsys, "edit", code=2).count("\n") == 1
+        assert file.read_text() == MINE
+
+
+def test_without_a_word_settings_are_listed(file: Path, capsys: Captured):
+    assert said(capsys) == said(capsys, "list")
+    listed = json.loads(said(capsys, "list", "--format", "json"))
+    assert {"name": "mode", "value": '"ask"', "origin": str(file)} in listed["settings"]
+    assert run(["settings"]) == 0
+    assert capsys.readouterr().out == said(capsys, "list")

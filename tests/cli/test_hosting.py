@@ -1,0 +1,38 @@
+"""Signals to a run that is already ending, or that hears nothing."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import os, signal, sys, time
+from rookery.cli import hosting
+leaving = hosting._Leaving(None)
+leaving.insist([signal.SIGTERM, signal.SIGINT])
+if sys.argv[1] != "never":
+    leaving._leaving_since = time.monotonic() - float(sys.argv[1])
+for _ in range(int(sys.argv[2])):
+    os.kill(os.getpid(), signal.SIGTERM)
+print("alive")
+"""
+
+
+@pytest.mark.parametrize(
+    ("since", "signals", "code"),
+    [
+        pytest.param("0", 9, 0, id="CL_13_5_further_ones_are_ignored_at_first"),
+        pytest.param("6", 1, 143, id="CL_13_5_after_five_seconds_one_ends_it"),
+        pytest.param("never", 2, 0, id="unheard-twice"),
+        pytest.param("never", 3, 143, id="unheard-three-times"),
+    ],
+)
+def test_a_signal_that_comes_late(since: str, signals: int, code: int):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, since, str(signals)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (code, "" if code else "alive\n"), done.stderr

@@ -1,0 +1,150 @@
+"""A session as text and as Markdown."""
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rookery.clients.terminal_text import Paint
+from rookery.clients.transcript_text import (
+    Kind,
+    Passage,
+    as_markdown,
+    as_text,
+    fenced,
+    passages,
+)
+from rookery.core.message import Message
+
+PLAIN = Paint(False)
+
+
+def say(ts: int, kind: str, text: str, **fields: str) -> Message:
+    return Message(ts=ts, type="say", say=kind, content=text, **fields)  # type: ignore[arg-type]
+
+
+def ask(ts: int, kind: str, text: str, *, answered: bool = True, **fields: str) -> Message:
+    return Message(ts=ts, type="ask", ask=kind, content=text, answered=answered, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (say(2, "text", "words\n"), Passage(kind=Kind.WORDS, text="words")),
+        (say(2, "reasoning", "hm"), Passage(kind=Kind.THOUGHT, text="hm")),
+        (say(2, "user_feedback", "no!"), Passage(kind=Kind.PROMPT, text="no!")),
+        (say(2, "error", "bad"), Passage(kind=Kind.TROUBLE, text="bad")),
+        (say(2, "note", "oh"), Passage(kind=Kind.NOTE, text="oh")),
+        (say(2, "completion_result", "ok"), Passage(kind=Kind.RESULT, text="ok")),
+        (say(2, "command_output", "out"), Passage(kind=Kind.OUTPUT, text="out")),
+        (
+            say(2, "api_req_started", '{"streamingFailedMessage": "lost"}'),
+            Passage(kind=Kind.TROUBLE, text="lost"),
+        ),
+        (
+            ask(2, "followup", '{"question": "Which?", "suggest": [{"answer": "this"}]}'),
+            Passage(kind=Kind.QUESTION, text="Which?", below="- this"),
+        ),
+        (
+            ask(2, "tool", '{"tool": "appliedDiff"}', call_id="c", title="Edit a", diff="-a\n+b"),
+            Passage(kind=Kind.CALL, text="Edit a", diff="-a\n+b"),
+        ),
+        (
+            ask(2, "command", "rm\n-r x", call_id="c", title="Run rm"),
+            Passage(kind=Kind.CALL, text="Run rm", below="rm\n-r x"),
+        ),
+        (
+            ask(
+                2,
+                "tool",
+                '{"tool": "updateTodoList", "todos": [{"content": "a", "status": "completed"}]}',
+                call_id="c",
+                title="Update",
+            ),
+            Passage(kind=Kind.CALL, text="Update", below="- [x] a"),
+        ),
+        (
+            ask(2, "resume_task", "Go on?", answered=False),
+            Passage(kind=Kind.QUESTION, text="Go on?"),
+        ),
+    ],
+    ids=lambda each: each.say or each.ask if isinstance(each, Message) else "",
+)
+def test_a_row_is_told_as_what_it_is(row: Message, told: Passage):
+    first, passage = passages([say(1, "text", "the task"), row])
+    assert first == Passage(kind=Kind.PROMPT, text="the task")
+    assert passage == told
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        say(2, "api_req_started", '{"model": "m"}'),
+        say(2, "checkpoint_saved", "abc"),
+        ask(2, "completion_result", ""),
+        ask(2, "resume_task", "Go on?"),
+        say(2, "text", "\n"),
+    ],
+)
+def test_what_tells_a_reader_nothing_is_left_out(row: Message):
+    assert len(list(passages([say(1, "text", "the task"), row]))) == 1
+
+
+def test_text_marks_who_speaks_and_indents_what_belongs_to_a_call():
+    told = [
+        Passage(kind=Kind.PROMPT, text="two\nlines"),
+        Passage(kind=Kind.CALL, text="Edit a", diff="-a\n+b"),
+        Passage(kind=Kind.RESULT, text="done"),
+    ]
+    assert list(as_text(told, PLAIN)) == ["> two\n> lines", "● Edit a\n  -a\n  +b", "✔ done"]
+    assert "\x1b[32m+b" in list(as_text(told, Paint(True)))[1]
+
+
+def test_markdown_has_diffs_and_output_in_fences():
+    told = [
+        Passage(kind=Kind.PROMPT, text="two\n\nlines"),
+        Passage(kind=Kind.CALL, text="Edit `a`", diff="-a\n+b"),
+        Passage(kind=Kind.OUTPUT, text="out"),
+        Passage(kind=Kind.RESULT, text="done"),
+    ]
+    assert list(as_markdown(told)) == [
+        "> two\n>\n> lines",
+        "- `` Edit `a` ``\n\n```diff\n-a\n+b\n```",
+        "```\nout\n```",
+        "## Result\n\ndone",
+    ]
+
+
+@given(st.text(alphabet="`a\n", max_size=30))
+def test_nothing_in_a_text_ends_its_fence(text: str):
+    fence, *inside, end = fenced(text).split("\n")
+    assert fence == end
+    assert set(fence) == {"`"}
+    assert len(fence) >= 3
+    assert all(fence not in line for line in inside)
+
+
+@example("\x1b[2J\r\x07\x9b\u202e", "text")
+@given(st.text(max_size=40), st.sampled_from(["text", "error", "note", "command_output"]))
+def test_nothing_in_a_session_moves_the_cursor(text: str, kind: str):
+    fields = {
+        "tool": "appliedDiff",
+        "content": f"@@ {text}",
+        "question": text,
+        "streamingFailedMessage": text,
+        "suggest": [{"answer": text}],
+    }
+    todos = {"tool": "updateTodoList", "todos": [{"content": text, "status": "pending"}]}
+    rows = [
+        say(1, "text", "task"),
+        say(2, kind, text),
+        say(3, "api_req_started", json.dumps(fields)),
+        ask(4, "command", text, call_id="c"),
+        ask(5, "tool", json.dumps(fields), call_id="c", title=text),
+        ask(6, "tool", json.dumps(todos), call_id="c"),
+        ask(7, "tool", json.dumps({"tool": "newTask", "content": text}), call_id="c"),
+        ask(8, "followup", json.dumps(fields)),
+    ]
+    told = "\n".join(as_text(passages(rows), PLAIN))
+    assert not set(told) & {"\x1b", "\r", "\x07", "\x9b", "\u202e"}

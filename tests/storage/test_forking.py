@@ -1,0 +1,154 @@
+"""A fork is whole or not there, and is a session like any other."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kept_sessions import CHILD, FACTS_OF_PARENT, PARENT, keep, keep_family, store
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    AssistantSpoke,
+    CheckpointSaved,
+    FilesChanged,
+    Noted,
+    RequestStarted,
+    Rewound,
+    TaskOpened,
+    ToolFinished,
+    ToolStarted,
+)
+from rookery.core.task_state import fold
+from rookery.errors import SettingsError
+from rookery.storage.artifacts import TaskArtifacts
+from rookery.storage.forking import fork, settled_up_to
+from rookery.storage.lock import TaskLock
+from rookery.storage.verify import verify
+
+NEW = "ffffffff-0000-4000-8000-000000000006"
+NOW = 1_800_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROOKERY_HOME", str(tmp_path / "home"))
+    keep_family(tmp_path)
+
+
+def forked(source: str = PARENT, at: int | None = None) -> list[object]:
+    fork(store(), source, NEW, at=at, now=NOW)
+    assert verify(store().folder(NEW)) == []
+    return [event.fact for event in store().read(NEW)]
+
+
+def test_a_fork_has_the_facts_of_its_source_and_says_where_it_is_from():
+    before = list(store().read(PARENT))
+    facts = forked()
+    assert facts[:-1] == [event.fact for event in before]
+    assert facts[-1] == Noted(text=f"This session was forked from {PARENT} at event 13.")
+    assert list(store().read(PARENT)) == before
+    [summary] = [one for one in store().list() if one.id == NEW]
+    assert (summary.title, summary.status, summary.parent) == (
+        "Change the world",
+        "completed",
+        None,
+    )
+
+
+@pytest.mark.parametrize("at", range(1, FACTS_OF_PARENT + 1))
+def test_a_fork_at_any_event_is_a_sound_session_at_which_no_call_is_under_way(at: int):
+    cut = fork(store(), PARENT, NEW, at=at, now=NOW)
+    assert 1 <= cut <= at
+    assert verify(store().folder(NEW)) == []
+    state = fold(store().read(NEW))
+    assert not state.running
+    assert not state.pending
+
+
+def test_what_was_asked_for_and_not_done_is_not_done_by_itself():
+    facts = forked(at=3)
+    assert facts[3:] == [
+        Rewound(to=3),
+        Noted(text=f"This session was forked from {PARENT} at event 3."),
+    ]
+
+
+def test_a_fork_of_a_child_works_for_nobody():
+    opened, *_ = forked(CHILD)
+    assert isinstance(opened, TaskOpened)
+    assert (opened.parent, opened.depth, opened.text) == (None, 0, "Look at it.")
+
+
+def test_a_child_that_had_ended_is_kept_as_its_result():
+    finished = [fact for fact in forked(at=10) if isinstance(fact, ToolFinished)]
+    assert finished[-1].text == "The sub-task is done. Its result:\nfine"
+
+
+def test_a_call_whose_changes_are_not_on_record_yet_counts_as_under_way():
+    keep(
+        "edits",
+        TaskOpened(text="Edit"),
+        RequestStarted(request_id="r", model="m"),
+        AssistantSpoke(request_id="r", blocks=(ToolCall(id="c", name="x", arguments={}),)),
+        CheckpointSaved(id="1" * 40, call_id="c"),
+        ToolStarted(call_id="c", tool="x", title="x"),
+        ToolFinished(call_id="c", text="done"),
+        FilesChanged(call_id="c", before="1" * 40, after="2" * 40, since=4),
+    )
+    events = list(store().read("edits"))
+    assert [settled_up_to(events, at) for at in range(3, 8)] == [3, 4, 4, 4, 7]
+
+
+def test_long_texts_and_outputs_of_commands_come_along():
+    long = "x" * 200_000
+    keep("long", TaskOpened(text="Long"), ToolFinished(call_id="c", text=long))
+    output = TaskArtifacts(store().folder("long")).create()
+    output.write(b"what it wrote")
+    output.close()
+    fork(store(), "long", NEW, at=None, now=NOW)
+    store().delete("long")
+    assert [e.fact.text for e in store().read(NEW) if isinstance(e.fact, ToolFinished)] == [long]
+    assert TaskArtifacts(store().folder(NEW)).read("cmd-1.txt", 0, 100)[0] == b"what it wrote"
+
+
+def test_a_session_that_somebody_works_on_can_be_forked():
+    lock = TaskLock(store().folder(PARENT))
+    try:
+        assert forked()
+    finally:
+        lock.release()
+
+
+@pytest.mark.parametrize("at", [0, -1, FACTS_OF_PARENT + 1])
+def test_an_event_that_is_not_there_is_told(at: int):
+    with pytest.raises(SettingsError, match=f"There is no event {at}; there are 1 to 13"):
+        fork(store(), PARENT, NEW, at=at, now=NOW)
+    assert not store().folder(NEW).exists()
+
+
+@pytest.mark.parametrize("point", ["disk.before_rename", "fork.built", "fork.renamed"])
+def test_a_kill_leaves_no_fork_or_all_of_it_and_the_next_one_clears_up(point: str):
+    script = (
+        "import os\n"
+        "from rookery.storage.places import find_places\n"
+        "from rookery.storage.tasks import TaskStore\n"
+        "from rookery.storage.forking import fork\n"
+        f"fork(TaskStore(find_places(os.environ)), {PARENT!r}, {NEW!r}, at=None, now={NOW})\n"
+    )
+    died = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "ROOKERY_KILLPOINT": point}, check=False
+    )
+    assert died.returncode == -9
+    tasks = store().folder(NEW).parent
+    whole = point == "fork.renamed"
+    assert store().exists(NEW) is whole
+    assert bool(list(tasks.glob(".forking-*"))) is not whole
+    assert {one.id for one in store().list()} >= {PARENT}
+    if whole:
+        assert verify(store().folder(NEW)) == []
+    again = NEW.replace("f", "e")
+    fork(store(), PARENT, again, at=None, now=NOW)
+    assert verify(store().folder(again)) == []
+    assert list(tasks.glob(".forking-*")) == []

@@ -1,0 +1,181 @@
+"""One value of a settings file changes, and nothing else."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.errors import SettingsError
+from rookery.settings import Key
+from rookery.storage.settings_edits import toml, with_value, without, write_settings
+
+FILE = Path("settings.toml")
+TEXT = """\
+# my settings
+mode   = "ask"  # I like to ask
+
+max_requests = 5
+
+[ui]
+# nothing flashy
+colour = "never"
+
+[commands]
+allow = [
+  "npm test",  # quick
+  "make",
+]
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "before", "after"),
+    [
+        (("mode",), "code", 'mode   = "ask"  # I', 'mode   = "code"  # I'),
+        (("max_requests",), 7, "max_requests = 5", "max_requests = 7"),
+        (("ui", "colour"), "auto", 'colour = "never"', 'colour = "auto"'),
+        (("ui", "oneshot"), True, 'colour = "never"\n', 'colour = "never"\noneshot = true\n'),
+        (("provider",), "x", "max_requests = 5\n", 'max_requests = 5\nprovider = "x"\n'),
+        (
+            ("commands", "allow"),
+            ("ls",),
+            'allow = [\n  "npm test",  # quick\n  "make",\n]',
+            'allow = ["ls"]',
+        ),
+        (
+            ("sandbox", "use"),
+            "off",
+            '  "make",\n]\n',
+            '  "make",\n]\n\n[sandbox]\nuse = "off"\n',
+        ),
+        (
+            ("models", "a.b", "window"),
+            9,
+            '  "make",\n]\n',
+            '  "make",\n]\n\n[models."a.b"]\nwindow = 9\n',
+        ),
+    ],
+    ids=lambda each: ".".join(each) if isinstance(each, tuple) else "",
+)
+def test_a_value_is_set_where_one_would_set_it(key: Key, value: object, before: str, after: str):
+    assert before in TEXT
+    assert with_value(TEXT, key, value, FILE) == TEXT.replace(before, after)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "after"),
+    [
+        ("", ("mode",), 'mode = "x"\n'),
+        ("", ("ui", "colour"), '[ui]\ncolour = "x"\n'),
+        ("# only this", ("mode",), '# only this\nmode = "x"\n'),
+        ("[ui]\n", ("mode",), 'mode = "x"\n\n[ui]\n'),
+        ("[ui]", ("ui", "colour"), '[ui]\ncolour = "x"\n'),
+        ('ui.colour = "a"\n', ("ui", "colour"), 'ui.colour = "x"\n'),
+        ("ui.oneshot = true\n", ("ui", "colour"), 'ui.oneshot = true\nui.colour = "x"\n'),
+        ('mode = "a"\r\n', ("mode",), 'mode = "x"\r\n'),
+        ('mode = "a # b" # c\n', ("mode",), 'mode = "x"  # c\n'),
+        ('mode = """\n[ui]\n"""\n[ui]\n', ("ui", "colour"), None),
+        ('[models."a=b"]\nwindow = 1\n', ("mode",), 'mode = "x"\n\n[models."a=b"]\nwindow = 1\n'),
+    ],
+)
+def test_files_are_written_in_many_ways(text: str, key: Key, after: str | None):
+    changed = with_value(text, key, "x", FILE)
+    if after is None:
+        assert changed == 'mode = """\n[ui]\n"""\n[ui]\ncolour = "x"\n'
+    else:
+        assert changed == after
+
+
+@pytest.mark.parametrize(
+    ("key", "gone"),
+    [
+        (("mode",), 'mode   = "ask"  # I like to ask\n'),
+        (("ui", "colour"), 'colour = "never"\n'),
+        (("commands", "allow"), 'allow = [\n  "npm test",  # quick\n  "make",\n]\n'),
+        (("provider",), ""),
+    ],
+    ids=lambda each: ".".join(each) if isinstance(each, tuple) else "",
+)
+def test_a_value_is_removed_with_its_line(key: Key, gone: str):
+    assert without(TEXT, key, FILE) == TEXT.replace(gone, "")
+
+
+def test_what_cannot_be_changed_safely_is_left_to_its_owner():
+    with pytest.raises(SettingsError, match="only you can change: rookery config edit"):
+        with_value('ui = {colour = "a", oneshot = true}\n', ("ui", "colour"), "x", FILE)
+
+
+def test_a_faulty_file_is_not_touched():
+    with pytest.raises(SettingsError, match="no valid TOML"):
+        with_value("mode = \n", ("mode",), "x", FILE)
+
+
+KEYS: list[Key] = [("mode",), ("ui", "colour"), ("commands", "allow"), ("models", "a b", "window")]
+VALUES = st.one_of(
+    st.booleans(),
+    st.integers(-(2**62), 2**62),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(codec="utf-8")),
+    st.lists(st.text(st.characters(codec="utf-8"), max_size=5), max_size=3).map(tuple),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(KEYS), VALUES), max_size=6))
+def test_whatever_is_set_and_removed_the_file_says_it_and_keeps_its_comments(
+    edits: list[tuple[Key, object]],
+):
+    text = TEXT
+    for key, value in edits:
+        text = with_value(text, key, value, FILE)
+        said: object = tomllib.loads(text)
+        for name in key:
+            assert isinstance(said, dict)
+            said = said[name]
+        assert said == (list(value) if isinstance(value, tuple) else value)
+    for key, _ in edits:
+        text = without(text, key, FILE)
+    assert "# my settings\n" in text
+    assert "# nothing flashy\n" in text
+    assert tomllib.loads(text)["max_requests"] == 5
+
+
+@given(VALUES)
+def test_values_are_spelled_as_toml_spells_them(value: object):
+    read = tomllib.loads(f"x = {toml(value)}")["x"]
+    assert read == (list(value) if isinstance(value, tuple) else value)
+    assert type(read) is (list if isinstance(value, tuple) else type(value))
+
+
+class TestWriting:
+    def test_a_file_of_ones_own_is_private_and_a_link_to_it_stays(self, tmp_path: Path):
+        (tmp_path / "dotfiles").mkdir()
+        real, link = tmp_path / "dotfiles" / "s.toml", tmp_path / "config" / "settings.toml"
+        link.parent.mkdir()
+        link.symlink_to(real)
+        write_settings(link, "mode = 'x'\n", shared=False)
+        assert link.is_symlink()
+        assert real.read_text() == "mode = 'x'\n"
+        assert real.stat().st_mode & 0o777 == 0o600
+
+    def test_rights_stay_as_they_were(self, tmp_path: Path):
+        file = tmp_path / "settings.toml"
+        file.write_text("")
+        file.chmod(0o640)
+        write_settings(file, "x\n", shared=False)
+        assert file.stat().st_mode & 0o777 == 0o640
+
+    def test_a_project_leads_nowhere_else(self, tmp_path: Path):
+        victim = tmp_path / "victim"
+        victim.write_text("")
+        file = tmp_path / ".rookery" / "settings.toml"
+        file.parent.mkdir()
+        file.symlink_to(victim)
+        with pytest.raises(SettingsError, match="is a link"):
+            write_settings(file, "x\n", shared=True)
+        assert victim.read_text() == ""
+        (tmp_path / "out").mkdir()
+        (tmp_path / "linked").symlink_to(tmp_path / "out")
+        with pytest.raises(SettingsError, match="is a link"):
+            write_settings(tmp_path / "linked" / "settings.toml", "x\n", shared=True)
