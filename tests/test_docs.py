@@ -68,10 +68,17 @@ def test_the_places_that_the_pages_name_are_the_ones_that_are_used(
 
 @pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
 def test_make_docs_writes_the_pages_that_come_from_the_code(tmp_path: Path):
-    made = ("settings.md", "facts-and-commands.md")
-    for folder in ("docs", "tests"):
-        (tmp_path / folder).mkdir()
-    for name in ("Makefile", "pyproject.toml", "tests/facts_document.py"):
+    made = (
+        "settings.md",
+        "facts-and-commands.md",
+        "schemas/stream-json-events.schema.json",
+        "schemas/stream-json-commands.schema.json",
+        "schemas/protocol.schema.json",
+    )
+    for folder in ("docs/schemas", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+    writers = ("tests/facts_document.py", "tests/stream_schemas.py")
+    for name in ("Makefile", "pyproject.toml", *writers):
         shutil.copyfile(ROOT / name, tmp_path / name)
     for name in made:
         (tmp_path / "docs" / name).write_text("outdated")

@@ -12,7 +12,14 @@ SOURCE = Path(__file__).parents[1] / "src" / "rookery"
 PORTS = {"core", "engine.ports", "errors", "faults"}
 EVERYTHING = {path.stem for path in SOURCE.iterdir()}
 
-ROOT = ("app.py", "briefing.py", "code_knowledge.py", "extra_tools.py", "model_choices.py")
+ROOT = (
+    "app.py",
+    "briefing.py",
+    "code_knowledge.py",
+    "extra_tools.py",
+    "model_choices.py",
+    "workplace.py",
+)
 """The composition root, which names every part."""
 
 MAY_IMPORT = {
@@ -60,9 +67,17 @@ THIRD_PARTY_HOMES = {
         "settings",
         "storage",
         "tools",
-        "wire.codec",
+        "wire",
     },
-    "yaml": {"providers", "storage", "workspace.surroundings.yaml_text"},
+    "keyring": {"storage.keyring_keys"},
+    "textual": {"clients.tui"},
+    "websockets": {"wire"},
+    "yaml": {
+        "providers",
+        "storage",
+        "workspace.orchestration",
+        "workspace.surroundings.yaml_text",
+    },
 }
 
 

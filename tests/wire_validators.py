@@ -84,7 +84,7 @@ def validate_chat(body: dict[str, Any]) -> None:
     for at, message in enumerate(talk):
         role = message["role"]
         if role == "tool":
-            assert isinstance(message["content"], str), f"messages.{at}: a result that is no text"
+            assert _is_result(message["content"]), f"messages.{at}: a result that is no text"
             given.append(message["tool_call_id"])
             before = role
             continue
@@ -105,6 +105,16 @@ def validate_chat(body: dict[str, Any]) -> None:
             assert message["content"], f"messages.{at} is empty"
         before = role
     _answered(owed, given, len(talk))
+    marks = json.dumps(body).count('"cache_control"')
+    assert marks <= 4, f"{marks} cache marks; at most 4 are allowed"
+
+
+def _is_result(content: Any) -> bool:
+    """Text, or parts that are text where the last of them bears a cache mark."""
+    if isinstance(content, str):
+        return True
+    texts = [part["text"] for part in content if part["type"] == "text" and part["text"].strip()]
+    return bool(texts) and len(texts) == len(content) and "cache_control" in content[-1]
 
 
 def validate_responses(body: dict[str, Any]) -> None:

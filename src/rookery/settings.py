@@ -26,6 +26,7 @@ import msgspec
 from msgspec import Meta
 
 from rookery import ENV_PREFIX, NAME, PROJECT_FOLDER
+from rookery.core.effort import Effort
 from rookery.core.limits import MIB, Limits
 from rookery.core.values import record
 
@@ -40,7 +41,7 @@ Colour: TypeAlias = Literal["auto", "always", "never"]
 
 _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 _Tokens: TypeAlias = Annotated[int, Meta(ge=1)]
-_Price: TypeAlias = Annotated[float, Meta(ge=0)]
+_Amount: TypeAlias = Annotated[float, Meta(ge=0)]
 _Address: TypeAlias = Annotated[
     str,
     Meta(
@@ -76,13 +77,13 @@ class ModelDescription(TypedDict, total=False):
     caching: Annotated[
         bool, Meta(description="Whether the provider caches the beginning of requests.")
     ]
-    input_price: Annotated[_Price, Meta(description="Dollars per million tokens of input.")]
-    output_price: Annotated[_Price, Meta(description="Dollars per million tokens of output.")]
+    input_price: Annotated[_Amount, Meta(description="Dollars per million tokens of input.")]
+    output_price: Annotated[_Amount, Meta(description="Dollars per million tokens of output.")]
     cache_read_price: Annotated[
-        _Price, Meta(description="Dollars per million tokens read from the cache.")
+        _Amount, Meta(description="Dollars per million tokens read from the cache.")
     ]
     cache_write_price: Annotated[
-        _Price, Meta(description="Dollars per million tokens written to the cache.")
+        _Amount, Meta(description="Dollars per million tokens written to the cache.")
     ]
 
 
@@ -95,6 +96,10 @@ class ModeSettings(TypedDict, total=False):
 
 
 class CommandSettings(_Section, frozen=True):
+    shell: Annotated[
+        _Name | None,
+        Meta(description="The shell that commands run in, by its whole path; without it bash."),
+    ] = None
     timeout: Annotated[
         _Seconds, Meta(description="Seconds after which a running command is ended.")
     ] = _USUAL.command_seconds
@@ -206,6 +211,9 @@ class UiSettings(_Section, frozen=True):
         Colour,
         Meta(description='Whether output is coloured; "auto" colours only what a terminal shows.'),
     ] = "auto"
+    oneshot: Annotated[
+        bool, Meta(description="Whether the full screen is left when the task is done.")
+    ] = False
 
 
 class LimitSettings(_Section, frozen=True):
@@ -289,6 +297,13 @@ class Settings(_Section, frozen=True):
         Meta(description="Where the provider is reached; without it at its own address."),
     ] = None
     mode: Annotated[_Name, Meta(description="The mode that new tasks begin in.")] = "code"
+    reasoning_effort: Annotated[
+        Effort,
+        Meta(
+            description="How hard models think that can; `unspecified` leaves it to them, "
+            "`disabled` and `none` keep them from it."
+        ),
+    ] = "unspecified"
     approval: Annotated[
         Approval | None,
         Meta(
@@ -301,18 +316,28 @@ class Settings(_Section, frozen=True):
         Meta(description="Requests to the model after which you are asked; 0 means never."),
     ] = _USUAL.requests
     max_cost: Annotated[
-        _Price, Meta(description="Dollars spent after which you are asked; 0 means never.")
+        _Amount, Meta(description="Dollars spent after which you are asked; 0 means never.")
     ] = _USUAL.cost
     max_tokens: Annotated[
         _Ceiling, Meta(description="Tokens used after which you are asked; 0 means never.")
     ] = _USUAL.tokens
     max_minutes: Annotated[
-        _Price, Meta(description="Minutes of work after which you are asked; 0 means never.")
+        _Amount, Meta(description="Minutes of work after which you are asked; 0 means never.")
     ] = _USUAL.seconds / 60
     mistake_limit: Annotated[
         _Ceiling,
         Meta(description="Mistakes in a row after which you are asked; 0 means never."),
     ] = _USUAL.mistakes
+    followup_seconds: Annotated[
+        _Amount | None,
+        Meta(
+            description="Seconds after which a run that acts unasked answers a question itself; "
+            "without it 60 at a terminal, and none where nobody is.",
+        ),
+    ] = None
+    exit_on_error: Annotated[
+        bool, Meta(description="Whether the first request that fails ends the run.")
+    ] = False
     approve_edits: Annotated[
         bool,
         Meta(description="Whether edits of ordinary files in the workspace are made unasked."),
@@ -346,6 +371,10 @@ class Settings(_Section, frozen=True):
             checkpoint_bytes=self.checkpoints.megabytes * MIB,
             **msgspec.structs.asdict(self.limits),
         )
+
+    def with_usual_shell(self) -> "Settings":
+        commands = msgspec.structs.replace(self.commands, shell=None)
+        return msgspec.structs.replace(self, commands=commands)
 
     def acts_unasked(self, *, once: bool) -> bool:
         """Whether actions run without a question; `once` tells that `--print` was given."""

@@ -202,3 +202,41 @@ async def test_a_second_interrupt_counts_only_until_the_task_goes_on(
     for fact in between:
         interrupts.show(Event(1, 0, 1, fact))
     assert interrupts.second() is second
+
+
+async def test_CL_8_an_answer_that_names_a_mode_switches_to_it_first(tmp_path: Path):
+    offer = [{"text": "Do it.", "mode": "debug"}]
+    question = call("ask_followup_question", question="What?", follow_up=offer)
+    stage, seen = Stage(tmp_path, [question], [finish()]), Seen()
+
+    async def choose(engine: Engine, asked: Asked) -> Response:
+        if asked.ask is AskKind.FOLLOWUP:
+            return Say("message", "Do it.", mode="debug")
+        return Say("yes")
+
+    assert await attended(stage, choose, seen) == RunEnd(Fate.COMPLETED)
+    at = seen.kinds.index("ModeSwitched")
+    assert "Asked" in seen.kinds[:at]
+    assert "Answered" in seen.kinds[at:]
+
+
+async def test_CL_8_something_may_happen_with_which_to_leave(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [finish()])
+
+    def once_something_starts(event: Event) -> Leave | None:
+        started = isinstance(event.fact, ToolStarted)
+        return Leave("Enough.", code="stalled") if started else None
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as process:
+            engine = stage.engine(process)
+            await engine.send(OpenTask(task_id=TASK, text="Do it"))
+
+            async def respond(asked: Asked) -> Response:
+                return Say("yes")
+
+            end = await attend(
+                engine, TASK, display=Seen(), respond=respond, until=once_something_starts
+            )
+            process.cancel_scope.cancel()
+    assert end == RunEnd(Fate.LEFT, "Enough.", "stalled")

@@ -2,13 +2,25 @@
 
 import json
 import logging
+import re
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from rookery.clients.debug_log import open_debug_log
 from rookery.core.asks import AskKind
-from rookery.core.facts import Asked, Event, Fact, RequestStarted, TaskOpened
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    CompletionOffered,
+    Event,
+    Fact,
+    RequestStarted,
+    TaskOpened,
+)
+from rookery.core.hiding import Hiding
 
 
 def shown(file: Path, *facts: Fact) -> list[str]:
@@ -66,3 +78,49 @@ def test_the_next_run_appends(tmp_path: Path, again: int):
     for _ in range(again):
         lines = shown(tmp_path / "debug.log", TaskOpened(text="Hello"))
     assert len([line for line in lines if "TaskOpened" in line]) == again
+
+
+def test_CL_18_every_line_has_its_time_component_text_and_json(tmp_path: Path):
+    lines = shown(tmp_path / "debug.log", TaskOpened(text="Hello"))
+    for line in lines:
+        found = re.fullmatch(r"\[(\S+)\] \[(\w+)\] ([^:]+): (\{.*\})", line)
+        assert found, line
+        assert datetime.fromisoformat(found[1]).tzinfo
+        assert isinstance(json.loads(found[4]), dict)
+
+
+def test_CL_18_what_a_client_would_be_told_is_a_line(tmp_path: Path):
+    facts = [
+        TaskOpened(text="Hello"),
+        RequestStarted(request_id="r", model="m"),
+        AssistantSpoke(request_id="r", blocks=()),
+        Asked(ask_id="q", ask=AskKind.FOLLOWUP, text="Which?"),
+        Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="this"),
+        CompletionOffered(result="Done."),
+        Asked(ask_id="z", ask=AskKind.COMPLETION_RESULT),
+    ]
+    lines = shown(tmp_path / "debug.log", *facts)
+    emitted = [line.split("EMIT ")[1] for line in lines if "[Client] EMIT " in line]
+    assert 'waitingForInput: {"ask": "followup"}' in emitted
+    assert "resumedRunning: {}" in emitted
+    assert "streamingStarted: {}" in emitted
+    assert emitted[-1] == 'taskCompleted: {"success": true}'
+    assert emitted.count('waitingForInput: {"ask": "completion_result"}') == 1
+    noted = json.loads(next(line for line in lines if "[Facts] Asked" in line).split(": ", 1)[1])
+    assert noted["ask"] == "followup"
+    assert [noted[name] for name in ("waiting", "running", "streaming")] == [True, False, False]
+
+
+def test_CL_18_a_key_that_somebody_typed_is_not_kept(tmp_path: Path):
+    file = tmp_path / "debug.log"
+    with open_debug_log(file, Hiding(["sk-0123456789abcdef"])) as log:
+        log.show(Event(1, 0, 1, TaskOpened(text="use sk-0123456789abcdef")))
+    assert "sk-0123" not in file.read_text(encoding="utf-8")
+
+
+def test_CL_18_a_disk_that_is_full_stops_nothing(capfd: pytest.CaptureFixture[str]):
+    with open_debug_log(Path("/dev/full")) as log:
+        log.show(Event(1, 0, 1, TaskOpened(text="x" * 100)))
+        for _ in range(3):
+            log.show(Event(2, 0, 2, RequestStarted(request_id="r", model="m")))
+    assert capfd.readouterr() == ("", "")

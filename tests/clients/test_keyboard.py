@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from rookery.clients.keyboard import Keyboard
+from rookery.clients.typed_line import TimedLine
 
 pytestmark = pytest.mark.anyio
 
@@ -132,3 +133,54 @@ async def test_any_characters_can_be_typed(desk: Desk, typed: str):
 
 async def _expect(desk: Desk, line: str | None) -> None:
     assert await desk.keyboard.line() == line
+
+
+CLOCK = 0.5
+
+
+async def test_CL_11_the_first_key_stops_the_clock_for_good(desk: Desk):
+    shown: list[str] = []
+    lines: list[TimedLine] = []
+    first = anyio.Event()
+
+    def show(typed: str) -> None:
+        shown.append(typed)
+        first.set()
+
+    async def wait() -> None:
+        lines.append(await desk.keyboard.line_within(CLOCK, show))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        ends = anyio.current_time() + CLOCK
+        desk.type("g")
+        await first.wait()
+        await anyio.sleep_until(ends + 0.1)
+        assert lines == []
+        desk.type("o\r")
+    assert lines == [TimedLine("go")]
+    assert "".join(shown) == "go\n"
+
+
+async def test_CL_11_a_line_begun_before_the_question_stops_the_clock_and_is_no_answer(desk: Desk):
+    lines: list[TimedLine] = []
+
+    async def wait() -> None:
+        lines.append(await desk.keyboard.line_within(CLOCK, lambda typed: None))
+
+    desk.type("ye")
+    await desk.keyboard.hear_out()
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        desk.type("s\r")
+        assert await desk.unasked.receive() == "yes"
+        desk.type("no\r")
+    assert lines == [TimedLine("no")]
+
+
+async def test_CL_11_without_a_key_the_time_runs_out(desk: Desk):
+    assert await desk.keyboard.line_within(0.01, print) == TimedLine("", timed_out=True)
+    desk.type("late\n")
+    assert await desk.unasked.receive() == "late"

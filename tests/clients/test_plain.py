@@ -2,14 +2,18 @@
 
 import io
 import json
+from unicodedata import category
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rookery.clients.plain import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, PlainDisplay
 from rookery.clients.screen import Screen
 from rookery.core import replies
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
+    Answered,
     Asked,
     AssistantSpoke,
     CallStreamed,
@@ -22,6 +26,8 @@ from rookery.core.facts import (
     Fact,
     FilesChanged,
     FilesRestored,
+    ModelSwitched,
+    ModeSwitched,
     Noted,
     OutputStreamed,
     Pausing,
@@ -31,6 +37,7 @@ from rookery.core.facts import (
     SavingFiles,
     StepCancelled,
     TaskFailed,
+    TaskOpened,
     TextStreamed,
     ThinkingStreamed,
     Todo,
@@ -304,3 +311,48 @@ def test_an_open_question_is_repeated_below_news_that_leave_it_open():
     assert out.getvalue() == (
         f"Go on? \n{NOTED}\nGo on? \nnote: It has ended.\nGo on? \nStopped. Ctrl-C again leaves.\n"
     )
+
+
+@given(st.text(max_size=40), st.booleans())
+def test_CL_9_nothing_that_a_model_or_a_tool_wrote_reaches_the_terminal_raw(words: str, live: bool):
+    out = io.StringIO()
+    plain = PlainDisplay(Screen(out, colour=False, live=live), shows_result=True)
+    facts = [
+        TaskOpened(text=words),
+        text(words),
+        ThinkingStreamed(request_id="r", text=words),
+        CallStreamed(request_id="r", index=0, name=words, arguments=words),
+        started(words, json.dumps({"diffStats": words})),
+        output(words),
+        finished(words, Ending.FAILED),
+        allowed(words),
+        finished(words, Ending.DENIED),
+        failed(words),
+        Noted(text=words),
+        ModeSwitched(mode=words),
+        ModelSwitched(provider=words, model=words),
+        CommandDetached(call_id="c", command=words, artifact="a"),
+        CommandEnded(call_id="c", text=words),
+        Asked(ask_id="q", ask=AskKind.FOLLOWUP, text=words),
+        Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text=words, by="policy"),
+        CompletionOffered(result=words),
+        TaskFailed(message=words),
+    ]
+    for seq, fact in enumerate(facts, 1):
+        plain.show(Event(seq, 0, seq, fact))
+        plain.show_of_child("child", Event(seq, 0, seq, fact))
+    # a status is replaced, and a word is moved to the next line, by our own hand
+    ours = "\n\t\r\b" if live else "\n\t"
+    raw = [char for char in out.getvalue() if category(char) == "Cc" and char not in ours]
+    assert raw == []
+
+
+def test_CL_9_what_comes_in_pieces_is_written_once():
+    out = io.StringIO()
+    plain = PlainDisplay(Screen(out, colour=False, live=False), shows_result=True)
+    for seq, piece in enumerate(["I will ", "look ", "at it."], 1):
+        plain.show(Event(seq, 0, seq, text(piece)))
+    plain.show(Event(4, 0, 4, spoke()))
+    plain.show(Event(5, 0, 5, text("Another answer.")))
+    plain.show(Event(6, 0, 6, spoke()))
+    assert out.getvalue() == "I will look at it.\nAnother answer.\n"

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import termios
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from rookery.clients.attendant import Leave, Response, Say
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.prompter import LEFT_AT_PROMPT, Prompter
 from rookery.clients.screen import Screen
+from rookery.clients.unattended import DECIDE_YOURSELF
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 
@@ -160,15 +162,15 @@ async def test_an_empty_line_means_what_the_capital_letter_says(
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 200, "type": "requests"}'),
-            "This task has made 200 requests, which is its limit (max_requests). Go on? [y/N] ",
+            "This task has made 200 requests, which is its limit (max_requests).\nGo on? [y/N] ",
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 2.5, "type": "cost"}'),
-            "This task has come to its limit of $2.50 (max_cost). Go on? [y/N] ",
+            "This task has come to its limit of $2.50 (max_cost).\nGo on? [y/N] ",
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, "odd"),
-            "The limit for this task is reached. Go on? [y/N] ",
+            "The limit for this task is reached.\nGo on? [y/N] ",
         ),
         (
             asked(AskKind.MISTAKE_LIMIT_REACHED, "Stuck\x07."),
@@ -277,3 +279,161 @@ async def test_GATE_4_a_long_command_is_shown_whole():
 async def test_a_diff_keeps_its_indentation():
     _, seen = await put(asked(AskKind.TOOL, "{}", "Edit a.py", "+        x"), "y\n")
     assert "+        x\n" in seen
+
+
+# ── questions that do not wait for ever ─────────────────────────────────────────────────
+
+PORT = asked(
+    AskKind.FOLLOWUP,
+    json.dumps(
+        {"question": "Port?", "suggest": [{"answer": "8080", "mode": "debug"}, "2 more tests"]}
+    ),
+)
+OPEN = asked(AskKind.FOLLOWUP, "Which one?")
+BY_NOBODY = Say("message", "8080", by="policy", mode="debug")
+
+
+class Watched(io.StringIO):
+    """What was written, and a way to wait for more of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._more = anyio.Event()
+
+    def write(self, text: str) -> int:
+        self._more.set()
+        return super().write(text)
+
+    async def until(self, sign: Callable[[str], bool]) -> None:
+        while not sign(self.getvalue()):
+            self._more = anyio.Event()
+            await self._more.wait()
+
+
+def asks(seen: str) -> bool:
+    return seen.endswith("> ")
+
+
+async def put_in_time(
+    question: Asked, typed: str, *, seconds: float | None = 60, hang_up: bool = False
+) -> tuple[Response, str, bool]:
+    """The same for a question that is answered without the person after a while; and whether
+    the terminal is as it was."""
+    fingers, terminal = pty.openpty()
+    before = termios.tcgetattr(terminal)
+    out = Watched()
+
+    async def unasked(line: str) -> None:
+        pass
+
+    keyboard = Keyboard(terminal, unasked)
+    screen = Screen(out, colour=False, live=False)
+    prompter = Prompter(keyboard, screen, patience=lambda: seconds)
+    answers: list[Response] = []
+
+    async def ask() -> None:
+        answers.append(await prompter(question))
+        group.cancel_scope.cancel()
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(keyboard.run)
+            group.start_soon(ask)
+            for keys in filter(None, typed.split("|")):
+                await out.until(asks)
+                assert prompter.is_active
+                os.write(fingers, keys.encode())
+                await out.until(lambda seen: not asks(seen))
+            if hang_up:
+                await out.until(lambda seen: asks(seen) or bool(typed))
+                os.close(fingers)
+    assert not prompter.is_active
+    restored = hang_up or termios.tcgetattr(terminal) == before
+    if not hang_up:
+        os.close(fingers)
+    os.close(terminal)
+    return answers[0], out.getvalue(), restored
+
+
+@pytest.mark.parametrize(
+    ("typed", "seconds", "answer"),
+    [
+        pytest.param("", 0, BY_NOBODY, id="CL_8_at_once"),
+        pytest.param("", 0.05, BY_NOBODY, id="CL_11_timeout"),
+        pytest.param("9\x7f90\r", 60, Say("message", "90"), id="CL_11_typed"),
+        pytest.param("2\r", 60, Say("message", "2 more tests"), id="CL_8_chosen_without_a_mode"),
+        pytest.param("1\r", 60, Say("message", "8080", mode="debug"), id="CL_8_chosen_mode"),
+        pytest.param(
+            "2 more tests\r", 60, Say("message", "2 more tests"), id="CL_8_20_11_no_choice"
+        ),
+        pytest.param("\x03", 60, BY_NOBODY, id="CL_11_ctrl_c_is_the_default"),
+        pytest.param("\x04", 60, BY_NOBODY, id="CL_11_end_of_input_is_a_timeout"),
+        pytest.param("\r|9090\r", 60, Say("message", "9090"), id="CL_11_empty_is_no_default"),
+        pytest.param("one\rtwo\r", 60, Say("message", "one"), id="CL_11_paste_submits"),
+    ],
+)
+async def test_a_question_of_an_automatic_run_is_answered_in_time(
+    typed: str, seconds: float, answer: Response
+):
+    response, seen, restored = await put_in_time(PORT, typed, seconds=seconds)
+    assert response == answer
+    assert restored
+    assert seen.startswith("Port?\n  1. 8080 (goes on in debug mode)\n  2. 2 more tests\n")
+
+
+async def test_CL_11_a_terminal_that_is_gone_is_a_timeout_at_once():
+    assert (await put_in_time(PORT, "", hang_up=True))[0] == BY_NOBODY
+
+
+async def test_CL_8_a_question_with_nothing_to_choose_is_left_to_the_model():
+    response, seen, _ = await put_in_time(OPEN, "", seconds=0.05)
+    assert response == Say("message", DECIDE_YOURSELF, by="policy")
+    assert seen == "Which one?\n(the model decides itself in 0.05 s, unless you type) > "
+
+
+async def test_CL_20_13_without_permission_to_act_nobody_answers_for_the_person():
+    response, seen = await put(PORT, "1\n")
+    assert response == Say("message", "8080", mode="debug")
+    assert seen.endswith("> " + "  8080\n")
+
+
+async def test_CL_11_one_question_at_a_time():
+    fingers, terminal = pty.openpty()
+    out = io.StringIO()
+
+    async def unasked(line: str) -> None:
+        raise AssertionError(line)
+
+    keyboard = PatientKeyboard(terminal, unasked)
+    prompter = Prompter(keyboard, Screen(out, colour=False, live=False))
+    answers: dict[str, Response] = {}
+
+    async def ask(name: str) -> None:
+        answers[name] = await prompter(asked(AskKind.TOOL, title=name))
+        if len(answers) == 2:
+            group.cancel_scope.cancel()
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(keyboard.run)
+            group.start_soon(ask, "first")
+            await keyboard.waits.receive()
+            group.start_soon(ask, "second")
+            await anyio.wait_all_tasks_blocked()
+            assert "second" not in out.getvalue()
+            os.write(fingers, b"y\n")
+            await keyboard.waits.receive()
+            os.write(fingers, b"n\n")
+    assert answers == {"first": Say("yes"), "second": Say("no")}
+    keyboard.clear()
+    os.close(fingers)
+    os.close(terminal)
+
+
+async def test_a_long_question_ends_its_lines_between_words():
+    words = "whether the configuration should be read once " * 6
+    out = io.StringIO()
+    screen = Screen(out, colour=False, live=True)
+    screen.sentence(words)
+    assert all(len(line) < 80 for line in out.getvalue().splitlines())
+    assert out.getvalue().split() == words.split()

@@ -2,21 +2,38 @@
 
 import pytest
 
-from rookery.clients.slash_lines import HELP, Heard, SlashLines, Vocabulary
+from rookery.clients.slash_lines import HELP, Heard, SlashLines, Vocabulary, no_such_command
 from rookery.core.asks import AskKind
-from rookery.core.commands import Answer, Condense, RestoreFiles, Rewind, StopCommand, SwitchMode
+from rookery.core.commands import (
+    Answer,
+    Condense,
+    EditQueue,
+    RestoreFiles,
+    Rewind,
+    StopCommand,
+    SwitchApproval,
+    SwitchMode,
+    SwitchModel,
+)
 from rookery.core.facts import (
     Answered,
+    ApprovalSwitched,
     Asked,
     CheckpointSaved,
+    ChildBegan,
     CommandDetached,
     CommandEnded,
     Event,
     Fact,
     FilesChanged,
     FilesRestored,
+    ModelSwitched,
+    ModeSwitched,
     OfferWithdrawn,
     OutputStreamed,
+    QueueEdited,
+    RequestStarted,
+    StepCancelled,
     TaskOpened,
     ToolFinished,
     ToolStarted,
@@ -47,6 +64,20 @@ def test_another_mode_is_named_or_the_modes_are_told():
 
 def test_the_conversation_can_be_condensed_by_hand():
     assert SlashLines("t").hear("/condense") == Heard((Condense(task_id="t"),))
+
+
+def test_condensing_is_about_whoever_is_at_work():
+    slash = watching(opened(), ChildBegan(call_id="c", task_id="child"))
+    assert slash.hear("/condense") == Heard((Condense(task_id="child"),))
+    for event in numbered([opened(), ChildBegan(call_id="d", task_id="grandchild")]):
+        slash.show_of_child("child", event)
+    assert slash.hear("/condense") == Heard((Condense(task_id="grandchild"),))
+    for event in numbered([opened(), ToolFinished(call_id="d", text="")]):
+        slash.show_of_child("child", event)
+    assert slash.hear("/condense") == Heard((Condense(task_id="child"),))
+    for end in (ToolFinished(call_id="c", text=""), StepCancelled()):
+        after = watching(opened(), ChildBegan(call_id="c", task_id="child"), end)
+        assert after.hear("/condense") == Heard((Condense(task_id="t"),))
 
 
 def test_a_command_of_a_child_is_what_bg_and_stop_are_about():
@@ -118,16 +149,20 @@ def test_any_other_line_is_for_the_model(line: str):
 
 
 @pytest.mark.parametrize("line", ["/undoit", "/undp now"])
-def test_a_mistyped_one_is_not(line: str):
+def test_a_mistyped_one_is_not_and_what_is_near_is_named(line: str):
     name = line.split()[0]
-    words = f"There is no {name}; /help shows what there is."
+    words = f"There is no {name}. There is: /undo. /help shows all."
     assert watching(opened()).hear(line) == Heard(words=words)
+
+
+def test_a_place_on_this_machine_is_no_command():
+    assert watching(opened()).hear("/tmp is full") is None
 
 
 @pytest.mark.parametrize("line", ["/help", "  /help  ", "/help me"])
 def test_help_names_every_line(line: str):
     assert watching().hear(line) == Heard(words=HELP)
-    for name in ("/undo", "/rewind", "/files", "/bg", "/stop"):
+    for name in ("/undo", "/rewind", "/files", "/bg", "/stop", "/model", "/approve", "/queue"):
         assert name in HELP
 
 
@@ -245,3 +280,114 @@ class TestCommands:
     def test_the_command_that_is_waited_for_comes_first(self):
         slash = watching(opened(), detached("c1"), offered("q1"))
         assert slash.hear("/stop") == answer("q1", "no")
+
+
+class TestChoices:
+    def test_the_mode_that_is_on_is_marked(self):
+        slash = SlashLines("t", numbered([opened()]), KNOWN)
+        told = slash.hear("/mode")
+        assert told
+        assert told.words.endswith("one of: code (now), ask.")
+        slash.show(Event(2, 0, 2, ModeSwitched(mode="ask")))
+        told = slash.hear("/mode poet")
+        assert told
+        assert told.words.endswith("one of: code, ask (now).")
+
+    MODELS = Vocabulary(models=[("anthropic", "claude-x"), ("openai", "gpt-x")])
+
+    @pytest.mark.parametrize(
+        ("line", "provider", "model"),
+        [
+            ("/model gpt-x", "openai", "gpt-x"),
+            ("/model ollama qwen3", "ollama", "qwen3"),
+            ("/model unheard-of", "", "unheard-of"),
+        ],
+    )
+    def test_another_model_is_named_alone_or_behind_its_provider(
+        self, line: str, provider: str, model: str
+    ):
+        wanted = SwitchModel(task_id="t", provider=provider, model=model)
+        assert SlashLines("t", (), self.MODELS).hear(line) == Heard((wanted,))
+
+    def test_without_a_name_the_models_are_told_and_the_present_one_marked(self):
+        slash = SlashLines("t", (), self.MODELS)
+        slash.show(Event(1, 0, 1, RequestStarted(request_id="r", model="gpt-x")))
+        told = slash.hear("/model")
+        assert told
+        assert told.words.splitlines()[:2] == ["  anthropic claude-x", "  openai gpt-x  (now)"]
+        slash.show(Event(2, 0, 2, ModelSwitched(provider="anthropic", model="claude-x")))
+        told = slash.hear("/model")
+        assert told
+        assert told.words.splitlines()[0] == "  anthropic claude-x  (now)"
+
+    def test_asking_is_switched_off_and_on(self):
+        slash = SlashLines("t", automatic=False)
+        assert slash.hear("/approve on") == Heard((SwitchApproval(task_id="t", automatic=True),))
+        assert slash.hear("/approve off") == Heard((SwitchApproval(task_id="t", automatic=False),))
+        told = slash.hear("/approve")
+        assert told
+        assert told.words.startswith("It asks before it acts.")
+        slash.show(Event(1, 0, 1, ApprovalSwitched(automatic=True)))
+        assert slash.automatic
+        told = slash.hear("/approve maybe")
+        assert told
+        assert (told.commands, told.words[:24]) == ((), "It acts without asking. ")
+
+    def test_what_an_earlier_run_was_allowed_says_nothing_about_this_one(self):
+        stored = numbered([opened(), ApprovalSwitched(automatic=True)])
+        assert not SlashLines("t", stored, automatic=False).automatic
+
+
+class TestQueue:
+    def said(self, *texts: str) -> list[Fact]:
+        return [UserSpoke(message_id=text, text=text) for text in texts]
+
+    def test_what_waits_is_listed_and_can_be_taken_back(self):
+        slash = watching(opened(), *self.said("one\nmore", "two"))
+        told = slash.hear("/queue")
+        assert told
+        assert told.words.splitlines() == [
+            "  1. one",
+            "  2. two",
+            "Take one back: /queue drop NUMBER",
+        ]
+        assert slash.hear("/queue drop 2") == Heard((EditQueue(task_id="t", message_id="two"),))
+        for line in ("/queue drop 3", "/queue drop", "/queue 1", "/queue drop x"):
+            told = slash.hear(line)
+            assert told
+            assert told.commands == ()
+
+    @pytest.mark.parametrize(
+        "over",
+        [RequestStarted(request_id="r", model="m"), QueueEdited(message_id="one", text=None)],
+    )
+    def test_what_was_heard_or_taken_back_waits_no_longer(self, over: Fact):
+        slash = watching(opened(), *self.said("one"), over)
+        assert slash.hear("/queue") == Heard(words="The model has heard everything.")
+
+    def test_what_was_edited_is_shown_as_it_is_now(self):
+        edited = QueueEdited(message_id="one", text="three")
+        told = watching(opened(), *self.said("one"), edited).hear("/queue")
+        assert told
+        assert told.words.splitlines()[0] == "  1. three"
+
+    def test_what_was_said_to_a_child_is_the_childs(self):
+        slash = watching(opened())
+        for event in numbered(self.said("one")):
+            slash.show_of_child("child", event)
+        assert slash.hear("/queue drop 1") == Heard((EditQueue(task_id="child", message_id="one"),))
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("/int the tests", "There is no /int. There is: /init."),
+        ("/xyz", "There is no /xyz. There is: /init, /review."),
+        ("/init", ""),
+        ("/tmp is full", ""),
+        ("/usr/bin is full", ""),
+        ("see /xyz", ""),
+    ],
+)
+def test_a_command_that_there_is_not_is_answered_with_those_that_there_are(line: str, wrong: str):
+    assert no_such_command(line, ["init", "review"]) == wrong

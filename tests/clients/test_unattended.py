@@ -2,12 +2,27 @@
 
 import json
 
+import anyio
 import pytest
 
 from rookery.clients.attendant import Leave, Say
-from rookery.clients.unattended import DECIDE_YOURSELF, NOBODY_TO_ASK, PATIENCE, Unattended
+from rookery.clients.unattended import (
+    DECIDE_YOURSELF,
+    NOBODY_TO_ASK,
+    PATIENCE,
+    Unattended,
+    first_failure,
+)
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
-from rookery.core.facts import Asked
+from rookery.core.facts import (
+    Asked,
+    Ending,
+    Event,
+    RequestFailed,
+    ToolFinished,
+    ToolStarted,
+)
+from rookery.core.failures import FailureKind
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +45,7 @@ def asked(kind: AskKind, text: str = "") -> Asked:
         (asked(AskKind.RESUME_TASK), Say("yes", by="policy")),
         (asked(AskKind.RESUME_COMPLETED_TASK), Say("yes", by="policy")),
         (asked(AskKind.API_REQ_FAILED, "No."), Leave("No.")),
-        (asked(AskKind.PAYMENT_REQUIRED_PROMPT, "Pay."), Leave("Pay.")),
+        (asked(AskKind.PAYMENT_REQUIRED_PROMPT, "Pay."), Leave("Pay.", code="no_credit")),
         (asked(AskKind.INVALID_MODEL, "None such."), Leave("None such.")),
     ],
     ids=lambda value: value.ask if isinstance(value, Asked) else "",
@@ -49,7 +64,7 @@ async def test_a_resumed_task_is_told_the_new_words_once(kind: AskKind):
 async def test_a_model_that_is_stuck_may_try_a_few_times_and_no_more():
     respond, stuck = Unattended(), asked(AskKind.MISTAKE_LIMIT_REACHED, "Stuck.")
     answers = [await respond(stuck) for _ in range(PATIENCE + 1)]
-    assert answers == [Say("yes", by="policy")] * PATIENCE + [Leave("Stuck.")]
+    assert answers == [Say("yes", by="policy")] * PATIENCE + [Leave("Stuck.", code="stalled")]
 
 
 async def test_a_limit_ends_the_run_with_a_code_of_its_own():
@@ -61,3 +76,90 @@ async def test_a_limit_ends_the_run_with_a_code_of_its_own():
 @pytest.mark.parametrize("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
 async def test_nothing_that_changes_anything_is_ever_allowed(kind: AskKind):
     assert await Unattended()(asked(kind)) != Say("yes", by="policy")
+
+
+def refused(text: str = "no") -> Event:
+    return Event(1, 0, 1, ToolFinished(call_id="c", text=text, ending=Ending.DENIED))
+
+
+def failed(kind: FailureKind) -> Event:
+    return Event(1, 0, 1, RequestFailed(request_id="r", error=kind, message="It failed."))
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (FailureKind.BAD_KEY, "auth_failed"),
+        (FailureKind.BUSY, "rate_limited"),
+        (FailureKind.DROPPED, "stalled"),
+        (FailureKind.KEEPALIVE_ONLY, "stalled"),
+        (FailureKind.EMPTY, "stalled"),
+        (FailureKind.OFFLINE, "task_failed"),
+        (FailureKind.REJECTED, "task_failed"),
+        (FailureKind.REFUSED, "task_failed"),
+    ],
+)
+async def test_CL_13_4_what_failed_last_says_why_the_run_ends(kind: FailureKind, code: str):
+    respond = Unattended()
+    respond.show(failed(FailureKind.BUSY))
+    respond.show(failed(kind))
+    assert await respond(asked(AskKind.API_REQ_FAILED, "No.")) == Leave("No.", code=code)
+
+
+async def test_CL_13_4_insisting_on_what_nobody_allows_ends_at_once():
+    respond = Unattended()
+    respond.show_of_child("child", refused("Commands must run in a sandbox."))
+    leave = await respond(asked(AskKind.MISTAKE_LIMIT_REACHED, "Stuck."))
+    sentence = "Stuck. It was refused: Commands must run in a sandbox."
+    assert leave == Leave(sentence, code="policy_denied")
+
+
+async def test_CL_13_4_once_something_was_done_earlier_refusals_do_not_count():
+    respond = Unattended()
+    respond.show(refused())
+    change = ToolStarted(call_id="d", tool="execute_command", title="Run x", command="x")
+    respond.show(Event(2, 0, 2, change))
+    respond.show(Event(3, 0, 3, ToolFinished(call_id="d", text="")))
+    assert await respond(asked(AskKind.MISTAKE_LIMIT_REACHED)) == Say("yes", by="policy")
+
+
+async def test_CL_13_4_a_run_that_was_to_ask_ends_where_it_would():
+    leave = await Unattended(automatic=False)(asked(AskKind.FOLLOWUP, QUESTION))
+    assert isinstance(leave, Leave)
+    assert (leave.code, "Which?" in leave.reason) == ("needs_human", True)
+
+
+async def test_CL_8_somebody_else_has_time_to_answer():
+    with anyio.move_on_after(0.02) as gone:
+        await Unattended(seconds=60)(asked(AskKind.FOLLOWUP, QUESTION))
+    assert gone.cancelled_caught
+
+
+async def test_CL_8_a_suggested_mode_is_gone_on_in_where_modes_are_switched_unasked():
+    text = json.dumps({"question": "?", "suggest": [{"answer": "Do it.", "mode": "code"}]})
+    assert await Unattended()(asked(AskKind.FOLLOWUP, text)) == Say(
+        "message", "Do it.", by="policy", mode="code"
+    )
+
+
+async def test_S13_a_mode_that_the_user_has_chosen_is_not_changed_by_a_suggestion():
+    text = json.dumps({"question": "?", "suggest": [{"answer": "Do it.", "mode": "code"}]})
+    answer = await Unattended(keeps_mode=True)(asked(AskKind.FOLLOWUP, text))
+    assert answer == Say("message", "Do it.", by="policy")
+
+
+@pytest.mark.parametrize("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
+async def test_CL_8_no_kind_of_question_is_waited_for(kind: AskKind):
+    with anyio.fail_after(1):
+        assert await Unattended()(asked(kind))
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_CL_8_with_exit_on_error_the_first_failure_is_the_last(kind: FailureKind):
+    leave = first_failure(failed(kind))
+    if kind in (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY):
+        assert leave is None
+    else:
+        assert leave
+        assert leave.reason == "It failed."
+    assert first_failure(refused()) is None

@@ -107,7 +107,7 @@ def test_ids_are_given_kept_and_resumed(rookery: Installed):
     again = rookery.run("-p", "--create-with-session-id", ONE_ID, *script, "go")
     more = rookery.run("-p", "--session-id", ONE_ID, *script, "and more")
     assert (first.returncode, more.returncode) == (0, 0)
-    assert again.returncode == 1
+    assert again.returncode == 2
     assert again.stderr == (
         f"Error: Session {ONE_ID} exists already. Go on with --session-id {ONE_ID}.\n"
     )
@@ -118,7 +118,7 @@ def test_a_session_does_not_go_on_in_other_files(rookery: Installed, tmp_path: P
     script = rookery.script(FINISHES * 2)
     rookery.run("-p", "--create-with-session-id", ONE_ID, *script, "go")
     elsewhere = rookery.run("-p", "-w", str(tmp_path), "--session-id", ONE_ID, *script, "more")
-    assert elsewhere.returncode == 1
+    assert elsewhere.returncode == 2
     assert f"is about {rookery.workspace}. Go on there, or with -w" in elsewhere.stderr
 
 
@@ -146,7 +146,7 @@ class TestContinue:
 
     def test_without_a_session_there_is_nothing_to_go_on_with(self, rookery: Installed):
         done = rookery.run("-p", "-c", *rookery.script("[]"))
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert done.stderr.startswith("Error: There is no session to go on with in ")
 
 

@@ -132,6 +132,18 @@ def test_5_3_a_file_of_modes_that_is_wrong_is_told_and_the_rest_goes_on(
     assert ".roomodes" in done.stderr
 
 
+def test_5_4_a_command_that_cannot_be_read_is_told_once_and_refused_with_the_reason(
+    rookery: Installed,
+):
+    put(rookery.workspace, _dot_rookery__commands__look_dot_md="---\nno end")
+    reason = "The command .rookery/commands/look.md is left out: its front matter has no closing"
+    with LlmServer([write("a.txt")], [finish()]) as server:
+        done = rookery.run("-p", "-y", *at(server), "--trust", "/look here")
+    assert f"/look is not to be had. {reason}" in heard(server.requests[0])
+    assert done.stderr.count(f"/look is not to be had. {reason}") == 1
+    assert done.stderr.count(reason) == 2
+
+
 def test_9_a_sub_task_works_in_its_mode_and_its_result_comes_back(rookery: Installed):
     part = call("new_task", mode="code", message="Write b.txt.")
     with LlmServer(
@@ -158,3 +170,13 @@ def test_10_6_a_limit_ends_a_run_that_nobody_watches_and_it_can_go_on(rookery: I
     assert first.returncode != 0
     assert "2 requests, which is its limit (max_requests)" in first.stderr
     assert (again.returncode, again.stdout) == (0, "Done.\n")
+
+
+def test_what_is_wrong_with_the_servers_is_told_once(rookery: Installed):
+    file = rookery.home / "config" / "mcp.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text('{"mcpServers": {"bad": {"command": ""}}}')
+    with LlmServer([write("a.txt")], [finish("Fine.")]) as server:
+        done = rookery.run("-p", "-y", *at(server), "go")
+    assert (done.returncode, done.stdout) == (0, "Fine.\n"), done.stderr
+    assert done.stderr.count("The MCP server bad is not used: ") == 1

@@ -77,29 +77,30 @@ def test_a_passing_fault_is_shown_and_survived(
 
 
 @pytest.mark.parametrize(
-    ("answers", "said"),
+    ("answers", "said", "code"),
     [
-        pytest.param([status(401)], "did not accept the key from ANTHROPIC_API_KEY", id="401"),
-        pytest.param([status(404)], "anthropic has no model some-model", id="404"),
-        pytest.param([status(402)], "The account at anthropic has no credit left", id="402"),
+        pytest.param([status(401)], "did not accept the key from ANTHROPIC_API_KEY", 3, id="401"),
+        pytest.param([status(404)], "anthropic has no model some-model", 1, id="404"),
+        pytest.param([status(402)], "The account at anthropic has no credit left", 4, id="402"),
         pytest.param(
-            [OVERFLOWS["anthropic-prompt"]], "The request is too long", id="overflow-at-once"
+            [OVERFLOWS["anthropic-prompt"]], "The request is too long", 1, id="overflow-at-once"
         ),
         pytest.param(
             [[LOOK], [LOOK_AGAIN], *[OVERFLOWS["anthropic-prompt"]] * 2],
             "The request is too long",
+            1,
             id="overflow-twice",
         ),
-        pytest.param([html(), html()], "instead of a stream of events", id="html-page"),
+        pytest.param([html(), html()], "instead of a stream of events", 1, id="html-page"),
     ],
 )
 def test_a_lasting_fault_ends_the_run_with_one_sentence_and_keeps_the_task(
-    rookery: Installed, answers: list[Answer], said: str
+    rookery: Installed, answers: list[Answer], said: str, code: int
 ):
     key = "sk-ant-0123456789abcdef"
     with LlmServer(*answers) as server:
         done = rookery.run("-p", *at(server), "go", ANTHROPIC_API_KEY=key)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (code, "")
     assert len(server.requests) == len(answers)
     assert not server.exhausted
     [session] = rookery.sessions()
@@ -113,6 +114,6 @@ def test_a_lasting_fault_ends_the_run_with_one_sentence_and_keeps_the_task(
 
 def test_a_task_that_failed_goes_on_once_the_fault_is_gone(rookery: Installed):
     with LlmServer(status(402), [finish("Paid.")]) as server:
-        assert rookery.run("-p", *at(server), "go").returncode == 1
+        assert rookery.run("-p", *at(server), "go").returncode == 4
         done = rookery.run("-p", "-c", *at(server))
     assert (done.returncode, done.stdout) == (0, "Paid.\n")

@@ -207,7 +207,7 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
 ):
     rookery, worked = lasting
     done = rookery.run("rewind", *arguments)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(f"Error: {sentence}")
     assert done.stderr.count("\n") == 1
     assert state(rookery.workspace) == worked
@@ -215,7 +215,7 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
 
 def test_without_a_session_there_is_nothing_to_rewind(rookery: Installed):
     done = rookery.run("rewind")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"Error: There is no session to rewind in {rookery.workspace}. ")
     assert done.stderr.count("\n") == 1
 
@@ -294,7 +294,7 @@ def test_GIT_6_the_points_are_shown_to_a_person_who_goes_back_to_one(
             assert state(rookery.workspace) == files
             terminal.wait_for(DONE)
             terminal.type("/help")
-            terminal.wait_for("/undo takes back the last change")
+            terminal.wait_for("/undo            take back the last change")
             terminal.wait_for(DONE)
             terminal.type("")
             assert terminal.exit_code() == 0

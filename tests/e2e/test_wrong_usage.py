@@ -1,4 +1,4 @@
-"""Whatever is wrong is said in one sentence with what to do, exit code 1 and no traceback."""
+"""Whatever is wrong is said in one sentence with what to do, a code of its own, no traceback."""
 
 import subprocess
 from collections.abc import Callable
@@ -9,6 +9,7 @@ import pytest
 from terminal_session import COMMAND, Installed
 
 SCRIPTED = ("-p", "go", "--provider", "scripted", "-m")
+USAGE, AUTH, STORAGE = 2, 3, 9
 NO_ID = "00000000-0000-4000-8000-000000000000"
 MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
 
@@ -45,13 +46,20 @@ MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
         (["-p", "-c", "--create-with-session-id", NO_ID], "--create-with-session-id starts a ses"),
         (["-p", "go", "--provider", "openai", "--base-url", "x"], "--base-url must be an address"),
         (["list", "--format", "xml"], "--format is json or text, not 'xml'."),
-        (["list", "folders"], "There is nothing called 'folders' to list; there are sessions."),
+        (
+            ["list", "folders"],
+            "There is nothing called 'folders' to list; there are sessions, commands, modes and "
+            "models.",
+        ),
         (["list", "-w", "nowhere"], "There is no folder nowhere. Name one with -w."),
         (["settings", "-w", "nowhere"], "There is no folder nowhere. Name one with -w."),
         (["auth", "nobody"], "'nobody' takes no key. These do: anthropic, openai, "),
         (["auth", "openai"], "No key was given, so nothing was stored."),
         (["lst"], "There is no command lst; did you mean list? To give it as a task: rookery -- "),
-        (["auth"], "Missing argument 'PROVIDER'. See rookery --help."),
+        (
+            ["auth"],
+            "Write rookery auth PROVIDER, rookery auth status or rookery auth logout PROVIDER.",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -59,7 +67,8 @@ def test_a_mistake_is_said_in_one_sentence(rookery: Installed, arguments: list[s
     (rookery.workspace / "broken.yaml").write_text("- {say: [")
     (rookery.workspace / "odd.yaml").write_text("- {sya: Hello}")
     done = rookery.run(*arguments)
-    assert (done.returncode, done.stdout) == (1, "")
+    code = AUTH if sentence.startswith("There is no key") else USAGE
+    assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith(f"Error: {sentence}")
     assert done.stderr.count("\n") == 1
     assert rookery.sessions() == []
@@ -67,7 +76,7 @@ def test_a_mistake_is_said_in_one_sentence(rookery: Installed, arguments: list[s
 
 def test_without_any_model_the_ways_to_one_are_listed(rookery: Installed):
     done = rookery.run("-p", "go")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (AUTH, "")
     # a model server may run on the machine of whoever runs this test
     if "No model was chosen" not in done.stderr:
         assert "There is no model yet" in done.stderr
@@ -109,7 +118,8 @@ def test_a_home_that_cannot_be_used_is_said_in_one_sentence(
 ):
     prepare(fresh.home)
     done = fresh.run("-p", "go", "--provider", "anthropic")
-    assert (done.returncode, done.stdout) == (1, "")
+    code = STORAGE if prepare is _a_file_in_its_place else USAGE
+    assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith("Error: " + sentence.format(home=fresh.home))
     assert done.stderr.count("\n") == 1
     assert "secret" not in done.stderr
@@ -118,14 +128,14 @@ def test_a_home_that_cannot_be_used_is_said_in_one_sentence(
 def test_a_home_that_cannot_be_written_is_said_in_one_sentence(fresh: Installed):
     fresh.home.mkdir(mode=0o500)
     done = fresh.run(*SCRIPTED, fresh.script("- say: Hello.")[-1])
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (STORAGE, "")
     assert done.stderr.startswith("Error: Nothing can be kept in ")
 
 
 def test_a_home_that_cannot_be_made_is_said_in_one_sentence(rookery: Installed):
     script = rookery.script("- say: Hello.")
     done = rookery.run("-p", *script, "go", ROOKERY_HOME="/proc/nowhere")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (STORAGE, "")
     assert done.stderr.startswith("Error: Nothing can be kept in /proc/nowhere/")
     assert "Set ROOKERY_HOME to a folder that can be written" in done.stderr
 
@@ -137,7 +147,7 @@ def test_a_file_that_may_not_be_read_is_said_in_one_sentence(rookery: Installed)
     script = rookery.run(*SCRIPTED, "secret.txt")
     assert prompt.stderr.startswith("Error: Invalid value for '--prompt-file': Path 'secret.txt'")
     assert script.stderr == "Error: The script secret.txt cannot be read: Permission denied.\n"
-    assert [prompt.returncode, script.returncode] == [1, 1]
+    assert [prompt.returncode, script.returncode] == [USAGE, USAGE]
 
 
 def test_a_settings_file_that_may_not_be_read_is_said_in_one_sentence(fresh: Installed):
@@ -145,7 +155,7 @@ def test_a_settings_file_that_may_not_be_read_is_said_in_one_sentence(fresh: Ins
     (fresh.home / "config" / "settings.toml").chmod(0o000)
     for arguments in (["settings"], ["-p", "go"]):
         done = fresh.run(*arguments)
-        assert (done.returncode, done.stdout) == (1, "")
+        assert (done.returncode, done.stdout) == (USAGE, "")
         assert done.stderr.startswith(f"Error: {fresh.home}/config/settings.toml")
         assert done.stderr.count("\n") == 1
 
@@ -193,7 +203,7 @@ def test_a_misspelled_variable_is_told_and_does_no_harm(rookery: Installed):
 
 def test_an_error_cannot_write_to_the_terminal_what_it_likes(rookery: Installed):
     done = rookery.run("-p", "go", "-w", "\x1b[2J\x07")
-    assert done.returncode == 1
+    assert done.returncode == USAGE
     assert done.stderr == "Error: There is no folder ␛[2J␇. Name one with -w.\n"
 
 
@@ -215,7 +225,7 @@ def test_a_current_folder_that_was_removed_needs_another_one(rookery: Installed,
 
     for arguments in (["-p", *script, "go"], ["list"], ["settings"]):
         done = run_there(*arguments)
-        assert (done.returncode, done.stdout) == (1, "")
+        assert (done.returncode, done.stdout) == (USAGE, "")
         assert done.stderr == "Error: The current folder was removed. Name one with -w.\n"
     elsewhere = run_there("-p", "-w", str(tmp_path), *script, "go")
     assert (elsewhere.returncode, elsewhere.stdout) == (0, "One.\n")

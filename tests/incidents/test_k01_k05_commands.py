@@ -189,7 +189,7 @@ def test_K4_GATE_8_acting_unasked_has_a_limit_and_is_said(world: World):
     (world.home / "config" / "settings.toml").write_text("max_requests = 2\n")
     visit = world.visit([run("ls")], [run("ls -a")], [run("ls -l")], flags=("-p",))
     assert len(visit.requests) == 2
-    assert visit.code == 1
+    assert visit.code == 4
     assert "acts without asking" in visit.err
     assert "max_requests" in visit.err
 

@@ -109,7 +109,7 @@ def test_K19_SEC_1_a_key_file_that_others_can_read_is_refused(world: World):
     keys.write_text(f'anthropic = "{KEY}"\n')
     keys.chmod(0o644)
     done = world.run("-p", "--provider", "anthropic", "-m", "m", "go")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "keys.toml" in done.stderr
     assert KEY not in done.stderr
 

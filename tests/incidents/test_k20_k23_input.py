@@ -242,7 +242,7 @@ def test_K23_NET_1_an_address_that_is_none_is_refused_before_anything_is_sent(
 ):
     flags = ["--provider", "anthropic", "-m", "m", "--base-url", address]
     done = world.run("-p", *flags, "go", ANTHROPIC_API_KEY=KEY)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert KEY not in done.stderr
     assert "hunter2" not in done.stderr
     assert not list((world.home / "data").glob("tasks/*"))

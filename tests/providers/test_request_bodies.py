@@ -192,6 +192,27 @@ def test_openrouter_marks_the_cache_for_anthropics_models_only():
     assert "cache_control" not in str(chat(asked(*A_TALK), SEES, "openrouter"))
 
 
+def test_openrouter_marks_results_where_only_tools_are_called():
+    claude = ModelInfo(id="anthropic/claude-sonnet-5.5", provider="openrouter")
+    talk = [user(text("Read them."))]
+    for number in range(3):
+        calls = [ToolCall(id=f"{name}{number}", name="read_file", arguments={}) for name in "ab"]
+        results = [ToolResult(call_id=call.id, text=f"text of {call.id}") for call in calls]
+        talk += [model(*calls), user(*results)]
+    body = chat(asked(*talk, now="It is late."), claude, "openrouter")
+    validate_chat(body)
+    marked = [
+        (message["role"], message.get("tool_call_id"))
+        for message in body["messages"]
+        if "cache_control" in str(message)
+    ]
+    assert marked == [("system", None), ("tool", "b1"), ("tool", "b2")]
+    assert body["messages"][-2]["content"] == [
+        {"type": "text", "text": "text of b2", "cache_control": {"type": "ephemeral"}}
+    ]
+    assert body["messages"][-1] == {"role": "user", "content": "It is late."}
+
+
 SHOWN = (
     user(text("What is this?"), PICTURE),
     model(A_CALL),

@@ -14,9 +14,10 @@ import click
 
 from rookery import NAME
 from rookery.app import Consent
+from rookery.cli.attended import AttendedTask
+from rookery.cli.hosting import run_client
 from rookery.cli.reports import TextReport
 from rookery.cli.runs import Run
-from rookery.cli.session import carry_out
 from rookery.core.commands import OpenTask
 from rookery.model_choices import ModelChoice
 from rookery.settings import Settings
@@ -69,7 +70,7 @@ def _play(workspace: Path) -> tuple[int, str]:
             places=places,
         )
         report = TextReport(run, out=sys.stdout, shows_result=True, resumable=False)
-        code = carry_out(run, report)
+        code = run_client(run, AttendedTask(run, report))
     if code > STOPPED:
         return code, "Stopped."
     tests = subprocess.run(

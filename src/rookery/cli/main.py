@@ -19,6 +19,7 @@ from rookery.errors import RookeryError, SettingsError
 from rookery.storage.private_memory import let_nobody_look_in
 
 FORMATS = ("text", "json", "stream-json")
+WRONG_USAGE = 2
 HUNG_UP = 129
 NEAR_MISS = 0.75
 OBJECTS_UNTIL_GARBAGE_IS_SOUGHT = 50_000
@@ -49,9 +50,11 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        return _failed(f"{error.format_message()} See {NAME} --help.")
+        return _failed(f"{error.format_message()} See {NAME} --help.", WRONG_USAGE)
     except RookeryError as error:
-        return _failed(str(error))
+        from rookery.cli.exit_codes import exit_code_of
+
+        return _failed(str(error), exit_code_of(error))
     except (KeyboardInterrupt, EOFError):
         return 130
     except BrokenPipeError:
@@ -88,9 +91,9 @@ def _readers_left() -> bool:
     return left
 
 
-def _failed(sentence: str) -> int:
+def _failed(sentence: str, code: int = 1) -> int:
     print(f"Error: {harmless(sentence)}", file=sys.stderr)
-    return 1
+    return code
 
 
 def _broke_down(error: Exception) -> int:
@@ -146,33 +149,57 @@ def _subcommand(name: str) -> click.Command:
 
 _SUBCOMMANDS = {
     "list": "list",
+    "show": "show",
+    "search": "search",
+    "fork": "fork",
     "rewind": "rewind",
+    "export": "export",
+    "delete": "delete",
     "ps": "ps",
+    "serve": "serve",
+    "attach": "attach",
     "mcp": "mcp",
     "demo": "demo",
     "trust": "trust",
     "doctor": "doctor",
     "models": "models",
+    "config": "config",
     "settings": "settings",
     "auth": "auth",
+    "completion": "completion",
+    "upgrade": "upgrade",
 }
 
 _EPILOG = """\b
+Sessions:
+  rookery list       the sessions of this workspace
+  rookery search     in which session words were said
+  rookery show       what was said and done in a session; --tree shows its sub-tasks
+  rookery fork       go on with a session in two ways
+  rookery rewind     go back to an earlier point: files, conversation, or both
+  rookery export     a session as Markdown or JSON
+  rookery delete     remove sessions for good
+
+\b
 Other commands:
   rookery demo       watch a scripted model fix a small repository
-  rookery list       the sessions of this workspace; --search finds words in all of them
-  rookery rewind     go back to an earlier point: files, conversation, or both
   rookery ps         the commands that are running; --stop ends one
+  rookery serve      run tasks for clients that come and go
+  rookery attach     look on at a task of a server, and answer it
   rookery mcp        your MCP servers: list, test, add, remove
   rookery trust      trust this folder, or no longer; --list shows what you allowed
   rookery doctor     whether everything is in place, and which protection holds here
   rookery models     the models known for your keys, and those of servers on this machine
-  rookery settings   every setting, its value and where it comes from
-  rookery auth       keep an API key in a file only you can read
+  rookery config     settings: get, set, edit, explain where a value comes from
+  rookery auth       keep an API key, say which there are, remove one
+  rookery completion completion of commands for your shell
+  rookery upgrade    how to get a newer version
 
 \b
-Exit codes: 0 completed, 1 not completed or wrong usage, 124 --timeout reached,
-130 interrupted, 143 terminated. A task that did not complete is kept: go on with -c.
+Exit codes: 0 completed, 1 not completed, 2 wrong usage, 3 no key, 4 limit reached,
+5 forbidden, 6 needs a person, 7 stalled, 8 rate limited, 9 storage, 124 --timeout reached,
+129 hung up, 130 interrupted, 143 terminated. A task that did not complete is kept: go on
+with -c.
 """
 
 
@@ -185,15 +212,29 @@ def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> 
         raise SettingsError("The current folder was removed. Name one with -w.") from error
 
 
+def _folder_if_there(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
+    """The same, but that there is none is said in its turn, with what else may be wrong."""
+    return resolve_folder(ctx, option, value) if value.is_dir() else value
+
+
+def _hidden(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value:
+        from rookery.cli.hidden_arguments import hide_argument
+
+        hide_argument(value)
+    return value
+
+
 @click.command(epilog=_EPILOG)
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
+@click.option("-P", "--prompt", "said", help="The prompt, as an option.")
 @click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
 @click.option(
     "-w",
     "--workspace",
     type=click.Path(path_type=Path),
     default=".",
-    callback=resolve_folder,
+    callback=_folder_if_there,
     help="The folder to work in.",
 )
 @click.option("-p", "--print", "once", is_flag=True, help="Run once without questions, then exit.")
@@ -208,7 +249,9 @@ def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> 
 @click.option("--provider", help="Who serves the model.")
 @click.option("-m", "--model", help="The model to call; a script file for --provider scripted.")
 @click.option("--base-url", help="Where the provider's API is, as the vendor's own kit takes it.")
-@click.option("-k", "--api-key", help="The key to use instead of the environment's.")
+@click.option(
+    "-k", "--api-key", callback=_hidden, help="The key to use instead of the environment's."
+)
 @click.option("-M", "--mode", help="The mode to start in.")
 @click.option("-c", "--continue", "resume_last", is_flag=True, help="Go on with the last session.")
 @click.option("--session-id", help="Go on with this session; the beginning of its id will do.")
@@ -216,6 +259,21 @@ def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> 
 @click.option("--ephemeral", is_flag=True, help="Keep nothing on disk after the run.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="End after seconds.")
 @click.option("--output-format", default="text", metavar="|".join(FORMATS), help="How to print.")
+@click.option("--no-tui", is_flag=True, help="Plain lines instead of the full screen.")
+@click.option("--stdin-prompt-stream", is_flag=True, help="Be driven by commands on input.")
+@click.option("--signal-only-exit", is_flag=True, help="With the stream: stay until a signal.")
+@click.option("-i", "--json-io", is_flag=True, help="Speak the engine's messages on both pipes.")
+@click.option("-r", "--reasoning-effort", help="How hard the model thinks.")
+@click.option("--consecutive-mistake-limit", type=int, help="Mistakes in a row until it asks.")
+@click.option("--terminal-shell", help="The shell that commands run in.")
+@click.option("--exit-on-error", is_flag=True, help="End with the first failed request.")
+@click.option("--oneshot", is_flag=True, help="Leave the full screen when the task is done.")
+@click.option(
+    "--followup-timeout",
+    type=click.FloatRange(min=0),
+    help="Seconds until a question is answered by itself in automatic runs.",
+)
+@click.option("-e", "--extension", hidden=True, help="Accepted for other programs' sake.")
 @click.option("-d", "--debug", is_flag=True, help="Write a debug log.")
 @click.version_option(VERSION, "-V", "--version", message=f"{NAME} %(version)s")
 def task(**wishes: Any) -> int:

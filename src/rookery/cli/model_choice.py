@@ -8,7 +8,16 @@ import anyio
 from rookery import NAME
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
-from rookery.providers import BASE_URLS, KEY_VARIABLES, LOCAL, NAMES, is_loopback
+from rookery.providers import (
+    BASE_URLS,
+    KEY_VARIABLES,
+    LOCAL,
+    NAMES,
+    OTHER_KEY_VARIABLES,
+    OTHER_NAMES,
+    URL_VARIABLES,
+    is_loopback,
+)
 from rookery.settings import Settings
 from rookery.storage.keys import Key, find_key
 
@@ -17,8 +26,14 @@ USUAL_MODELS = {
     "openai": "gpt-6.1-sol",
     "responses": "gpt-6.1-sol",
     "openrouter": "anthropic/claude-opus-5.5",
+    "vercel-ai-gateway": "anthropic/claude-opus-5.5",
+    "gemini": "gemini-2.5-pro",
 }
-BY_KEY = ("anthropic", "openai", "openrouter")
+BY_KEY = ("anthropic", "openai", "openrouter", "gemini", "vercel-ai-gateway")
+
+
+class NoKey(SettingsError):
+    """No model can be called, for want of a key."""
 
 
 def choose_model(
@@ -31,7 +46,7 @@ def choose_model(
         raise SettingsError("Say with --provider whose key --api-key is.")
     choice = choice_without_flags(settings, environ, keys_file)
     if choice is None:
-        raise SettingsError(anyio.run(_what_to_do))
+        raise NoKey(anyio.run(_what_to_do))
     return choice
 
 
@@ -42,15 +57,8 @@ def choice_without_flags(
     if settings.provider:
         return _asked_for(settings, settings.provider, environ, keys_file, None)
     for provider in BY_KEY:
-        key = find_key(
-            provider,
-            flag=None,
-            variable=KEY_VARIABLES[provider],
-            environ=environ,
-            keys_file=keys_file,
-        )
-        if key:
-            return _choice(settings, provider, key)
+        if key := _key(provider, environ, keys_file, None):
+            return _choice(settings, provider, environ, key)
     return None
 
 
@@ -61,20 +69,42 @@ def _asked_for(
     keys_file: Path,
     given_key: str | None,
 ) -> ModelChoice:
+    provider = OTHER_NAMES.get(provider, provider)
     if provider not in NAMES:
-        raise SettingsError(f"There is no provider {provider!r}. There are: {', '.join(NAMES)}.")
+        known = ", ".join((*NAMES, *OTHER_NAMES))
+        raise SettingsError(f"There is no provider {provider!r}. There are: {known}.")
+    key = _key(provider, environ, keys_file, given_key)
     variable = KEY_VARIABLES.get(provider)
-    key = find_key(
-        provider, flag=given_key, variable=variable, environ=environ, keys_file=keys_file
-    )
-    if key is None and variable and not is_loopback(settings.base_url or BASE_URLS[provider]):
-        raise SettingsError(
+    address = _address(settings, provider, environ)
+    if key is None and variable and not is_loopback(address or BASE_URLS[provider]):
+        raise NoKey(
             f"There is no key for {provider}. Set {variable}, or run: {NAME} auth {provider}"
         )
-    return _choice(settings, provider, key)
+    return _choice(settings, provider, environ, key)
 
 
-def _choice(settings: Settings, provider: str, key: Key | None) -> ModelChoice:
+def _key(
+    provider: str, environ: Mapping[str, str], keys_file: Path, given: str | None
+) -> Key | None:
+    """From the flag, the provider's variable or that of its other name, or the file."""
+    variable = KEY_VARIABLES.get(provider)
+    other = OTHER_KEY_VARIABLES.get(provider, "")
+    if variable and not environ.get(variable) and environ.get(other):
+        variable = other
+    return find_key(provider, flag=given, variable=variable, environ=environ, keys_file=keys_file)
+
+
+def _address(settings: Settings, provider: str, environ: Mapping[str, str]) -> str | None:
+    """Where the provider is reached, if not at its own address."""
+    found = environ.get(URL_VARIABLES.get(provider, ""), "").rstrip("/")
+    # whoever sets the variable for its first reader leaves the version out
+    found = f"{found.removesuffix('/v1')}/v1" if found else ""
+    return settings.base_url or found or None
+
+
+def _choice(
+    settings: Settings, provider: str, environ: Mapping[str, str], key: Key | None
+) -> ModelChoice:
     model = settings.model or USUAL_MODELS.get(provider)
     if model is None:
         if provider == "scripted":
@@ -82,7 +112,7 @@ def _choice(settings: Settings, provider: str, key: Key | None) -> ModelChoice:
         raise SettingsError(
             f"Name one of the models of {provider} with -m. {NAME} models shows what there is."
         )
-    return ModelChoice(provider, model, settings.base_url, key)
+    return ModelChoice(provider, model, _address(settings, provider, environ), key)
 
 
 async def _what_to_do() -> str:

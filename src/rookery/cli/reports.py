@@ -16,11 +16,10 @@ from rookery.clients.attendant import Display, Fate, RunEnd
 from rookery.clients.displays import Displays
 from rookery.clients.plain import PlainDisplay
 from rookery.clients.screen import Screen
-from rookery.clients.terminal_text import harmless
+from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.blocks import Text
 from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Event, TaskOpened
 from rookery.core.task_state import fold
-from rookery.storage.places import Places
 from rookery.storage.tasks import TaskStore
 
 
@@ -41,7 +40,7 @@ class Report(Protocol):
 
 
 @contextmanager
-def open_report(run: Run, wishes: Wishes, places: Places) -> Iterator[Report]:
+def open_report(run: Run, wishes: Wishes) -> Iterator[Report]:
     report: Report
     if wishes.output_format != "text":
         report = JsonReport(run, stream=wishes.output_format == "stream-json")
@@ -54,7 +53,7 @@ def open_report(run: Run, wishes: Wishes, places: Places) -> Iterator[Report]:
         return
     from rookery.clients.debug_log import open_debug_log
 
-    with open_debug_log(places.debug_log) as log:
+    with open_debug_log(run.places.debug_log, run.hide) as log:
         report.display = Displays(report.display, log)
         yield report
 
@@ -66,7 +65,7 @@ class JsonReport:
         self._output = JsonOutput(
             sys.stdout,
             stream=stream,
-            session_id=run.first.task_id,
+            session_id=run.task_id,
             automatic=run.consent.automatic,
             after=run.after,
         )
@@ -100,8 +99,10 @@ class TextReport:
         self.display: Display = self.plain
         self._run = run
         self._resumable = resumable
+        self._begun = False
 
     def begin(self) -> None:
+        self._begun = True
         run = self._run
         manner = "asks before it acts"
         if not run.consent.may_act:
@@ -110,8 +111,9 @@ class TextReport:
             manner = "acts without asking"
         elif not run.person:
             manner = "nobody is there to ask, so what needs a yes is not done (-y)"
-        choice = run.choice
-        self._dim(f"{NAME} {VERSION} · {choice.provider} {harmless(choice.name)} · {manner}")
+        choice, mode = run.choice, _mode(run)
+        model = f"{choice.provider} {harmless(choice.name)}"
+        self._dim(f"{NAME} {VERSION} · {model} · {harmless_line(mode)} mode · {manner}")
         for line in _where_we_were(run.stored):
             self._dim(line)
 
@@ -129,14 +131,21 @@ class TextReport:
             self._say_why_not(end)
 
     def _say_why_not(self, end: RunEnd) -> None:
+        if not self._begun:
+            self.screen.sentence(f"Error: {harmless(end.reason)}")
+            return
         if end.reason and end.reason != self.plain.failure:
-            self.screen.line(self.screen.paint.yellow(harmless(end.reason)))
+            self.screen.sentence(self.screen.paint.yellow(harmless(end.reason)))
         if self._resumable:
-            command = [NAME, *self._run.workspace_flag, "--session-id", self._run.first.task_id]
+            command = [NAME, *self._run.workspace_flag, "--session-id", self._run.task_id]
             self.screen.line(f"Go on with: {harmless(shlex.join(command))}")
 
     def _dim(self, text: str) -> None:
         self.screen.line(self.screen.paint.dim(text))
+
+
+def _mode(run: Run) -> str:
+    return fold(run.stored).mode if run.stored else run.settings.mode
 
 
 def _where_we_were(stored: Sequence[Event]) -> list[str]:

@@ -12,11 +12,13 @@ from rookery import NAME, VERSION
 from rookery.app import Consent, vocabulary
 from rookery.cli.model_choice import choose_model
 from rookery.cli.session_ids import chosen_session
-from rookery.cli.wishes import Wishes
+from rookery.cli.wishes import FrontEnd, Wishes
+from rookery.clients.slash_lines import looks_like_a_command, no_such_command
 from rookery.clients.terminal_text import harmless
 from rookery.core.characters import as_utf8
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Event, RequestStarted, TaskOpened
+from rookery.core.hiding import Hiding
 from rookery.core.system_prompt import MODES
 from rookery.core.values import value
 from rookery.errors import SettingsError
@@ -27,6 +29,8 @@ from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore
 
+FOLLOWUP_SECONDS = 60.0
+
 
 @value
 class Run:
@@ -34,7 +38,8 @@ class Run:
     choice: ModelChoice
     store: TaskStore
     workspace: Path
-    first: OpenTask | ReopenTask
+    first: OpenTask | ReopenTask | None
+    """What to begin with; None if the client will say."""
     stored: Sequence[Event] = ()
     """What a resumed task already has on record; old news."""
     opening: str = ""
@@ -48,8 +53,25 @@ class Run:
     """How a later run in the same folder as this one names the workspace, if it must."""
 
     @property
+    def patience(self) -> float:
+        """Seconds that a question waits for a person in a run that acts without asking."""
+        if self.settings.followup_seconds is not None:
+            return self.settings.followup_seconds
+        return FOLLOWUP_SECONDS if self.person else 0.0
+
+    @property
+    def task_id(self) -> str:
+        assert self.first
+        return self.first.task_id
+
+    @property
     def after(self) -> int:
         return self.stored[-1].seq if self.stored else 0
+
+    @property
+    def hide(self) -> Hiding:
+        """Takes the key that is used out of a text."""
+        return Hiding([self.choice.key.reveal()] if self.choice.key else [])
 
     def choose(self, settings: Settings) -> ModelChoice:
         """The model that settings ask for, for a mode that wants another one."""
@@ -65,10 +87,14 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     _check_mode(settings, usual, wishes.workspace, trusted=trusted)
     choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
     prompt = wishes.prompt()
+    _note_oddities(wishes)
+    _check_command(prompt, usual, wishes.workspace, trusted=trusted)
+    first: OpenTask | ReopenTask | None = None
     if wishes.resumes:
-        first: OpenTask | ReopenTask = ReopenTask(task_id=task_id)
-    else:
+        first = ReopenTask(task_id=task_id)
+    elif prompt.strip() or wishes.front_end is FrontEnd.LINES:
         first = _new_task(wishes, settings, choice, store, prompt)
+        _check_command(first.text, usual, wishes.workspace, trusted=trusted)
     return Run(
         settings=settings,
         choice=choice,
@@ -85,6 +111,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
             acts_anyway=wishes.once or wishes.yes,
             outside=wishes.allow_outside,
             protected=wishes.allow_protected,
+            mode=wishes.mode or "",
         ),
         places=usual,
         workspace_flag=wishes.workspace_flag(),
@@ -99,6 +126,26 @@ def _check_mode(settings: Settings, places: Places, workspace: Path, *, trusted:
         there = f"There is no mode {settings.mode!r}. There are: {', '.join(known.modes)}."
         untrusted = () if trusted else (f"Modes of a folder count once you trust it: {NAME} trust",)
         raise SettingsError(" ".join([there, *known.problems, *untrusted]))
+
+
+def _check_command(prompt: str, places: Places, workspace: Path, *, trusted: bool) -> None:
+    """A slash and a word that nobody has given a meaning was hardly meant for a model."""
+    if not looks_like_a_command(prompt):
+        return
+    known = [name for name, _ in vocabulary(places, workspace, trusted=trusted).commands]
+    if wrong := no_such_command(prompt, known):
+        raise SettingsError(wrong)
+
+
+def _note_oddities(wishes: Wishes) -> None:
+    if wishes.extension:
+        _note("There are no extensions, so -e is ignored.")
+    if wishes.front_end is FrontEnd.LINES and not (wishes.once or wishes.interactive):
+        _note("There is no terminal, so this runs as with --print; what needs a yes is not done.")
+
+
+def _note(sentence: str) -> None:
+    print(f"note: {harmless(sentence)}", file=sys.stderr)
 
 
 def _stored(wishes: Wishes, store: TaskStore, task_id: str) -> Sequence[Event]:
@@ -130,7 +177,7 @@ def _trusted(wishes: Wishes, places: Places) -> bool:
 
         return ask_trust(trust, wishes.workspace, sys.stderr if wishes.once else sys.stdout)
     if trust.problem:
-        print(f"note: {harmless(trust.problem)}", file=sys.stderr)
+        _note(trust.problem)
     return False
 
 
@@ -139,13 +186,19 @@ def _settings(
 ) -> Settings:
     """What the flags and files say; a session goes on with the model it had, unless a flag
     names another. A folder that is not trusted is not heard."""
-    flags = {
+    flags: dict[str, str | float | None] = {
         "provider": wishes.provider,
         "model": wishes.model,
         "base_url": wishes.base_url,
         "mode": wishes.mode,
         "approval": wishes.approval,
         "sandbox.use": wishes.sandbox,
+        "reasoning_effort": wishes.reasoning_effort,
+        "mistake_limit": wishes.consecutive_mistake_limit,
+        "commands.shell": wishes.terminal_shell or None,
+        "followup_seconds": wishes.followup_timeout,
+        "exit_on_error": wishes.exit_on_error or None,
+        "ui.oneshot": wishes.oneshot or None,
     }
     if before and not wishes.provider:
         flags["provider"] = before.provider
@@ -154,15 +207,25 @@ def _settings(
     heard = wishes.workspace if trusted else None
     found = find_settings(places.settings_file, heard, os.environ, flags)
     for sentence in found.refused:
-        print(f"note: {harmless(sentence)}", file=sys.stderr)
-    return found.settings
+        _note(sentence)
+    return _with_usable_shell(found.settings)
+
+
+def _with_usable_shell(settings: Settings) -> Settings:
+    shell = settings.commands.shell
+    if shell is None or (
+        os.path.isabs(shell) and os.path.isfile(shell) and os.access(shell, os.X_OK)
+    ):
+        return settings
+    _note(f"{shell} is no program by its whole path, so commands run in the usual shell.")
+    return settings.with_usual_shell()
 
 
 def _new_task(
     wishes: Wishes, settings: Settings, choice: ModelChoice, store: TaskStore, prompt: str
 ) -> OpenTask:
     if not prompt.strip() and wishes.interactive:
-        prompt = _asked_for(choice, wishes.workspace)
+        prompt = _asked_for(choice, settings.mode, wishes.workspace)
     if not prompt.strip():
         raise SettingsError("Say what to work on, as an argument or on standard input.")
     task_id = (wishes.create_with_session_id or str(uuid.uuid4())).lower()
@@ -171,9 +234,11 @@ def _new_task(
     return OpenTask(task_id=task_id, text=prompt, mode=settings.mode)
 
 
-def _asked_for(choice: ModelChoice, workspace: Path) -> str:
+def _asked_for(choice: ModelChoice, mode: str, workspace: Path) -> str:
     """The task, as somebody types it who gave none."""
-    print(f"{NAME} {VERSION} · {choice.provider} {choice.name} · {harmless(str(workspace))}")
+    model = f"{choice.provider} {harmless(choice.name)}"
+    where = f"{harmless(mode)} mode · {harmless(str(workspace))}"
+    print(f"{NAME} {VERSION} · {model} · {where}")
     prompt = ""
     try:
         while not prompt.strip():

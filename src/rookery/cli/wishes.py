@@ -1,21 +1,39 @@
 """What the flags of one run ask for, checked before anything is started."""
 
+import os
 import sys
 import uuid
+from collections.abc import Iterator
+from enum import Enum
+from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 from rookery.cli.main import FORMATS
 from rookery.core import values
 from rookery.core.characters import as_utf8
+from rookery.core.instructions import quoted
+from rookery.core.mentions import PIPED_TEXT
 from rookery.errors import SettingsError
 
 STANDARD_INPUT = "-"
 """A word that stands for what comes through a pipe."""
 
 
+class FrontEnd(Enum):
+    """Through what a run is looked at and spoken to."""
+
+    SCREEN = "full screen"
+    LINES = "lines, or events, of one task"
+    CONTROL_STREAM = "commands on standard input"
+    ENGINE_MESSAGES = "messages of the engine, both ways"
+
+
 @values.value
 class Wishes:
     words: tuple[str, ...]
+    said: str | None
+    """The prompt as an option gives it."""
     prompt_file: Path | None
     workspace: Path
     once: bool
@@ -36,6 +54,17 @@ class Wishes:
     ephemeral: bool
     timeout: float | None
     output_format: str
+    no_tui: bool
+    stdin_prompt_stream: bool
+    signal_only_exit: bool
+    json_io: bool
+    reasoning_effort: str | None
+    consecutive_mistake_limit: int | None
+    terminal_shell: str | None
+    exit_on_error: bool
+    oneshot: bool
+    followup_timeout: float | None
+    extension: str | None
     debug: bool
 
     @property
@@ -48,43 +77,147 @@ class Wishes:
 
     def check(self) -> None:
         """Raises `SettingsError` with one sentence for the first thing that is wrong."""
-        if self.prompt_file and not self.prompt_file.is_file():
-            raise SettingsError(f"There is no file {self.prompt_file} to read the prompt from.")
-        if self.prompt_file and self.words:
-            raise SettingsError("Give the prompt in words or as --prompt-file, not both.")
+        rules = chain(self._about_sessions(), self._about_values(), self._about_use())
+        for wrong, sentence in rules:
+            if wrong:
+                raise SettingsError(sentence)
+
+    def _about_sessions(self) -> Iterator[tuple[bool, str]]:
+        yield (
+            bool(self.prompt_file and not self.prompt_file.is_file()),
+            f"There is no file {self.prompt_file} to read the prompt from.",
+        )
+        yield (
+            bool(self.prompt_file and (self.words or self.said)),
+            "Give the prompt in words or as --prompt-file, not both.",
+        )
+        yield self.session_id == "", "--session-id is empty; give an id, or -c for the last one."
+        yield self.create_with_session_id == "", "--create-with-session-id is empty; give a UUID."
         wanted = self.create_with_session_id
-        if wanted is not None and not _is_uuid(wanted):
-            raise SettingsError(f"--create-with-session-id takes a UUID, not {wanted!r}.")
-        if self.create_with_session_id and self.resumes:
-            raise SettingsError("--create-with-session-id starts a session; leave out -c.")
-        if self.session_id and self.resume_last:
-            raise SettingsError("Give --session-id or --continue, not both.")
-        if self.ephemeral and self.resumes:
-            raise SettingsError("--ephemeral keeps nothing, so there is nothing to go on with.")
-        if self.output_format not in FORMATS:
-            raise SettingsError(
-                f"--output-format is one of {', '.join(FORMATS)}, not {self.output_format!r}."
-            )
-        if self.output_format != "text" and not self.once and sys.stdout.isatty():
-            raise SettingsError(f"--output-format {self.output_format} needs --print.")
-        if self.yes and self.require_approval:
-            raise SettingsError("-y allows everything and -a asks about it; give one of them.")
+        yield (
+            wanted is not None and not _is_uuid(wanted),
+            f"--create-with-session-id takes a UUID, not {wanted!r}.",
+        )
+        yield (
+            wanted is not None and self.resumes,
+            "--create-with-session-id starts a session; leave out -c.",
+        )
+        yield (
+            self.session_id is not None and self.resume_last,
+            "Give --session-id or --continue, not both.",
+        )
+        yield (
+            self.ephemeral and self.resumes,
+            "--ephemeral keeps nothing, so there is nothing to go on with.",
+        )
+
+    def _about_values(self) -> Iterator[tuple[bool, str]]:
+        from rookery.core.effort import EFFORTS
+        from rookery.providers import NAMES, OTHER_NAMES
+
+        most = self.consecutive_mistake_limit
+        yield (
+            most is not None and most < 0,
+            f"--consecutive-mistake-limit is 0 or more, not {most}; 0 means never.",
+        )
+        known = (*NAMES, *OTHER_NAMES)
+        yield (
+            self.provider is not None and self.provider not in known,
+            f"There is no provider {self.provider!r}. There are: {', '.join(known)}.",
+        )
+        yield (
+            not self.workspace.is_dir(),
+            f"There is no folder {self.workspace}. Name one with -w.",
+        )
+        yield (
+            self.reasoning_effort is not None and self.reasoning_effort not in EFFORTS,
+            f"--reasoning-effort is one of {', '.join(EFFORTS)}, not {self.reasoning_effort!r}.",
+        )
+        yield (
+            self.output_format not in FORMATS,
+            f"--output-format is one of {', '.join(FORMATS)}, not {self.output_format!r}.",
+        )
+
+    def _about_use(self) -> Iterator[tuple[bool, str]]:
+        stream = self.stdin_prompt_stream
+        yield (
+            self.output_format != "text" and not self.once and sys.stdout.isatty(),
+            f"--output-format {self.output_format} needs --print.",
+        )
+        yield stream and not self.once, "--stdin-prompt-stream needs --print."
+        yield (
+            self.signal_only_exit and not stream,
+            "--signal-only-exit is for --stdin-prompt-stream only.",
+        )
+        yield (
+            stream and self.output_format != "stream-json",
+            "--stdin-prompt-stream needs --output-format stream-json.",
+        )
+        yield (
+            stream and sys.stdin.isatty(),
+            "--stdin-prompt-stream reads commands of a program; its input is a terminal.",
+        )
+        yield (
+            stream and self._gives_a_prompt,
+            "With --stdin-prompt-stream the prompt comes from the stream; leave it out.",
+        )
+        yield (
+            stream and self.create_with_session_id is not None,
+            "With --stdin-prompt-stream the stream names new sessions (taskId); leave out "
+            "--create-with-session-id.",
+        )
+        yield (
+            self.json_io and (self.once or stream),
+            "--json-io is a way to use the command of its own; leave out --print and "
+            "--stdin-prompt-stream.",
+        )
+        yield (
+            self.yes and self.require_approval,
+            "-y allows everything and -a asks about it; give one of them.",
+        )
+
+    @property
+    def _gives_a_prompt(self) -> bool:
+        return bool(self.words or self.said or self.prompt_file)
 
     def prompt(self) -> str:
-        """The words to start with: from the command line, a file, or a pipe."""
-        said = as_utf8(" ".join(word for word in self.words if word != STANDARD_INPUT))
+        """The words to start with: from the command line, a file, or a pipe. What is piped to
+        words is what they are about, and does not speak for the user."""
+        words = [word for word in (self.said or "", *self.words) if word != STANDARD_INPUT]
+        said = as_utf8(" ".join(filter(None, words)))
         if self.prompt_file:
             said = self.prompt_file.read_bytes().decode("utf-8", "replace")
+        if self.front_end is not FrontEnd.LINES and STANDARD_INPUT not in self.words:
+            return said
         nothing_said = not (said or self.resumes or sys.stdin.isatty())
         if nothing_said or STANDARD_INPUT in self.words:
             piped = sys.stdin.buffer.read().decode("utf-8", "replace")
-            said = f"{said}\n\n{piped}" if said else piped
+            said = f"{said}\n\n{quoted(PIPED_TEXT, piped)}" if said else piped
         return said
+
+    @property
+    def front_end(self) -> FrontEnd:
+        if self.stdin_prompt_stream:
+            return FrontEnd.CONTROL_STREAM
+        if self.json_io:
+            return FrontEnd.ENGINE_MESSAGES
+        drawable = self.wants_screen and find_spec("textual") is not None
+        return FrontEnd.SCREEN if drawable else FrontEnd.LINES
+
+    @property
+    def wants_screen(self) -> bool:
+        """A terminal is there to be filled, and nobody asked for something else."""
+        plain = self.once or self.no_tui or self.output_format != "text"
+        if plain or os.environ.get("TERM", "dumb") in ("", "dumb"):
+            return False
+        return sys.stdin.isatty() and sys.stdout.isatty()
 
     @property
     def interactive(self) -> bool:
         """Somebody can be asked. With `-p` only if `-a` wants it, and beside the output."""
-        if self.output_format != "text" or (self.once and not self.require_approval):
+        driven = self.front_end in (FrontEnd.CONTROL_STREAM, FrontEnd.ENGINE_MESSAGES)
+        unseen = self.output_format != "text" or (self.once and not self.require_approval)
+        if driven or unseen:
             return False
         screen = sys.stderr if self.once else sys.stdout
         return sys.stdin.isatty() and screen.isatty()
@@ -108,7 +241,9 @@ def _here() -> Path | None:
 
 
 def _is_uuid(text: str) -> bool:
+    """Whether it is one of the kinds 1 to 8 of the RFC, in its usual spelling."""
     try:
-        return str(uuid.UUID(text)) == text.lower()
+        read = uuid.UUID(text)
     except ValueError:
         return False
+    return str(read) == text.lower() and read.version in range(1, 9)

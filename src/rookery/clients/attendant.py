@@ -14,14 +14,16 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, Reply
-from rookery.core.commands import Answer
+from rookery.core.commands import Answer, SwitchMode
 from rookery.core.facts import (
     Answered,
+    ApprovalSwitched,
     Asked,
     ChildBegan,
     CommandEnded,
     Event,
     FilesChanged,
+    ModelSwitched,
     ModeSwitched,
     Noted,
     OfferWithdrawn,
@@ -45,6 +47,8 @@ class Say:
     by: Literal["user", "policy"] = "user"
     always: bool = False
     """What the question's rule says is allowed from now on."""
+    mode: str = ""
+    """The mode to go on in, if the answer was offered with one."""
 
 
 @record
@@ -57,6 +61,12 @@ class Leave:
 
 Response: TypeAlias = Say | Leave
 Responder: TypeAlias = Callable[[Asked], Awaitable[Response]]
+Until: TypeAlias = Callable[[Event], Leave | None]
+"""What there is to leave with, once something has happened."""
+
+
+def never(event: Event) -> None:
+    return None
 
 
 class Display(Protocol):
@@ -71,6 +81,8 @@ BESIDE_A_QUESTION = (
     UserSpoke,
     QueueEdited,
     ModeSwitched,
+    ModelSwitched,
+    ApprovalSwitched,
     Noted,
     Reminded,
     FilesChanged,
@@ -123,9 +135,11 @@ async def attend(
     respond: Responder,
     after: int = 0,
     focus: Focus | None = None,
+    until: Until = never,
 ) -> RunEnd:
-    """Follow a task, and those that work for it, until it ends or the responder leaves."""
-    watch = _Watch(host, display, respond, focus or Focus(task_id))
+    """Follow a task, and those that work for it, until it ends, the responder leaves, or
+    something happens with which to leave."""
+    watch = _Watch(host, display, respond, focus or Focus(task_id), until)
     async with anyio.create_task_group() as watch.group:
         await watch.follow(task_id, after, display.show)
         watch.group.cancel_scope.cancel()
@@ -135,11 +149,19 @@ async def attend(
 class _Watch:
     group: TaskGroup
 
-    def __init__(self, host: Host, display: Display, respond: Responder, focus: Focus) -> None:
+    def __init__(
+        self,
+        host: Host,
+        display: Display,
+        respond: Responder,
+        focus: Focus,
+        until: Until,
+    ) -> None:
         self._host = host
         self._display = display
         self._respond = respond
         self._focus = focus
+        self._until = until
         self.end = RunEnd(Fate.CLOSED)
 
     async def follow(
@@ -152,6 +174,8 @@ class _Watch:
             show(event)
             if not child:
                 self._note(event)
+            if leave := self._until(event):
+                self._leave(leave)
             if isinstance(event.fact, Asked) and _blocks(event.fact):
                 question = anyio.CancelScope()
                 self.group.start_soon(self._answer, task_id, event.fact, question)
@@ -179,13 +203,23 @@ class _Watch:
         with question:
             response = await self._respond(asked)
             if isinstance(response, Leave):
-                self.end = RunEnd(Fate.LEFT, response.reason, response.code)
-                self.group.cancel_scope.cancel()
+                self._leave(response)
                 return
             # refused means that somebody else was quicker, or that the question was
             # withdrawn; either way the log is about to say so
             with suppress(CommandRejected):
+                if response.mode:
+                    await self._switch(task_id, response.mode)
                 await self._host.send(_spelled(task_id, asked, response))
+
+    async def _switch(self, task_id: str, mode: str) -> None:
+        # a model may offer a mode that there is not; its answer is one all the same
+        with suppress(CommandRejected):
+            await self._host.send(SwitchMode(task_id=task_id, mode=mode))
+
+    def _leave(self, leave: Leave) -> None:
+        self.end = RunEnd(Fate.LEFT, leave.reason, leave.code)
+        self.group.cancel_scope.cancel()
 
 
 def _spelled(task_id: str, asked: Asked, said: Say) -> Answer:

@@ -3,14 +3,17 @@
 import json
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Any
 
 from rookery import NAME
-from rookery.core.agent_state import AgentState, detect
+from rookery.core.agent_state import AgentStateInfo, detect
+from rookery.core.asks import AskKind
 from rookery.core.facts import Event
 from rookery.core.view import View, see
 
@@ -19,37 +22,72 @@ PREVIEW = 50
 
 
 class DebugLog:
-    """Shows a task to the log. Keys are in no fact, so none can get here."""
+    """Shows a task to the log. Keys are in no fact but those that a person has typed, and what
+    `hide` knows is taken out."""
 
-    def __init__(self, log: logging.Logger) -> None:
+    def __init__(self, log: logging.Logger, hide: Callable[[str], str] = str) -> None:
         self._log = log
+        self._hide = hide
         self._view = View()
-        self._state = AgentState.NO_TASK
+        self._agent = detect(())
 
     def show(self, event: Event) -> None:
+        before = self._agent
         self._view = see(self._view, event)
-        agent = detect(self._view.messages)
+        self._agent = agent = detect(self._view.messages)
         last = agent.last_message
         noted = {
             "seq": event.seq,
             "messages": len(self._view.messages),
             "last": f"{last.type}:{last.ask or last.say}" if last else None,
             "partial": last.partial if last else None,
-            "preview": (last.text or "")[:PREVIEW] if last and not last.partial else None,
+            "preview": self._hide(last.text or "")[:PREVIEW] if last else None,
+            **_flags(agent),
         }
-        self._log.debug("[Facts] %s: %s", type(event.fact).__name__, json.dumps(noted))
-        if agent.state is not self._state:
-            flags = {
-                "ask": agent.current_ask,
-                "waiting": agent.is_waiting_for_input,
-                "running": agent.is_running,
-                "streaming": agent.is_streaming,
-            }
-            self._log.debug("[State] %s → %s: %s", self._state, agent.state, json.dumps(flags))
-            self._state = agent.state
+        self._write("Facts", type(event.fact).__name__, noted)
+        if agent.state is not before.state:
+            self._write("State", f"{before.state} → {agent.state}", _flags(agent))
+        for name, about in _emitted(before, agent):
+            self._write("Client", f"EMIT {name}", about)
+
+    def _write(self, component: str, text: str, about: Mapping[str, Any]) -> None:
+        self._log.debug("[%s] %s: %s", component, text, json.dumps(about))
 
     def show_of_child(self, task_id: str, event: Event) -> None:
         self._log.debug("[Facts of %s] %s: %d", task_id, type(event.fact).__name__, event.seq)
+
+
+def _flags(agent: AgentStateInfo) -> dict[str, Any]:
+    return {
+        "ask": agent.current_ask,
+        "waiting": agent.is_waiting_for_input,
+        "running": agent.is_running,
+        "streaming": agent.is_streaming,
+    }
+
+
+def _emitted(before: AgentStateInfo, agent: AgentStateInfo) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a client would be told of by events of these names."""
+    another = agent.last_message_ts != before.last_message_ts
+    if agent.is_waiting_for_input and (another or not before.is_waiting_for_input):
+        yield "waitingForInput", {"ask": agent.current_ask}
+    if before.is_waiting_for_input and agent.is_running:
+        yield "resumedRunning", {}
+    if agent.is_streaming and not before.is_streaming:
+        yield "streamingStarted", {}
+    if before.is_streaming and not agent.is_streaming:
+        yield "streamingEnded", {}
+    completed = agent.is_waiting_for_input and agent.current_ask in _COMPLETIONS
+    if completed and (another or not before.is_waiting_for_input):
+        yield "taskCompleted", {"success": True}
+
+
+_COMPLETIONS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
+
+
+class _Times(logging.Formatter):
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        return datetime.fromtimestamp(record.created).astimezone().isoformat("T", "milliseconds")
 
 
 class _PrivateFile(RotatingFileHandler):
@@ -57,22 +95,26 @@ class _PrivateFile(RotatingFileHandler):
 
     def _open(self) -> TextIOWrapper:
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return open(descriptor, "a", encoding="utf-8")
+        return open(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """A log that cannot be written, on a full disk say, is no reason to stop the work."""
 
 
 @contextmanager
-def open_debug_log(file: Path) -> Iterator[DebugLog]:
+def open_debug_log(file: Path, hide: Callable[[str], str] = str) -> Iterator[DebugLog]:
     """A log at `file`, rotated; whatever the product's own modules note goes there too."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = logging.getLogger(NAME)
     lines = _PrivateFile(file, maxBytes=LARGEST, backupCount=1, encoding="utf-8")
-    lines.setFormatter(logging.Formatter("[%(asctime)s] %(message)s"))
+    lines.setFormatter(_Times("[%(asctime)s] %(message)s"))
     before = log.level
     log.addHandler(lines)
     log.setLevel(logging.DEBUG)
     try:
-        yield DebugLog(log)
+        yield DebugLog(log, hide)
     finally:
         log.removeHandler(lines)
         log.setLevel(before)
-        lines.close()
+        with suppress(OSError):  # what could not be written before cannot be written now
+            lines.close()

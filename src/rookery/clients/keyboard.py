@@ -4,9 +4,12 @@ import os
 import select
 import termios
 from codecs import getincrementaldecoder
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import anyio
+
+from rookery.clients.typed_line import TimedLine, TypedLine
 
 _LOCAL_FLAGS, _CHARACTERS = 3, 6
 _MOST = 65536
@@ -26,6 +29,8 @@ class Keyboard:
         """The line that Enter has not ended yet."""
         self._begun_unasked = False
         self._wanted: _Wish | None = None
+        self._by_keys: TypedLine | None = None
+        """A line that is read key by key, so that the first one is noticed."""
 
     async def run(self) -> None:
         """Read until the terminal is gone."""
@@ -58,8 +63,28 @@ class Keyboard:
             self._wanted = None
         return wish.line
 
+    async def line_within(self, seconds: float, show: Callable[[str], None]) -> TimedLine:
+        """The next line, unless nobody has begun one in time. A key that was pressed stops the
+        clock for good. `show` is given what is to be seen of the typing."""
+        self._by_keys = typed = TypedLine(show)
+        try:
+            with _keys_one_by_one(self._descriptor):
+                with anyio.move_on_after(seconds):
+                    await typed.begun.wait()
+                if not typed.begun.is_set():
+                    return TimedLine("", timed_out=True)
+                await typed.ended.wait()
+                return typed.result
+        finally:
+            self._by_keys = None
+
     async def _take(self, data: bytes) -> None:
-        *lines, self._typed = (self._typed + self._decoder.decode(data)).split("\n")
+        text = self._decoder.decode(data)
+        if self._by_keys and self._begun_unasked:
+            self._by_keys.begun.set()
+        elif self._by_keys:
+            text = self._by_keys.take(text)
+        *lines, self._typed = (self._typed + text).split("\n")
         for line in lines:
             if self._wanted and not self._begun_unasked:
                 self._grant(line)
@@ -68,6 +93,8 @@ class Keyboard:
             self._begun_unasked = False
 
     def _grant(self, line: str | None) -> None:
+        if line is None and self._by_keys:
+            self._by_keys.end_of_input()
         if self._wanted:
             self._wanted.line = line
             self._wanted.granted.set()
@@ -78,6 +105,22 @@ class _Wish:
     def __init__(self) -> None:
         self.granted = anyio.Event()
         self.line: str | None = None
+
+
+@contextmanager
+def _keys_one_by_one(descriptor: int) -> Iterator[None]:
+    """Every key is handed out at once, also Ctrl-C, and none is shown by the terminal itself,
+    which is as before when this is left, however it is left."""
+    usual = termios.tcgetattr(descriptor)
+    keys = [*usual[:_CHARACTERS], [*usual[_CHARACTERS]]]
+    keys[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
+    keys[_CHARACTERS][termios.VMIN], keys[_CHARACTERS][termios.VTIME] = 1, 0
+    termios.tcsetattr(descriptor, termios.TCSADRAIN, keys)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # the terminal is gone, and so is how it was
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, usual)
 
 
 def _readable(descriptor: int) -> bool:

@@ -11,6 +11,7 @@ from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Answered,
+    ApprovalSwitched,
     Asked,
     AssistantSpoke,
     CallStreamed,
@@ -25,6 +26,7 @@ from rookery.core.facts import (
     Fact,
     FilesChanged,
     FilesRestored,
+    ModelSwitched,
     ModeSwitched,
     Noted,
     OutputStreamed,
@@ -145,7 +147,7 @@ class PlainDisplay:
             case OutputStreamed(text=text):
                 self._show_output(text)
             case Asked(ask=AskKind.FOLLOWUP, text=text):
-                self._question = followup(text)[0]
+                self._question, _ = followup(text)
             case Asked(title=title):
                 self._title = title
             case Answered(ask=AskKind.FOLLOWUP, by="policy", text=text):
@@ -184,6 +186,11 @@ class PlainDisplay:
                 screen.line(paint.cyan("  noted: the model hears it with its next step"))
             case ModeSwitched(mode=mode):
                 screen.line(paint.cyan(f"  now in {harmless_line(mode)} mode"))
+            case ModelSwitched(model=model):
+                screen.line(paint.cyan(f"  from now on with {harmless_line(model)}"))
+            case ApprovalSwitched(automatic=bool() as automatic):
+                how = "acts without asking" if automatic else "asks before it acts"
+                screen.line(paint.cyan(f"  from now on it {how}"))
             case StepCancelled():
                 screen.line(paint.yellow("Stopped. Ctrl-C again leaves."))
             case Noted(text=text):

@@ -7,7 +7,7 @@ import anyio
 
 from rookery.clients.attendant import Leave, Response, Say
 from rookery.clients.keyboard import Keyboard
-from rookery.clients.questions import ceiling, chosen, followup
+from rookery.clients.questions import Suggestion, ceiling, chosen, followup, suggestions
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import (
     harmless,
@@ -15,6 +15,7 @@ from rookery.clients.terminal_text import (
     plainly_visible,
     visible_line,
 )
+from rookery.clients.unattended import DECIDE_YOURSELF
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 
@@ -44,14 +45,30 @@ class Prompter:
         *,
         opening: str = "",
         heard: Callable[[str], Awaitable[Heard]] | None = None,
+        patience: Callable[[], float | None] = lambda: None,
+        keeps_mode: bool = False,
     ) -> None:
-        """`heard` takes a line that is no answer but for the client itself."""
+        """`heard` takes a line that is no answer but for the client itself; `patience` says after
+        how many seconds a question of the model is answered without the person, if ever. The
+        mode then stays as it is if the run `keeps_mode`."""
         self._keyboard = keyboard
         self._screen = screen
         self._opening = opening
         self._heard = heard
+        self._patience = patience
+        self._keeps_mode = keeps_mode
+        self._turn = anyio.Lock()
+
+    @property
+    def is_active(self) -> bool:
+        """A question is being put."""
+        return self._turn.locked()
 
     async def __call__(self, asked: Asked) -> Response:
+        async with self._turn:
+            return await self._put(asked)
+
+    async def _put(self, asked: Asked) -> Response:
         match asked.ask:
             case AskKind.FOLLOWUP:
                 return await self._ask_question(asked)
@@ -72,9 +89,10 @@ class Prompter:
             ):
                 return await self._approve(asked)
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-                return await self._go_on(f"{ceiling(asked.text)} Go on? [y/N] ", False)
+                self._screen.sentence(self._screen.paint.yellow(ceiling(asked.text)))
+                return await self._go_on("Go on? [y/N] ", False)
             case AskKind.MISTAKE_LIMIT_REACHED:
-                self._screen.line(self._screen.paint.yellow(harmless(asked.text)))
+                self._screen.sentence(self._screen.paint.yellow(harmless(asked.text)))
                 return await self._go_on("Try again? [Y/n, or a hint] ")
             case _:
                 return await self._go_on("Try again? [y/N] ", False)
@@ -128,14 +146,48 @@ class Prompter:
         return None
 
     async def _ask_question(self, asked: Asked) -> Response:
-        question, offered = followup(asked.text)
-        self._screen.line(self._screen.paint.bold(harmless(question)))
-        for number, suggestion in enumerate(offered, 1):
-            self._screen.line(f"  {number}. {harmless_line(suggestion)}")
+        question, _ = followup(asked.text)
+        offered = suggestions(asked.text)
+        self._screen.sentence(self._screen.paint.bold(harmless(question)))
+        for number, each in enumerate(offered, 1):
+            hint = f" (goes on in {harmless_line(each.mode)} mode)" if each.mode else ""
+            self._screen.sentence(f"  {number}. {harmless_line(each.answer)}{hint}")
+        if answer := await self._answer_in_time(self._patience(), offered):
+            return answer
         while (line := await self._line("> ")) is not None:
             if line.strip():
-                return Say("message", chosen(line, offered))
+                return self._said(line, offered)
         return Leave(LEFT_AT_PROMPT, code="task_aborted")
+
+    def _said(self, line: str, offered: list[Suggestion]) -> Say:
+        said = chosen(line, offered)
+        if said.answer != line.strip():
+            self._screen.line(self._screen.paint.dim(f"  {harmless_line(said.answer)}"))
+        return Say("message", said.answer, mode=said.mode)
+
+    async def _answer_in_time(self, seconds: float | None, offered: list[Suggestion]) -> Say | None:
+        """The answer of the person, if there is one; of nobody, if nobody has begun to type; None
+        if it is left to the person, or the person is there and has not answered yet."""
+        if seconds is None:
+            return None
+        if seconds:
+            taken = "1 is taken" if offered else "the model decides itself"
+            await self._keyboard.hear_out()
+            self._screen.ask(f"({taken} in {seconds:.3g} s, unless you type) > ")
+            try:
+                typed = await self._keyboard.line_within(seconds, self._screen.echo)
+            finally:
+                self._screen.close_question()
+            if not (typed.timed_out or typed.cancelled):
+                return await self._typed_in_time(typed.value, offered)
+        first = offered[0] if offered else Suggestion(DECIDE_YOURSELF)
+        mode = "" if self._keeps_mode else first.mode
+        return Say("message", first.answer, by="policy", mode=mode)
+
+    async def _typed_in_time(self, line: str, offered: list[Suggestion]) -> Say | None:
+        if not line.strip() or (self._heard and await self._heard(line) is not Heard.NOT_OURS):
+            return None
+        return self._said(line, offered)
 
     async def _after_completion(self) -> Response:
         line = await self._line("Done. [Enter accepts, or say what else to do] ")

@@ -1,28 +1,49 @@
 """What a question says, read from its text."""
 
 import json
+from typing import Any
+
+from rookery.core.values import record
+
+
+@record
+class Suggestion:
+    """An answer that a model offers, and the mode it would like to go on in with it."""
+
+    answer: str
+    mode: str = ""
 
 
 def followup(text: str) -> tuple[str, list[str]]:
-    """A follow-up's question and its suggestions. Plain text is a question without any."""
+    """A follow-up's question and the answers it offers. Plain text is a question without any."""
+    question, offered = _read(text)
+    return question, [each.answer for each in offered]
+
+
+def suggestions(text: str) -> list[Suggestion]:
+    return _read(text)[1]
+
+
+def _read(text: str) -> tuple[str, list[Suggestion]]:
     try:
         said = json.loads(text)
-        offered = [s["answer"] if isinstance(s, dict) else s for s in said.get("suggest", [])]
-        return str(said["question"]), [str(answer) for answer in offered]
+        return str(said["question"]), [_suggestion(each) for each in said.get("suggest", [])]
     except (ValueError, KeyError, TypeError, AttributeError):
         return text, []
 
 
-def suggestions(text: str) -> list[str]:
-    return followup(text)[1]
+def _suggestion(said: Any) -> Suggestion:
+    if isinstance(said, dict):
+        return Suggestion(str(said["answer"]), str(said.get("mode") or ""))
+    return Suggestion(str(said))
 
 
-def chosen(answer: str, offered: list[str]) -> str:
+def chosen(answer: str, offered: list[Suggestion]) -> Suggestion:
     """The suggestion a bare number picks; any other answer is an answer."""
     answer = answer.strip()
     if answer.isdecimal() and 1 <= int(answer) <= len(offered):
         return offered[int(answer) - 1]
-    return answer
+    return Suggestion(answer)
 
 
 _CEILINGS = {

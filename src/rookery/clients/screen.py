@@ -72,6 +72,12 @@ class Screen:
     def close_question(self) -> None:
         self._question = ""
 
+    def echo(self, typed: str) -> None:
+        """What was typed behind a question, where the terminal does not show it itself."""
+        self._write(typed)
+        if typed.endswith("\n"):
+            self.enter()
+
     def enter(self) -> None:
         """Somebody pressed Enter, so the terminal has ended the line by itself."""
         self._unfinished = self._status = ""

@@ -1,46 +1,86 @@
 """Lines that begin with a slash are for the client, not for the model."""
 
+import os.path
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from difflib import get_close_matches
 
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import (
     Answer,
     Command,
     Condense,
+    EditQueue,
     RestoreFiles,
     Rewind,
     StopCommand,
+    SwitchApproval,
     SwitchMode,
+    SwitchModel,
 )
 from rookery.core.facts import (
     Answered,
+    ApprovalSwitched,
     Asked,
+    ChildBegan,
     CommandDetached,
     CommandEnded,
     Event,
+    ModelSwitched,
+    ModeSwitched,
     OfferWithdrawn,
+    QueueEdited,
+    RequestStarted,
+    StepCancelled,
+    TaskOpened,
     ToolFinished,
     ToolStarted,
+    UserSpoke,
 )
 from rookery.core.points import points
 from rookery.core.values import record, value
 
-HELP = (
-    "/undo takes back the last change of files and what was said since; /rewind lists the points "
-    "one can go back to, /rewind N goes there, /files N puts back only the files; /bg lets the "
-    "running command run on, /stop ends it; /mode NAME goes on in another mode; /condense has the "
-    "conversation summarised."
-)
+HELP = """\
+/undo            take back the last change of files, and what was said since
+/rewind          the points one can go back to; /rewind N goes there
+/files N         put back only the files
+/bg              let the running command run on; /stop ends it
+/mode NAME       go on in another mode; without a name, which there are
+/model NAME      go on with another model; without a name, which there are
+/approve on|off  act without asking, or ask before acting
+/queue           what the model has not heard yet; /queue drop N takes it back
+/condense        have the conversation summarised"""
+
+_NAMES = ("help", *(line.split()[0].removeprefix("/") for line in HELP.splitlines()), "stop")
+_COMMAND = re.compile(r"/(?P<name>[a-z][a-z0-9_-]*)(?=\s|$)")
+MOST_NAMED = 20
+
+
+def looks_like_a_command(line: str) -> bool:
+    """A slash and a word, and not a place on this machine."""
+    found = _COMMAND.match(line.strip())
+    return found is not None and not os.path.exists(found[0])
+
+
+def no_such_command(line: str, known: Collection[str]) -> str:
+    """What is wrong with a line that names a command of none of these names; or nothing."""
+    found = _COMMAND.match(line.strip())
+    if not found or found["name"] in known or not looks_like_a_command(line):
+        return ""
+    near = get_close_matches(found["name"], known, n=3) or sorted(known)[:MOST_NAMED]
+    there = ", ".join(f"/{name}" for name in near)
+    return f"There is no /{found['name']}." + (f" There is: {there}." if there else "")
 
 
 @value
 class Vocabulary:
-    """What else a line may name: commands, whose text the model is given, and modes."""
+    """What else a line may name: commands, whose text the model is given, modes and models."""
 
     commands: Sequence[tuple[str, str]] = ()
     """Each with what it is for."""
     modes: Sequence[str] = ()
+    models: Sequence[tuple[str, str]] = ()
+    """Each behind its provider."""
 
 
 @record
@@ -64,13 +104,25 @@ class SlashLines:
         task_id: str,
         stored: Sequence[Event] = (),
         vocabulary: Vocabulary = Vocabulary(),  # noqa: B008 (it never changes)
+        *,
+        automatic: bool = False,
     ) -> None:
+        """`automatic` is how the run was started."""
         self._task_id = task_id
         self._events = list(stored)
         self._vocabulary = vocabulary
+        self.automatic = automatic
+        self._model = ""
+        self._mode = ""
+        self._queue: dict[str, str] = {}
+        for event in stored:
+            self._note_choices(event)
+        # how an earlier run was allowed to act says nothing about this one
+        self.automatic = automatic
         self._children: dict[str, SlashLines] = {}
         self._offer = ""
         self._waited_for = ""
+        self._handed_on: dict[str, str] = {}
         self._detached: list[str] = []
 
     def show_of_child(self, task_id: str, event: Event) -> None:
@@ -80,6 +132,7 @@ class SlashLines:
     def show(self, event: Event) -> None:
         if event.fact.lasting:
             self._events.append(event)
+        self._note_choices(event)
         match event.fact:
             case Asked(ask=AskKind.COMMAND_OUTPUT, ask_id=ask_id):
                 self._offer = ask_id
@@ -89,10 +142,36 @@ class SlashLines:
                 self._waited_for = call_id
             case ToolFinished(call_id=call_id) if call_id == self._waited_for:
                 self._waited_for = ""
+            case ChildBegan(call_id=call_id, task_id=task_id):
+                self._handed_on[call_id] = task_id
+            case ToolFinished(call_id=call_id):
+                self._handed_on.pop(call_id, None)
+            case StepCancelled():
+                self._handed_on.clear()
             case CommandDetached(call_id=call_id):
                 self._detached.append(call_id)
             case CommandEnded(call_id=call_id) if call_id in self._detached:
                 self._detached.remove(call_id)
+            case _:
+                pass
+
+    def _note_choices(self, event: Event) -> None:
+        match event.fact:
+            case TaskOpened(mode=mode) | ModeSwitched(mode=mode):
+                self._mode = mode
+            case ModelSwitched(model=model):
+                self._model = model
+            case RequestStarted(model=model):
+                self._model = model
+                self._queue.clear()
+            case ApprovalSwitched(automatic=bool() as automatic):
+                self.automatic = automatic
+            case UserSpoke(message_id=message_id, text=text):
+                self._queue[message_id] = text
+            case QueueEdited(message_id=message_id, text=None):
+                self._queue.pop(message_id, None)
+            case QueueEdited(message_id=message_id, text=str() as text):
+                self._queue[message_id] = text
             case _:
                 pass
 
@@ -102,7 +181,10 @@ class SlashLines:
         doings: dict[str, Callable[[str], Heard]] = {
             "/help": lambda _: Heard(words=self._help()),
             "/mode": self._switch,
-            "/condense": lambda _: Heard((Condense(task_id=self._task_id),)),
+            "/model": self._switch_model,
+            "/approve": self._switch_approval,
+            "/queue": self._about_queue,
+            "/condense": lambda _: Heard((Condense(task_id=self._at_work()),)),
             "/undo": lambda _: self._undo(),
             "/rewind": lambda to: self._go_back(to, files=True, words=True),
             "/files": lambda to: self._go_back(to, files=True, words=False),
@@ -111,10 +193,8 @@ class SlashLines:
         }
         if name in doings:
             return doings[name](rest.strip())
-        if name.removeprefix("/") in dict(self._vocabulary.commands):
-            return None
-        mistyped = re.fullmatch(r"/[a-z]+", name)
-        return Heard(words=f"There is no {name}; /help shows what there is.") if mistyped else None
+        wrong = no_such_command(line, {*dict(self._vocabulary.commands), *_NAMES})
+        return Heard(words=f"{wrong} /help shows all.") if wrong else None
 
     def _help(self) -> str:
         rows = [f"  /{name}  {what}".rstrip() for name, what in self._vocabulary.commands]
@@ -125,7 +205,55 @@ class SlashLines:
         if mode in modes:
             return Heard((SwitchMode(task_id=self._task_id, mode=mode),))
         wrong = f"There is no mode {mode}. " if mode else ""
-        return Heard(words=f"{wrong}Say /mode and one of: {', '.join(modes)}.")
+        shown = [f"{each} (now)" if each == self._mode else each for each in modes]
+        return Heard(words=f"{wrong}Say /mode and one of: {', '.join(shown)}.")
+
+    def _switch_model(self, wanted: str) -> Heard:
+        """A model may be named behind its provider, for not all that there are are known."""
+        provider, _, model = wanted.rpartition(" ")
+        if model:
+            named = [each for each in self._vocabulary.models if each[1] == model]
+            provider = provider.strip() or (named[0][0] if named else "")
+            switch = SwitchModel(task_id=self._task_id, provider=provider, model=model)
+            return Heard((switch,))
+        rows = [
+            f"  {provider} {model}{'  (now)' if model == self._model else ''}"
+            for provider, model in self._vocabulary.models
+        ]
+        return Heard(words="\n".join([*rows, "Say /model and a name, or PROVIDER NAME."]))
+
+    def _switch_approval(self, word: str) -> Heard:
+        if word in ("on", "off"):
+            return Heard((SwitchApproval(task_id=self._task_id, automatic=word == "on"),))
+        how = "acts without asking" if self.automatic else "asks before it acts"
+        return Heard(words=f"It {how}. Say /approve on or /approve off.")
+
+    def _about_queue(self, wish: str) -> Heard:
+        waiting = list(self._waiting())
+        word, _, number = wish.partition(" ")
+        if word == "drop" and number.strip().isdecimal() and 0 < int(number) <= len(waiting):
+            task_id, message_id, _ = waiting[int(number) - 1]
+            return Heard((EditQueue(task_id=task_id, message_id=message_id),))
+        if not waiting:
+            return Heard(words="The model has heard everything.")
+        rows = [f"{at:>3}. {_first_line(text)}" for at, (_, _, text) in enumerate(waiting, 1)]
+        return Heard(words="\n".join([*rows, "Take one back: /queue drop NUMBER"]))
+
+    def _waiting(self) -> Iterator[tuple[str, str, str]]:
+        """What was said to this task or to one that works for it, and was not heard yet."""
+        for message_id, text in self._queue.items():
+            yield self._task_id, message_id, text
+        for child in self._children.values():
+            yield from child._waiting()
+
+    def _at_work(self) -> str:
+        """The task itself, or the one that works for it at the moment."""
+        lines: SlashLines | None = self
+        task_id = self._task_id
+        while lines and lines._handed_on:
+            task_id = list(lines._handed_on.values())[-1]
+            lines = self._children.get(task_id)
+        return task_id
 
     def _undo(self) -> Heard:
         changes = [point.to for point in points(self._events) if point.changed_files]

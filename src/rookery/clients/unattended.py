@@ -2,10 +2,14 @@
 
 from collections import Counter
 
+import anyio
+
 from rookery.clients.attendant import Leave, Response, Say
-from rookery.clients.questions import ceiling, suggestions
+from rookery.clients.outcomes import SETTLED_BY_THE_ENGINE, Troubles, code_of_failure
+from rookery.clients.questions import Suggestion, ceiling, followup, suggestions
 from rookery.core.asks import AskKind
-from rookery.core.facts import Asked
+from rookery.core.facts import Asked, Event, RequestFailed
+from rookery.core.replies import sentence_in
 
 DECIDE_YOURSELF = "Nobody is there to answer. Decide yourself and go on."
 NOBODY_TO_ASK = "Nobody is there to allow this. Do without it, or finish."
@@ -14,11 +18,35 @@ PATIENCE = 3
 
 
 class Unattended:
-    """Answers by rule. `opening` is what a resumed task is told first, if anything."""
+    """Answers by rule. `opening` is what a resumed task is told first, if anything; a question
+    waits `seconds` for somebody else to answer it. A run that is not `automatic` was to ask a
+    person, so that a question of the model ends it. One that `keeps_mode` was begun in a mode
+    that the user has chosen, which no suggestion of a model changes: it can ask for another with
+    its own tool, like for anything else.
 
-    def __init__(self, opening: str = "") -> None:
+    It is shown the task as well, so that it can say why it leaves.
+    """
+
+    def __init__(
+        self,
+        opening: str = "",
+        *,
+        automatic: bool = True,
+        seconds: float = 0.0,
+        keeps_mode: bool = False,
+    ) -> None:
         self._opening = opening
+        self._automatic = automatic
+        self._seconds = seconds
+        self._keeps_mode = keeps_mode
         self._given: Counter[AskKind] = Counter()
+        self._troubles = Troubles()
+
+    def show(self, event: Event) -> None:
+        self._troubles.see(event)
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        self._troubles.see(event)
 
     async def __call__(self, asked: Asked) -> Response:
         self._given[asked.ask] += 1
@@ -26,8 +54,7 @@ class Unattended:
             case AskKind.COMPLETION_RESULT:
                 return Say("yes", by="policy")
             case AskKind.FOLLOWUP:
-                choices = suggestions(asked.text)
-                return Say("message", choices[0] if choices else DECIDE_YOURSELF, by="policy")
+                return await self._choose(asked)
             case (
                 AskKind.TOOL
                 | AskKind.COMMAND
@@ -40,12 +67,39 @@ class Unattended:
                 return Say("message", opening)
             case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
                 return Say("yes", by="policy")
-            case AskKind.MISTAKE_LIMIT_REACHED if self._given[asked.ask] <= PATIENCE:
+            case AskKind.MISTAKE_LIMIT_REACHED if self._may_try_again(asked.ask):
                 return Say("yes", by="policy")
-            case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-                return Leave(
-                    f"{ceiling(asked.text)} Raise it, then go on with --continue.",
-                    code="limit_reached",
-                )
             case _:
-                return Leave(asked.text or f"The task stopped with {asked.ask}.")
+                return Leave(self._reason(asked), self._troubles.code_of(asked.ask))
+
+    async def _choose(self, asked: Asked) -> Response:
+        question, _ = followup(asked.text)
+        offered = suggestions(asked.text)
+        if not self._automatic:
+            return Leave(f"The model asked, and nobody is there: {question}", "needs_human")
+        await anyio.sleep(self._seconds)
+        first = offered[0] if offered else Suggestion(DECIDE_YOURSELF)
+        mode = "" if self._keeps_mode else first.mode
+        return Say("message", first.answer, by="policy", mode=mode)
+
+    def _may_try_again(self, ask: AskKind) -> bool:
+        """What insists on what nobody allows will not get it next time either."""
+        return self._given[ask] <= PATIENCE and not self._troubles.refusals
+
+    def _reason(self, asked: Asked) -> str:
+        match asked.ask:
+            case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+                return f"{ceiling(asked.text)} Raise it, then go on with --continue."
+            case AskKind.MISTAKE_LIMIT_REACHED if self._troubles.refusals:
+                return f"{asked.text} It was refused: {sentence_in(self._troubles.refused)}"
+            case _:
+                return asked.text or f"The task stopped with {asked.ask}."
+
+
+def first_failure(event: Event) -> Leave | None:
+    """What ends a run that is to end with the first failed request."""
+    match event.fact:
+        case RequestFailed(error=error, message=message) if error not in SETTLED_BY_THE_ENGINE:
+            return Leave(message, code_of_failure(error))
+        case _:
+            return None

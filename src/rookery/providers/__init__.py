@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from rookery.core.effort import Effort
 from rookery.core.limits import Limits
 from rookery.engine.ports import Chunk, ModelInfo, ModelRequest
 from rookery.errors import SettingsError
@@ -26,21 +27,37 @@ BASE_URLS = {
     "ollama": "http://127.0.0.1:11434/v1",
     "lmstudio": "http://127.0.0.1:1234/v1",
     "vllm": "http://127.0.0.1:8000/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "vercel-ai-gateway": "https://ai-gateway.vercel.sh/v1",
+    "roo": "https://api.roocode.com/proxy/v1",
 }
 KEY_VARIABLES = {
     "anthropic": "ANTHROPIC_API_KEY",
     "openai": "OPENAI_API_KEY",
     "responses": "OPENAI_API_KEY",
     "openrouter": "OPENROUTER_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "vercel-ai-gateway": "VERCEL_AI_GATEWAY_API_KEY",
+    "roo": "ROO_API_KEY",
 }
+OTHER_KEY_VARIABLES = {"gemini": "GOOGLE_API_KEY"}
+"""Where else a key is looked for."""
+URL_VARIABLES = {"roo": "ROO_CODE_PROVIDER_URL"}
+"""Where the address of a provider is found, if not in a flag or the settings."""
 LOCAL = ("ollama", "lmstudio", "vllm")
 NAMES = (*BASE_URLS, "scripted")
+OTHER_NAMES = {"openai-native": "responses"}
+"""What other programs call a provider."""
 
 __all__ = [
     "BASE_URLS",
     "KEY_VARIABLES",
     "LOCAL",
     "NAMES",
+    "OTHER_KEY_VARIABLES",
+    "OTHER_NAMES",
+    "URL_VARIABLES",
+    "Effort",
     "OpenProvider",
     "find_model",
     "known_models",
@@ -69,11 +86,12 @@ def open_provider(
     limits: Limits | None = None,
     described: Mapping[str, Any] | None = None,
     key_source: str = "",
+    effort: Effort = "unspecified",
 ) -> OpenProvider:
     """The provider of that name, ready to be asked. Nothing is sent yet.
 
-    `key_source` says in error texts where the key comes from. Raises `SettingsError` for
-    whatever cannot work.
+    `effort` is how hard a model that reasons should do so; `key_source` says in error texts
+    where the key comes from. Raises `SettingsError` for whatever cannot work.
     """
     if name not in NAMES:
         raise SettingsError(f"There is no provider {name!r}. Choose one of {', '.join(NAMES)}.")
@@ -88,11 +106,11 @@ def open_provider(
     if name == "anthropic":
         url = url.removesuffix("/v1")
     key = _usable(name, api_key.strip())
-    return _connected(name, info, url, key, key_source, limits or Limits())
+    return _connected(name, info, url, key, key_source, limits or Limits(), effort)
 
 
 def _connected(
-    name: str, model: ModelInfo, url: str, key: str, source: str, limits: Limits
+    name: str, model: ModelInfo, url: str, key: str, source: str, limits: Limits, effort: Effort
 ) -> OpenProvider:
     def endpoint(headers: dict[str, str]) -> "Endpoint":
         from rookery.providers.refusals import Addressee
@@ -112,16 +130,16 @@ def _connected(
         case "anthropic":
             from rookery.providers import anthropic
 
-            return anthropic.AnthropicProvider(endpoint(anthropic.headers(key)), model)
+            return anthropic.AnthropicProvider(endpoint(anthropic.headers(key)), model, effort)
         case "responses":
             from rookery.providers import openai, responses
 
-            return responses.ResponsesProvider(endpoint(openai.headers(key)), model)
+            return responses.ResponsesProvider(endpoint(openai.headers(key)), model, effort)
         case _:
             from rookery.providers import openai
 
             vendor = openai.VENDORS[name]
-            return openai.ChatProvider(endpoint(openai.headers(key)), model, vendor)
+            return openai.ChatProvider(endpoint(openai.headers(key)), model, vendor, effort)
 
 
 def _checked(url: str) -> str:

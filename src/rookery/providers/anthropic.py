@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.effort import NOT_AT_ALL, Effort
 from rookery.core.facts import Usage
 from rookery.core.history import Turn
 from rookery.engine.ports import (
@@ -19,7 +20,7 @@ from rookery.engine.ports import (
     UsageChunk,
 )
 from rookery.providers.listening import ReportedError
-from rookery.providers.models import priced
+from rookery.providers.models import priced, takes_budget
 from rookery.providers.streaming import Endpoint, Exchange
 from rookery.providers.wording import (
     count,
@@ -35,6 +36,8 @@ VERSION = "2026-10-21"
 PATH = "/v1/messages"
 
 _CACHED = {"type": "ephemeral"}
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768}
+_SMALLEST_BUDGET = 1024
 _REDACTED = "redacted:"
 """Marks a signature of ours as the whole of a block whose words the provider kept back."""
 
@@ -44,18 +47,20 @@ def headers(api_key: str) -> dict[str, str]:
 
 
 class AnthropicProvider:
-    def __init__(self, endpoint: Endpoint, model: ModelInfo) -> None:
+    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
         self.model = model
         self._endpoint = endpoint
+        self._effort: Effort = effort
 
     def stream(self, request: ModelRequest) -> Exchange:
-        return self._endpoint.ask(PATH, body(request, self.model), MessageReading(self.model))
+        said = body(request, self.model, self._effort)
+        return self._endpoint.ask(PATH, said, MessageReading(self.model))
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
 
 
-def body(request: ModelRequest, model: ModelInfo) -> dict[str, Any]:
+def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified") -> dict[str, Any]:
     """Our request in their words."""
     turns = sendable(request.turns, SOURCE, images=model.images)
     messages = [_message(turn) for turn in turns]
@@ -76,8 +81,26 @@ def body(request: ModelRequest, model: ModelInfo) -> dict[str, Any]:
     if tools:
         said["tools"] = tools
     if model.thinking:
-        said["thinking"] = {"type": "adaptive", "display": "summarized"}
+        said |= _adaptive(effort)
+    elif takes_budget(model) and (budget := _budget(effort, said["max_tokens"])):
+        said["thinking"] = {"type": "enabled", "budget_tokens": budget}
     return said
+
+
+def _adaptive(effort: Effort) -> dict[str, Any]:
+    """Their models that reason as much as they see fit, and how much that is."""
+    if effort in NOT_AT_ALL:
+        return {"thinking": {"type": "disabled"}}
+    thinking = {"thinking": {"type": "adaptive", "display": "summarized"}}
+    if effort == "unspecified":
+        return thinking
+    return thinking | {"output_config": {"effort": "low" if effort == "minimal" else effort}}
+
+
+def _budget(effort: Effort, max_tokens: int) -> int:
+    """Tokens of the answer that their older models may spend on reasoning; 0 for none."""
+    budget = min(_BUDGETS.get(effort, 0), max_tokens // 2)
+    return budget if budget >= _SMALLEST_BUDGET else 0
 
 
 def _mark_for_caching(

@@ -13,7 +13,14 @@ from rookery.errors import SettingsError
 
 _FILE = Path(__file__).with_name("models.toml")
 _MILLION = 1_000_000
-_FAMILIES = {"responses": "openai", "lmstudio": "local", "vllm": "local", "ollama": "local"}
+_FAMILIES = {
+    "responses": "openai",
+    "lmstudio": "local",
+    "vllm": "local",
+    "ollama": "local",
+    "vercel-ai-gateway": "openrouter",
+    "roo": "openrouter",
+}
 _VERSION = re.compile(r"[-@]\d{8}|-\d{4}-\d\d-\d\d|-latest|:.+")
 _FIELDS = {field.name for field in fields(ModelInfo)} - {"id", "provider", "base_url"}
 
@@ -33,6 +40,11 @@ def find_model(provider: str, model_id: str, described: Mapping[str, Any]) -> Mo
 
 def known_models(provider: str) -> Sequence[str]:
     return [name for name in _family(provider) if name != "*"]
+
+
+def takes_budget(model: ModelInfo) -> bool:
+    """Whether it reasons only if it is told how many tokens to spend on that."""
+    return bool(_entry(model.provider, model.id).get("budgeted"))
 
 
 def cost(model: ModelInfo, usage: Usage) -> float | None:

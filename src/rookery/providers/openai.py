@@ -1,4 +1,4 @@
-"""Chat completions: OpenAI, OpenRouter, Ollama, LM Studio, vLLM and gateways that speak it.
+"""Chat completions: OpenAI, OpenRouter, Gemini, Ollama, LM Studio, vLLM and gateways.
 
 What the servers do differently is data: a row of `VENDORS`.
 """
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.effort import NOT_AT_ALL, Effort, effort_word
 from rookery.core.history import Turn
 from rookery.core.values import value
 from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
@@ -31,11 +32,17 @@ class Vendor:
     """It charges by its own list and says how much, if asked."""
     keeps_reasoning: bool = False
     """It wants its `reasoning_details` back."""
+    reasoning_table: bool = False
+    """It takes the effort in a table of its own, where reasoning can also be switched off."""
+    most_effort: Effort = "xhigh"
 
 
 VENDORS = {
     "openai": Vendor(output_limit="max_completion_tokens", cache_key=True),
-    "openrouter": Vendor(reports_cost=True, keeps_reasoning=True),
+    "openrouter": Vendor(reports_cost=True, keeps_reasoning=True, reasoning_table=True),
+    "gemini": Vendor(most_effort="high"),
+    "vercel-ai-gateway": Vendor(reasoning_table=True),
+    "roo": Vendor(keeps_reasoning=True, reasoning_table=True),
     "ollama": Vendor(),
     "lmstudio": Vendor(),
     "vllm": Vendor(),
@@ -47,20 +54,25 @@ def headers(api_key: str) -> dict[str, str]:
 
 
 class ChatProvider:
-    def __init__(self, endpoint: Endpoint, model: ModelInfo, vendor: Vendor) -> None:
+    def __init__(
+        self, endpoint: Endpoint, model: ModelInfo, vendor: Vendor, effort: Effort
+    ) -> None:
         self.model = model
         self._endpoint = endpoint
         self._vendor = vendor
+        self._effort: Effort = effort
 
     def stream(self, request: ModelRequest) -> Exchange:
-        said = body(request, self.model, self._vendor)
+        said = body(request, self.model, self._vendor, self._effort)
         return self._endpoint.ask(PATH, said, ChatReading(self.model))
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
 
 
-def body(request: ModelRequest, model: ModelInfo, vendor: Vendor) -> dict[str, Any]:
+def body(
+    request: ModelRequest, model: ModelInfo, vendor: Vendor, effort: Effort = "unspecified"
+) -> dict[str, Any]:
     """Our request in their words."""
     source = SOURCE if vendor.keeps_reasoning else ""
     turns = sendable(request.turns, source, images=model.images)
@@ -85,7 +97,18 @@ def body(request: ModelRequest, model: ModelInfo, vendor: Vendor) -> dict[str, A
         said["prompt_cache_key"] = request.cache_key
     if vendor.reports_cost:
         said["usage"] = {"include": True}
+    if model.thinking:
+        said |= _reasoning(vendor, effort)
     return said
+
+
+def _reasoning(vendor: Vendor, effort: Effort) -> dict[str, Any]:
+    word = effort_word(vendor.most_effort if effort == "xhigh" else effort)
+    if not word:
+        return {}
+    if not vendor.reasoning_table:
+        return {"reasoning_effort": word}
+    return {"reasoning": {"enabled": False} if effort in NOT_AT_ALL else {"effort": word}}
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -160,9 +183,18 @@ def _add(messages: list[dict[str, Any]], text: str) -> None:
 
 
 def _mark_for_caching(messages: list[dict[str, Any]]) -> None:
-    """Mark the system prompt and the last two user messages, as Anthropic's models want it."""
-    said = [message for message in messages if message["role"] in ("system", "user")]
-    for message in {id(message): message for message in (*said[:1], *said[-2:])}.values():
+    """Mark the ends of what stays the same, as Anthropic's models want it: the system prompt, and
+    the last two turns of the user, which end in a result where only tools were called."""
+    system = [message for message in messages[:1] if message["role"] == "system"]
+    following = [*(message["role"] for message in messages[1:]), "assistant"]
+    turns = [
+        message
+        for message, after in zip(messages, following, strict=True)
+        if message["role"] in ("user", "tool")
+        and after == "assistant"
+        and str(message["content"]).strip()
+    ]
+    for message in (*system, *turns[-2:]):
         content = message["content"]
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         message["content"] = [*parts[:-1], {**parts[-1], "cache_control": _CACHED}]

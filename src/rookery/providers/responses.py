@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.effort import Effort, effort_word
 from rookery.core.facts import StopReason, Usage
 from rookery.core.history import Turn
 from rookery.engine.ports import (
@@ -41,18 +42,20 @@ _KEPT = ("id", "summary", "encrypted_content")
 
 
 class ResponsesProvider:
-    def __init__(self, endpoint: Endpoint, model: ModelInfo) -> None:
+    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
         self.model = model
         self._endpoint = endpoint
+        self._effort: Effort = effort
 
     def stream(self, request: ModelRequest) -> Exchange:
-        return self._endpoint.ask(PATH, body(request, self.model), ResponseReading(self.model))
+        said = body(request, self.model, self._effort)
+        return self._endpoint.ask(PATH, said, ResponseReading(self.model))
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
 
 
-def body(request: ModelRequest, model: ModelInfo) -> dict[str, Any]:
+def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified") -> dict[str, Any]:
     """Our request in their words."""
     turns = sendable(request.turns, SOURCE, images=model.images)
     items = [item for turn in turns for item in _items(turn)]
@@ -75,6 +78,8 @@ def body(request: ModelRequest, model: ModelInfo) -> dict[str, Any]:
     if model.thinking:
         said["include"] = ["reasoning.encrypted_content"]
         said["reasoning"] = {"summary": "auto"}
+        if word := effort_word(effort):
+            said["reasoning"]["effort"] = word
     return said
 
 

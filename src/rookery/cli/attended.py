@@ -1,0 +1,124 @@
+"""One task on a plain terminal, in a pipe or as JSON: shown as it goes, its questions answered."""
+
+import sys
+import uuid
+from contextlib import suppress
+
+import anyio
+from anyio.abc import TaskGroup
+
+from rookery.app import vocabulary
+from rookery.cli.reports import Report, TextReport
+from rookery.cli.runs import Run
+from rookery.clients.attendant import Display, Focus, Responder, RunEnd, attend, never
+from rookery.clients.displays import Displays
+from rookery.clients.interrupts import Interrupts
+from rookery.clients.keyboard import Keyboard
+from rookery.clients.prompter import Heard, Prompter
+from rookery.clients.slash_lines import SlashLines, Vocabulary
+from rookery.clients.terminal_text import harmless
+from rookery.clients.unattended import Unattended, first_failure
+from rookery.core.commands import Cancel, Speak
+from rookery.core.queries import AskModels
+from rookery.errors import CommandRejected
+from rookery.wire.host import Host
+
+
+class AttendedTask:
+    """A client. It ends when the task does."""
+
+    def __init__(self, run: Run, report: Report) -> None:
+        self._run = run
+        self._report = report
+        self._interrupts = Interrupts()
+        self._focus = Focus(run.task_id)
+
+    async def run(self, host: Host) -> RunEnd:
+        run = self._run
+        assert run.first
+        await host.send(run.first)
+        self._report.begin()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._report.beat)
+            respond, watching = await self._responder(host, group)
+            end = await attend(
+                host,
+                run.task_id,
+                display=Displays(self._report.display, self._interrupts, watching),
+                respond=respond,
+                after=run.after,
+                focus=self._focus,
+                until=first_failure if run.settings.exit_on_error else never,
+            )
+            group.cancel_scope.cancel()
+        return end
+
+    async def stopped(self, host: Host) -> bool:
+        if not self._run.person or self._interrupts.second():
+            return False
+        try:
+            await host.send(Cancel(task_id=self._run.task_id))
+        except CommandRejected:
+            return False
+        return True
+
+    def ended(self, end: RunEnd) -> None:
+        self._report.end(end)
+
+    async def _responder(self, host: Host, group: TaskGroup) -> tuple[Responder, Display]:
+        """Who answers questions, and what must see the task for that."""
+        run, report = self._run, self._report
+        if not run.person:
+            unattended = Unattended(
+                run.opening,
+                automatic=run.consent.automatic,
+                seconds=run.patience,
+                keeps_mode=bool(run.consent.mode),
+            )
+            return unattended, unattended
+        assert isinstance(report, TextReport)
+        known = await _vocabulary(run, host)
+        slash = SlashLines(run.task_id, run.stored, known, automatic=run.consent.automatic)
+
+        async def for_the_client(line: str) -> Heard:
+            if (heard := slash.hear(line)) is None:
+                return Heard.NOT_OURS
+            if heard.words:
+                report.screen.sentence(harmless(heard.words))
+            try:
+                for command in heard.commands:
+                    await host.send(command)
+            except CommandRejected as refusal:
+                report.screen.line(harmless(str(refusal)))
+                return Heard.DONE
+            return Heard.OVERTAKEN if heard.goes_back else Heard.DONE
+
+        async def said_unasked(line: str) -> None:
+            report.screen.enter()
+            if await for_the_client(line) is not Heard.NOT_OURS:
+                return
+            words = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
+            # refused means that the task has just ended, which the person is about to see
+            with suppress(CommandRejected):
+                await host.send(words)
+
+        keyboard = Keyboard(sys.stdin.fileno(), said_unasked)
+        group.start_soon(keyboard.run)
+        prompter = Prompter(
+            keyboard,
+            report.screen,
+            opening=run.opening,
+            heard=for_the_client,
+            patience=lambda: run.patience if slash.automatic else None,
+            keeps_mode=bool(run.consent.mode),
+        )
+        return prompter, slash
+
+
+async def _vocabulary(run: Run, host: Host) -> Vocabulary:
+    known = vocabulary(run.places, run.workspace, trusted=run.consent.trusted)
+    return Vocabulary(
+        commands=known.commands,
+        modes=known.modes,
+        models=[(each.provider, each.model) for each in await host.query(AskModels())],
+    )

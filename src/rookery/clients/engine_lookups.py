@@ -1,0 +1,63 @@
+"""Looks up what the driver of `--json-io` wants to know."""
+
+from collections.abc import Sequence
+
+from rookery.core.queries import AskCommands, AskDifferences, AskModels, AskModes, AskPaths
+from rookery.dialects import engine_messages_replies as replies
+from rookery.dialects import engine_messages_requests as wants
+from rookery.dialects.engine_messages import EngineMessages
+from rookery.dialects.engine_messages_rows import Wire
+from rookery.errors import RookeryError, SettingsError
+from rookery.wire.host import Host
+
+NO_TASK = "There is no task. Begin one with newTask."
+NO_CHECKPOINT = "There is no checkpoint with this ts."
+
+
+async def look_up(host: Host, told: EngineMessages, request: wants.Request) -> Sequence[Wire]:
+    """The answer to a query; of one that cannot be answered, why."""
+    try:
+        return [await _found(host, told, request)]
+    except RookeryError as refusal:
+        return [replies.not_found(request, str(refusal))]
+
+
+def checkpoint(told: EngineMessages, row: float) -> int:
+    """The event at which a checkpoint was saved."""
+    saved = told.task.row(int(row)) if told.task else None
+    if saved is None or saved.say != "checkpoint_saved":
+        raise SettingsError(NO_CHECKPOINT)
+    return saved.seq
+
+
+async def _found(host: Host, told: EngineMessages, request: wants.Request) -> Wire:
+    match request:
+        case wants.WantCommands():
+            return replies.commands(await host.query(AskCommands()))
+        case wants.WantModes():
+            return replies.modes(await host.query(AskModes()))
+        case wants.WantModels(only_ours=only_ours):
+            known = await host.query(AskModels(local=not only_ours))
+            return replies.models(known, told.about.provider if only_ours else "")
+        case wants.FindFiles(letters=letters):
+            return replies.files(await host.query(AskPaths(letters=letters)), request)
+        case wants.CompareFiles():
+            return replies.differences(await host.query(_span(told, request)), request)
+        case _:
+            raise SettingsError(f"{type(request).__name__} is nothing that can be looked up.")
+
+
+def _span(told: EngineMessages, request: wants.CompareFiles) -> AskDifferences:
+    task = told.task
+    if task is None or told.over:
+        raise SettingsError(NO_TASK)
+    at = checkpoint(told, request.row) if request.row is not None else 0
+    saved = (row.seq for row in task.view.messages if row.say == "checkpoint_saved")
+    later = (seq for seq in saved if seq > at)
+    since, until = {
+        "checkpoint": (at, next(later, None)),
+        "from-init": (0, at or None),
+        "to-current": (at, None),
+        "full": (0, None),
+    }[request.span]
+    return AskDifferences(task_id=task.task_id, since=since, until=until)

@@ -1,0 +1,293 @@
+"""Drives a host by the messages that webviews and managers write, and tells what happens."""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from rookery.clients.attendant import Fate, RunEnd
+from rookery.clients.engine_requests import EngineRequests
+from rookery.clients.input_lines import LONGEST
+from rookery.clients.json_output import JsonWriter, ReaderLeft
+from rookery.clients.outbox import Outbox
+from rookery.clients.outcomes import SETTLED_BY_THE_ENGINE, code_of_failure
+from rookery.core.asks import AskKind
+from rookery.core.commands import OpenTask, ReopenTask
+from rookery.core.facts import Asked, ChildBegan, Event, RequestFailed
+from rookery.core.failures import FailureKind
+from rookery.core.queries import AskAbout
+from rookery.dialects.engine_messages import EngineMessages, error, event
+from rookery.dialects.engine_messages_reading import BadMessage, read_request
+from rookery.dialects.engine_messages_requests import Request, Shutdown
+from rookery.dialects.engine_messages_rows import Wire
+from rookery.dialects.engine_messages_task import PACE
+from rookery.errors import CommandRejected, StorageError
+from rookery.wire.host import Host
+
+ENDING = 3.0
+"""Seconds that a task is given to come to rest when the run ends."""
+PATIENCE = 5.0
+"""What a reader is given to take the last of what is told."""
+TOO_LONG = f"Line {{number}} of the input is longer than {LONGEST} bytes, so it was not read."
+LEFT_OPEN = (
+    "The input ended while the task waits for an answer ({ask}). Go on with --session-id {id}."
+)
+STOPPED = "The run was ended from outside. The task is kept and can be resumed."
+
+_MENDED = (*SETTLED_BY_THE_ENGINE, FailureKind.EMPTY)
+_RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
+_DONE = RunEnd(Fate.COMPLETED)
+_debug = logging.getLogger(__name__)
+
+
+class EngineMessagesClient:
+    """A client for webviews and managers. It ends with its input, with a shutdown, or when nobody
+    reads its output any more."""
+
+    def __init__(
+        self,
+        lines: AsyncIterator[bytes],
+        outbox: Outbox,
+        *,
+        exit_code: Callable[[RunEnd], int],
+        first: OpenTask | ReopenTask | None = None,
+        opening: str = "",
+        next_id: str = "",
+        strict: bool = False,
+        watch: Callable[[Event], None] = lambda event: None,
+        complain: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        """`exit_code` is what a run that ends so exits with. `opening` is what a resumed task is
+        told first, `next_id` what the first task that the driver begins is called. `strict` ends
+        the run with the first request that fails; `watch` sees the events of the task that is
+        driven, and `complain` tells a person why the run ended."""
+        self._lines = lines
+        self._outbox = outbox
+        self._writer = JsonWriter(outbox)
+        self._exit_code = exit_code
+        self._first = first
+        self._opening = opening
+        self._next_id = next_id
+        self._strict = strict
+        self._watch = watch
+        self._complain = complain
+        self._news = anyio.Event()
+        self._followed: set[str] = set()
+        self._pacing = False
+        self._errands = 0
+        """What is being looked up, or tidied, beside the conversation."""
+        self._struck: RunEnd | None = None
+
+    async def run(self, host: Host) -> RunEnd:
+        try:
+            return await self._drive(host)
+        except* ReaderLeft:
+            raise
+        except* Exception as errors:
+            self._broke(errors)
+            raise
+
+    async def stopped(self, host: Host) -> bool:
+        return False
+
+    def ended(self, end: RunEnd) -> None:
+        """The last line: how the process exits, or that it was made to."""
+        interrupted = end.code in ("task_aborted", "timeout")
+        told = [error(end.reason, {"code": end.code})] if end.reason and not interrupted else []
+        if interrupted:
+            told.append(event("interrupted", reason=end.reason or STOPPED))
+        else:
+            told.append(event("complete", exitCode=self._exit_code(end)))
+        with suppress(ReaderLeft):  # how it ended is also in the exit code
+            self._writer.tell(told)
+            self._outbox.empty(PATIENCE)
+        if end.reason:
+            self._complain(end.reason)
+
+    def _broke(self, errors: BaseExceptionGroup[Exception]) -> None:
+        """Say what went wrong. What cannot be kept is told when the run ends."""
+        cause: BaseException = errors
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        if not isinstance(cause, StorageError):
+            self._writer.tell([error(f"{type(cause).__name__}: {cause}")])
+            self._outbox.empty(PATIENCE)
+
+    async def _drive(self, host: Host) -> RunEnd:
+        self._host = host
+        self._told = EngineMessages(await host.query(AskAbout()))
+        end = _DONE
+        async with anyio.create_task_group() as group:
+            self._group: TaskGroup = group
+            group.start_soon(self._send_on)
+            self._requests = EngineRequests(
+                host,
+                self._told,
+                tell=self._tell,
+                follow=self._follow,
+                beside=self._beside,
+                ended=self._task_ended,
+                note=_debug.debug,
+                now=lambda: time.time_ns() // 1_000_000,
+                next_id=self._next_id,
+            )
+            self._tell(self._told.begin())
+            with anyio.CancelScope() as self._conversation:
+                await self._begin()
+                end = await self._converse()
+            end = self._struck or end
+            await self._until(lambda: not self._errands, ENDING)
+            self._tell(self._told.news(anyio.current_time() + 3600.0))
+            group.cancel_scope.cancel()
+        return end
+
+    async def _send_on(self) -> None:
+        try:
+            await self._outbox.run()
+        except ConnectionError as gone:
+            self._writer.give_up()
+            raise ReaderLeft from gone
+
+    async def _begin(self) -> None:
+        match self._first:
+            case OpenTask() as first:
+                await self._requests.open(first)
+            case ReopenTask(task_id=task_id):
+                await self._requests.reopen(task_id)
+            case None:
+                pass
+
+    async def _converse(self) -> RunEnd:
+        number = 0
+        async for line in self._lines:
+            number += 1
+            request = self._read(line, number)
+            if isinstance(request, Shutdown):
+                return await self._shut_down()
+            if request is not None:
+                await self._requests.carry_out(request)
+        return await self._out_of_input()
+
+    def _read(self, line: bytes, number: int) -> Request | None:
+        """What a line requests; None for a blank one, and for one that is no message, which the
+        driver is told."""
+        if not line.strip():
+            return None
+        try:
+            if len(line) > LONGEST:
+                raise BadMessage(TOO_LONG.format(number=number))
+            return read_request(line, number)
+        except BadMessage as bad:
+            self._tell([error(str(bad), {"line": number})])
+            return None
+
+    async def _shut_down(self) -> RunEnd:
+        if self._told.busy:
+            await self._requests.interrupt()
+            await self._until(lambda: not self._told.busy, ENDING)
+        return _DONE
+
+    async def _out_of_input(self) -> RunEnd:
+        """Nobody can say any more, so what the task asks now stays unanswered."""
+        told = self._told
+        await self._until(lambda: not told.busy and told.overheard is None)
+        question = told.question
+        if question is None:
+            return RunEnd(Fate.FAILED, told.failure, "task_failed") if told.failure else _DONE
+        if told.complete:
+            return _DONE
+        reason = LEFT_OPEN.format(ask=question.ask, id=told.root)
+        return RunEnd(Fate.LEFT, reason, "needs_human")
+
+    def _tell(self, told: Sequence[Wire]) -> None:
+        self._writer.tell(told)
+        if self._told.waits and not self._pacing:
+            self._pacing = True
+            self._group.start_soon(self._pace)
+
+    async def _pace(self) -> None:
+        """Tell what may not be told yet when it may."""
+        while self._told.waits:
+            await anyio.sleep(PACE)
+            self._writer.tell(self._told.news(anyio.current_time()))
+        self._pacing = False
+
+    def _beside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def do() -> None:
+            await work()
+            self._errands -= 1
+            self._wake()
+
+        self._errands += 1
+        self._group.start_soon(do)
+
+    def _follow(self, task_id: str, after: int = 0) -> None:
+        self._followed.add(task_id)
+        self._group.start_soon(self._tell_task, task_id, after)
+
+    async def _tell_task(self, task_id: str, after: int) -> None:
+        if task_id == self._told.root:
+            # this runs as soon as all that is on record has been seen
+            self._group.start_soon(self._catch_up, task_id)
+        # refused means that a child ended before we came: its parent tells the rest
+        with suppress(CommandRejected):
+            async for each in self._host.follow(task_id, after):
+                await self._tell_event(task_id, each)
+                self._wake()
+        if task_id in self._told.tasks:
+            self._tell(self._told.end_task(task_id, anyio.current_time()))
+        self._followed.discard(task_id)
+        self._wake()
+
+    async def _tell_event(self, task_id: str, happened: Event) -> None:
+        if task_id == self._told.root:
+            self._watch(happened)
+        self._tell(self._told.see(task_id, happened, anyio.current_time()))
+        match happened.fact:
+            case ChildBegan(task_id=child) if child in self._told.tasks:
+                self._follow(child)
+            case RequestFailed() as failure if self._strict and failure.error not in _MENDED:
+                self._strike(failure)
+            case Asked(ask=AskKind.COMMAND_OUTPUT):
+                await self._requests.answers.handle_offer()
+            case _:
+                pass
+        await self._mind_question()
+
+    async def _catch_up(self, task_id: str) -> None:
+        if task_id == self._told.root:
+            self._tell(self._told.catch_up(anyio.current_time()))
+            await self._mind_question()
+            self._wake()
+
+    async def _mind_question(self) -> None:
+        """Answer what can be answered with what was said before it was asked."""
+        question = self._told.question
+        if question and question.ask in _RESUMING and self._opening:
+            words, self._opening = self._opening, ""
+            await self._requests.answers.send(question, "message", words)
+        elif overheard := self._told.overheard:
+            await self._requests.answers.hear_out(overheard)
+
+    def _strike(self, failure: RequestFailed) -> None:
+        if self._told.replaying:
+            return
+        code = code_of_failure(failure.error)
+        self._struck = RunEnd(Fate.FAILED, failure.message, code)
+        self._conversation.cancel()
+
+    async def _task_ended(self, task_id: str) -> None:
+        await self._until(lambda: task_id not in self._followed, ENDING)
+
+    async def _until(self, holds: Callable[[], bool], seconds: float | None = None) -> None:
+        with anyio.move_on_after(seconds):
+            while not holds():
+                await self._news.wait()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()

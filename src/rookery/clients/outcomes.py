@@ -1,0 +1,65 @@
+"""Why a run ended without success, in one word for programs."""
+
+from rookery.core.asks import AskKind
+from rookery.core.facts import Ending, Event, RequestFailed, ToolFinished, ToolStarted
+from rookery.core.failures import FailureKind
+
+BY_FAILURE = {
+    FailureKind.BAD_KEY: "auth_failed",
+    FailureKind.NO_CREDIT: "no_credit",
+    FailureKind.BUSY: "rate_limited",
+    FailureKind.DROPPED: "stalled",
+    FailureKind.KEEPALIVE_ONLY: "stalled",
+    FailureKind.EMPTY: "stalled",
+}
+"""What the last failure of a request makes of a run that ends with it; others just fail it."""
+
+SETTLED_BY_THE_ENGINE = (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY)
+"""Failures after which something else is sent, so that nothing is wrong yet."""
+
+
+def code_of_failure(failure: FailureKind) -> str:
+    return BY_FAILURE.get(failure, "task_failed")
+
+
+class Troubles:
+    """Watches a task, so that it knows why the task stands where it stands."""
+
+    def __init__(self) -> None:
+        self.failure: RequestFailed | None = None
+        """The failure of the last request, if it failed."""
+        self.refusals = 0
+        """Calls that were refused since one last changed something."""
+        self.refused = ""
+        """Why the last of them was."""
+        self._changing: set[str] = set()
+
+    def see(self, event: Event) -> None:
+        match event.fact:
+            case RequestFailed() as failure:
+                self.failure = failure
+            case ToolStarted(call_id=call_id) as started if not started.harmless:
+                self._changing.add(call_id)
+            case ToolFinished(ending=Ending.DENIED, text=text):
+                self.refusals += 1
+                self.refused = text
+            case ToolFinished(ending=Ending.DONE, call_id=call_id) if call_id in self._changing:
+                self.refusals = 0
+            case _:
+                pass
+
+    def code_of(self, ask: AskKind) -> str:
+        """The word for a run that ends because nobody can answer this question."""
+        match ask:
+            case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+                return "limit_reached"
+            case AskKind.PAYMENT_REQUIRED_PROMPT:
+                return "no_credit"
+            case AskKind.MISTAKE_LIMIT_REACHED:
+                return "policy_denied" if self.refusals else "stalled"
+            case AskKind.API_REQ_FAILED if self.failure:
+                return code_of_failure(self.failure.error)
+            case AskKind.API_REQ_FAILED | AskKind.INVALID_MODEL:
+                return "task_failed"
+            case _:
+                return "needs_human"

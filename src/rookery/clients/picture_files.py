@@ -1,0 +1,48 @@
+"""Pictures that a driver hands over: as data URIs, or as files that hold them."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+
+import anyio.to_thread
+
+from rookery.core.blocks import Image
+from rookery.core.limits import Limits
+from rookery.core.pictures import Sight, picture
+from rookery.dialects.data_uris import image_in
+
+MOST = Limits().image_bytes
+
+
+async def load_pictures(
+    given: Sequence[str], workspace: str
+) -> tuple[tuple[Image, ...], list[dict[str, str]]]:
+    """The pictures, and what is wrong with those that cannot be shown, each by its name."""
+    images: list[Image] = []
+    problems: list[dict[str, str]] = []
+    for one in given:
+        if one.startswith("data:"):
+            image, problem = image_in(one), "It is no picture as a base64 data URI."
+        else:
+            read = partial(_read, os.path.join(workspace, one))
+            image, problem = await anyio.to_thread.run_sync(read)
+        if image:
+            images.append(image)
+        else:
+            problems.append({"path": one[:200], "error": problem})
+    return tuple(images), problems
+
+
+def _read(path: str) -> tuple[Image | None, str]:
+    """A picture, or why there is none. What is no regular file may never end, so it is not read."""
+    try:
+        if not os.path.isfile(path):
+            return None, "There is no such file."
+        with open(path, "rb") as file:
+            data = file.read(MOST + 1)
+    except (OSError, ValueError) as error:
+        return None, f"It cannot be read ({error})."
+    shown = picture(data[:MOST], Sight(sees=True, most=MOST), complete=len(data) <= MOST)
+    if shown is None:
+        return None, "It is no picture."
+    return shown.image, shown.words

@@ -1,0 +1,67 @@
+"""A line as it is typed, key by key."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.clients.typed_line import TimedLine, TypedLine
+
+pytestmark = pytest.mark.anyio
+
+
+def typed(*pieces: str) -> tuple[TypedLine, str, str]:
+    """The line, what was shown of it, and what was left over."""
+    shown: list[str] = []
+    line = TypedLine(shown.append)
+    left = "".join(line.take(piece) for piece in pieces)
+    return line, "".join(shown), left
+
+
+@pytest.mark.parametrize(
+    ("keys", "result", "left"),
+    [
+        pytest.param("yes\n", TimedLine("yes"), "", id="enter-returns-the-buffer"),
+        pytest.param("\n", TimedLine(""), "", id="enter-on-nothing-returns-nothing"),
+        pytest.param("one\ntwo\n", TimedLine("one"), "two\n", id="a-paste-submits-at-its-break"),
+        pytest.param("one\r\ntwo", TimedLine("one"), "\ntwo", id="also-one-with-returns"),
+        pytest.param("noo\x7f\x08o\n", TimedLine("no"), "", id="backspace-edits"),
+        pytest.param("\x7fa\n", TimedLine("a"), "", id="backspace-on-nothing"),
+        pytest.param("much\x15x\n", TimedLine("x"), "", id="ctrl-u-clears"),
+        pytest.param("half\x03", TimedLine("", cancelled=True), "", id="ctrl-c-cancels"),
+        pytest.param("\x04", TimedLine("", timed_out=True), "", id="end-of-input-is-a-timeout"),
+        pytest.param("a\x04b\n", TimedLine("ab"), "", id="but-not-behind-words"),
+        pytest.param("\x1b[A\x1b[1;5Dgo\x1bOP\n", TimedLine("go"), "", id="arrows-are-no-text"),
+        pytest.param("\x1b\x07x\n", TimedLine("x"), "", id="nor-are-control-characters"),
+        pytest.param("grüße 日本\n", TimedLine("grüße 日本"), "", id="any-script"),
+    ],
+)
+def test_CL_11_keys(keys: str, result: TimedLine, left: str):
+    line, _, rest = typed(keys)
+    assert line.ended.is_set()
+    assert (line.result, rest) == (result, left)
+
+
+async def test_CL_11_the_first_key_is_noticed_at_once():
+    line, _, _ = typed()
+    assert not line.begun.is_set()
+    line.take("\x1b")
+    assert line.begun.is_set()
+    assert not line.ended.is_set()
+
+
+def test_CL_11_what_is_erased_is_wiped_out_cell_by_cell():
+    _, shown, _ = typed("a日\x7f\n")
+    assert shown == "a日\b\b  \b\b\n"
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=("C",), exclude_characters="\x7f")))
+def test_CL_11_plain_words_come_back_as_they_were_in_whatever_pieces(words: str):
+    line, shown, left = typed(*words, "\n")
+    assert (line.result, left) == (TimedLine(words), "")
+    assert shown == words + "\n"
+
+
+@given(st.text(max_size=30))
+def test_CL_9_nothing_that_is_typed_is_shown_raw(keys: str):
+    _, shown, _ = typed(keys)
+    assert all(char.isprintable() or char in "\n\b" for char in shown if char.isascii())

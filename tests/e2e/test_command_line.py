@@ -1,0 +1,260 @@
+"""What the options of the command do, seen from outside."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_server import LlmServer, call, finish, gate, say
+from terminal_session import COMMAND, Installed
+
+KEY = "sk-0123456789abcdef0123"
+FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
+DONE = "Done. [Enter accepts, or say what else to do] "
+QUESTION = call(
+    "ask_followup_question",
+    question="Which?",
+    follow_up=[{"text": "this", "mode": "debug"}, {"text": "that", "mode": None}],
+)
+ROW = ["--output-format", "stream-json"]
+
+
+def at(server: LlmServer, provider: str = "openai", model: str = "gpt-5") -> list[str]:
+    return ["--provider", provider, "-m", model, "--base-url", f"{server.url}/v1"]
+
+
+def bodies(server: LlmServer) -> list[dict[str, Any]]:
+    return [request.body for request in server.requests]
+
+
+def answers(server: LlmServer) -> str:
+    """What the model was told by its last calls, in its last request."""
+    told = [each["content"] for each in bodies(server)[-1]["messages"] if each["role"] == "tool"]
+    return "\n".join(told)
+
+
+@pytest.mark.parametrize("form", [[], ["--output-format", "json"], ROW], ids=str)
+def test_CL_13_1_the_effort_reaches_the_wire(rookery: Installed, form: list[str]):
+    with LlmServer([finish()]) as server:
+        done = rookery.run("-p", *form, "-r", "low", *at(server), "-P", "go")
+    assert done.returncode == 0, done.stderr
+    assert bodies(server)[0]["reasoning_effort"] == "low"
+    assert "go" in json.dumps(bodies(server)[0]["messages"])
+
+
+def test_CL_13_1_a_setting_is_not_hidden_by_the_default_of_a_flag(rookery: Installed):
+    with LlmServer([finish()], [finish()], [finish()]) as server:
+        for effort in ({}, {"ROOKERY_REASONING_EFFORT": "high"}):
+            rookery.run("-p", *at(server), "go", **effort)
+        rookery.run("-p", "-r", "none", *at(server), "go", ROOKERY_REASONING_EFFORT="high")
+    sent = [body.get("reasoning_effort") for body in bodies(server)]
+    assert sent == [None, "high", "none"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "environ"),
+    [
+        ("roo", "anthropic/claude-opus-5.5", {"ROO_API_KEY": KEY}),
+        ("gemini", "gemini-2.5-pro", {"GOOGLE_API_KEY": KEY}),
+        ("vercel-ai-gateway", "openai/gpt-6-luna", {"VERCEL_AI_GATEWAY_API_KEY": KEY}),
+    ],
+)
+def test_CL_13_1_gateways_are_spoken_to_with_their_key(
+    rookery: Installed, provider: str, model: str, environ: dict[str, str]
+):
+    with LlmServer([finish("Hello.")]) as server:
+        done = rookery.run("-p", *at(server, provider, model), "go", **environ)
+    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert bodies(server)[0]["model"] == model
+
+
+def test_CL_13_1_roo_is_found_by_its_variable(rookery: Installed):
+    with LlmServer([finish("Hello.")]) as server:
+        address = {"ROO_CODE_PROVIDER_URL": server.url, "ROO_API_KEY": KEY}
+        done = rookery.run("-p", "--provider", "roo", "-m", "some/model", "go", **address)
+    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_CL_13_1_openai_native_speaks_responses(rookery: Installed):
+    with LlmServer([finish("Hello.")]) as server:
+        done = rookery.run("-p", *at(server, "openai-native"), "go", OPENAI_API_KEY=KEY)
+    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
+    assert "input" in bodies(server)[0]
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
+def test_CL_13_1_a_key_on_the_command_line_is_seen_by_nobody(rookery: Installed):
+    waiting = gate()
+    with LlmServer([say("Hm.", waiting), finish()]) as server:
+        process = subprocess.Popen(
+            [COMMAND, "-p", "-d", *ROW, "-k", KEY, *at(server), f"use {KEY}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=rookery.workspace,
+            env=rookery.environ,
+        )
+        waiting.wait_until_reached()
+        shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        waiting.open()
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert b"--output-format" in shown
+    assert KEY.encode() not in shown
+    assert KEY.encode() not in err
+    assert KEY not in (rookery.home / "state" / "debug.log").read_text(encoding="utf-8")
+
+
+def test_CL_13_1_mistakes_in_a_row_until_the_run_gives_up(rookery: Installed):
+    script = rookery.script("- say: Hm.\n" * 12 + FINISHES)
+    limited = rookery.run("-p", "--consecutive-mistake-limit", "1", *script, "go")
+    never = rookery.run("-p", "--consecutive-mistake-limit", "0", *script, "go")
+    assert (limited.returncode, never.returncode, never.stdout) == (7, 0, "One.\n")
+
+
+def test_CL_13_1_commands_run_in_the_shell_that_was_named(rookery: Installed):
+    run = "- calls: [{tool: execute_command, arguments: {command: 'echo run by $0'}}]\n"
+    script = rookery.script(run + FINISHES)
+    named = rookery.run("-p", "--terminal-shell", "/bin/sh", *script, "go")
+    usual = rookery.run("-p", *script, "go")
+    assert "run by /bin/sh\n" in named.stderr
+    assert "run by /bin/sh\n" not in usual.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "/nowhere/sh", "/etc/passwd", "/tmp"])
+def test_CL_13_1_a_shell_that_is_none_is_ignored_with_a_warning(rookery: Installed, shell: str):
+    done = rookery.run("-p", "--terminal-shell", shell, *rookery.script(FINISHES), "go")
+    assert (done.returncode, done.stdout) == (0, "One.\n")
+    assert done.stderr.startswith(f"note: {shell} is no program by its whole path")
+
+
+def test_CL_13_1_an_extension_is_ignored_with_a_notice(rookery: Installed):
+    done = rookery.run("-p", "-e", "ext.js", *rookery.script(FINISHES), "go")
+    assert (done.returncode, done.stdout) == (0, "One.\n")
+    assert done.stderr.startswith("note: There are no extensions, so -e is ignored.\n")
+
+
+def test_CL_13_3_without_a_terminal_it_runs_as_with_print_and_says_so(rookery: Installed):
+    done = rookery.run(*rookery.script(FINISHES), "go")
+    assert (done.returncode, done.stdout) == (0, "One.\n")
+    assert done.stderr.startswith("note: There is no terminal, so this runs as with --print")
+
+
+@pytest.mark.parametrize("flags", [["-p"], ["-p", *ROW], []], ids=str)
+def test_a_command_that_there_is_not_is_refused_with_what_is_near(
+    rookery: Installed, flags: list[str]
+):
+    (rookery.workspace / ".rookery" / "commands").mkdir(parents=True)
+    (rookery.workspace / ".rookery" / "commands" / "review.md").write_text("Review it.\n")
+    done = rookery.run(*flags, *rookery.script(FINISHES), "/reviw the tests")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Error: There is no /reviw. There is: /review.\n" in done.stderr
+    assert rookery.sessions() == []
+    assert rookery.run("-p", *rookery.script(FINISHES), "/review it").returncode == 0
+    assert rookery.run("-p", *rookery.script(FINISHES), "/tmp is full").returncode == 0
+
+
+class TestQuestionsOfAnAutomaticRun:
+    def test_CL_8_nobody_is_there_so_the_first_answer_is_sent_at_once(self, rookery: Installed):
+        with LlmServer([QUESTION], [finish()]) as server:
+            done = rookery.run("-p", *at(server), "go")
+        assert done.returncode == 0
+        assert "\nthis\n" in answers(server)
+        assert "Nobody is there, so it was told: this" in done.stderr
+        assert "now in debug mode" in done.stderr
+
+    def test_CL_8_or_after_the_time_that_was_given(self, rookery: Installed):
+        with LlmServer([QUESTION], [finish()]) as server:
+            slow = rookery.run(
+                "-p", "--followup-timeout", "60", "--timeout", "1", *at(server), "go"
+            )
+        assert slow.returncode == 124
+
+    def test_CL_8_at_a_terminal_there_is_time_to_type(self, rookery: Installed):
+        with (
+            LlmServer([QUESTION], [QUESTION], [finish()]) as server,
+            rookery.terminal("-y", *at(server), "go") as terminal,
+        ):
+            terminal.wait_for("code mode · acts without asking")
+            terminal.wait_for("1. this (goes on in debug mode)\n  2. that\n")
+            terminal.wait_for("(1 is taken in 60 s, unless you type) > ")
+            terminal.press(b"2 more testss\x7f\r")
+            terminal.wait_for("(1 is taken in 60 s, unless you type) > ")
+            terminal.press(b"1\r")
+            terminal.wait_for("now in debug mode")
+            terminal.wait_for(DONE)
+            terminal.type("")
+            assert terminal.exit_code() == 0
+        assert "<user_message>\n2 more tests\n</user_message>" in answers(server)
+
+    def test_CL_8_nobody_types_so_it_goes_on(self, rookery: Installed):
+        with (
+            LlmServer([QUESTION], [finish()]) as server,
+            rookery.terminal("-y", "--followup-timeout", "0.2", *at(server), "go") as terminal,
+        ):
+            terminal.wait_for("Nobody is there, so it was told: this")
+            terminal.wait_for(DONE)
+            terminal.type("")
+            assert terminal.exit_code() == 0
+
+    def test_CL_20_13_a_run_that_asks_waits_for_the_person(self, rookery: Installed):
+        flags = ["-a", "--followup-timeout", "0"]
+        with (
+            LlmServer([QUESTION], [finish()]) as server,
+            rookery.terminal(*flags, *at(server), "go") as terminal,
+        ):
+            terminal.wait_for("2. that\n> ")
+            terminal.type("2")
+            terminal.wait_for(DONE)
+            terminal.type("")
+            assert terminal.exit_code() == 0
+        assert answers(server) == "<user_message>\nthat\n</user_message>"
+
+
+def test_CL_3_lines_for_the_client_switch_model_approval_and_mode(rookery: Installed):
+    write = call("write_to_file", path="a.txt", content="hi\n")
+    with (
+        LlmServer([QUESTION], [write], [finish()]) as server,
+        rookery.terminal("-a", *at(server), "go") as terminal,
+    ):
+        for line, told in [
+            ("/mode", "code (now), "),
+            ("/model", "  openai gpt-5  (now)\n"),
+            ("/model gpt-5-mini", "from now on with gpt-5-mini"),
+            ("/approve on", "from now on it acts without asking"),
+            ("/queue", "The model has heard everything."),
+            ("/aprove off", "There is no /aprove. There is: /approve. /help shows all."),
+        ]:
+            terminal.wait_for("\n> ")
+            terminal.type(line)
+            terminal.wait_for(told)
+        terminal.wait_for("\n> ")
+        terminal.type("that")
+        terminal.wait_for("● Create a.txt")
+        terminal.wait_for(DONE)
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert [body["model"] for body in bodies(server)] == ["gpt-5", "gpt-5-mini", "gpt-5-mini"]
+
+
+def test_CL_9_libraries_warn_nobody(rookery: Installed):
+    noisy = rookery.workspace.parent / "sitecustomize.py"
+    noisy.write_text(
+        "import anyio, logging, warnings\n"
+        "run = anyio.run\n"
+        "def noisily(*about, **more):\n"
+        "    warnings.warn('chatter', stacklevel=1)\n"
+        "    logging.getLogger('library').warning('chatter')\n"
+        "    return run(*about, **more)\n"
+        "anyio.run = noisily\n"
+    )
+    environ = {"PYTHONPATH": os.pathsep.join([str(noisy.parent)])}
+    done = rookery.run("-p", *rookery.script(FINISHES), "go", **environ)
+    assert (done.returncode, done.stdout) == (0, "One.\n")
+    assert "chatter" not in done.stderr

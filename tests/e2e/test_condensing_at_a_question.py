@@ -1,0 +1,33 @@
+"""A conversation that is condensed while a question is open goes on with the answer to it."""
+
+import json
+
+import pytest
+
+from llm_server import LlmServer, call, finish, say
+from terminal_session import Installed
+
+ANSWER = "ONLY-THE-STAGING-ONE"
+QUESTION = call(
+    "ask_followup_question", question="Which database may I drop?", follow_up=[{"text": "none"}]
+)
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_the_answer_is_heard(rookery: Installed, steps: int):
+    (rookery.workspace / "f.txt").write_text("line\n" * 200)
+    reads = [[call("read_file", path="f.txt", offset=number + 1)] for number in range(steps)]
+    answers = [*reads, [QUESTION], [say("SUMMARY")], [finish()], [finish()]]
+    with LlmServer(*answers) as server, rookery.terminal(*at(server), "do it") as terminal:
+        terminal.wait_for("Which database")
+        terminal.wait_until_it_listens()
+        terminal.type("/condense")
+        terminal.wait_for("condensed" if steps else "shorter")
+        terminal.wait_until_it_listens()
+        terminal.type(ANSWER)
+        terminal.wait_for("accepts")
+    assert ANSWER in json.dumps(server.requests[-1].body["messages"])

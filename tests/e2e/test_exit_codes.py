@@ -1,0 +1,107 @@
+"""Every way a run can end has a number, and a word in its structured result."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llm_server import LlmServer, say, status
+from terminal_session import Installed
+
+FINISH = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
+WRITE = "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]\n"
+QUESTION = (
+    '- calls: [{tool: ask_followup_question, arguments: {question: "Which?", follow_up: '
+    "[{text: this, mode: null}]}}]\n"
+)
+
+
+def fails(kind: str) -> str:
+    return f"- fail: {{kind: {kind}, message: It failed., retry_after: 0.01}}\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "flags", "number", "word"),
+    [
+        pytest.param(FINISH, [], 0, None, id="CL_13_4_done"),
+        pytest.param(fails("rejected"), [], 1, "task_failed", id="CL_13_4_failed"),
+        pytest.param(fails("no_model"), [], 1, "task_failed", id="CL_8_invalid_model"),
+        pytest.param(fails("bad_key"), [], 3, "auth_failed", id="CL_13_4_auth"),
+        pytest.param(fails("no_credit"), [], 4, "no_credit", id="CL_8_payment_required"),
+        pytest.param(WRITE + FINISH, ["max"], 4, "limit_reached", id="CL_13_4_budget"),
+        pytest.param(WRITE * 9, ["-a"], 5, "policy_denied", id="CL_13_4_denied"),
+        pytest.param(QUESTION + FINISH, ["-a"], 6, "needs_human", id="CL_13_4_needs_human"),
+        pytest.param("- say: Hm.\n" * 40, [], 7, "stalled", id="CL_13_4_stalled_in_circles"),
+        pytest.param(fails("dropped"), [], 7, "stalled", id="CL_13_4_stalled_dropped"),
+        pytest.param(fails("keepalive_only"), [], 7, "stalled", id="CL_13_4_stalled_silent"),
+        pytest.param(fails("busy"), [], 8, "rate_limited", id="CL_13_4_rate_limited"),
+    ],
+)
+def test_a_run_ends_with_its_number_and_word(
+    rookery: Installed, script: str, flags: list[str], number: int, word: str | None
+):
+    environ = {"ROOKERY_MAX_REQUESTS": "1"} if flags == ["max"] else {}
+    given = [] if environ else flags
+    form = ["-p", "--output-format", "json", *given, *rookery.script(script), "go"]
+    done = rookery.run(*form, **environ)
+    result = json.loads(done.stdout)
+    assert (done.returncode, result.get("code")) == (number, word), done.stderr
+    assert result["success"] is (number == 0)
+
+
+def test_CL_13_4_an_untrusted_folder_is_only_read_so_the_run_is_denied(fresh: Installed):
+    done = fresh.run("-a", "--output-format", "json", *fresh.script(WRITE * 9), "go")
+    assert (done.returncode, json.loads(done.stdout)["code"]) == (5, "policy_denied")
+    assert "is not trusted" in json.loads(done.stdout)["error"]
+    assert not (fresh.workspace / "a.txt").exists()
+
+
+def test_CL_13_4_what_was_refused_once_and_done_without_is_no_failure(rookery: Installed):
+    done = rookery.run("-p", "-a", *rookery.script(WRITE + FINISH), "go")
+    assert (done.returncode, done.stdout) == (0, "One.\n")
+
+
+def test_CL_13_4_a_missing_key_is_found_before_anything_starts(rookery: Installed):
+    done = rookery.run("-p", "--output-format", "json", "--provider", "openai", "go")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert rookery.sessions() == []
+
+
+def _filled(home: Path) -> None:
+    (home / "data").mkdir(parents=True)
+    (home / "data" / "tasks").write_text("no folder")
+
+
+def _closed(home: Path) -> None:
+    home.mkdir(mode=0o500)
+
+
+@pytest.mark.parametrize("spoil", [_filled, _closed])
+@pytest.mark.parametrize("form", ["text", "stream-json"])
+def test_CL_13_4_what_cannot_be_kept_is_not_begun(
+    fresh: Installed, spoil: Callable[[Path], None], form: str
+):
+    spoil(fresh.home)
+    done = fresh.run("-p", "--output-format", form, *fresh.script(FINISH), "go")
+    assert done.returncode == 9
+    assert done.stderr.startswith("Error: ")
+    if done.stdout:
+        assert json.loads(done.stdout.splitlines()[-1])["code"] == "storage_failed"
+
+
+def test_CL_13_1_exit_on_error_ends_with_the_first_failure_that_would_be_tried_again(
+    rookery: Installed,
+):
+    with LlmServer(status(503, headers={"retry-after": "0.01"}), [say("Hello.")]) as server:
+        at = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+        done = rookery.run("-p", "--exit-on-error", *at, "go")
+    assert (done.returncode, len(server.requests)) == (8, 1)
+    assert done.stderr.count("busy or overloaded") == 1
+    assert "Go on with: rookery " in done.stderr
+
+
+def test_CL_13_1_exit_on_error_may_be_a_setting(rookery: Installed):
+    script = rookery.script("- fail: {kind: busy, retry_after: 5}\n  say: x\n")
+    done = rookery.run("-p", *script, "go", ROOKERY_EXIT_ON_ERROR="true")
+    assert done.returncode == 8

@@ -1,0 +1,164 @@
+"""The full screen in a terminal emulator: what is seen, and what is left behind."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from terminal_session import COMMAND, Installed
+from tmux_session import TmuxSession
+
+SCRIPT = """
+- say: "I will **fix** it.\\n\\n- 割引 first\\n"
+  calls: [{tool: edit, arguments: {file_path: prices.py, old_string: "/ 10", new_string: "/ 100"}}]
+- calls: [{tool: execute_command, arguments: {command: "rm -rf build && echo gone"}}]
+- calls: [{tool: attempt_completion, arguments: {result: "It is in percent now."}}]
+- say: "Renamed."
+  calls: [{tool: attempt_completion, arguments: {result: "Renamed, too."}}]
+"""
+WAITING = """
+- calls: [{tool: execute_command, arguments: {command: "sleep 300"}}]
+- calls: [{tool: attempt_completion, arguments: {result: "Slept."}}]
+"""
+ASKED = "y yes   n no"
+
+
+@pytest.fixture
+def project(rookery: Installed) -> Installed:
+    (rookery.workspace / "prices.py").write_text("def off(p, by):\n    return p * by / 10\n")
+    (rookery.workspace / "build").mkdir()
+    (rookery.workspace / "build" / "a.o").touch()
+    return rookery
+
+
+def opened(
+    project: Installed, *arguments: str, script: str = SCRIPT, **environ: str
+) -> TmuxSession:
+    command = [COMMAND, *project.script(script), *arguments]
+    given = {**project.environ, **environ}
+    del given["NO_COLOR"]
+    return TmuxSession(command, cwd=project.workspace, environ=given)
+
+
+def answer(terminal: TmuxSession, key: str) -> None:
+    """Once the question takes keys, which is when it shows them."""
+    terminal.wait_for(ASKED)
+    terminal.press(key)
+
+
+def test_CS_16_a_task_from_its_first_word_to_the_next_one(project: Installed):
+    with opened(project) as terminal:
+        terminal.wait_for("What should be done?", "♜ rookery")
+        terminal.type("fix")
+        terminal.press("M-Enter")
+        terminal.type("the discount")
+        terminal.wait_for("› fix\n", "the discount")
+        terminal.press("Enter")
+        shown = terminal.wait_for("Edit prices.py?", "p * by / 100")
+        assert "割引 first" in shown
+        answer(terminal, "y")
+        shown = terminal.wait_for("Run this command?", "rm -rf build", "deletes 1 file", "sandbox")
+        assert (project.workspace / "prices.py").read_text().endswith("/ 100\n")
+        answer(terminal, "r")
+        terminal.type("keep it")
+        terminal.press("Enter")
+        terminal.wait_for("It is in percent now.", "Say what else to do", "not done", "keep it")
+        assert (project.workspace / "build" / "a.o").exists()
+        terminal.type("rename it")
+        terminal.press("Enter")
+        terminal.wait_for("Renamed, too.")
+        terminal.press("C-c")
+        terminal.wait_for("Ctrl+C again leaves")
+        terminal.press("C-c")
+        assert terminal.exit_code() == 0
+        assert "To go on: rookery -c" in terminal.screen
+        assert terminal.is_sane()
+    (session,) = project.sessions()
+    assert session["status"] == "completed"
+
+
+def test_CS_16_3_escape_stops_the_work_and_enter_goes_on(project: Installed):
+    with opened(project, "-y", "wait", script=WAITING) as terminal:
+        terminal.wait_for("sleep 300", "Running a command", "acts unasked")
+        terminal.press("Escape")
+        terminal.wait_for("Enter goes on")
+        terminal.press("/")
+        terminal.wait_for("/new")
+        terminal.press("Escape")
+        terminal.wait_until_gone("/new")
+        terminal.press("C-c", "C-c")
+        assert terminal.exit_code() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=str)
+def test_CS_20_14_a_signal_leaves_the_terminal_as_it_was(
+    project: Installed, number: signal.Signals
+):
+    with opened(project, "-y", "wait", script=WAITING) as terminal:
+        terminal.wait_for("Running a command")
+        os.kill(terminal.pid, number)
+        assert terminal.exit_code() == 128 + number
+        assert terminal.is_sane()
+
+
+CRASH = """
+from rookery.clients.tui.status import StatusLine
+
+def broken(self, doing):
+    raise RuntimeError("it broke while drawing")
+
+StatusLine.show = broken
+"""
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> dict[str, str]:
+    """Something that is wrong with the client itself."""
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(CRASH)
+    return {"PYTHONPATH": str(folder)}
+
+
+def test_CS_20_14_a_crash_leaves_the_terminal_as_it_was_and_says_why(
+    project: Installed, broken: dict[str, str]
+):
+    with opened(project, **broken) as terminal:
+        assert terminal.exit_code() == 1
+        assert "it broke while drawing" in terminal.screen
+        assert terminal.is_sane()
+
+
+def test_CS_16_7_oneshot_leaves_when_the_task_is_done(project: Installed):
+    with opened(project, "-y", "--oneshot", "go") as terminal:
+        assert terminal.exit_code() == 0
+        assert "It is in percent now." in terminal.screen
+        assert terminal.is_sane()
+    (session,) = project.sessions()
+    assert session["status"] == "completed"
+
+
+def test_CS_14_9_a_session_goes_on_in_full(project: Installed):
+    script = project.script(SCRIPT)
+    assert project.run(*script, "-p", "-y", "fix the discount").returncode == 0
+    with opened(project, "-c") as terminal:
+        shown = terminal.wait_for("It is in percent now.", "Say what else to do")
+        assert "fix the discount" in shown
+        terminal.type("/quit")
+        terminal.press("Enter")
+        assert terminal.exit_code() == 0
+
+
+def test_CS_13_3_without_textual_it_runs_line_by_line_and_says_so(
+    project: Installed, tmp_path: Path
+):
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['textual'] = None\n"
+        "import importlib.util as u\nfind = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'textual' else find(name, *rest)\n"
+    )
+    with opened(project, "go", PYTHONPATH=str(hidden)) as terminal:
+        terminal.wait_for("Textual is not installed", "Allow this?")

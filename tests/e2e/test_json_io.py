@@ -1,0 +1,672 @@
+"""A webview or a manager drives the real command over its pipes, in both spellings.
+
+Ids in the names are sections: CL of the client, EN of the engine, MG of the manager.
+"""
+
+import base64
+import itertools
+import json
+import os
+import random
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from json_io_driver import JsonIo, rows_in
+from llm_server import LlmServer, call, chunks, finish, gate, hang, say, status
+from rookery.dialects.engine_messages_task import PACE, SHORT
+from terminal_session import Installed
+
+ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def command(line: str) -> object:
+    return call("execute_command", command=line, cwd=None, timeout=None)
+
+
+def question(text: str = "Which port?") -> object:
+    return call("ask_followup_question", question=text, follow_up=[{"text": "8080", "mode": None}])
+
+
+def answer(driver: JsonIo, kind: str, row: dict[str, Any] | None = None, **fields: Any) -> None:
+    ts = {"messageTs": row["ts"]} if row else {}
+    driver.send("askResponse", askResponse=kind, **ts, **fields)
+
+
+def heard_by(server: LlmServer, number: int) -> str:
+    """What was new in a request."""
+    return json.dumps(server.requests[number].body["messages"][-1], ensure_ascii=False)
+
+
+SPELLINGS = pytest.mark.parametrize("webview", [False, True], ids=["MG-7.2 lines", "CL-4 webview"])
+
+
+@SPELLINGS
+def test_CL_4_2_a_whole_conversation_with_approvals_and_a_followup(
+    rookery: Installed, webview: bool
+):
+    with (
+        LlmServer(
+            [say("I will."), command("touch made")],
+            [command("touch other")],
+            [command("touch third")],
+            [question()],
+            [finish("It is made.")],
+            [finish("More is made.")],
+        ) as server,
+        JsonIo(rookery, *at(server)) as driver,
+    ):
+        if webview:
+            driver.send("webviewDidLaunch")
+        driver.send("newTask", text="make it", taskId=ONE_ID)
+        created = driver.wait(event="session_created")
+        assert driver.wait(event="session_title_generated")["title"] == "make it"
+        first = driver.wait_row(ask="command")
+        assert (first["text"], first["title"]) == ("touch made", "Run touch made")
+        answer(driver, "yesButtonClicked", first, text="but quietly")
+        second = driver.wait_row(ask="command", text="touch other")
+        answer(driver, "yesButtonClicked", first)  # late: it is about the first one
+        answer(driver, "noButtonClicked", second, text="not that one")
+        third = driver.wait_row(ask="command", text="touch third")
+        answer(driver, "messageResponse", text="rather not")
+        asked = driver.wait_row(ask="followup")
+        assert json.loads(asked["text"]) == {
+            "question": "Which port?",
+            "suggest": [{"answer": "8080"}],
+        }
+        answer(driver, "yesButtonClicked", asked)
+        assert "takes words" in driver.wait(event="error")["error"]
+        answer(driver, "objectResponse", asked, text='{"port":8080}')
+        done = driver.wait_row(ask="completion_result")
+        answer(driver, "messageResponse", done, text="and more")
+        driver.wait_row(ask="completion_result")
+        assert driver.end() == 0
+    assert driver.lines[0]["event"] == "welcome"
+    assert created["sessionId"] == ONE_ID
+    assert driver.rows(say="text")[0]["text"] == "make it"
+    assert all(row["ts"] >= created["timestamp"] for row in driver.rows())
+    assert driver.lines[-1] == {"event": "complete", "exitCode": 0}
+    assert (rookery.workspace / "made").exists()
+    assert not (rookery.workspace / "other").exists()
+    assert not (rookery.workspace / "third").exists()
+    assert "but quietly" in heard_by(server, 1)
+    assert "not that one" in heard_by(server, 2)
+    assert "rather not" in heard_by(server, 3)
+    assert "8080" in heard_by(server, 4)
+    assert "and more" in heard_by(server, 5)
+    assert third["ts"] > second["ts"] > first["ts"]
+    spelled = [line for line in driver.lines if rows_in(line) and "state" not in line]
+    assert {line["type"] for line in spelled} == ({"messageUpdated"} if webview else {"say", "ask"})
+    assert [row for row in driver.rows() if row.get("partial")] == []
+    if webview:
+        assert driver.client.current_ask == "completion_result"
+        assert [row["ts"] for row in driver.client.messages] == [row["ts"] for row in driver.rows()]
+        assert len(driver.of(type="interactionRequired")) == 4
+
+
+def test_CL_4_1_a_webview_is_shown_everything_and_then_what_changes(rookery: Installed):
+    todos = call("update_todo_list", todos="[ ] one\n[x] two")
+    held = gate()
+    with (
+        LlmServer([say("Hm.", held), todos], [finish("One.")], [finish("Two.")]) as server,
+        JsonIo(rookery, *at(server), "-y") as driver,
+    ):
+        driver.send("webviewDidLaunch")
+        state = driver.wait(type="state")["state"]
+        assert (state["clineMessages"], state["currentTaskId"], state["taskHistory"]) == (
+            [],
+            None,
+            [],
+        )
+        assert (state["mode"], state["cwd"]) == ("code", str(rookery.workspace))
+        assert state["apiConfiguration"] == {"apiProvider": "anthropic", "apiModelId": "claude-x"}
+        assert state["autoApprovalEnabled"] is state["alwaysAllowExecute"] is True
+        driver.send("newTask", text="go", taskId=ONE_ID)
+        assert driver.wait(type="invoke")["invoke"] == "newChat"
+        begun = driver.wait(type="state")["state"]
+        assert begun["currentTaskId"] == begun["currentTaskItem"]["id"] == ONE_ID
+        assert begun["clineMessagesSeq"] == 2
+        assert driver.wait(type="taskHistoryUpdated")["taskHistory"][0]["task"] == "go"
+        held.wait_until_reached()
+        driver.send("mode", text="debug")
+        assert driver.wait_state("mode") == "debug"
+        driver.send("mode", text="nobody")
+        assert "There is no mode 'nobody'" in driver.wait(event="error")["error"]
+        driver.send("updateSettings", updatedSettings={"autoApprovalEnabled": False, "x": 1})
+        assert driver.wait_state("autoApprovalEnabled") is False
+        driver.send("autoApprovalEnabled", bool=True)
+        assert driver.wait_state("autoApprovalEnabled") is True
+        driver.send("updateSettings", updatedSettings={"apiModelId": "claude-y"})
+        assert driver.wait_state("apiConfiguration")["apiModelId"] == "claude-y"
+        held.open()
+        assert [todo["status"] for todo in driver.wait_state("currentTaskTodos")] == [
+            "pending",
+            "completed",
+        ]
+        driver.wait_row(ask="completion_result")
+        driver.send("clearTask")
+        cleared = driver.wait(type="state")["state"]
+        assert (cleared["clineMessages"], cleared["currentTaskId"]) == ([], None)
+        driver.send("newTask", text="again")
+        driver.wait_row(ask="completion_result")
+        assert driver.end() == 0
+    assert server.requests[1].body["model"] == server.requests[2].body["model"] == "claude-y"
+    versions = [
+        s["state"]["clineMessagesSeq"]
+        for s in driver.of(type="state")
+        if "clineMessages" in s["state"]
+    ]
+    assert versions == sorted(set(versions))
+    assert sorted(each["mode"] for each in rookery.sessions()) == ["debug", "debug"]
+
+
+def test_CL_7_queue_is_edited_and_heard_in_order_and_answers_nothing(rookery: Installed):
+    held = gate()
+    with (
+        LlmServer([say("Hm.", held), command("touch made")], [finish("One.")]) as server,
+        JsonIo(rookery, *at(server)) as driver,
+    ):
+        driver.send("webviewDidLaunch")
+        driver.send("newTask", text="go")
+        held.wait_until_reached()
+        for text in ("first", "second", " ", "third"):
+            driver.send("queueMessage", text=text)
+        while len(queue := driver.wait_state("messageQueue")) < 3:
+            pass
+        assert [item["text"] for item in queue] == ["first", "second", "third"]
+        driver.send("removeQueuedMessage", text=queue[0]["id"])
+        driver.send(
+            "editQueuedMessage", payload={"id": queue[1]["id"], "text": "2nd", "images": []}
+        )
+        driver.wait_state("messageQueue")
+        edited = driver.wait_state("messageQueue")
+        assert [item["text"] for item in edited] == ["2nd", "third"]
+        assert edited[0]["timestamp"] > queue[1]["timestamp"]
+        driver.send("removeQueuedMessage", text="nobody")
+        driver.wait(event="error")
+        held.open()
+        asked = driver.wait_row(ask="command")  # queued words do not approve it
+        answer(driver, "yesButtonClicked", asked)
+        assert driver.wait_state("messageQueue") == []
+        driver.wait_row(ask="completion_result")
+        assert driver.end() == 0
+    assert [row["text"] for row in driver.rows(say="user_feedback")] == ["2nd", "third"]
+    assert "2nd" in heard_by(server, 1)
+    assert "first" not in heard_by(server, 1)
+
+
+def test_CL_7_words_that_come_when_all_is_done_are_heard(rookery: Installed):
+    with (
+        LlmServer([finish("One.")], [finish("Two.")]) as server,
+        JsonIo(rookery, *at(server)) as driver,
+    ):
+        driver.send("newTask", text="go")
+        driver.wait_row(ask="completion_result")
+        driver.send("queueMessage", text="and the docs")
+        assert driver.wait_row(say="user_feedback")["text"] == "and the docs"
+        driver.wait_row(ask="completion_result")
+        assert driver.end() == 0
+    assert "and the docs" in heard_by(server, 1)
+
+
+@SPELLINGS
+def test_CL_4_2_cancel_leads_to_resume_task_and_a_yes_goes_on(rookery: Installed, webview: bool):
+    held = gate()
+    with (
+        LlmServer([say("Hm.", held)], [finish("At last.")]) as server,
+        JsonIo(rookery, *at(server)) as driver,
+    ):
+        if webview:
+            driver.send("webviewDidLaunch")
+        driver.send("cancelTask")
+        driver.send("newTask", text="go")
+        held.wait_until_reached()
+        driver.send("queueMessage", text="and the docs")
+        driver.send("cancelTask")
+        driver.send("cancelTask")
+        asked = driver.wait_row(ask="resume_task")
+        driver.send("cancelTask")
+        assert driver.wait(event="status")["message"].startswith("Nothing is being done")
+        answer(driver, "yesButtonClicked", asked)
+        driver.wait_row(ask="completion_result")
+        assert driver.end() == 0
+    cancelled = json.loads(driver.rows(say="api_req_started")[0]["text"])
+    assert cancelled["cancelReason"] == "user_cancelled"
+    assert "cost" in cancelled
+    assert "and the docs" in heard_by(server, 1)  # cancelling keeps what is queued
+
+
+LOUD = "for i in $(seq 1000); do echo line $i; sleep 0.02; done"
+
+
+@pytest.mark.parametrize("operation", ["abort", "continue"])
+def test_CL_4_2_command_output_streams_and_a_terminal_operation_ends_it_or_lets_it_run(
+    rookery: Installed, operation: str
+):
+    with (
+        LlmServer([command(LOUD)], [finish("Enough.")]) as server,
+        JsonIo(rookery, *at(server), "-y") as driver,
+    ):
+        driver.send("webviewDidLaunch")
+        driver.send("newTask", text="go")
+        status_of(driver, "output")
+        driver.send("terminalOperation", terminalOperation=operation)  # perhaps before it may be
+        driver.wait_row(ask="completion_result")
+        if operation == "continue":
+            driver.send("terminalOperation", terminalOperation="abort")
+            status_of(driver, "exited")
+        assert driver.end() == 0
+    told = [json.loads(line["text"]) for line in driver.of(type="commandExecutionStatus")]
+    [asked] = driver.rows(ask="command")
+    assert {each["executionId"] for each in told} == {str(asked["ts"])}
+    assert told[0] == {**told[0], "status": "started", "command": LOUD}
+    outputs = [each["output"] for each in told if each["status"] == "output"]
+    assert outputs[0].startswith("line 1\n")
+    assert all(later.startswith(sooner) for sooner, later in itertools.pairwise(outputs))
+    assert told[-1]["status"] == "exited"
+    assert len(outputs) < 60
+    heard = heard_by(server, 1)
+    assert ("Ended by the user" in heard) == (operation == "abort")
+
+
+def status_of(driver: JsonIo, wanted: str) -> dict[str, Any]:
+    while True:
+        told = json.loads(driver.wait(type="commandExecutionStatus")["text"])
+        if told["status"] == wanted:
+            return dict(told)
+
+
+def test_CL_4_2_a_second_task_takes_the_place_of_the_first_and_that_can_be_shown_again(
+    rookery: Installed,
+):
+    with (
+        LlmServer([question()], [finish("Two.")], [finish("One.")]) as server,
+        JsonIo(rookery, *at(server)) as driver,
+    ):
+        driver.send("webviewDidLaunch")
+        driver.send("newTask", text="first", taskId=ONE_ID)
+        old = driver.wait_row(ask="followup")
+        driver.send("newTask", text="second")
+        other = driver.wait(event="session_created")["sessionId"]
+        driver.wait_row(ask="completion_result")
+        answer(driver, "messageResponse", old, text="8080")  # nobody asks that any more
+        driver.send("newTask", text="third", taskId=ONE_ID)
+        assert "was there before" in driver.wait(event="error")["error"]
+        driver.send("showTaskWithId", text="no-such-task")
+        assert "none of this workspace" in driver.wait(event="error")["error"]
+        driver.send("showTaskWithId", text=other)
+        assert driver.wait_state("currentTaskId") == other
+        driver.send("showTaskWithId", text=ONE_ID)
+        assert driver.wait(event="session_created")["sessionId"] == ONE_ID
+        assert driver.wait_state("currentTaskId") == ONE_ID
+        assert driver.client.messages[0]["text"] == "first"
+        assert driver.client.current_ask == "resume_task"
+        driver.client.resume_task()
+        driver.wait_row(ask="followup")
+        driver.client.respond("9090")
+        driver.wait_row(ask="completion_result")
+        driver.send("deleteTaskWithId", text=other)
+        driver.send("deleteTaskWithId", text=ONE_ID)
+        while driver.wait(type="taskHistoryUpdated")["taskHistory"]:
+            pass
+        assert driver.client.messages == ()
+        assert driver.end() == 0
+    assert "9090" in heard_by(server, 2)
+    assert "8080" not in heard_by(server, 1)
+    assert rookery.sessions() == []
+
+
+BAD_LINES = [
+    b"no json",
+    b"[1]",
+    b'{"text":"x"}',
+    b'{"type":7}',
+    b'{"type":"askResponse"}',
+    b'{"type":"newTask","images":"x"}',
+    b'{"type":"newTask","text":"x","taskId":"no uuid"}',
+    b'{"type":"terminalOperation","terminalOperation":"explode"}',
+    b'{"type":"editQueuedMessage","payload":{"id":"x"}}',
+    b'{"type":"newTask","text":" "}',
+    b"\xff\xfe",
+    b"[" * 100_000,
+]
+
+
+def test_CL_20_5_a_malformed_line_is_an_error_and_ends_nothing(rookery: Installed):
+    with LlmServer([finish("One.")]) as server, JsonIo(rookery, *at(server), "-d") as driver:
+        for line in BAD_LINES:
+            driver.write(line + b"\n")
+            driver.wait(event="error")
+        driver.write(b"\n\r\n")
+        driver.send("playSound", audioType="celebration")
+        driver.send("cancelAutoApproval")
+        driver.send("queueMessage", text="to nobody")
+        assert "There is no task" in driver.wait(event="error")["error"]
+        answer(driver, "yesButtonClicked")
+        driver.send("ping")
+        driver.wait(event="pong")
+        driver.send("newTask", text="go", images=None, taskConfiguration={"terminalShell": "zsh"})
+        driver.wait_row(ask="completion_result")
+        driver.send("shutdown")
+        assert driver.exit_code() == 0
+    assert len(driver.of(event="error")) == len(BAD_LINES) + 1
+    [log] = rookery.home.rglob("*debug*.log")
+    noted = log.read_text(encoding="utf-8")
+    assert "'playSound'" in noted
+    assert "terminalShell" in noted
+    assert "[Facts] TaskOpened" in noted
+
+
+def test_EN_1_8_what_a_webview_looks_up_is_answered(rookery: Installed):
+    (rookery.workspace / "prices.py").write_text("x = 1\n", encoding="utf-8")
+    with LlmServer() as server, JsonIo(rookery, *at(server)) as driver:
+        driver.send("requestModes")
+        modes = {mode["slug"]: mode for mode in driver.wait(type="modes")["modes"]}
+        assert modes["architect"]["source"] == "built-in"
+        driver.send("requestCommands")
+        assert isinstance(driver.wait(type="commands")["commands"], list)
+        driver.send("searchFiles", query="price", requestId="r1")
+        found = driver.wait(type="fileSearchResults")
+        assert found["requestId"] == "r1"
+        assert found["results"] == [{"path": "prices.py", "type": "file", "label": "prices.py"}]
+        driver.send("requestRooModels")
+        fetched = driver.wait(type="singleRouterModelFetchResponse")
+        assert fetched["success"] is True
+        assert fetched["values"]["provider"] == "anthropic"
+        driver.send("requestRouterModels")
+        assert isinstance(driver.wait(type="routerModels")["routerModels"], dict)
+        driver.send("checkpointDiff", payload={"mode": "full"})
+        assert driver.wait(event="error")["error"].startswith("There is no task")
+        driver.send("requestModes")
+        assert driver.end() == 0  # what was asked for is answered first
+    assert len(driver.of(type="modes")) == 2
+
+
+def test_EN_1_8_files_and_words_go_back_to_a_checkpoint(rookery: Installed):
+    def write(text: str) -> object:
+        return call("write_to_file", path="a.txt", content=text)
+
+    with (
+        LlmServer([write("one\n")], [write("two\n")], [finish("Done.")]) as server,
+        JsonIo(rookery, *at(server), "-y") as driver,
+    ):
+        driver.send("webviewDidLaunch")
+        driver.send("newTask", text="go")
+        first = driver.wait_row(say="checkpoint_saved")
+        second = driver.wait_row(say="checkpoint_saved")
+        driver.wait_row(ask="completion_result")
+        for span, row, change, last in (
+            ("checkpoint", first, "added", "+one"),
+            ("to-current", second, "changed", "+two"),
+            ("full", None, "added", "+two"),
+        ):
+            ts = {"ts": row["ts"]} if row else {}
+            driver.send("checkpointDiff", payload={"mode": span, "commitHash": "x", **ts})
+            [file] = driver.wait(type="checkpointDiffResult")["files"]
+            assert (file["path"], file["change"]) == ("a.txt", change)
+            assert last in file["diff"]
+        driver.send("condenseTaskContextRequest")
+        driver.wait(type="condenseTaskContextStarted")
+        driver.wait(type="condenseTaskContextResponse")
+        driver.send("checkpointRestore", payload={"ts": 7, "mode": "preview"})
+        assert "no checkpoint" in driver.wait(event="error")["error"]
+        driver.send("checkpointRestore", payload={"ts": second["ts"], "mode": "restore"})
+        driver.wait_row(ask="resume_task")
+        assert (rookery.workspace / "a.txt").read_text() == "one\n"
+        assert driver.end() == 6
+    rows = driver.rows()
+    assert second["ts"] in [row["ts"] for row in rows]
+    assert [row for row in rows if row.get("ask") == "completion_result"] == []
+    assert [dict(row) for row in driver.client.messages] == rows
+
+
+def test_MG_7_2_pictures_are_read_from_files_and_bad_ones_are_told(rookery: Installed):
+    (rookery.workspace / "dot.png").write_bytes(PIXEL)
+    (rookery.workspace / "secret.txt").write_text("key", encoding="utf-8")
+    with LlmServer([finish("Seen.")]) as server, JsonIo(rookery, *at(server)) as driver:
+        images = ["dot.png", "secret.txt", "gone.png", "data:text/plain;base64,eA==", "/dev/zero"]
+        driver.send("newTask", text="look", images=images)
+        told = driver.wait(type="image_load_error")
+        driver.wait_row(ask="completion_result")
+        assert driver.end() == 0
+    assert [each["path"] for each in told["errors"]] == images[1:]
+    uri = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
+    assert driver.rows(say="text")[0]["images"] == [uri]
+
+
+CHILD = """
+part one:
+  - calls:
+      - tool: ask_followup_question
+        arguments: {question: "Which port?", follow_up: [{text: "8080"}]}
+  - calls: [{tool: execute_command, arguments: {command: touch made}}]
+  - calls: [{tool: attempt_completion, arguments: {result: Part one is done.}}]
+"":
+  - calls: [{tool: new_task, arguments: {mode: code, message: Do part one.}}]
+  - calls: [{tool: attempt_completion, arguments: {result: All is done.}}]
+"""
+
+
+@SPELLINGS
+def test_EN_9_a_childs_questions_are_answered_like_the_tasks_own(rookery: Installed, webview: bool):
+    with JsonIo(rookery, *rookery.script(CHILD)) as driver:
+        if webview:
+            driver.send("webviewDidLaunch")
+        driver.send("newTask", text="go", taskId=ONE_ID)
+        answer(driver, "yesButtonClicked", driver.wait_row(ask="tool"))
+        asked = driver.wait_row(ask="followup")
+        if webview:
+            shown = [s["state"] for s in driver.of(type="state") if s["state"].get("currentTaskId")]
+            assert shown[-1]["currentTaskItem"]["parentTaskId"] == ONE_ID
+        else:
+            assert asked["taskId"] != ONE_ID
+        driver.send("queueMessage", text="hurry")
+        answer(driver, "messageResponse", asked, text="8080")
+        answer(driver, "yesButtonClicked", driver.wait_row(ask="command"))
+        while (row := driver.wait_row(say="completion_result"))["text"] != "All is done.":
+            pass
+        driver.wait_row(ask="completion_result")
+        assert driver.end() == 0
+    assert (rookery.workspace / "made").exists()
+    if webview:
+        assert driver.client.messages[0]["text"] == "go"
+    else:
+        assert {line.get("taskId") for line in driver.of(ask="tool")} == {None}
+        assert "Part one is done." not in [
+            each.get("text") for each in driver.of(say="completion_result")
+        ]
+    assert row["text"] == "All is done."
+
+
+class TestEnding:
+    @pytest.mark.parametrize(
+        ("answers", "code", "ask"),
+        [
+            ([[finish("One.")]], 0, "completion_result"),
+            ([[question()]], 6, "followup"),
+            ([status(401)], 6, "api_req_failed"),
+        ],
+        ids=["complete", "a question is open", "a request failed"],
+    )
+    def test_CL_14_8_the_task_is_kept_when_the_input_ends(
+        self, rookery: Installed, answers: list[Any], code: int, ask: str
+    ):
+        with LlmServer(*answers) as server, JsonIo(rookery, *at(server)) as driver:
+            driver.send("newTask", text="go", taskId=ONE_ID)
+            assert driver.end() == code  # a task at work is waited for
+        assert driver.rows(ask=ask)
+        assert driver.lines[-1] == {"event": "complete", "exitCode": code}
+        assert len(driver.of(event="error")) == (code != 0)
+        assert [session["id"] for session in rookery.sessions()] == [ONE_ID]
+
+    def test_with_no_task_there_is_nothing_to_wait_for(self, rookery: Installed):
+        with LlmServer() as server, JsonIo(rookery, *at(server)) as driver:
+            assert driver.end() == 0
+        assert [line["event"] for line in driver.lines] == ["welcome", "complete"]
+
+    def test_CL_13_5_a_signal_ends_it_and_the_task_goes_on_in_another_run(self, rookery: Installed):
+        with (
+            LlmServer([say("Hm."), hang()]) as server,
+            JsonIo(rookery, *at(server), "--create-with-session-id", ONE_ID) as driver,
+        ):
+            driver.send("newTask", text="go")
+            assert driver.wait(event="session_created")["sessionId"] == ONE_ID
+            driver.wait_row(say="api_req_started")
+            driver.signal(signal.SIGTERM)
+            assert driver.exit_code() == 143
+        assert driver.lines[-1]["event"] == "interrupted"
+        assert driver.of(event="complete") == []
+        with (
+            LlmServer([finish("At last.")]) as server,
+            JsonIo(rookery, *at(server), "--session-id", ONE_ID) as driver,
+        ):
+            created = driver.wait(event="session_created")
+            asked = driver.wait_row(ask="resume_task")
+            old = [row for row in driver.rows() if row["ts"] < created["timestamp"]]
+            assert old[0]["text"] == "go"
+            assert asked["ts"] >= created["timestamp"]
+            answer(driver, "yesButtonClicked", asked)
+            driver.wait_row(ask="completion_result")
+            assert driver.end() == 0
+
+    def test_words_on_the_command_line_begin_and_resume_a_task(self, rookery: Installed):
+        with (
+            LlmServer([finish("One.")], [finish("Two.")]) as server,
+            JsonIo(rookery, *at(server), "go") as driver,
+        ):
+            driver.wait_row(ask="completion_result")
+            assert driver.end() == 0
+            with JsonIo(rookery, *at(server), "--continue", "and the docs") as again:
+                again.wait_row(say="user_feedback", text="and the docs")
+                again.wait_row(ask="completion_result")
+                assert again.end() == 0
+        assert "and the docs" in heard_by(server, 1)
+
+    def test_CL_13_1_exit_on_error_and_timeout_count_here_too(self, rookery: Installed):
+        with (
+            LlmServer(status(401)) as server,
+            JsonIo(rookery, *at(server), "--exit-on-error") as driver,
+        ):
+            driver.send("newTask", text="go")
+            assert driver.exit_code() == 3
+        assert driver.lines[-1] == {"event": "complete", "exitCode": 3}
+        with (
+            LlmServer([hang()]) as server,
+            JsonIo(rookery, *at(server), "--timeout", "1.5") as driver,
+        ):
+            driver.send("newTask", text="go")
+            assert driver.exit_code() == 124
+        assert driver.lines[-1]["event"] == "interrupted"
+
+    def test_nobody_reads_any_more_and_the_task_is_kept(self, rookery: Installed):
+        with LlmServer([say("Hm."), hang()]) as server, JsonIo(rookery, *at(server)) as driver:
+            driver.send("newTask", text="go", taskId=ONE_ID)
+            driver.wait_row(say="api_req_started")
+            driver.stop_reading()
+            driver.send("cancelTask")
+            assert driver.process.wait(20) == 0
+        assert [session["id"] for session in rookery.sessions()] == [ONE_ID]
+
+    def test_MG_7_4_a_shutdown_interrupts_what_is_being_done(self, rookery: Installed):
+        with LlmServer([say("Hm."), hang()]) as server, JsonIo(rookery, *at(server)) as driver:
+            driver.send("newTask", text="go")
+            driver.wait_row(say="api_req_started")
+            driver.send("shutdown")
+            assert driver.exit_code() == 0
+        assert driver.rows(ask="resume_task")
+        assert driver.lines[-1] == {"event": "complete", "exitCode": 0}
+
+
+COUNT = 20_000 if os.environ.get("ROOKERY_TORTURE") else 6_000
+
+
+@SPELLINGS
+def test_CL_4_1_what_is_written_for_a_long_answer_grows_with_it_and_not_with_its_square(
+    rookery: Installed, webview: bool, capsys: pytest.CaptureFixture[str]
+):
+    written: dict[int, tuple[int, float]] = {}
+    for count in (COUNT // 4, COUNT):
+        words = chunks(count * 5, count)
+        with (
+            LlmServer([say(*words), finish("Done.")]) as server,
+            JsonIo(rookery, *at(server)) as driver,
+        ):
+            if webview:
+                driver.send("webviewDidLaunch")
+            driver.send("newTask", text="go")
+            began = time.monotonic()
+            row = driver.wait_row(say="text", text="x" * count * 5)
+            took = time.monotonic() - began
+            driver.wait_row(ask="completion_result")
+            assert driver.end() == 0
+        assert len(row["text"]) == count * 5
+        times = [line for line in driver.lines for each in rows_in(line) if each["ts"] == row["ts"]]
+        assert len(times) <= took / PACE + 3
+        written[count] = (driver.bytes, took)
+    with capsys.disabled():
+        told = ", ".join(f"{n} chunks: {b} bytes in {s:.1f} s" for n, (b, s) in written.items())
+        print(f"\n[{'webview' if webview else 'lines'}] {told}")
+    for count, (size, took) in written.items():
+        # twenty tellings a second of a short row, and all of it in the end
+        assert size < 50_000 + count * 5 * 4 + took * 2 * SHORT / PACE
+
+
+SEEDS = range(20) if os.environ.get("ROOKERY_TORTURE") else range(2)
+LOOK = call("list_files", path=".", recursive=False)
+STORM: list[dict[str, Any]] = [
+    {"type": "newTask", "text": "go"},
+    {"type": "askResponse", "askResponse": "yesButtonClicked"},
+    {"type": "askResponse", "askResponse": "noButtonClicked", "messageTs": 1},
+    {"type": "askResponse", "askResponse": "messageResponse", "text": "words"},
+    {"type": "queueMessage", "text": "more"},
+    {"type": "cancelTask"},
+    {"type": "clearTask"},
+    {"type": "terminalOperation", "terminalOperation": "abort"},
+    {"type": "webviewDidLaunch"},
+    {"type": "mode", "text": "debug"},
+    {"type": "updateSettings", "updatedSettings": {"autoApprovalEnabled": True}},
+    {"type": "removeQueuedMessage", "text": "x"},
+    {"type": "requestModes"},
+    {"type": "condenseTaskContextRequest"},
+    {"type": "showTaskWithId", "text": "SOME"},
+    {"type": "deleteTaskWithId", "text": "SOME"},
+    {"type": "nonsense"},
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_CL_20_whatever_a_driver_writes_it_is_answered_and_ends_well(rookery: Installed, seed: int):
+    chance = random.Random(seed)
+    one = [[finish()], [say("Hm."), LOOK], [question()], [say("Hm.")], [command("echo x")]]
+    with (
+        LlmServer(*[chance.choice(one) for _ in range(600)]) as server,
+        JsonIo(rookery, *at(server)) as driver,
+    ):
+        for number in range(150):
+            message = dict(chance.choice(STORM))
+            known = [line["sessionId"] for line in driver.of(event="session_created")]
+            if message.get("text") == "SOME":
+                message["text"] = chance.choice(known or ["nobody"])
+            driver.send(**message)
+            if chance.random() < 0.3:
+                driver.send("ping")
+                driver.wait(event="pong")
+            if number % 50 == 49:
+                driver.send("clearTask")
+        driver.send("webviewDidLaunch")
+        driver.send("newTask", text="the last")
+        while driver.client.current_ask is None or driver.client.messages[0]["text"] != "the last":
+            driver.wait()
+        driver.send("shutdown")
+        assert driver.exit_code() == 0
+    assert driver.lines[-1] == {"event": "complete", "exitCode": 0}
+    assert driver.client.messages[0]["text"] == "the last"

@@ -1,0 +1,147 @@
+"""Ledgers for tests, and processes that write them and can be killed anywhere."""
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from rookery.core.ledger.line_ranges import line_change
+from rookery.core.ledger.records import Entry, FileHash, TracedFile, Writer
+from rookery.core.ledger.verify_ledger import Report
+from rookery.workspace.ledger.call_journal import BegunCall, Target
+from rookery.workspace.ledger.known_heads import KnownHeads
+from rookery.workspace.ledger.ledger_file import Flush, Ledger
+from rookery.workspace.ledger.reading import verified
+from rookery.workspace.ledger.recording import Recording
+from rookery.workspace.ledger.recovery import hash_of_file
+
+WRITER = Writer(name="rookery", version="1.0.0")
+GOLDEN = """
+{"files":[],"id":"00000000-0000-4000-8000-000000000000","metadata":{"orchestration":{"anchors":[],"hash":"sha256:10a827680667335554e93e2373d617fc2bbfb5aa471768225cb593ed06c036b4","kind":"stream_start","prev":null,"schema":1,"seq":0,"stream":"01JMZ3V9K6T2Q8R4W0XYABCDEF","task_id":"t-1"}},"timestamp":"2026-02-20T13:54:18.000Z","tool":{"name":"app","version":"1.0.0"},"version":"0.1.0"}
+{"files":[],"id":"00000000-0000-4000-8000-000000000001","metadata":{"orchestration":{"hash":"sha256:485755211db07bb4244df7a0a6cf282d8328f29fab96ce244860fb35e185ef8e","intent_id":"INT-001","kind":"intent_selected","prev":"sha256:10a827680667335554e93e2373d617fc2bbfb5aa471768225cb593ed06c036b4","schema":1,"seq":1,"stream":"01JMZ3V9K6T2Q8R4W0XYABCDEF","task_id":"t-1"}},"timestamp":"2026-02-20T13:54:20.500Z","tool":{"name":"app","version":"1.0.0"},"version":"0.1.0"}
+{"files":[{"conversations":[{"contributor":{"model_id":"example/model-1","type":"ai"},"ranges":[{"content_hash":"sha256:e8a5f8b51c01ecf7fcbed421db30b8fe45745f789f322de23ede7e80db2063c4","end_line":2,"start_line":1}],"related":[{"type":"intent","url":"urn:intent:INT-001"}],"url":"urn:task:t-1"}],"path":"src/auth/café.py"}],"id":"00000000-0000-4000-8000-000000000002","metadata":{"orchestration":{"files":[{"after":{"sha256":"e8a5f8b51c01ecf7fcbed421db30b8fe45745f789f322de23ede7e80db2063c4","size":25},"before":null,"op":"create","path":"src/auth/café.py"}],"hash":"sha256:fe474ebbec5e79903ec52c420ebb2bfb4140240a64e9c344d13555a2b09f4136","intent_id":"INT-001","kind":"mutation","outcome":"success","prev":"sha256:485755211db07bb4244df7a0a6cf282d8328f29fab96ce244860fb35e185ef8e","schema":1,"scope":"in_scope","seq":2,"stream":"01JMZ3V9K6T2Q8R4W0XYABCDEF","task_id":"t-1","tool_name":"write_to_file"}},"timestamp":"2026-02-20T13:54:31.250Z","tool":{"name":"app","version":"1.0.0"},"version":"0.1.0"}
+"""
+GOLDEN_LINES = [f"{line}\n".encode() for line in GOLDEN.strip().splitlines()]
+
+
+def change(task: str, number: int, **more: Any) -> Entry:
+    """A change that a call made to a file."""
+    text = f"line {number}\nand another\n"
+    written = line_change("", text)
+    file = TracedFile(
+        path=f"src/auth/café_{number % 7}.py",
+        op="create",
+        after=FileHash(sha256=f"{number:064x}", size=len(text)),
+        ranges=written.written,
+        lines_added=written.added,
+        line_marks=written.marks,
+    )
+    told: dict[str, Any] = {
+        "kind": "mutation",
+        "task_id": task,
+        "intent_id": "INT-001",
+        "intent_rev": 3,
+        "tool_name": "write_to_file",
+        "tool_use_id": f"toolu_{number}",
+        "outcome": "success",
+        "scope": "in_scope",
+        "mutation_class": "INTENT_EVOLUTION",
+        "model_id": "example/model-1",
+        "files": (file,),
+    }
+    return Entry(**{**told, **more})
+
+
+class LedgerBench:
+    """A workspace with a ledger, and what is known of it outside."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / ".orchestration"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.active = self.folder / "agent_trace.jsonl"
+        self.heads = KnownHeads(root.parent / f"{root.name}-home" / "heads.json")
+
+    def ledger(self, **options: Any) -> Ledger:
+        return Ledger(
+            self.folder, **{"writer": WRITER, "heads": self.heads, "flush": Flush.NEVER, **options}
+        )
+
+    def recording(self, **options: Any) -> Recording:
+        return Recording(
+            self.folder, **{"writer": WRITER, "heads": self.heads, "flush": Flush.NEVER, **options}
+        )
+
+    @property
+    def lines(self) -> list[bytes]:
+        return self.active.read_bytes().splitlines(keepends=True)
+
+    def report(self, **options: Any) -> Report:
+        return verified(self.folder, **{"known": self.heads.read(), **options})
+
+
+def some_tasks(bench: LedgerBench, *, tasks: int = 4, records: int = 48, seed: int = 1) -> None:
+    """Tasks that work at the same time and one after the other, so that streams are anchored in
+    all ways there are."""
+    chance = random.Random(seed)
+    ledger = bench.ledger()
+    for number in range(records):
+        ledger.append(change(f"t-{chance.randrange(1 + tasks * number // records)}", number))
+    ledger.checkpoint("t-0")
+    ledger.close()
+
+
+def keep_changing(root: Path, name: str) -> None:
+    """Change files for ever as a governed call does, and tell of every change that was made."""
+    bench = LedgerBench(root)
+    recording = bench.recording(flush=Flush.BATCH)
+    recording.recover(root)
+    chance = random.Random()
+    print("ready", flush=True)
+    for number in range(10**9):
+        path = root / "work" / name / f"{number % 5}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        told = path.relative_to(root).as_posix()
+        call = BegunCall(
+            task_id=name,
+            tool_use_id=f"{name}-{chance.getrandbits(60):x}",
+            tool_name="write_to_file",
+            targets=(Target(path=told, before=hash_of_file(path)),),
+        )
+        recording.begin(call)
+        path.write_text(f"{call.tool_use_id}\n" * chance.randrange(1, 20), encoding="utf-8")
+        file = TracedFile(
+            path=told, op="modify", before=call.targets[0].before, after=hash_of_file(path)
+        )
+        recording.end(
+            call,
+            Entry(
+                kind="mutation",
+                task_id=name,
+                tool_use_id=call.tool_use_id,
+                tool_name="write_to_file",
+                outcome="success",
+                files=(file,),
+            ),
+        )
+
+
+def append_many(root: Path, name: str, count: int) -> None:
+    ledger = LedgerBench(root).ledger()
+    for number in range(count):
+        ledger.append(change(name, number))
+    ledger.close()
+
+
+def main() -> int:
+    """change ROOT NAME: change files until killed. append ROOT NAME COUNT: record so many."""
+    what, root, name = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+    if what == "change":
+        keep_changing(root, name)
+    else:
+        append_many(root, name, int(sys.argv[4]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""How hard a model should think, in the words of each wire; other models are not sent it."""
+
+from typing import Any
+
+import pytest
+
+from rookery.core.blocks import Text
+from rookery.core.effort import EFFORTS, Effort
+from rookery.core.history import Turn
+from rookery.engine.ports import ModelInfo, ModelRequest
+from rookery.providers import anthropic, find_model, openai, responses
+from wire_validators import validate_anthropic, validate_chat, validate_responses
+
+REQUEST = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Go."),))])
+PLAIN = ModelInfo(id="m", provider="openai")
+THINKS = ModelInfo(id="m", provider="openai", thinking=True)
+OF_THINKING = ("thinking", "output_config", "reasoning", "reasoning_effort")
+ADAPTIVE = {"type": "adaptive", "display": "summarized"}
+
+
+def said(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: body[name] for name in OF_THINKING if name in body}
+
+
+@pytest.mark.parametrize(
+    ("effort", "sent"),
+    [
+        ("unspecified", {"thinking": ADAPTIVE}),
+        ("disabled", {"thinking": {"type": "disabled"}}),
+        ("none", {"thinking": {"type": "disabled"}}),
+        ("minimal", {"thinking": ADAPTIVE, "output_config": {"effort": "low"}}),
+        ("low", {"thinking": ADAPTIVE, "output_config": {"effort": "low"}}),
+        ("medium", {"thinking": ADAPTIVE, "output_config": {"effort": "medium"}}),
+        ("high", {"thinking": ADAPTIVE, "output_config": {"effort": "high"}}),
+        ("xhigh", {"thinking": ADAPTIVE, "output_config": {"effort": "xhigh"}}),
+    ],
+)
+def test_CL_13_1_anthropic_takes_an_effort_beside_adaptive_thinking(
+    effort: Effort, sent: dict[str, Any]
+):
+    body = anthropic.body(REQUEST, find_model("anthropic", "claude-opus-5-5", {}), effort)
+    validate_anthropic(body)
+    assert said(body) == sent
+
+
+@pytest.mark.parametrize(
+    ("effort", "budget"),
+    [
+        ("unspecified", 0),
+        ("disabled", 0),
+        ("none", 0),
+        ("minimal", 1024),
+        ("low", 2048),
+        ("medium", 8192),
+        ("high", 16_384),
+        ("xhigh", 20_000),
+    ],
+)
+def test_CL_13_1_an_older_model_of_theirs_takes_a_budget_below_its_answer(
+    effort: Effort, budget: int
+):
+    body = anthropic.body(REQUEST, find_model("anthropic", "claude-haiku-4-5", {}), effort)
+    sent = {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget else {}
+    assert said(body) == sent
+    assert budget < body["max_tokens"]
+
+
+def test_CL_13_1_a_budget_that_would_not_fit_is_not_sent():
+    small = find_model("anthropic", "claude-haiku-4-5", {"max_output": 1500})
+    assert said(anthropic.body(REQUEST, small, "high")) == {}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "effort", "sent"),
+    [
+        ("openai", "unspecified", {}),
+        ("openai", "disabled", {"reasoning_effort": "none"}),
+        ("openai", "minimal", {"reasoning_effort": "minimal"}),
+        ("openai", "xhigh", {"reasoning_effort": "xhigh"}),
+        ("ollama", "low", {"reasoning_effort": "low"}),
+        ("gemini", "medium", {"reasoning_effort": "medium"}),
+        ("gemini", "xhigh", {"reasoning_effort": "high"}),
+        ("openrouter", "unspecified", {}),
+        ("openrouter", "none", {"reasoning": {"enabled": False}}),
+        ("openrouter", "high", {"reasoning": {"effort": "high"}}),
+        ("vercel-ai-gateway", "low", {"reasoning": {"effort": "low"}}),
+        ("roo", "xhigh", {"reasoning": {"effort": "xhigh"}}),
+    ],
+)
+def test_CL_13_1_chat_takes_it_as_the_vendor_wants_it(
+    vendor: str, effort: Effort, sent: dict[str, Any]
+):
+    body = openai.body(REQUEST, THINKS, openai.VENDORS[vendor], effort)
+    validate_chat(body)
+    assert said(body) == sent
+
+
+@pytest.mark.parametrize(
+    ("effort", "sent"),
+    [
+        ("unspecified", {"summary": "auto"}),
+        ("disabled", {"summary": "auto", "effort": "none"}),
+        ("xhigh", {"summary": "auto", "effort": "xhigh"}),
+    ],
+)
+def test_CL_13_1_responses_take_it_in_their_reasoning(effort: Effort, sent: dict[str, Any]):
+    body = responses.body(REQUEST, THINKS, effort)
+    validate_responses(body)
+    assert said(body) == {"reasoning": sent}
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_CL_13_1_a_model_that_does_not_think_is_not_sent_any(effort: Effort):
+    assert said(anthropic.body(REQUEST, PLAIN, effort)) == {}
+    assert said(responses.body(REQUEST, PLAIN, effort)) == {}
+    for vendor in openai.VENDORS.values():
+        assert said(openai.body(REQUEST, PLAIN, vendor, effort)) == {}
