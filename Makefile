@@ -33,6 +33,7 @@ pages: $(VENV)/.dev
 	$(BIN)/python -m rookery.settings > docs/settings.md
 	$(BIN)/python tests/facts_document.py
 	$(BIN)/python tests/stream_schemas.py
+	$(BIN)/python tests/engine_schema.py
 	$(BIN)/python -m rookery.wire.schema > docs/schemas/protocol.schema.json
 
 clean:

@@ -73,11 +73,12 @@ def test_make_docs_writes_the_pages_that_come_from_the_code(tmp_path: Path):
         "facts-and-commands.md",
         "schemas/stream-json-events.schema.json",
         "schemas/stream-json-commands.schema.json",
+        "schemas/engine-messages.schema.json",
         "schemas/protocol.schema.json",
     )
     for folder in ("docs/schemas", "tests"):
         (tmp_path / folder).mkdir(parents=True)
-    writers = ("tests/facts_document.py", "tests/stream_schemas.py")
+    writers = [f"tests/{name}.py" for name in ("facts_document", "stream_schemas", "engine_schema")]
     for name in ("Makefile", "pyproject.toml", *writers):
         shutil.copyfile(ROOT / name, tmp_path / name)
     for name in made:

@@ -27,6 +27,7 @@ from rookery.dialects import engine_messages_requests as wants
 from rookery.dialects.engine_messages import EngineMessages
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.dialects.start_settings import StartSettings
+from rookery.errors import CommandRejected
 
 pytestmark = pytest.mark.anyio
 TOOL = Asked(ask_id="q1", ask=AskKind.TOOL, call_id="c1", digest="d1")
@@ -37,8 +38,8 @@ OFFER = Asked(ask_id="o1", ask=AskKind.COMMAND_OUTPUT, call_id="c1")
 class Desk:
     """A host that is watched, and what its driver is told."""
 
-    def __init__(self) -> None:
-        self.host = PlayedHost()
+    def __init__(self, host: PlayedHost | None = None) -> None:
+        self.host = host or PlayedHost()
         self.told = EngineMessages(ABOUT)
         self.lines: list[Wire] = []
         self.notes: list[str] = []
@@ -125,6 +126,15 @@ async def test_CL_4_2_a_late_answer_is_ignored(late: wants.Answer):
     assert (desk.sent, desk.lines, len(desk.notes)) == ([], [], 1)
 
 
+async def test_a_yes_for_good_is_one():
+    desk = Desk()
+    await desk.begin(TOOL)
+    await desk.do(wants.Answer(reply="yes", always=True))
+    [answer] = desk.sent
+    assert isinstance(answer, Answer)
+    assert answer.always
+
+
 async def test_CL_20_10_a_second_click_answers_nothing_even_before_the_first_is_told():
     desk = Desk()
     await desk.begin(TOOL)
@@ -206,7 +216,7 @@ async def test_CL_4_2_a_new_task_closes_the_one_before():
     desk = Desk()
     await desk.begin()
     await desk.do(wants.NewTask(text="other", settings=StartSettings(automatic=True, model="x")))
-    opened, closed, *changes = desk.sent
+    opened, *changes, closed = desk.sent
     assert isinstance(opened, OpenTask)
     assert (opened.text, opened.mode) == ("other", "code")
     assert closed == CloseTask(task_id="t1")
@@ -221,6 +231,23 @@ async def test_a_name_given_beforehand_is_that_of_the_first_task():
     await desk.do(wants.NewTask(text="go"), wants.NewTask(text="go"))
     first, second = [command for command in desk.sent if isinstance(command, OpenTask)]
     assert (first.task_id, second.task_id == "n1") == ("n1", False)
+
+
+class Choosy(PlayedHost):
+    async def send(self, command: commands.Command) -> None:
+        if isinstance(command, commands.SwitchModel):
+            raise CommandRejected("There is no such model.")
+        await super().send(command)
+
+
+async def test_a_task_that_cannot_work_as_wanted_is_closed_and_the_one_before_stays():
+    desk = Desk(Choosy())
+    await desk.begin()
+    await desk.do(wants.NewTask(text="other", settings=StartSettings(model="x", automatic=False)))
+    opened, closed = desk.sent
+    assert isinstance(opened, OpenTask)
+    assert closed == CloseTask(task_id=opened.task_id)
+    assert (desk.told.root, [line["event"] for line in desk.lines]) == ("t1", ["error"])
 
 
 async def test_a_task_that_cannot_be_begun_leaves_the_one_before():

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
@@ -63,7 +63,7 @@ def read_row(given: object) -> Message | None:
     if isinstance(ts, bool) or not isinstance(ts, int | float) or type not in ("ask", "say"):
         return None
     return Message(
-        ts=ts,  # type: ignore[arg-type]  # other people's may be a fraction
+        ts=cast(int, ts),  # other people's may be a fraction
         type=type,
         say=_words(given.get("say")),
         ask=_words(given.get("ask")),

@@ -1,0 +1,43 @@
+"""`--json-io`: a run that a webview shows, or that a manager of sessions supervises."""
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from rookery.cli.exit_codes import exit_code
+from rookery.cli.hosting import run_client
+from rookery.cli.runs import Run
+from rookery.cli.wishes import Wishes
+from rookery.clients.engine_messages import EngineMessagesClient
+from rookery.clients.input_lines import input_lines
+from rookery.clients.outbox import Outbox
+from rookery.clients.terminal_text import harmless
+from rookery.core.facts import Event
+
+
+def run_engine_messages(run: Run, wishes: Wishes) -> int:
+    with ExitStack() as stack:
+        client = EngineMessagesClient(
+            input_lines(sys.stdin.fileno()),
+            Outbox(sys.stdout.fileno()),
+            exit_code=exit_code,
+            first=run.first,
+            opening=run.opening,
+            next_id=(wishes.create_with_session_id or "").lower(),
+            strict=wishes.exit_on_error,
+            watch=_watcher(run, wishes, stack),
+            complain=_complain,
+        )
+        return run_client(run, client)
+
+
+def _watcher(run: Run, wishes: Wishes, stack: ExitStack) -> Callable[[Event], None]:
+    if not wishes.debug:
+        return lambda event: None
+    from rookery.clients.debug_log import open_debug_log
+
+    return stack.enter_context(open_debug_log(run.places.debug_log, run.hide)).show
+
+
+def _complain(sentence: str) -> None:
+    print(f"Error: {harmless(sentence)}", file=sys.stderr)
