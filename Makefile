@@ -25,9 +25,12 @@ check: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/checkpoints.py
+	$(BIN)/python benchmarks/full_screen.py
 
 docs: pages $(VENV)/.dev
 	$(BIN)/python tests/pictures.py
+	$(BIN)/python tests/tui_pictures.py
+	$(BIN)/python tests/tui_screen_pictures.py
 
 pages: $(VENV)/.dev
 	$(BIN)/python -m rookery.settings > docs/settings.md

@@ -70,6 +70,8 @@ THIRD_PARTY_HOMES = {
         "wire",
     },
     "keyring": {"storage.keyring_keys"},
+    "markdown_it": {"clients.tui"},
+    "rich": {"clients.tui"},
     "textual": {"clients.tui"},
     "websockets": {"wire"},
     "yaml": {

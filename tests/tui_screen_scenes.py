@@ -1,6 +1,7 @@
 """What a played host knows, for tests and pictures of pickers and side screens."""
 
 import time
+from dataclasses import replace
 
 from played_host import PlayedHost
 from rookery.core.asks import AskKind
@@ -150,12 +151,18 @@ TODOS = (
 )
 
 
+def _as_of_now(task: KnownTask) -> KnownTask:
+    """As long ago as it was when this file was read, which may be minutes ago by now."""
+    since = time.time_ns() // 1_000_000 - NOW
+    return replace(task, created=task.created + since, updated=task.updated + since)
+
+
 def knowing_host() -> PlayedHost:
     """A host that can answer everything, and a task with a history and children."""
     host = PlayedHost()
     host.answer(AskModes, MODES)
     host.answer(AskModels, MODELS)
-    host.answer(AskTasks, (*TASKS, *CHILDREN))
+    host.answer(AskTasks, (*map(_as_of_now, TASKS), *CHILDREN))
     host.answer(AskDifferences, CHANGES)
     host.answer(AskRehearsal, REHEARSAL)
     host.answer(

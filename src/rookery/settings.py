@@ -38,6 +38,8 @@ Approval: TypeAlias = Literal["ask", "auto"]
 Containment: TypeAlias = Literal["on", "required", "off"]
 Network: TypeAlias = Literal["on", "off"]
 Colour: TypeAlias = Literal["auto", "always", "never"]
+Look: TypeAlias = Literal["auto", "dark", "light"]
+Notify: TypeAlias = Literal["auto", "bell", "off"]
 
 _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 _Tokens: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -214,6 +216,17 @@ class UiSettings(_Section, frozen=True):
     oneshot: Annotated[
         bool, Meta(description="Whether the full screen is left when the task is done.")
     ] = False
+    look: Annotated[
+        Look,
+        Meta(description='The colours of the full screen; "auto" goes by the terminal\'s own.'),
+    ] = "auto"
+    notify: Annotated[
+        Notify,
+        Meta(
+            description='How you are called when you look elsewhere: "auto" by a notification of '
+            'the terminal and its bell, "bell", or "off".'
+        ),
+    ] = "auto"
 
 
 class LimitSettings(_Section, frozen=True):

@@ -1,0 +1,157 @@
+"""What the ledger costs: `python benchmarks/ledger.py [RECORDS]`, a million unless told.
+
+An append must take as long in a ledger of a million records as in an empty one; verifying is
+measured as the auditor does it, in a process of its own, with the memory it needs. A governed
+call is one entry in the call journal and one record, each way of flushing.
+"""
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median, quantiles
+
+sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from run import machine, seconds_of_a_sync, table
+
+from ledger_bench import LedgerBench, change
+from rookery.core.ledger import verify_ledger
+from rookery.core.ledger.queries import Query
+from rookery.core.ledger.records import Link, Writer, line_of, record_of
+from rookery.workspace.ledger.call_journal import BegunCall, Target
+from rookery.workspace.ledger.ledger_file import Flush
+from rookery.workspace.ledger.ledger_index import LedgerIndex
+from rookery.workspace.ledger.reading import newest
+
+RECORDS = 1_000_000
+STREAM = 5_000
+"""Records of one task."""
+APPENDS = 300
+CALLS = 300
+
+
+def lines(count: int) -> Iterator[bytes]:
+    """A ledger of tasks one after the other, each anchoring the one before."""
+    writer, anchors, stream = Writer(name="rookery", version="1"), list[dict[str, object]](), ""
+    prev: str | None = None
+    for number in range(count):
+        seq = number % STREAM
+        entry = change(f"t-{number // STREAM}", number)
+        if seq == 0:
+            stream, prev = f"S{number:025}", None
+            entry = change("t", number, kind="stream_start", files=(), more={"anchors": anchors})
+        record = record_of(
+            entry,
+            id=f"00000000-0000-4000-8000-{number:012}",
+            timestamp="2026-02-20T13:54:18.000Z",
+            writer=writer,
+            link=Link(stream=stream, seq=seq, prev=prev),
+        )
+        prev = record["metadata"]["orchestration"]["hash"]
+        anchors = [{"stream": stream, "seq": seq, "hash": prev}]
+        yield line_of(record)
+
+
+def write(path: Path, count: int) -> int:
+    with open(path, "wb") as file:
+        file.writelines(lines(count))
+        return file.tell()
+
+
+def verification(folder: Path, count: int) -> Sequence[str]:
+    """In a process of its own, of which the operating system tells the largest size."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-I", "-S", verify_ledger.__file__, str(folder)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    size = (folder / "agent_trace.jsonl").stat().st_size
+    return (
+        f"{count:,}",
+        f"{size / 2**20:,.0f} MiB",
+        f"{count / seconds:,.0f} records/s",
+        f"{after.ru_maxrss / 1024:.0f} MiB",
+    )
+
+
+def appends(bench: LedgerBench) -> list[float]:
+    """Seconds of each append to the ledger as it is; nothing is sealed meanwhile."""
+    ledger = bench.ledger(seal_size=2**62, seal_records=2**62)
+    ledger.append(change("warm", 0))
+    times = []
+    for number in range(APPENDS):
+        began = time.perf_counter()
+        ledger.append(change("warm", number))
+        times.append(time.perf_counter() - began)
+    ledger.close()
+    return times
+
+
+def calls(bench: LedgerBench, flush: Flush) -> list[float]:
+    """Seconds that a governed call pays for its journal entry and its record."""
+    recording = bench.recording(flush=flush)
+    times = []
+    for number in range(CALLS):
+        name = f"toolu_{flush.value}_{number}"
+        call = BegunCall(
+            task_id="t",
+            tool_use_id=name,
+            tool_name="write_to_file",
+            targets=(Target(path="src/a.py"),),
+        )
+        began = time.perf_counter()
+        recording.begin(call)
+        recording.end(call, change("t", number, tool_use_id=name))
+        times.append(time.perf_counter() - began)
+    recording.close("t")
+    return times
+
+
+def spread(times: Sequence[float]) -> str:
+    return f"{1000 * median(times):.2f} ms (p95 {1000 * quantiles(times, n=20)[-1]:.2f} ms)"
+
+
+def questions(folder: Path) -> Sequence[str]:
+    """The twenty newest records of an intent, without the index, with it, and with it again."""
+    told = []
+    for find in (newest, *2 * [lambda folder, query: LedgerIndex(folder).find(query)]):
+        began = time.perf_counter()
+        found = find(folder, Query(intent="INT-001"))
+        twenty = [record for record, _ in zip(found, range(20), strict=False)]
+        assert len(twenty) == 20
+        told.append(f"{1000 * (time.perf_counter() - began):.0f} ms")
+    return told
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else RECORDS
+    with tempfile.TemporaryDirectory() as home:
+        empty, full = LedgerBench(Path(home) / "empty"), LedgerBench(Path(home) / "full")
+        write(full.active, count)
+        print(table([("records", "size", "verified", "memory"), verification(full.folder, count)]))
+        print()
+        rows = [
+            ("an append to", "takes"),
+            ("an empty ledger", spread(appends(empty))),
+            (f"one of {count:,}", spread(appends(full))),
+        ]
+        print(table(rows))
+        print()
+        print(table([("without index", "index made", "with index"), questions(full.folder)]))
+        print()
+        governed = [(flush.value, spread(calls(empty, flush))) for flush in Flush]
+        print(table([("flush", "a governed call pays"), *governed]))
+        sync = seconds_of_a_sync(Path(home))
+    print(f"\n{machine()}; one fsync takes {sync * 1000:.2f} ms.")
+
+
+if __name__ == "__main__":
+    main()

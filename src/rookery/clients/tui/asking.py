@@ -1,0 +1,142 @@
+"""What is shown of a question: exactly what would happen, and the keys that answer it."""
+
+from enum import Enum
+
+from rich.text import Text
+
+from rookery.clients.questions import ceiling, followup
+from rookery.clients.terminal_text import harmless, plainly_visible, visible_line
+from rookery.clients.tui.look import Look
+from rookery.clients.tui.rows.diffs import drawn_diff
+from rookery.clients.tui.rows.lines import TAB, WHOLE, indented, wrapped
+from rookery.clients.tui.rows.markdown import markdown
+from rookery.core.asks import AskKind
+from rookery.core.facts import Asked
+from rookery.core.values import value
+
+APPROVALS = (
+    AskKind.TOOL,
+    AskKind.COMMAND,
+    AskKind.USE_MCP_SERVER,
+    AskKind.BROWSER_ACTION_LAUNCH,
+)
+TRIES = (
+    AskKind.API_REQ_FAILED,
+    AskKind.MISTAKE_LIMIT_REACHED,
+    AskKind.AUTO_APPROVAL_MAX_REQ_REACHED,
+    AskKind.PAYMENT_REQUIRED_PROMPT,
+    AskKind.INVALID_MODEL,
+)
+
+
+class Step(Enum):
+    """What the keys are about."""
+
+    ANSWER = "yes or no"
+    RULE = "whether the rule, now shown, is to be kept"
+    CHOICE = "which of the suggestions"
+
+
+@value
+class Page:
+    """What is shown of a question."""
+
+    title: str
+    keys: tuple[tuple[str, str], ...]
+    """Each key with what it does."""
+
+
+def has_panel(asked: Asked) -> bool:
+    """Whether the question needs keys of its own. The others are answered by typing."""
+    if asked.ask is AskKind.FOLLOWUP:
+        return bool(followup(asked.text)[1])
+    return asked.ask in APPROVALS or asked.ask in TRIES
+
+
+def page_of(asked: Asked, step: Step) -> Page:
+    if step is Step.RULE:
+        rule_keys = (("y", "keep it and allow"), ("esc", "back"))
+        return Page(title="Allow this from now on?", keys=rule_keys)
+    match asked.ask:
+        case AskKind.FOLLOWUP:
+            choosing = (("↑↓ enter", "choose"), ("type", "something else"))
+            return Page(title="The model asks", keys=choosing)
+        case AskKind.COMMAND:
+            return Page(title="Run this command?", keys=_approval_keys(asked))
+        case kind if kind in APPROVALS:
+            title = visible_line(asked.title or "Allow this?")
+            return Page(
+                title=f"{title}?" if not title.endswith("?") else title, keys=_approval_keys(asked)
+            )
+        case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+            return Page(title="A limit is reached", keys=(("y", "go on"), ("n", "leave it")))
+        case AskKind.MISTAKE_LIMIT_REACHED:
+            trying = (("y", "let it try again"), ("r", "give a hint"), ("n", "leave it"))
+            return Page(title="The model is stuck", keys=trying)
+        case _:
+            return Page(title="The request failed", keys=(("y", "try again"), ("n", "leave it")))
+
+
+def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
+    always = (("a", "always…"),) if asked.rule else ()
+    return (("y", "yes"), ("n", "no"), *always, ("r", "no, because…"))
+
+
+def body_of(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[Text]:
+    """All there is to know, what matters most at the end."""
+    quiet = look.ink(look.quiet)
+    if step is Step.RULE:
+        rule = wrapped(Text(_visible(asked.rule), look.ink(look.words, bold=True)), width, WHOLE)
+        return [Text("It will no longer be asked about:", quiet), *rule]
+    if asked.ask is AskKind.FOLLOWUP:
+        return _suggestions(asked, at, width, look)
+    lines: list[Text] = []
+    if asked.ask is AskKind.COMMAND:
+        command = Text(_visible(asked.text), look.ink(look.words, bold=True))
+        lines += indented(wrapped(command, width - 2, WHOLE), Text("$ ", quiet), Text("  "))
+        if asked.cwd:
+            lines += wrapped(Text(f"in {visible_line(asked.cwd)}", quiet), width, WHOLE)
+    elif asked.ask in APPROVALS:
+        if asked.diff:
+            lines += drawn_diff(harmless(asked.diff), width, look, WHOLE)
+        elif asked.ask is not AskKind.TOOL:
+            lines += wrapped(Text(_visible(asked.text)), width, WHOLE)
+    else:
+        words = (
+            ceiling(asked.text)
+            if asked.ask is AskKind.AUTO_APPROVAL_MAX_REQ_REACHED
+            else (asked.text)
+        )
+        lines += wrapped(Text(harmless(words), look.ink(look.words)), width)
+    return lines
+
+
+def _visible(text: str) -> str:
+    """With nothing in it that one would not see."""
+    return plainly_visible(text).expandtabs(TAB)
+
+
+def footing_of(asked: Asked, step: Step, width: int, look: Look) -> list[Text]:
+    """What one must know to answer, which stays in sight while the rest scrolls."""
+    if step is Step.RULE:
+        return []
+    lines: list[Text] = []
+    if asked.where:
+        lines += wrapped(Text(visible_line(asked.where), look.ink(look.quiet)), width, WHOLE)
+    for note in asked.notes:
+        words = Text(visible_line(note), look.ink(look.careful))
+        mark = Text("! ", look.ink(look.careful, bold=True))
+        lines += indented(wrapped(words, width - 2, WHOLE), mark, Text("  "))
+    return lines
+
+
+def _suggestions(asked: Asked, at: int, width: int, look: Look) -> list[Text]:
+    question, offered = followup(asked.text)
+    lines = [*markdown(question, width, look), Text()]
+    for number, answer in enumerate(offered):
+        chosen = number == at
+        ink = look.ink(look.accent, bold=True) if chosen else look.ink(look.words)
+        mark = Text(f"{'▸' if chosen else ' '} {number + 1}. ", look.ink(look.accent))
+        words = wrapped(Text(visible_line(answer), ink), width - mark.cell_len)
+        lines += indented(words, mark, Text(" " * mark.cell_len))
+    return lines

@@ -1,0 +1,30 @@
+"""A command for the user's own shell, behind `!`."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rookery.clients.tui.pickers.picker import Picker
+from rookery.clients.tui.seam import Choice, Desk
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+
+class ShellPicker(Picker):
+    """There is one row: the line that would be run."""
+
+    PAUSE = 0.0
+    NOTHING = "Type a command for your own shell; the model does not see it."
+
+    def known(self, text: str) -> Sequence[Choice]:
+        if not text.strip():
+            return ()
+        run = partial(run_in_shell, self.app, self._desk, text.strip())
+        return [Choice(label=f"$ {text.strip()}", detail="Enter runs it as you", action=run)]
+
+
+async def run_in_shell(app: "App[Any]", desk: Desk, command: str) -> None:
+    from rookery.clients.tui.screens.shell import ShellScreen
+
+    app.push_screen(ShellScreen(desk, command))

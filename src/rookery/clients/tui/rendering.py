@@ -1,0 +1,132 @@
+"""Turns what is followed into rows of the transcript, a change at a time."""
+
+from rookery.clients.tui.following import BACKLOG, SLICE_SECONDS, Followed, Following
+from rookery.clients.tui.rows.families import Shown
+from rookery.clients.tui.shelf import Name
+from rookery.clients.tui.transcript import Transcript
+from rookery.core.message import Message
+from rookery.core.view import View, changes
+
+AT_ONCE = 500
+"""Rows that are added between two looks at the keyboard."""
+
+
+class Rendering:
+    """What of each task is in the transcript by now."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._drawn: dict[str, View] = {}
+        self._ended: dict[str, int] = {}
+        self._glimpsed = False
+        self._older: list[Message] = []
+        """What of a long past is not in the transcript yet."""
+
+    def forget(self) -> None:
+        self._drawn, self._ended, self._glimpsed, self._older = {}, {}, False, []
+        self._transcript.clear_rows()
+
+    def catch_up(self, following: Following) -> bool:
+        """Show what has come. Whether there is more, for which there was no time."""
+        root = following.root
+        if root is None:
+            return False
+        is_new = root.task_id not in self._drawn
+        if is_new and root.waiting > BACKLOG and not self._glimpsed:
+            self._glimpsed = True
+            self._transcript.set_rows(_shown(root, row) for row in root.glimpse().messages)
+            return True
+        for task in following.tasks:
+            task.catch_up(SLICE_SECONDS)
+        if root.waiting:
+            return True
+        for task in following.tasks:
+            self._update(task)
+        return self._show_older(root)
+
+    def _show_older(self, root: Followed) -> bool:
+        """The next part of a long past. Whether there is more of it."""
+        part, self._older = self._older[-AT_ONCE:], self._older[:-AT_ONCE]
+        if part:
+            self._transcript.prepend_rows(_shown(root, message) for message in part)
+        return bool(self._older)
+
+    def _update(self, task: Followed) -> None:
+        before, after = self._drawn.get(task.task_id), task.view
+        if before is None and task.parent is None:
+            self._older = after.messages[: max(0, len(after.messages) - AT_ONCE)]
+            recent = after.messages[len(self._older) :]
+            self._transcript.set_rows(_shown(task, message) for message in recent)
+        elif before is not after:
+            self._apply(task, before or View(), after)
+        elif len(task.ended) == self._ended.get(task.task_id, 0):
+            return
+        self._drawn[task.task_id] = after
+        self._tell_ends(task)
+
+    def _apply(self, task: Followed, before: View, after: View) -> None:
+        change = changes(before, after)
+        if not (change.added or change.changed or change.removed):
+            return
+        self._transcript.change_rows(
+            changed=[_shown(task, message) for message in change.changed],
+            removed=[(task.task_id, ts) for ts in change.removed],
+            added=(),
+        )
+        for message in change.added:
+            name, shown = _shown(task, message)
+            self._transcript.change_rows((), (), [(self._place(task, message), name, shown)])
+
+    def _place(self, task: Followed, message: Message) -> int:
+        """Behind the task's row before it and all that hangs on that; the first row of a child
+        behind the call that it works for."""
+        rows = self._transcript.rows
+        at = len(rows) - 1
+        while at >= 0 and not _comes_before(rows[at].name, task, message):
+            at -= 1
+        if at < 0 and task.parent:
+            at = self._call_row(task)
+        at += 1
+        while at < len(rows) and rows[at].shown.depth > task.depth:
+            at += 1
+        return at
+
+    def _call_row(self, task: Followed) -> int:
+        rows = self._transcript.rows
+        assert task.parent
+        for at in range(len(rows) - 1, -1, -1):
+            same_task = rows[at].name[0] == task.parent.task_id
+            if same_task and rows[at].shown.message.call_id == task.call_id:
+                return at
+        return len(rows) - 1
+
+    def _tell_ends(self, task: Followed) -> None:
+        """Calls that ended since the last picture; their rows may not have changed otherwise."""
+        known = self._ended.get(task.task_id, 0)
+        self._ended[task.task_id] = len(task.ended)
+        fresh = list(task.ended)[known:]
+        if not fresh:
+            return
+        rows = [
+            row
+            for row in self._transcript.rows[-400:]
+            if row.name[0] == task.task_id and row.shown.message.call_id in fresh
+        ]
+        self._transcript.change_rows([_shown(task, row.shown.message) for row in rows], (), ())
+
+
+def _comes_before(name: Name, task: Followed, message: Message) -> bool:
+    return name[0] == task.task_id and name[1] < message.ts
+
+
+def _shown(task: Followed, message: Message) -> tuple[Name, Shown]:
+    end = task.ended.get(message.call_id) if message.call_id and message.type == "ask" else None
+    shown = Shown(
+        message=message,
+        opening=message.say == "text" and message.seq == 1,
+        ended=end.ending.value if end else "",
+        result=end.text if end else "",
+        exit_code=end.exit_code if end else None,
+        depth=task.depth,
+    )
+    return (task.task_id, message.ts), shown

@@ -1,0 +1,128 @@
+"""The task that is looked at: what it asks, who listens, and what is sent about it."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from rookery.clients.questions import Suggestion
+from rookery.clients.tui.asking import APPROVALS
+from rookery.clients.tui.following import Followed, Following, Start
+from rookery.core.asks import AskKind, Reply
+from rookery.core.commands import Answer, Cancel, Command, EditQueue, Speak, SwitchMode
+from rookery.core.facts import Asked, Event
+from rookery.core.values import record
+from rookery.core.view import View
+from rookery.wire.host import Host
+
+RESUMES = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
+
+
+@record
+class Question:
+    """An open question, and whose it is."""
+
+    task: Followed
+    asked: Asked
+
+    def answer(
+        self, reply: Reply, text: str = "", *, always: bool = False, by_policy: bool = False
+    ) -> Answer:
+        by: Literal["user", "policy"] = "policy" if by_policy else "user"
+        return Answer(
+            task_id=self.task.task_id,
+            ask_id=self.asked.ask_id,
+            reply=reply,
+            text=text,
+            digest=self.asked.digest,
+            by=by,
+            always=always,
+        )
+
+    def in_words(self, text: str) -> Answer:
+        """The answer that words are. What is asked for permission, words refuse."""
+        return self.answer("no" if self.asked.ask in APPROVALS else "message", text)
+
+    def in_queued_words(self) -> Sequence[Command]:
+        """The answer that words are which came too late for the last step."""
+        queue = self.task.view.queue
+        task_id = self.task.task_id
+        taken = [EditQueue(task_id=task_id, message_id=each.message_id) for each in queue]
+        return [*taken, self.in_words("\n\n".join(each.text for each in queue))]
+
+    def chosen(self, suggestion: Suggestion) -> Sequence[Command]:
+        """A suggestion may ask for a mode to go on in."""
+        answer = self.answer("message", suggestion.answer)
+        if not suggestion.mode or suggestion.mode == self.task.view.mode:
+            return [answer]
+        return [SwitchMode(task_id=self.task.task_id, mode=suggestion.mode), answer]
+
+
+class Session:
+    def __init__(self, host: Host, start: Start, news: Callable[[], None]) -> None:
+        self.following = Following(host, start, news)
+        self._settled: set[str] = set()
+        """Questions that were answered from here; their end is about to be told."""
+
+    @property
+    def root(self) -> Followed | None:
+        return self.following.root
+
+    @property
+    def task_id(self) -> str | None:
+        return self.root.task_id if self.root else None
+
+    @property
+    def view(self) -> View | None:
+        return self.root.view if self.root else None
+
+    @property
+    def views(self) -> Mapping[str, View]:
+        return self.following.views
+
+    def events(self, task_id: str) -> Sequence[Event]:
+        task = self.following.task(task_id)
+        return task.events if task else ()
+
+    @property
+    def works(self) -> bool:
+        """Something is being done that could be stopped."""
+        root = self.root
+        if root is None or root.over or self.question:
+            return False
+        return root.view.agent.is_running or not root.view.messages
+
+    @property
+    def question(self) -> Question | None:
+        """What the loop waits for, of the innermost task first."""
+        for task, asked in self.following.asking():
+            if asked.ask is not AskKind.COMMAND_OUTPUT and asked.ask_id not in self._settled:
+                return Question(task, asked)
+        return None
+
+    @property
+    def offer(self) -> Question | None:
+        """The running command may be let run on, or be ended."""
+        for task, asked in self.following.asking():
+            if asked.ask is AskKind.COMMAND_OUTPUT and asked.ask_id not in self._settled:
+                return Question(task, asked)
+        return None
+
+    def settle(self, question: Question) -> None:
+        self._settled.add(question.asked.ask_id)
+
+    def reopen_question(self, question: Question) -> None:
+        """The answer was refused."""
+        self._settled.discard(question.asked.ask_id)
+
+    @property
+    def listener(self) -> str | None:
+        """Whoever is at work: the task, or the innermost that works for it."""
+        at_work = [task for task in self.following.tasks if not task.over]
+        return max(at_work, key=lambda task: task.depth).task_id if at_work else None
+
+    def words(self, text: str) -> Speak | None:
+        listener = self.listener
+        return Speak(task_id=listener, message_id=uuid.uuid4().hex, text=text) if listener else None
+
+    def stop(self) -> Cancel | None:
+        return Cancel(task_id=self.task_id) if self.task_id else None

@@ -1,0 +1,186 @@
+"""Rows one below the other, each as high as it needs to be.
+
+A row is laid out when it is needed, and kept so until it or the width changes; the height of the
+others is guessed.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from textual.strip import Strip
+
+from rookery.clients.tui.look import Look
+from rookery.clients.tui.rows.drawing import can_unfold, drawn
+from rookery.clients.tui.rows.families import Family, Shown, family, gap_between
+
+Name: TypeAlias = tuple[str, int]
+"""A row by its task and its `ts`."""
+Named: TypeAlias = tuple[Name, Shown]
+GUESSED_HEIGHT = 3
+NOTHING = Strip([], 0)
+
+
+class Row:
+    """A row and its layout, if it has one."""
+
+    __slots__ = ("family", "height", "name", "shown", "strips")
+
+    def __init__(self, name: Name, shown: Shown) -> None:
+        self.name = name
+        self.height = 0
+        self.change(shown)
+
+    def change(self, shown: Shown) -> None:
+        """Show it differently; until it is laid out it is as high as it was."""
+        self.shown = shown
+        self.family = family(shown.message, opening=shown.opening)
+        self.strips: list[Strip] | None = None
+        if self.family is Family.HIDDEN:
+            self.height = 0
+        else:
+            self.height = self.height or GUESSED_HEIGHT
+
+    @property
+    def is_tall(self) -> bool:
+        """It has more to show than one line."""
+        return sum(bool(strip.cell_length) for strip in self.strips or ()) > 1
+
+
+class Shelf:
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._width = 0
+        self._rows: list[Row] = []
+        self._tops: list[int] = [0]
+        """Where each row begins, as far as that is known; the last is where the next will."""
+        self._all_unfolded = False
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self._rows
+
+    @property
+    def height(self) -> int:
+        return self.top(len(self._rows))
+
+    def fit(self, width: int, look: Look) -> None:
+        """Everything is to be laid out anew."""
+        self._width, self._look = width, look
+        for row in self._rows:
+            row.strips = None
+
+    # which rows there are
+
+    def put(self, rows: Iterable[Named]) -> None:
+        """These instead of all others; those that are the same keep their layout."""
+        known = {row.name: row for row in self._rows}
+        self._rows = [self._made(known.get(name), name, shown) for name, shown in rows]
+        self._tops = [0]
+
+    def prepend(self, rows: Iterable[Named]) -> None:
+        self._rows[:0] = [self._made(None, name, shown) for name, shown in rows]
+        self._tops = [0]
+
+    def insert(self, at: int, name: Name, shown: Shown) -> None:
+        self._rows.insert(at, self._made(None, name, shown))
+        self._moved(at)
+
+    def change(self, name: Name, shown: Shown) -> None:
+        if (at := self.find(name)) is not None:
+            self._made(self._rows[at], name, shown)
+            for below in self._rows[at + 1 : at + 2]:
+                below.strips = None  # how far it stands away depends on what is above it
+            self._moved(at)
+
+    def remove(self, name: Name) -> None:
+        if (at := self.find(name)) is not None:
+            del self._rows[at]
+            self._moved(at)
+
+    def _made(self, row: Row | None, name: Name, shown: Shown) -> Row:
+        unfolded = row.shown.unfolded if row else self._all_unfolded
+        if shown.unfolded != unfolded:
+            shown = replace(shown, unfolded=unfolded)
+        if row is None:
+            return Row(name, shown)
+        if row.shown != shown:
+            row.change(shown)
+        return row
+
+    def find(self, name: Name) -> int | None:
+        """Nearly always it is one of the last."""
+        for at in range(len(self._rows) - 1, -1, -1):
+            if self._rows[at].name == name:
+                return at
+        return None
+
+    # folding
+
+    def toggle(self, at: int) -> None:
+        row = self._rows[at]
+        row.change(replace(row.shown, unfolded=not row.shown.unfolded))
+        self._moved(at)
+
+    def toggle_all(self) -> None:
+        self._all_unfolded = not self._all_unfolded
+        for at, row in enumerate(self._rows):
+            if can_unfold(row.shown) and row.shown.unfolded != self._all_unfolded:
+                self.toggle(at)
+
+    # where they are
+
+    def top(self, at: int) -> int:
+        tops = self._tops
+        while len(tops) <= at:
+            tops.append(tops[-1] + self._rows[len(tops) - 1].height)
+        return tops[at]
+
+    def _moved(self, at: int) -> None:
+        """Whatever is below that row may stand elsewhere now."""
+        del self._tops[at + 1 :]
+
+    def at_line(self, line: int) -> int:
+        """The row that a line belongs to."""
+        self.top(len(self._rows))
+        at = bisect_right(self._tops, line) - 1
+        return min(max(0, at), max(0, len(self._rows) - 1))
+
+    def strip(self, line: int) -> Strip:
+        if not 0 <= line < self.height:
+            return NOTHING
+        at = self.at_line(line)
+        row = self._rows[at]
+        if row.strips is None:
+            self._lay_out(at)
+        inside = line - self.top(at)
+        assert row.strips is not None
+        return row.strips[inside] if inside < len(row.strips) else NOTHING
+
+    def lay_out(self, first: int, last: int) -> bool:
+        """The rows between two lines. Whether some were not laid out before."""
+        found = False
+        for at in range(self.at_line(first), min(len(self._rows), self.at_line(last) + 1)):
+            if self._rows[at].strips is None:
+                self._lay_out(at)
+                found = True
+        return found
+
+    def _lay_out(self, at: int) -> None:
+        row = self._rows[at]
+        strips = drawn(row.shown, self._width, self._look)
+        if strips:
+            strips[:0] = [NOTHING] * self._gap_above(at)
+        row.strips = strips
+        if row.height != len(strips):
+            row.height = len(strips)
+            self._moved(at)
+
+    def _gap_above(self, at: int) -> int:
+        """Empty lines over a row, by what stands above it."""
+        for above in range(at - 1, -1, -1):
+            row = self._rows[above]
+            if row.family is not Family.HIDDEN and row.height:
+                return gap_between(row.family, self._rows[at].family, tall=row.is_tall)
+        return 1

@@ -1,0 +1,136 @@
+"""The small parts around the conversation: numbers, bars, calls for attention, the terminal."""
+
+import pytest
+
+from rookery.clients.tui.attention import AWAY_SECONDS, Attention, Caller, Notify
+from rookery.clients.tui.look import DARK, LOOKS
+from rookery.clients.tui.status import (
+    Around,
+    Doing,
+    context_bar,
+    header_line,
+    short_number,
+    short_path,
+    status_line,
+)
+from rookery.clients.tui.terminal import light_in
+from rookery.core.queries import About
+from rookery.core.usage import Totals
+
+LOOK = LOOKS[DARK]
+
+
+@pytest.mark.parametrize(
+    ("count", "short"),
+    [(0, "0"), (999, "999"), (1_000, "1.0K"), (48_210, "48.2K"), (1_240_000, "1.2M")],
+)
+def test_CS_16_6_tokens_have_one_decimal(count: int, short: str):
+    assert short_number(count) == short
+
+
+@pytest.mark.parametrize(
+    ("used", "cells", "ink"),
+    [(0, 0, "good"), (100_000, 6, "good"), (110_000, 7, "careful"), (160_000, 10, "bad")],
+)
+def test_CS_16_6_the_bar_has_twelve_cells_and_warns_above_half(used: int, cells: int, ink: str):
+    bar = context_bar(used, 200_000, LOOK)
+    assert bar.plain.startswith("━" * 12 + " ")
+    (full, *_), colour = bar.spans, getattr(LOOK, ink)
+    if cells:
+        assert full.end - full.start == cells
+        assert str(full.style) == colour
+
+
+def test_CS_16_1_the_home_is_a_tilde():
+    assert short_path("/home/ada/shop", "/home/ada") == "~/shop"
+    assert short_path("/home/ada", "/home/ada") == "~"
+    assert short_path("/srv/x", "/home/ada") == "/srv/x"
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 200])
+def test_the_header_fits_and_tells_first_what_matters_most(width: int):
+    about = About(workspace="/home/ada/" + "deep/" * 20, model="m" * 30, window=1000, mode="code")
+    around = Around(about=about, automatic=True, usage=Totals(context_tokens=500, cost=1.5))
+    line = header_line(around, LOOK, width)
+    assert line.cell_len <= width
+    assert "acts unasked" in line.plain
+    assert "50%" in line.plain or width < 40
+
+
+@pytest.mark.parametrize(
+    ("doing", "seen"),
+    [
+        (Doing(toast="Saved.", leaving=True, working="Working"), "Saved."),
+        (Doing(leaving=True, working="Working"), "Ctrl+C again leaves"),
+        (Doing(working="Working", seconds=3, place="line 2"), "Working 3 s  Esc stops  line 2"),
+        (Doing(place="line 2 of 9"), "line 2 of 9"),
+        (Doing(), "? shortcuts"),
+        (Doing(todo="☑ 1/3 Fix it"), "☑ 1/3 Fix it"),
+    ],
+    ids=str,
+)
+def test_CS_16_2_the_status_line_tells_the_most_urgent(doing: Doing, seen: str):
+    line = status_line(doing, 0, LOOK, 80)
+    assert seen in line.plain
+    assert line.cell_len <= 80
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def attention(notify: Notify = "auto") -> tuple[Attention, list[str], Clock]:
+    written: list[str] = []
+    clock = Clock()
+    return Attention(Caller(write=written.append, notify=notify), "rookery", clock), written, clock
+
+
+def test_who_is_looking_is_not_called():
+    caller, written, _ = attention()
+    assert not caller.call("a1", "May it?")
+    assert written == []
+
+
+def test_who_looks_elsewhere_is_called_once_by_bell_and_by_both_notifications():
+    caller, written, _ = attention()
+    caller.look(False)
+    assert caller.call("a1", "May \x1bit; now?")
+    assert not caller.call("a1", "May it?")
+    (text,) = written
+    assert text.startswith("\a")
+    assert "\x1b]9;rookery: May ␛it, now?\x1b\\" in text
+    assert "\x1b]777;notify;rookery;May ␛it, now?\x1b\\" in text
+
+
+def test_who_has_pressed_no_key_for_long_is_called_too():
+    caller, written, clock = attention("bell")
+    clock.now += AWAY_SECONDS + 1
+    assert caller.call("a1", "May it?")
+    assert written == ["\a"]
+    caller.key()
+    assert not caller.call("a2", "May it?")
+
+
+def test_nobody_is_called_who_does_not_want_to_be():
+    caller, written, _ = attention("off")
+    caller.look(False)
+    assert not caller.call("a1", "May it?")
+    assert written == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "light"),
+    [
+        (b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\\x1b[?62;c", True),
+        (b"\x1b]11;rgb:1414/1717/1c1c\x07\x1b[?62c", False),
+        (b"\x1b]11;rgb:fc/fb/f8\x07", True),
+        (b"\x1b[?62;c", None),
+        (b"", None),
+    ],
+)
+def test_a_terminal_tells_whether_its_ground_is_light(answer: bytes, light: bool | None):
+    assert light_in(answer) is light

@@ -1,0 +1,110 @@
+"""What is typed: triggers, several lines, and what was said before."""
+
+import pytest
+from textual.app import App, ComposeResult
+
+from rookery.clients.tui.composer import Composer, Memory, Typed, typed
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        ("/", Typed(trigger="/", text="", begin=0)),
+        ("  /ne", Typed(trigger="/", text="ne", begin=2)),
+        ("/mode a", None),
+        ("say /ne", None),
+        ("one\n/ne", None),
+        ("!ls -la", Typed(trigger="!", text="ls -la", begin=0)),
+        ("#old words", Typed(trigger="#", text="old words", begin=0)),
+        ("text\n# Heading", None),
+        ("?", Typed(trigger="?", text="", begin=0)),
+        ("why?", None),
+        ("@", Typed(trigger="@", text="", begin=0)),
+        ("look at @src/a", Typed(trigger="@", text="src/a", begin=8)),
+        ("one\nat @b", Typed(trigger="@", text="b", begin=7)),
+        ("@a then @b", Typed(trigger="@", text="b", begin=8)),
+        ("mail a@b", None),
+        ("@a done", None),
+        ("plain", None),
+        ("", None),
+    ],
+)
+def test_CS_16_4_a_trigger_is_known_by_where_it_stands(before: str, found: Typed | None):
+    assert typed(before) == found
+
+
+class Desk(App[None]):
+    def __init__(self, *said: str) -> None:
+        super().__init__()
+        self.memory = Memory()
+        for text in said:
+            self.memory.add(text)
+        self.composer = Composer(self.memory)
+        self.submitted: list[str] = []
+        self.listed: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.composer
+
+    def on_composer_submitted(self, message: Composer.Submitted) -> None:
+        self.submitted.append(message.text)
+
+    def on_composer_listed(self, message: Composer.Listed) -> None:
+        self.listed.append(message.key)
+
+
+async def test_CS_16_3_enter_sends_and_with_shift_or_alt_breaks_the_line():
+    app = Desk()
+    async with app.run_test() as pilot:
+        await pilot.press("a", "shift+enter", "b", "alt+enter", "c", "ctrl+j", "d", "enter")
+        await pilot.pause()
+        assert app.submitted == ["a\nb\nc\nd"]
+        assert app.composer.text == ""
+        await pilot.press("enter")
+        await pilot.pause()
+        assert len(app.submitted) == 1
+
+
+async def test_CS_16_3_up_and_down_go_through_what_was_said_and_the_draft_comes_back():
+    app = Desk("first", "second\nline")
+    async with app.run_test() as pilot:
+        await pilot.press("d", "r", "a", "f", "t", "up")
+        assert app.composer.text == "second\nline"
+        await pilot.press("up", "up", "up")
+        assert app.composer.text == "first"
+        await pilot.press("up")
+        assert app.composer.text == "first"
+        await pilot.press("down", "down", "down")
+        assert app.composer.text == "draft"
+
+
+async def test_an_open_picker_takes_the_keys_that_choose():
+    app = Desk("earlier")
+    async with app.run_test() as pilot:
+        app.composer.picking = True
+        await pilot.press("slash", "up", "down", "enter")
+        await pilot.pause()
+        assert app.listed == ["up", "down", "enter"]
+        assert app.composer.text == "/"
+
+
+@pytest.mark.parametrize(
+    ("text", "insert", "whole"),
+    [
+        ("look at @pri", "@/prices.py ", "look at @/prices.py "),
+        ("/he", "/hello ", "/hello "),
+        ("?", "", ""),
+        ("a\nb @x", "@/y ", "a\nb @/y "),
+    ],
+)
+async def test_CS_16_4_a_choice_takes_the_place_of_what_was_typed(
+    text: str, insert: str, whole: str
+):
+    app = Desk()
+    async with app.run_test() as pilot:
+        app.composer.put(text)
+        await pilot.pause()
+        app.composer.complete(insert)
+        assert app.composer.text == whole

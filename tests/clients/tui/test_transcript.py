@@ -1,0 +1,165 @@
+"""The conversation as it scrolls: only what is near is drawn, and what is seen stays in place."""
+
+import pytest
+from textual import events
+from textual.app import App, ComposeResult
+from textual.geometry import Region
+
+from rookery.clients.tui.look import DARK, LOOKS
+from rookery.clients.tui.rows.families import Shown
+from rookery.clients.tui.transcript import Transcript
+from rookery.core.message import Message
+
+pytestmark = pytest.mark.anyio
+
+
+def row(ts: int, text: str, kind: str = "text") -> tuple[tuple[str, int], Shown]:
+    return ("t1", ts), Shown(message=Message(ts=ts, type="say", say=kind, content=text))
+
+
+class Shelf(App[None]):
+    CSS = "Transcript { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transcript = Transcript(LOOKS[DARK])
+        self.painted: list[Region] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.transcript
+
+    @property
+    def lines(self) -> list[str]:
+        shown = self.transcript
+        return [shown.render_line(y).text.strip() for y in range(shown.size.height)]
+
+
+def watch_painting(app: Shelf) -> list[int]:
+    """How many lines are painted from now on, each time."""
+    counts: list[int] = []
+    original = app.transcript.refresh
+
+    def refresh(*regions: Region, **how: bool) -> Transcript:
+        counts.append(sum(region.height for region in regions) or app.transcript.size.height)
+        return original(*regions, **how)
+
+    app.transcript.refresh = refresh  # type: ignore[method-assign]
+    return counts
+
+
+async def test_of_ten_thousand_rows_only_those_near_the_end_are_laid_out():
+    app = Shelf()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.transcript.set_rows(row(n, f"row {n}") for n in range(10_000))
+        await pilot.pause()
+        laid_out = [each for each in app.transcript.rows if each.strips is not None]
+        assert len(laid_out) < 60
+        assert app.lines[-1] == "row 9999"
+        app.transcript.focus()
+        await pilot.press("home")
+        await pilot.pause()
+        assert "row 0" in app.lines[:3]
+        assert sum(each.strips is not None for each in app.transcript.rows) < 200
+        await pilot.press("end")
+        assert app.lines[-1] == "row 9999"
+
+
+async def test_CS_16_3_who_scrolls_up_is_not_carried_along_until_the_end_is_reached():
+    app = Shelf()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.transcript.set_rows(row(n, f"row {n}") for n in range(100))
+        app.transcript.focus()
+        await pilot.press("pageup")
+        await pilot.pause()
+        before = app.lines
+        assert "row 99" not in before
+        app.transcript.change_rows((), (), [(100, *row(100, "news"))])
+        await pilot.pause()
+        assert app.lines == before
+        assert app.transcript.place.startswith("line ")
+        await pilot.press("pagedown", "pagedown")
+        app.transcript.change_rows((), (), [(101, *row(101, "more"))])
+        await pilot.pause()
+        assert app.lines[-1] == "more"
+        assert app.transcript.place == ""
+
+
+async def test_what_is_put_in_front_does_not_move_what_is_seen():
+    app = Shelf()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.transcript.set_rows(row(n, f"row {n}") for n in range(500, 600))
+        app.transcript.focus()
+        await pilot.press("pageup")
+        await pilot.pause()
+        before = app.lines
+        app.transcript.prepend_rows(row(n, f"old {n}") for n in range(500))
+        await pilot.pause()
+        assert app.lines == before
+
+
+async def test_of_a_growing_text_only_the_lines_that_differ_are_painted():
+    app = Shelf()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.transcript.set_rows([row(1, "first"), row(2, "Some words")])
+        await pilot.pause()
+        counts = watch_painting(app)
+        app.transcript.change_rows([row(2, "Some words and more")], (), ())
+        assert counts == [1]
+        app.transcript.change_rows([row(2, "Some words and more")], (), ())
+        assert counts == [1]
+
+
+async def test_rows_unfold_by_key_and_by_click():
+    app = Shelf()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.transcript.set_rows(
+            [row(1, "hello"), row(2, "one\ntwo\nthree", "reasoning"), row(3, "end")]
+        )
+        await pilot.pause()
+        assert "Thought: one two three" in app.lines
+        app.transcript.focus()
+        await pilot.press("j", "enter")
+        await pilot.pause()
+        assert "two" in [line.rstrip("▐ ") for line in app.lines]
+        await pilot.press("space")
+        await pilot.pause()
+        at = next(n for n, line in enumerate(app.lines) if line.startswith("Thought:"))
+        await pilot.click(Transcript, offset=(4, at))
+        await pilot.pause()
+        assert "two" in [line.rstrip("▐ ") for line in app.lines]
+
+
+async def test_a_change_of_width_lays_out_anew():
+    app = Shelf()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.transcript.set_rows([row(1, "word " * 20)])
+        await pilot.pause()
+        narrow = len([line for line in app.lines if line])
+        await pilot.resize_terminal(30, 20)
+        await pilot.pause()
+        assert len([line for line in app.lines if line]) > narrow
+        assert all(len(line) <= 30 for line in app.lines)
+
+
+async def test_what_is_selected_with_the_mouse_is_what_was_seen():
+    app = Shelf()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.transcript.set_rows([row(1, "first words"), row(2, "second 割引 words")])
+        await pilot.pause()
+        await pilot.mouse_down(Transcript, offset=(2, 1))
+        await pilot.hover(Transcript, offset=(7, 3))
+        await pilot.mouse_up(Transcript, offset=(7, 3))
+        await pilot.pause()
+        assert app.screen.get_selected_text() == "first words\n\n  second"
+
+
+async def test_the_wheel_scrolls_and_stops_following():
+    app = Shelf()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.transcript.set_rows(row(n, f"row {n}") for n in range(100))
+        await pilot.pause()
+        app.transcript.post_message(
+            events.MouseScrollUp(app.transcript, 1, 1, 0, 0, 0, False, False, False)
+        )
+        await pilot.pause()
+        assert app.transcript.place.startswith("line ")
