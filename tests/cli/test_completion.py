@@ -51,7 +51,7 @@ def test_names_are_completed(offered, monkeypatch: pytest.MonkeyPatch):
     assert offered("rookery --mode ar") == ["architect"]
     assert offered("rookery -M de") == ["debug"]
     assert set(offered("rookery --provider ")) == set(NAMES)
-    assert offered("rookery config get ui.") == ["ui.colour", "ui.oneshot"]
+    assert offered("rookery config get ui.o") == ["ui.oneshot"]
     assert offered("rookery auth an") == ["anthropic"]
     assert offered("rookery list mo") == ["modes", "models"]
     assert offered("rookery -m claude") == []

@@ -19,31 +19,31 @@ PLACES = 5
 SHARE = 0.8
 
 QUESTIONS = """
-where is it decided what the task does next                         core/next_step.py
-fold the events of a task into the conversation the model sees      core/history.py
-find the program ripgrep for searching                              workspace/search.py
-rules of .gitignore when walking through folders                    workspace/tree.py
-is this path a credential file                                      core/credential_paths.py
-how long to wait after a rate limit from response headers           providers/waits.py
-parse server sent events                                            providers/sse.py
-list the sessions of a workspace on the command line                cli/list.py
-kill a process group when a command times out                       workspace/warden.py
-landlock system calls to confine commands                           workspace/landlock.py
-read text out of pdf and word documents                             tools/document_worker.py
-apply a patch with several files                                    tools/apply_patch.py
-search and replace with fuzzy matching of lines                     core/loose_edits.py
-ask the user a follow-up question                                   tools/ask_followup_question.py
-take back changes of files to an earlier checkpoint                 engine/undo.py
-where are settings files merged and validated                       storage/settings_files.py
-API keys stored on disk                                             storage/keys.py
-a damaged journal is cut back and recovered                         storage/recovery.py
-full text search over past tasks in sqlite                          storage/index.py
-preview of command output with head and tail                        core/output_preview.py
-summarise conversation when the context window is full              core/condensing.py
-does the user trust this folder                                     storage/trust.py
-detect mime type and size of images                                 core/image_facts.py
-judge whether a shell command is harmless                           governance/command_judge.py
-models and their prices                                             providers/models.py
+where is it decided what the task does next                 core/next_step.py
+fold the events of a task into the conversation the model sees core/history.py
+find the program ripgrep for searching                      workspace/search.py
+rules of .gitignore when walking through folders            workspace/tree.py
+is this path a credential file                              core/credential_paths.py
+how long to wait after a rate limit from response headers   providers/waits.py
+parse server sent events                                    providers/sse.py
+list the sessions of a workspace on the command line        cli/list.py
+kill a process group when a command times out               workspace/warden.py
+landlock system calls to confine commands                   workspace/landlock.py
+read text out of pdf and word documents                     tools/document_worker.py
+apply a patch with several files                            tools/apply_patch.py
+search and replace with fuzzy matching of lines             core/loose_edits.py
+ask the user a follow-up question                           tools/ask_followup_question.py
+take back changes of files to an earlier checkpoint         workspace/checkpoint_restoring.py
+where are settings files merged and validated               storage/settings_files.py
+API keys stored on disk                                     storage/keys.py
+a damaged journal is cut back and recovered                 storage/recovery.py
+full text search over past tasks in sqlite                  storage/index.py
+preview of command output with head and tail                core/output_preview.py
+summarise conversation when the context window is full      engine/context.py
+does the user trust this folder                             storage/trust.py
+detect mime type and size of images                         core/image_facts.py
+judge whether a shell command is harmless                   governance/command_judge.py
+models and their prices                                     providers/models.py
 """
 
 

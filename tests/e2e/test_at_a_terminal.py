@@ -299,7 +299,8 @@ def test_a_dash_appends_what_comes_through_the_pipe(rookery: Installed):
         done = rookery.run("-p", *at(server), "review", "this", "-", input="+ a new line\n")
         assert done.returncode == 0
     (message,) = [m for m in server.requests[0].body["messages"] if m["role"] == "user"]
-    assert "review this\n\n+ a new line\n" in str(message["content"]).replace("\\n", "\n")
+    heard = str(message["content"]).replace("\\n", "\n")
+    assert "review this\n\n<piped_text>\n+ a new line\n</piped_text>\n" in heard
 
 
 def test_a_person_sees_what_is_waited_for(rookery: Installed):

@@ -194,7 +194,8 @@ def read_command(line: bytes, number: int) -> StreamCommand:
             raise bad(f'"{field.name}" {problem}')
     if name == "answer" and not (given.get("text", "").strip() or "choice" in given):
         raise bad('an answer needs "text" or "choice"')
-    return _command(name, request_id, given)
+    known = {field.name: given[field.name] for field in COMMANDS[name] if field.name in given}
+    return _command(name, request_id, known)
 
 
 def _told(number: int, reason: str) -> str:

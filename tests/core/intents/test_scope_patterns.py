@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rookery.core.intents.braces import PatternError, alternatives
 from rookery.core.intents.scope_patterns import scope, scope_pattern
 from rookery.core.intents.scope_relations import inside, overlaps, whole_workspace, within
-from rookery.core.intents.scope_suggestions import nearest, smallest_pattern
+from rookery.core.intents.scope_suggestions import nearest, smallest_pattern, writable_prefixes
 
 COMPOSED, DECOMPOSED = "src/caf\u00e9/**", "src/cafe\u0301/x"
 
@@ -180,7 +180,7 @@ def naive_expression(spelling: str, *, broad: bool) -> str:
         if name == "**":
             expression += "(?:[^/]+/)*" + ("[^/]+" if last else "")
         else:
-            body = re.sub(r"\[!", "[^", name.replace(".", r"\."))
+            body = re.sub(r"\[!", "[^/", name.replace(".", r"\."))
             expression += body.replace("*", "[^/]*").replace("?", "[^/]") + ("" if last else "/")
     if names[-1] == "**":
         return expression
@@ -191,6 +191,7 @@ def naive_expression(spelling: str, *, broad: bool) -> str:
 
 @given(SCOPES, PATHS)
 @example(["**/a"], "a")
+@example(["a[!a]a"], "a/a")
 @example(["a/**/**/b"], "a/b")
 @example(["!a/**", "**"], "b/a/a")
 def test_the_matcher_is_what_a_naive_one_is(patterns: list[str], path: str):
@@ -233,6 +234,8 @@ def test_the_smallest_pattern_covers_what_it_was_made_for(path: str):
         ([f"src/{n}" for n in range(20)], "src/**"),
         (["we[i]rd"], r"we\[i\]rd"),
         (["!x"], "./!x"),
+        (["c:x"], "./c:x"),
+        ([" "], "./ "),
     ],
 )
 def test_the_smallest_pattern(paths: list[str], pattern: str):
@@ -290,6 +293,26 @@ def test_14_1_overlap(one: list[str], other: list[str], meet: bool):
 )
 def test_E212_inside_the_parent(child: list[str], parent: list[str], fits: bool):
     assert inside(child, parent) is fits
+
+
+@pytest.mark.parametrize(
+    ("patterns", "prefixes"),
+    [
+        (["src/auth/**", "!src/auth/x"], ("src/auth",)),
+        (["src/*.py", "src/middleware/jwt.py"], ("src", "src/middleware/jwt.py")),
+        (["{a,b}/c", "**/*.md"], ("a/c", "b/c", "")),
+        (["a/b/*/c"], ("a/b",)),
+    ],
+)
+def test_7_4_where_a_sandbox_must_let_write(patterns: list[str], prefixes: tuple[str, ...]):
+    assert set(writable_prefixes(patterns)) == set(prefixes)
+
+
+@given(SCOPES, PATHS)
+def test_7_4_what_is_granted_lies_below_a_prefix(patterns: list[str], path: str):
+    if scope(patterns).covers(path):
+        prefixes = writable_prefixes(patterns)
+        assert any(f"{path}/".startswith(f"{each}/" if each else "") for each in prefixes)
 
 
 def test_W303_the_whole_workspace():

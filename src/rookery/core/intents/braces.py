@@ -16,6 +16,8 @@ class PatternError(ValueError):
 
 def alternatives(text: str) -> list[str]:
     """What a pattern's braces come to."""
+    if "{" not in text and "}" not in text:
+        return [text]
     done, open_ones = list[str](), [text]
     while open_ones:
         current = open_ones.pop()

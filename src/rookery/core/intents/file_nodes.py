@@ -51,10 +51,14 @@ class MapNode:
     flow: bool = False
 
     def get(self, key: str) -> "Node | None":
-        return next((each.value for each in self.entries if each.key.text == key), None)
+        found = self.entry(key)
+        return found.value if found else None
 
     def entry(self, key: str) -> Entry | None:
-        return next((each for each in self.entries if each.key.text == key), None)
+        for each in self.entries:
+            if each.key.text == key:
+                return each
+        return None
 
 
 Node: TypeAlias = TextNode | ListNode | MapNode

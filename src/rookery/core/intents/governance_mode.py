@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from rookery.core.values import value
 
+GOVERNANCE_FOLDER = ".orchestration"
+
 
 class Mode(StrEnum):
     AUTO = "auto"

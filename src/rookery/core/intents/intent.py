@@ -10,7 +10,6 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from rookery.core.intents.problems import Problem, Severity
-from rookery.core.ledger.canonical import canonical
 from rookery.core.values import value
 
 DEFAULT_VERIFY_SECONDS = 300
@@ -186,6 +185,8 @@ def selectable(intent: Intent, now: datetime) -> bool:
 
 def digest(intent: Intent, policy: Policy) -> str:
     """What tells one wording of an intent, under one policy, from any other. Hexadecimal."""
+    from rookery.core.ledger.canonical import canonical
+
     return sha256(canonical(_definition(intent, policy))).hexdigest()
 
 

@@ -72,11 +72,11 @@ def _verify(node: Node | None, path: str, reading: Reading) -> Verify | None:
             f"{seconds} seconds are too long",
             f"use at most {LONGEST_CHECK_SECONDS}",
         )
-    return Verify(
-        command=command,
-        timeout_s=seconds or DEFAULT_VERIFY_SECONDS,
-        cwd=reading.text(fields.get("cwd"), f"{path}.cwd"),
-    )
+    cwd = reading.text(fields.get("cwd"), f"{path}.cwd")
+    if cwd.startswith(("/", "~")) or ".." in cwd.split("/"):
+        at = fields.get("cwd") or fields
+        reading.note("E207", at, f"{path}.cwd", "it lies outside the workspace", "e.g. cwd: tests")
+    return Verify(command=command, timeout_s=seconds or DEFAULT_VERIFY_SECONDS, cwd=cwd)
 
 
 def permissions(node: MapNode, reading: Reading, tools: Collection[str]) -> Permissions:

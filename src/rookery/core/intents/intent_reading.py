@@ -38,12 +38,12 @@ LONGEST_NAME = 200
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _USUAL_ID = re.compile(r"[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*-\d+", re.ASCII)
 _TOP_KEYS = ("schema_version", "policy", "active_intents")
-_KEYS = (
+_KEYS = {
     *("id", "name", "title", "description", "status", "owned_scope", "constraints"),
     *("acceptance_criteria", "permissions", "budget", "depends_on", "parent", "related"),
     *("revision", "owner", "reviewers", "tags", "priority", "created_at", "updated_at"),
     *("status_history", "last_verification"),
-)
+}
 _STATUSES = ", ".join(Status)
 
 
@@ -219,7 +219,7 @@ def _pattern_is_good(text: str, node: TextNode, path: str, reading: Reading) -> 
         return True
     if whole_workspace(text):
         reading.note("W303", node, path, f'"{text}" covers the whole workspace')
-    elif always_protected(text.replace("*", "")):
+    elif always_protected(text):
         reading.note("W312", node, path, f'"{text}" has no effect: it is protected')
     return True
 

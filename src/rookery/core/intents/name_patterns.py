@@ -1,6 +1,7 @@
 """Patterns over one name of a path: `*`, `?`, `[a-z]`, `[!a]`, and `\\` before what is meant as it
 stands. They match leading dots too."""
 
+import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -43,9 +44,14 @@ class Name:
 
 ANY_NAME = Name((STAR,))
 
+_PLAIN = re.compile(r"[^*?\[\\]*")
+
 
 def name_pattern(text: str, *, ignore_case: bool = False) -> Name:
     """Raises `ValueError` with the reason if it is faulty."""
+    if _PLAIN.fullmatch(text):
+        plain = caseless(text) if ignore_case else text
+        return Name(tuple(plain), plain)
     tokens: list[Token] = []
     at = 0
     while at < len(text):

@@ -67,6 +67,8 @@ class Reading:
         if not isinstance(node, TextNode):
             self.note("E207", node, path, "this must be text", "write one text")
             return ""
+        if node.is_nothing:
+            return ""
         if len(node.text) > longest:
             self.note(
                 "E208",

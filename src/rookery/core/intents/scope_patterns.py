@@ -145,7 +145,7 @@ def _step(name: str, spelling: str, *, ignore_case: bool) -> Step:
         step = name_pattern(name, ignore_case=ignore_case)
     except ValueError as error:
         raise PatternError(str(error), "close it, or put a backslash in front of it") from error
-    if any(pair == (STAR, STAR) for pair in pairwise(step.tokens)):
+    if "**" in name and any(a is STAR and b is STAR for a, b in pairwise(step.tokens)):
         raise PatternError("** must stand alone between slashes", 'write e.g. "**/*.py"')
     if step.literal == "..":
         rest = "/".join(each for each in spelling.split("/") if each not in ("", ".", "..")) or "**"

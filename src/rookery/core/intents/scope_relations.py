@@ -3,7 +3,7 @@ lies inside the other. Decided on the patterns alone, so for files that are not 
 
 from collections.abc import Iterable, Sequence
 
-from rookery.core.intents.name_patterns import Name, contains, meet
+from rookery.core.intents.name_patterns import ANY_NAME, Name, contains, meet
 from rookery.core.intents.scope_patterns import DEEP, Scope, Way, scope, scope_pattern
 
 
@@ -91,6 +91,14 @@ def _next_pairs(one: Way, other: Way, i: int, j: int) -> Iterable[tuple[int, int
 
 def _holds(wide: Way, narrow: Way) -> bool:
     """Whether every path that fits the narrow one fits the wide one, for certain."""
+    if _leads_along(wide, narrow):
+        return True
+    # the same paths, said the other way round: some things can be seen in only one of the two
+    return wide[-2:] == (DEEP, ANY_NAME) and _leads_along((*wide[:-2], ANY_NAME, DEEP), narrow)
+
+
+def _leads_along(wide: Way, narrow: Way) -> bool:
+    """Whether the wide one can take every step the narrow one takes."""
     reached = {(0, 0)}
     open_pairs = [(0, 0)]
     while open_pairs:

@@ -9,6 +9,7 @@ from rookery.core.intents.scope_patterns import literal_folder, scope_pattern, s
 MOST_NAMED = 8
 """More paths than these are covered by their folder rather than one by one."""
 
+_SIGN_AT_THE_START = re.compile(r"[!~]|\\\\|[A-Za-z][A-Za-z0-9+.-]*:|\s*$")
 _MEANING = re.compile(r"([\\*?\[\]{},])")
 
 
@@ -32,11 +33,19 @@ def smallest_pattern(paths: Sequence[str]) -> str:
     return f"{start}{{{','.join(literally(each, first=not folders) for each in rests)}}}"
 
 
+def writable_prefixes(patterns: Sequence[str]) -> tuple[str, ...]:
+    """What each granting pattern begins with before anything in it varies: a file or a folder, or
+    empty for the root. Nothing that any of them grants lies outside."""
+    granting = [scope_pattern(text) for text in patterns if not text.startswith("!")]
+    found = ("/".join(literal_folder(way)) for each in granting for way in each.ways)
+    return tuple(dict.fromkeys(found))
+
+
 def literally(path: str, *, first: bool = True) -> str:
     """A pattern for that path and nothing else but what is below it. What stands `first` must not
     be taken for a sign of its own."""
     spelled = _MEANING.sub(r"\\\1", path)
-    return f"./{spelled}" if first and spelled.startswith(("!", "~")) else spelled
+    return f"./{spelled}" if first and _SIGN_AT_THE_START.match(spelled) else spelled
 
 
 def _shared(text: str, path: str) -> int:

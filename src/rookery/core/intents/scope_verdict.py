@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from rookery import PROJECT_FOLDER
 from rookery.core.folded_names import folded, folded_names
+from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.intents.intent import Policy
 from rookery.core.intents.scope_patterns import Scope
 from rookery.core.intents.scope_suggestions import nearest
@@ -24,7 +25,6 @@ BIDIRECTIONAL = frozenset(
 """Characters that change the order in which others are shown."""
 _UNSEEN = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad\u180e")
 
-GOVERNANCE_FOLDER = ".orchestration"
 _METADATA_FOLDERS = (".git", ".hg", ".jj", ".svn")
 _ALWAYS_PROTECTED = {
     folded(GOVERNANCE_FOLDER): "it decides what an intent may do",

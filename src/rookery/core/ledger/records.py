@@ -144,7 +144,12 @@ def record_of(
         "files": [_standard_file(file, entry) for file in entry.files],
         "metadata": {"orchestration": _own(entry, link)},
     }
-    record["metadata"]["orchestration"]["hash"] = leaf_hash(record)
+    try:
+        mark = leaf_hash(record)
+    except UnicodeEncodeError:  # names of files and commands may be no Unicode
+        record = _unicode(record)
+        mark = leaf_hash(record)
+    record["metadata"]["orchestration"]["hash"] = mark
     return record
 
 
@@ -154,7 +159,7 @@ def line_of(record: Mapping[str, Any]) -> bytes:
 
 def parts_of(entry: Entry, limit: int = LONGEST_LINE) -> tuple[Entry, ...]:
     """The entry, or if one line cannot hold it, several with some of its files each."""
-    sizes = [len(canonical([_standard_file(file, entry), _own_file(file)])) for file in entry.files]
+    sizes = [_size([_standard_file(file, entry), _own_file(file)]) for file in entry.files]
     room = limit - _bare_size(entry)
     groups: list[list[TracedFile]] = [[]]
     used = 0
@@ -257,10 +262,23 @@ def _path(path: str) -> str:
     return unicodedata.normalize("NFC", path)
 
 
+def _unicode(held: Any) -> Any:
+    """The same with every lone surrogate spelled out."""
+    if isinstance(held, str):
+        return held.encode("utf-8", "backslashreplace").decode()
+    if isinstance(held, Mapping):
+        return {name: _unicode(each) for name, each in held.items()}
+    return [_unicode(each) for each in held] if isinstance(held, list | tuple) else held
+
+
+def _size(held: object) -> int:
+    return len(canonical(_unicode(held)))
+
+
 def _bare_size(entry: Entry) -> int:
     """Bytes that a record of the entry takes without its files, generously."""
     own = _own(replace(entry, files=()), Link(stream="0" * 26, seq=0, prev="0" * 71))
-    return len(canonical(own)) + 1024
+    return _size(own) + 1024
 
 
 def _without_ranges(file: TracedFile) -> TracedFile:

@@ -14,6 +14,7 @@ from rookery.core.ledger.verify_ledger import (
     decoded_objects,
     digest_after,
     own_part,
+    tips_in,
 )
 
 
@@ -66,21 +67,26 @@ class LedgerTail:
         )
 
     def _count(self, own: dict[str, Any], time: str) -> None:
+        self.ends_with_seal = own.get("kind") == "seal" and self._is_sealed_by(own)
         self.records += 1
         self.since_checkpoint = 0 if own.get("kind") == "checkpoint" else self.since_checkpoint + 1
-        self.ends_with_seal = own.get("kind") == "seal"
         self.first_time = self.first_time or time
         self.last_time = time
         self.tree.add(_leaf(own["hash"]))
-        if isinstance(own.get("segment"), dict):
-            self.sealed_records = own["segment"]["records"]
+        if isinstance(segment := own.get("segment"), dict):
+            count = segment.get("records")
+            self.sealed_records = count if isinstance(count, int) else 0
         stream, seq = own["stream"], own["seq"]
         if seq > self._heads.get(stream, (-1, ""))[0]:
             self._heads[stream] = (seq, own["hash"])
-        for anchor in own.get("anchors") or ():
-            named, at = anchor["stream"], anchor["seq"]
+        for named, at, _ in tips_in(own.get("anchors")) or ():
             if named != stream:
                 self._anchored[named] = max(at, self._anchored.get(named, -1))
+
+    def _is_sealed_by(self, own: dict[str, Any]) -> bool:
+        """Whether the seal is the one of just these records. Anybody may write a false one."""
+        told = (own.get("root"), own.get("records"), own.get("first_time"))
+        return told == (PREFIX + self.tree.root, self.records, self.first_time)
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -104,13 +104,14 @@ class MerkleTree:
 
 
 class KnownHead(NamedTuple):
-    """What was known of a ledger when it was last written: its tips, and how far the active file
-    reached then, with the digest of its lines up to there."""
+    """What is known of a ledger: all tips that were ever seen, and how the active file was left:
+    how far it reached, the digest of its lines up to there, and the state the ledger had."""
 
     tips: tuple[Tip, ...]
     records: int
     size: int = -1
     digest: str = ""
+    state: str = ""
 
 
 class Finding(NamedTuple):
@@ -223,7 +224,7 @@ class Verifier:
         self._odd: Counter[str] = Counter()
         self._kinds: Counter[str] = Counter()
         self._files = self._records = self._seals = 0
-        self._left_digest = ""
+        self._left_digest, self._left_longer = "", False
 
     def read(self, name: str, lines: Iterable[bytes], *, sealed: bool = False) -> None:
         """Take in one file. Lines keep their line ends; a sealed file must end with its seal."""
@@ -237,11 +238,14 @@ class Verifier:
             if torn:
                 self._fail("unreadable", "is longer than any record", Place(name, number - 1))
             torn = not line.endswith(b"\n")
+            records = list(self._records_on(line, Place(name, number)))
             if offset < follow:
                 digest, offset = digest_after(digest, line), offset + len(line)
                 if offset == follow:
                     self._left_digest = digest.hex()
-            for own, mark, place in self._records_on(line, Place(name, number)):
+            elif not sealed and (records or not line.strip()):
+                self._left_longer = True
+            for own, mark, place in records:
                 seal = own.get("kind") == "seal"
                 if seal:
                     self._check_seal(own, tree.root, leaves, place)
@@ -294,13 +298,12 @@ class Verifier:
             self._odd["blank"] += 1
             return
         records, plain = self._decoded(line, place)
-        if records and not plain:
-            self._odd["rewritten"] += 1
         for record in records:
             own = own_part(record)
             if own is None:
                 self._note_unchained(record, place)
                 continue
+            self._odd["rewritten"] += not plain
             whole = line.rstrip(b"\n") if plain else _encoded(record)
             mark = _hash_of(whole, own)
             if mark != own["hash"]:
@@ -336,7 +339,8 @@ class Verifier:
         if seq == state.seq:
             self._link(state, prev, mark, name, place)
             while state.seq in state.early:
-                self._link(state, *state.early.pop(state.seq)[:2], name, place)
+                prev, mark, where = state.early.pop(state.seq)
+                self._link(state, prev, mark, name, where)
         elif seq < state.seq or seq in state.early:
             self._check_twin(state, seq, mark, name, place)
         else:
@@ -372,7 +376,7 @@ class Verifier:
 
     def _refer(self, own: dict[str, Any], kind: str, place: Place) -> None:
         """Note what the record says of other streams: it must all be there in the end."""
-        anchors, tips = _tips_in(own.get("anchors")), _tips_in(own.get("tips"))
+        anchors, tips = tips_in(own.get("anchors")), tips_in(own.get("tips"))
         if anchors is None or tips is None:
             self._fail("anchor", "names other records in a wrong form", place, own["stream"])
             return
@@ -438,9 +442,11 @@ class Verifier:
             )
         if absent:
             return f"{len(absent)} of {len(self._known.tips)} missing"
-        if set(tips) != set(self._known.tips):
+        if not set(tips) <= set(self._known.tips):
             self._info("merged", "records that the known head does not cover were added or merged")
-        elif self._known.size >= 0 and self._left_digest != self._known.digest:
+        # after a merge of branches the file is not as anybody left it
+        as_left = self._left_digest == self._known.digest and not self._left_longer
+        if self._known.state == state_id(tips) and not as_left:
             self._warn(
                 "not-as-left",
                 "every known record is there, but lines were reordered or rewritten since",
@@ -634,7 +640,7 @@ def _mark(text: str) -> bytes:
         return b""
 
 
-def _tips_in(named: object) -> list[Tip] | None:
+def tips_in(named: object) -> list[Tip] | None:
     """The records a record names; None if it names them in another form than ours."""
     if named is None:
         return []
@@ -714,7 +720,7 @@ def _counted(count: int, noun: str) -> str:
 def known_head(text: str) -> KnownHead:
     """What a `heads.json` says. Raises ValueError if it is none."""
     held = json.loads(text)
-    tips = _tips_in(held.get("tips")) if isinstance(held, dict) else None
+    tips = tips_in(held.get("tips")) if isinstance(held, dict) else None
     if tips is None or not isinstance(held.get("records"), int):
         raise ValueError("it holds no heads")
     file = held.get("file") or {}
@@ -723,6 +729,7 @@ def known_head(text: str) -> KnownHead:
         records=held["records"],
         size=file.get("size", -1),
         digest=str(file.get("digest", "")),
+        state=str(file.get("state", "")),
     )
 
 

@@ -1,0 +1,238 @@
+from dataclasses import replace
+
+import pytest
+
+from rookery.core.intents.intent import Policy
+from rookery.core.intents.scope_patterns import scope
+from rookery.core.intents.scope_verdict import (
+    Location,
+    Op,
+    Outside,
+    PathFinding,
+    ScopeRules,
+    Verdict,
+    always_protected,
+    judge,
+    judged,
+    path_fault,
+    rejected,
+)
+from rookery.core.rulings import Decision
+
+PATTERNS = ("src/auth/**", "src/middleware/jwt.py", "!src/auth/legacy/**")
+RULES = ScopeRules(patterns=PATTERNS, scope=scope(PATTERNS))
+EVERYTHING = ScopeRules(patterns=("**",), scope=scope(["**"]))
+
+
+def at(named: str, real: str = "", **more: object) -> Location:
+    return replace(Location(named=named, real=real or named), **more)
+
+
+def found(location: Location, rules: ScopeRules = RULES, op: Op = Op.MODIFY) -> PathFinding:
+    return judge(location, op, rules)
+
+
+TABLE = [
+    ("22.17", at("src/auth/jwt.py"), Verdict.IN_SCOPE, Decision.NONE, "", ""),
+    ("22.18", at("src/api/user.py"), Verdict.OUT_OF_SCOPE, Decision.ASK, "REQ-001", ""),
+    (
+        "22.23",
+        at("../x", outside=Outside.TRAVERSAL),
+        Verdict.REJECTED,
+        Decision.DENY,
+        "REQ-015",
+        "traversal",
+    ),
+    (
+        "22.25",
+        at("/etc/x", outside=Outside.WRITTEN),
+        Verdict.OUTSIDE,
+        Decision.ASK,
+        "REQ-001",
+        "outside",
+    ),
+    (
+        "22.26",
+        at("src/auth/link", "src/api/user.py"),
+        Verdict.REJECTED,
+        Decision.DENY,
+        "REQ-015",
+        "symlink_escape",
+    ),
+    (
+        "22.27",
+        at("/out/x", outside=Outside.LINK),
+        Verdict.REJECTED,
+        Decision.DENY,
+        "REQ-015",
+        "symlink_escape",
+    ),
+    (
+        "22.29",
+        at("other/link", "src/auth/jwt.py"),
+        Verdict.OUT_OF_SCOPE,
+        Decision.ASK,
+        "REQ-001",
+        "",
+    ),
+    (
+        "22.30",
+        at("src/auth/a.py", links=2),
+        Verdict.IN_SCOPE,
+        Decision.ASK,
+        "REQ-001",
+        "shared content",
+    ),
+    (
+        "zero-width",
+        at("src/auth/a\u200b.py"),
+        Verdict.IN_SCOPE,
+        Decision.ASK,
+        "REQ-001",
+        "unseen characters",
+    ),
+    (
+        "ungoverned",
+        at("src/auth/x", governed=False),
+        Verdict.OUT_OF_SCOPE,
+        Decision.ASK,
+        "REQ-001",
+        "ungoverned",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("location", "verdict", "decision", "code", "reason"),
+    [row[1:] for row in TABLE],
+    ids=[f"6.3 {row[0]}" for row in TABLE],
+)
+def test_6_3_the_verdict(
+    location: Location, verdict: Verdict, decision: Decision, code: str, reason: str
+):
+    finding = found(location)
+    assert (finding.verdict, finding.decision, finding.code, finding.reason) == (
+        verdict,
+        decision,
+        code,
+        reason,
+    )
+
+
+def test_22_18_what_is_near_is_named():
+    assert found(at("src/api/user.py")).nearest == "src/auth/**"
+    assert found(at("src/auth/legacy/x")).matched == "!src/auth/legacy/**"
+    assert found(at("src/auth/x")).matched == "src/auth/**"
+
+
+def test_22_25_a_yes_to_what_lies_outside_covers_one_call():
+    assert found(at("/etc/x", outside=Outside.WRITTEN)).once_only
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".orchestration/active_intents.yaml",
+        ".git/hooks/pre-commit",
+        "sub/.GIT/config",
+        ".hg/x",
+        ".jj/x",
+        ".svn/x",
+        ".Orchestration/hooks.json",
+    ],
+)
+def test_22_40_22_41_22_43_no_scope_and_no_exemption_opens_what_is_protected(path: str):
+    rules = replace(EVERYTHING, exempt_intent="INT-001", exempt=lambda each: "**")
+    assert always_protected(path)
+    assert found(at(path), rules).code == "REQ-014"
+    assert found(at("src/auth/link", path), rules).code == "REQ-014"
+
+
+def test_22_43_the_exemption_does_not_reach_outside():
+    rules = replace(RULES, exempt_intent="INT-001")
+    assert found(at("../x", outside=Outside.TRAVERSAL), rules).code == "REQ-015"
+    assert found(at("/x", outside=Outside.WRITTEN), rules).code == "REQ-001"
+
+
+def test_6_6_the_policy_protects_what_the_scope_grants():
+    rules = replace(EVERYTHING, protected=lambda path: "infra/**" if "infra" in path else "")
+    assert found(at("infra/x"), rules).verdict is Verdict.PROTECTED
+    assert found(at("x", "infra/x"), rules).verdict is Verdict.PROTECTED
+    assert found(at("x"), rules).verdict is Verdict.IN_SCOPE
+
+
+def test_22_42_an_exempt_intent_is_let_through():
+    finding = found(at("src/api/user.py"), replace(RULES, exempt_intent="INT-001"))
+    assert (finding.verdict, finding.decision) == (Verdict.IGNORED, Decision.NONE)
+    assert finding.matched == "INT-001"
+
+
+def test_22_45_an_exempt_path_is_let_through_if_both_locations_are_exempt():
+    rules = replace(RULES, exempt=lambda path: "docs/**" if path.startswith("docs/") else "")
+    assert found(at("docs/a.md"), rules).matched == "docs/**"
+    assert found(at("docs/link", "src/api/x"), rules).verdict is Verdict.OUT_OF_SCOPE
+    assert found(at("src/api/link", "docs/a"), rules).verdict is Verdict.OUT_OF_SCOPE
+
+
+@pytest.mark.parametrize(
+    ("deletes", "decision", "code"),
+    [
+        ("ask", Decision.ASK, "REQ-008"),
+        ("deny", Decision.DENY, "REQ-008"),
+        ("allow", Decision.NONE, ""),
+    ],
+)
+@pytest.mark.parametrize("op", [Op.DELETE, Op.RENAME])
+def test_22_39_deleting_in_scope_is_asked_about(deletes, decision: Decision, code: str, op: Op):
+    rules = replace(RULES, policy=Policy(deletes=deletes))
+    finding = found(at("src/auth/x"), rules, op)
+    assert (finding.decision, finding.code) == (decision, code)
+
+
+def test_a_policy_may_deny_what_is_out_of_scope():
+    rules = replace(RULES, policy=Policy(out_of_scope="deny"))
+    assert found(at("src/api/x"), rules).decision is Decision.DENY
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("a\0b", "nul"),
+        ("src/\u202egpj.py", "control_char"),
+        ("a\nb", "control_char"),
+        ("", "empty"),
+        ("\udc80", "not_unicode"),
+        ("x" * 5000, "too_long"),
+        ("é" * 2049, "too_long"),
+        ("src/ok.py", ""),
+    ],
+    ids=["22.35", "22.34", "newline", "empty", "unicode", "long", "bytes", "fine"],
+)
+def test_6_1_a_path_may_be_refused_before_it_is_looked_for(said: str, reason: str):
+    assert path_fault(said) == reason
+    assert rejected(said, Op.CREATE, reason).code == "REQ-015"
+
+
+@pytest.mark.parametrize(
+    ("op", "destination", "below", "pairs"),
+    [
+        (Op.CREATE, "", (), [("a", Op.CREATE)]),
+        (Op.MODIFY, "", (), [("a", Op.MODIFY)]),
+        (Op.MODE, "", (), [("a", Op.MODE)]),
+        (Op.DELETE, "", (), [("a", Op.DELETE)]),
+        (Op.DELETE, "", ("a/x", "a/y"), [("a/x", Op.DELETE), ("a/y", Op.DELETE)]),
+        (Op.RENAME, "b", (), [("a", Op.RENAME), ("b", Op.CREATE)]),
+        (Op.COPY, "b", (), [("b", Op.CREATE)]),
+        (Op.LINK, "b", (), [("a", Op.LINK), ("b", Op.LINK)]),
+    ],
+)
+def test_6_4_what_an_operation_is_judged_by(op: Op, destination: str, below, pairs):
+    assert list(judged(op, "a", destination=destination, below=below)) == pairs
+
+
+def test_22_37_a_move_out_of_the_scope_fails_at_its_destination():
+    verdicts = [
+        judge(at(path), op, RULES).verdict
+        for path, op in judged(Op.RENAME, "src/auth/a", destination="src/api/a")
+    ]
+    assert verdicts == [Verdict.IN_SCOPE, Verdict.OUT_OF_SCOPE]

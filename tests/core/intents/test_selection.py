@@ -1,0 +1,167 @@
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rookery.core.intents.errors import Refusal
+from rookery.core.intents.governance_mode import Mode, ModeWishes, latched
+from rookery.core.intents.intent import (
+    Criterion,
+    Intent,
+    IntentBudget,
+    IntentFile,
+    Policy,
+    Status,
+    digest,
+)
+from rookery.core.intents.lifecycle import LIFECYCLE, move, possible_moves
+from rookery.core.intents.problems import Problem
+from rookery.core.intents.selection import Selected, select, wanted_id
+
+NOW = datetime(2026, 2, 20, tzinfo=UTC)
+ONE = Intent(id="INT-001", name="one", status=Status.IN_PROGRESS, owned_scope=("src/**",))
+TWO = Intent(id="INT-002", name="two", status=Status.PENDING, depends_on=("INT-003",))
+THREE = replace(ONE, id="INT-003", budget=IntentBudget(expires_at=NOW))
+FOUR = replace(ONE, id="INT-004", depends_on=("INT-002",))
+FILE = IntentFile(intents=(ONE, TWO, THREE, FOUR))
+
+
+def code(found: Selected | Refusal) -> str:
+    return found.code if isinstance(found, Refusal) else found.intent.id
+
+
+def test_22_6_22_10_an_intent_is_selected_in_any_spelling():
+    assert code(select(FILE, "INT-001", now=NOW)) == "INT-001"
+    loose = select(FILE, "int-001", now=NOW)
+    assert isinstance(loose, Selected)
+    assert loose.intent.id == "INT-001"
+    assert "INT-001" in " ".join(loose.notes)
+
+
+def test_22_7_an_unknown_id_lists_those_there_are():
+    found = select(FILE, "INT-999", now=NOW)
+    assert isinstance(found, Refusal)
+    assert found.code == "REQ-006"
+    assert "INT-001, INT-004" in found.message
+
+
+def test_22_8_an_intent_that_is_not_in_progress():
+    pending, expired = select(FILE, "INT-002", now=NOW), select(FILE, "INT-003", now=NOW)
+    assert isinstance(pending, Refusal)
+    assert isinstance(expired, Refusal)
+    assert (pending.code, pending.reason) == ("REQ-010", "status")
+    assert pending.to_json()["status"] == "PENDING"
+    assert (expired.code, expired.reason) == ("REQ-010", "expired")
+
+
+def test_22_9_an_empty_id():
+    single = IntentFile(intents=(ONE, TWO))
+    assert code(select(single, "", now=NOW)) == "HOOK-INT-001"
+    assert code(select(single, "", now=NOW, auto_single=True)) == "INT-001"
+    assert code(select(FILE, "", now=NOW, auto_single=True)) == "HOOK-INT-001"
+
+
+def test_22_48_22_53_what_is_broken_cannot_be_selected():
+    whole = replace(FILE, problems=(Problem(file="f", code="E103", message="m"),))
+    single = replace(
+        FILE, problems=(Problem(file="f", code="E206", message="m", intent_id="INT-001"),)
+    )
+    policy = replace(FILE, problems=(Problem(file="f", code="E207", message="m", path="policy.x"),))
+    assert code(select(None, "INT-001", now=NOW)) == "REQ-011"
+    assert code(select(whole, "INT-001", now=NOW)) == "REQ-013"
+    assert code(select(policy, "INT-001", now=NOW)) == "REQ-013"
+    assert code(select(single, "INT-001", now=NOW)) == "REQ-013"
+    assert code(select(single, "INT-004", now=NOW)) == "INT-004"
+
+
+def test_22_93_dependencies_and_overlaps_warn_or_block():
+    warned = select(FILE, "INT-004", now=NOW, overlapping=["INT-001"])
+    assert isinstance(warned, Selected)
+    assert len(warned.notes) == 2
+    strict = replace(FILE, policy=Policy(dependencies="block", overlap="block"))
+    assert code(select(strict, "INT-004", now=NOW)) == "REQ-017"
+    assert code(select(strict, "INT-001", now=NOW, overlapping=["INT-009"])) == "REQ-018"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"intent_id": "INT-001"}, "INT-001"),
+        ('{"intent_id": "INT-001"}', "INT-001"),
+        ({"intent_id": '{"intent_id": "INT-001"}'}, "INT-001"),
+        ("INT-001", "INT-001"),
+        ({}, ""),
+        ({"intent_id": 7}, ""),
+        ("[" * 10_000, "[" * 10_000),
+        (None, ""),
+    ],
+)
+def test_8_3_the_id_is_found_where_the_model_put_it(arguments: Any, expected: str):
+    assert wanted_id(arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "after"),
+    [
+        ("new", None, Status.PENDING),
+        ("start", Status.PENDING, Status.IN_PROGRESS),
+        ("start", Status.PAUSED, Status.IN_PROGRESS),
+        ("start", Status.COMPLETED, None),
+        ("pause", Status.IN_PROGRESS, Status.PAUSED),
+        ("pause", Status.PENDING, None),
+        ("close", Status.IN_PROGRESS, Status.COMPLETED),
+        ("close", Status.PENDING, None),
+        ("abandon", Status.PAUSED, Status.ABANDONED),
+        ("abandon", Status.COMPLETED, None),
+        ("reopen", Status.COMPLETED, Status.IN_PROGRESS),
+        ("reopen", Status.ABANDONED, Status.PENDING),
+        ("reopen", Status.PENDING, None),
+    ],
+)
+def test_4_7_the_lifecycle(command: str, status: Status | None, after: Status | None):
+    found = move(command, status)
+    assert (found and found.after) == after
+
+
+def test_4_7_what_a_move_needs():
+    assert {each.command for each in LIFECYCLE if each.needs_checks} == {"close"}
+    assert {each.command for each in LIFECYCLE if each.needs_scope} == {"start"}
+    assert {each.command for each in LIFECYCLE if each.raises_revision} == {"reopen"}
+    assert possible_moves(Status.IN_PROGRESS) == ("pause", "close", "abandon")
+
+
+def test_4_8_the_digest_is_over_what_governs():
+    policy = Policy()
+    same = replace(ONE, name="other", revision=9, tags=("x",))
+    assert digest(ONE, policy) == digest(same, policy)
+    scope = replace(ONE, owned_scope=("a", "b"))
+    assert digest(scope, policy) == digest(replace(scope, owned_scope=("b", "a")), policy)
+    others = [
+        digest(replace(ONE, status=Status.PAUSED), policy),
+        digest(replace(ONE, owned_scope=("x",)), policy),
+        digest(replace(ONE, parent="P"), policy),
+        digest(replace(ONE, acceptance_criteria=(Criterion(text="t"),)), policy),
+        digest(ONE, replace(policy, deletes="deny")),
+    ]
+    assert len({digest(ONE, policy), *others}) == 6
+
+
+@pytest.mark.parametrize(
+    ("wishes", "there", "mode"),
+    [
+        (ModeWishes(), False, Mode.OFF),
+        (ModeWishes(), True, Mode.ENFORCE),
+        (ModeWishes(user=Mode.REQUIRED), False, Mode.REQUIRED),
+        (ModeWishes(user=Mode.OFF, command_line=Mode.OBSERVE), True, Mode.OBSERVE),
+        (ModeWishes(administrator=Mode.ENFORCE, command_line=Mode.OFF), True, Mode.ENFORCE),
+    ],
+    ids=["22.1", "auto", "22.2", "flag", "administrator"],
+)
+def test_2_the_mode(wishes: ModeWishes, there: bool, mode: Mode):
+    assert latched(wishes, there=there).mode is mode
+
+
+def test_2_switching_off_where_there_are_intents_is_said_once():
+    assert latched(ModeWishes(user=Mode.OFF), there=True).notice
+    assert not latched(ModeWishes(user=Mode.OFF), there=False).notice

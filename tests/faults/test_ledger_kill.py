@@ -1,0 +1,89 @@
+"""Eight processes change files and record it; they are killed at random and started again.
+
+Afterwards the chain verifies, nothing was recorded twice, and no change is unrecorded.
+`make test` does so for some seconds, ROOKERY_TORTURE=1 for two minutes.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import ledger_bench
+from ledger_bench import LedgerBench
+from rookery.core.ledger.queries import Query
+from rookery.core.ledger.verify_ledger import exit_code, told
+from rookery.workspace.ledger.reading import oldest
+from rookery.workspace.ledger.recovery import hash_of_file
+
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+SECONDS = 120.0 if TORTURE else 5.0
+WRITERS = 8
+
+
+def start(root: Path, name: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, ledger_bench.__file__, "change", str(root), name],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout
+    process.stdout.close()
+
+
+def test_15_8_processes_killed_at_random_leave_a_whole_ledger(tmp_path: Path):
+    bench = LedgerBench(tmp_path / "space")
+    chance = random.Random()
+    names = [f"w{number}" for number in range(WRITERS)]
+    running = {name: start(bench.root, name) for name in names}
+    kills, until = 0, time.monotonic() + SECONDS
+    try:
+        for process in running.values():
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+        while time.monotonic() < until:
+            time.sleep(chance.uniform(0, 0.15))
+            name = chance.choice(names)
+            assert running[name].poll() is None, "a writer failed by itself"
+            kill(running[name])
+            running[name] = start(bench.root, name)
+            kills += 1
+    finally:
+        for process in running.values():
+            kill(process)
+    last = bench.recording()
+    last.recover(bench.root)
+    last.close()
+    report = bench.report()
+    assert exit_code(report) == 0, told(report)
+    assert len(last.journal) == 0
+    demand_one_record_for_each_call(bench)
+    demand_every_change_recorded(bench)
+    assert kills >= 5
+    assert report.kinds["mutation"] > 100
+
+
+def demand_one_record_for_each_call(bench: LedgerBench) -> None:
+    calls = Counter(record.tool_use_id for record in oldest(bench.folder) if record.tool_use_id)
+    assert [call for call, count in calls.items() if count > 1] == []
+
+
+def demand_every_change_recorded(bench: LedgerBench) -> None:
+    """Each file is as its last record says, and each record begins where the one before ended."""
+    held: dict[str, object] = {}
+    for record in oldest(bench.folder, Query()):
+        for file in record.files:
+            assert held.get(file.path) == file.before, file.path
+            held[file.path] = file.after
+    files = [path for path in (bench.root / "work").rglob("*") if path.is_file()]
+    assert len(files) >= WRITERS
+    for path in files:
+        assert hash_of_file(path) == held[path.relative_to(bench.root).as_posix()]
