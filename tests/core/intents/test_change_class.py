@@ -26,6 +26,8 @@ def _bytes(text: str | bytes | None) -> bytes | None:
 
 
 NESTED = "def f():\n    a = 1\n    def g():\n        nonlocal a\n        a = 2\n    return g\n"
+LISTED = "def f(g):\n    some = g()\n    return [each for each in some]\n"
+CLASS = "def f():\n    x = 1\n    class A:\n        x = 2\n        def m(self): return x\n"
 ROWS = [
     ("equal", "a.py", CODE, CODE, ""),
     (
@@ -56,6 +58,8 @@ ROWS = [
     ("global instead", "a.py", "def f():\n    a = b\n", "def f():\n    b = b\n", "code"),
     ("comprehension", "a.py", "x = [a for a in y]\n", "x = [b for b in y]\n", "rename"),
     ("comprehension source", "a.py", "x = [a for a in a]\n", "x = [b for b in b]\n", "code"),
+    ("local source", "a.py", LISTED, LISTED.replace("some", "many"), "rename"),
+    ("seen past a class", "a.py", CLASS, CLASS.replace("x = 1", "y = 1"), "code"),
     ("default value", "a.py", "def f(p=x):\n    x = 1\n", "def f(p=y):\n    y = 1\n", "code"),
     ("class names", "a.py", "class A:\n    a = 1\n", "class A:\n    b = 1\n", "code"),
     (

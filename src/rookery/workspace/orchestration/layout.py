@@ -1,0 +1,181 @@
+"""Where the files of governance are, and which of them a project starts with."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.intents.problems import Problem
+from rookery.core.values import record, value
+from rookery.errors import RookeryError
+
+INTENT_FILE = "active_intents.yaml"
+LEDGER = "agent_trace.jsonl"
+
+_SKIPPED = {".git", ".hg", ".jj", ".svn", "node_modules", ".venv", "venv", "__pycache__"}
+_MOST_FOLDERS = 20_000
+
+_FIRST_INTENTS = """\
+schema_version: 1
+# One entry for each thing that is to be done: why, where, and how to tell that it is done.
+# Add one with: rookery intents new
+active_intents: []
+"""
+_FIRST_KNOWLEDGE = """\
+# Shared knowledge
+
+What everybody who works here should know.
+
+## Lessons
+"""
+
+
+@record
+class Layout:
+    """Of one governance root. `workspace` is the root it lies in, or is."""
+
+    root: Path
+    workspace: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.root / GOVERNANCE_FOLDER
+
+    @property
+    def intent_file(self) -> Path:
+        return self.folder / INTENT_FILE
+
+    @property
+    def ignore_file(self) -> Path:
+        return self.folder / ".intentignore"
+
+    @property
+    def knowledge_file(self) -> Path:
+        return self.folder / "AGENT.md"
+
+    @property
+    def map_file(self) -> Path:
+        return self.folder / "intent_map.md"
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / LEDGER
+
+    @property
+    def sealed_ledger(self) -> Path:
+        return self.folder / "trace"
+
+    @property
+    def hooks_file(self) -> Path:
+        return self.folder / "hooks.json"
+
+    @property
+    def command_policy_file(self) -> Path:
+        return self.folder / "command_policy.yaml"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / ".state"
+
+    @property
+    def locks(self) -> Path:
+        return self.state / "locks"
+
+    @property
+    def leases(self) -> Path:
+        return self.state / "leases"
+
+    def own_folder(self, path: Path) -> Path:
+        """Makes a folder of the host's own. Raises `RookeryError` if a link leads to it: whoever
+        wrote the repository could have things written elsewhere."""
+        for each in (self.folder, self.state, path):
+            if each.is_symlink():
+                raise RookeryError(f"{self.shown(each)} is a link; nothing was written. Remove it.")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RookeryError(f"{self.shown(path)} cannot be made ({error.strerror}).") from error
+        return path
+
+    def shown(self, path: Path) -> str:
+        """As messages name it: relative to the governance root."""
+        return path.relative_to(self.root).as_posix()
+
+
+@value
+class Found:
+    """What governs a folder: nothing if there is no layout. `notice` is for the user, once."""
+
+    layout: Layout | None = None
+    notice: str = ""
+
+
+def find_layout(cwd: Path, workspace: Path) -> Found:
+    """The nearest folder with intents, from the working directory up to the workspace's root."""
+    top = workspace.resolve()
+    here = cwd.resolve()
+    if not here.is_relative_to(top):
+        return Found()
+    notice = ""
+    for folder in (here, *here.parents):
+        if (folder / GOVERNANCE_FOLDER / INTENT_FILE).is_file():
+            return Found(layout=Layout(folder, top))
+        if (folder / GOVERNANCE_FOLDER).is_dir():
+            notice = notice or (
+                f"There is a folder {GOVERNANCE_FOLDER} without {INTENT_FILE}: it governs nothing. "
+                "Make one with: rookery intents init"
+            )
+        if folder == top:
+            break
+    return Found(notice=notice)
+
+
+def nested_roots(layout: Layout) -> tuple[Problem, ...]:
+    """Folders with intents inside of what others govern already."""
+    return tuple(
+        Problem(
+            file=path.relative_to(layout.root).as_posix(),
+            code="W314",
+            message=f"it is ignored: {layout.shown(layout.intent_file)} governs this folder",
+        )
+        for path in _nested(layout.root)
+    )
+
+
+def init(root: Path, *, vcs: Literal["ignore", "track", "notes"] = "ignore") -> tuple[str, ...]:
+    """Makes what is not there yet, and says what it made. Raises `RookeryError`."""
+    folder = root / GOVERNANCE_FOLDER
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise RookeryError(f"{folder} is not a folder of its own; nothing was made. Move it away.")
+    ignored = ".state/\n" if vcs == "track" else f".state/\n{LEDGER}\ntrace/\n"
+    wanted = {
+        INTENT_FILE: _FIRST_INTENTS,
+        "AGENT.md": _FIRST_KNOWLEDGE,
+        ".gitignore": ignored,
+        **({".gitattributes": f"{LEDGER} merge=union\n"} if vcs == "track" else {}),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return tuple(name for name, text in wanted.items() if _made(folder / name, text))
+    except OSError as error:
+        raise RookeryError(f"{folder} cannot be made ({error.strerror}).") from error
+
+
+def _made(path: Path, text: str) -> bool:
+    try:
+        with path.open("x", encoding="utf-8", newline="\n") as made:
+            made.write(text)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _nested(root: Path) -> Iterator[Path]:
+    for number, (folder, names, _) in enumerate(os.walk(root)):
+        if number == _MOST_FOLDERS:
+            return
+        here = Path(folder)
+        if here != root and (here / GOVERNANCE_FOLDER / INTENT_FILE).is_file():
+            yield here / GOVERNANCE_FOLDER / INTENT_FILE
+        names[:] = sorted(set(names) - _SKIPPED - {GOVERNANCE_FOLDER})
