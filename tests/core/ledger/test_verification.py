@@ -1,6 +1,7 @@
 """What verifying finds, and how it says so."""
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from ledger_bench import GOLDEN_LINES, LedgerBench, change, some_tasks
 from rookery.core.ledger import verify_ledger
 from rookery.core.ledger.canonical import canonical, leaf_hash
+from rookery.core.ledger.tail import LedgerTail
 from rookery.core.ledger.verify_ledger import Report, Verifier, exit_code, told
 
 SCRIPT = Path(verify_ledger.__file__)
@@ -65,6 +67,26 @@ def test_22_101_swapped_lines_are_told_to_whoever_knows_the_order(bench: LedgerB
     report = bench.report()
     assert ("WARN", "not-as-left") in codes(report)
     assert exit_code(report) == 1
+
+
+@pytest.mark.parametrize("more", ["repeated", "empty"])
+def test_15_11_lines_that_add_no_record_are_told_to_whoever_knows_the_end(
+    bench: LedgerBench, more: str
+):
+    added = bench.lines[-1] if more == "repeated" else b"\n"
+    bench.active.write_bytes(bench.active.read_bytes() + added)
+    assert ("WARN", "not-as-left") in codes(bench.report())
+    assert exit_code(bench.report()) == 1
+
+
+def test_15_14_another_writer_may_add_to_the_end(bench: LedgerBench):
+    line = b'{"version":"1.0","files":[],"tool":{"name":"cursor"}}\n'
+    bench.active.write_bytes(bench.active.read_bytes() + line)
+    assert codes(bench.report()) == [("WARN", "unchained")]
+    assert exit_code(bench.report()) == 0
+    bench.ledger().append(change("later", 1))
+    assert codes(bench.report()) == [("WARN", "unchained")]
+    assert exit_code(bench.report()) == 0
 
 
 def test_22_102_a_cut_off_end_is_found_by_the_known_head(bench: LedgerBench):
@@ -237,6 +259,16 @@ def test_15_10_no_forged_checkpoint_hides_a_cut(bench: LedgerBench, tips: str):
     own["hash"] = leaf_hash(last)
     bench.active.write_bytes(b"".join([*lines, canonical(last) + b"\n"]))
     assert exit_code(bench.report(known=None, expected=real.state)) == 1
+
+
+def test_15_6_a_writer_knows_the_tips_that_verifying_finds(bench: LedgerBench):
+    chance = random.Random(1)
+    for _ in range(20):
+        tail, lines = LedgerTail(), chance.sample(bench.lines, len(bench.lines))
+        for line in lines:
+            tail.take(line)
+        assert tail.tips == bench.report().tips
+        assert LedgerTail.from_json(json.loads(json.dumps(tail.as_json()))).tips == tail.tips
 
 
 def test_15_11_thousands_of_failures_are_counted_and_some_told():

@@ -12,6 +12,8 @@ class Query:
 
     intent: str = ""
     task: str = ""
+    call: str = ""
+    """A call's own name: what was asked, decided and done about it."""
     file: str = ""
     """A pattern of a path."""
     kind: str = ""
@@ -25,6 +27,7 @@ class Query:
         return (
             self.intent in {"", record.intent_id}
             and self.task in {"", record.task_id}
+            and self.call in {"", record.tool_use_id}
             and self.kind in {"", record.kind}
             and self.outcome in {"", record.outcome}
             and (not self.since or record.time >= self.since)

@@ -12,16 +12,12 @@ any order: `seq` decides. What a chain cannot show, that its end was cut off, is
 that is known from elsewhere (`--head`, `--expect`).
 """
 
-import argparse
-import glob
-import gzip
 import json
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from hashlib import sha256
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 PREFIX = "sha256:"
 LARGEST_INTEGER = 2**53 - 1
@@ -733,9 +729,9 @@ def known_head(text: str) -> KnownHead:
     )
 
 
-def bounded_lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
+def bounded_lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
     """The lines of a file, the overlong ones in pieces."""
-    while line := file.readline(LONGEST_LINE):
+    while line := readline(LONGEST_LINE):
         yield line
 
 
@@ -746,6 +742,8 @@ def exit_code(report: Report, *, strict: bool = False) -> int:
 
 def ledger_files(path: str) -> list[tuple[str, bool]]:
     """The files of the ledger at a path and whether each is sealed, oldest first."""
+    import glob
+
     folder = path.rstrip("/")
     if folder.endswith((".jsonl", ".jsonl.gz")):
         active, folder = [path], folder.rpartition("/")[0] or "."
@@ -755,19 +753,30 @@ def ledger_files(path: str) -> list[tuple[str, bool]]:
     return [(name, True) for name in sealed] + [(name, False) for name in active]
 
 
+def calls_in_journal(folder: str) -> int:
+    import glob
+
+    return len(glob.glob(f"{glob.escape(folder)}/.state/journal/*.json"))
+
+
 def read_files(
     verifier: Verifier, files: Iterable[tuple[str, bool]], shown: Callable[[str], str] = str
 ) -> None:
+    import gzip
+    import zlib
+
     for name, sealed in files:
         try:
             opened = gzip.open(name, "rb") if name.endswith(".gz") else open(name, "rb")  # noqa: SIM115
             with opened as file:
-                verifier.read(shown(name), bounded_lines(file), sealed=sealed)
+                verifier.read(shown(name), bounded_lines(file.readline), sealed=sealed)
         except (OSError, EOFError, zlib.error) as error:
             verifier.unreadable(shown(name), _short(error))
 
 
 def main(arguments: list[str] | None = None) -> int:
+    import argparse
+
     parser = argparse.ArgumentParser(description="Check a ledger of agent traces.")
     parser.add_argument("path", metavar="PATH", help="an .orchestration folder or a ledger file")
     parser.add_argument("--head", metavar="FILE", help="the heads.json that knows the ledger")
@@ -789,7 +798,7 @@ def main(arguments: list[str] | None = None) -> int:
             parser.error(f"{chosen.head} cannot be used ({error})")
     verifier = Verifier(known=known, expected=chosen.expect, require_chain=chosen.require_chain)
     read_files(verifier, files)
-    verifier.backlog(len(glob.glob(f"{glob.escape(chosen.path)}/.state/journal/*.json")))
+    verifier.backlog(calls_in_journal(chosen.path))
     report = verifier.report()
     print(told(report))
     return exit_code(report, strict=chosen.strict)

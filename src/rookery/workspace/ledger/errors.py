@@ -1,0 +1,17 @@
+"""What can go wrong while something is recorded."""
+
+from rookery.errors import StorageError
+
+
+class LedgerUnwritable(StorageError):
+    """Nothing could be recorded now. What was to be recorded is still in the call journal."""
+
+    code = "TRC-001"
+    error_type = "trace_write_failed"
+
+
+def unwritable(why: str) -> LedgerUnwritable:
+    return LedgerUnwritable(
+        f"The ledger could not be written ({why}). What the call did is kept in the call journal "
+        "and will be recorded as soon as the ledger can be written again."
+    )

@@ -1,0 +1,251 @@
+"""Reading a ledger: newest first, by question, by index, whoever wrote it; and giving it away."""
+
+import base64
+import json
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ledger_bench import GOLDEN_LINES, LedgerBench, change, some_tasks
+from rookery.core.ledger.exports import agent_trace, csv_rows, markdown, signed_bytes
+from rookery.core.ledger.queries import Query
+from rookery.core.ledger.records import Entry
+from rookery.core.ledger.traced import records_on
+from rookery.errors import StorageError
+from rookery.workspace.ledger.ledger_index import LedgerIndex
+from rookery.workspace.ledger.reading import in_toto, newest, oldest, record_named
+from rookery.workspace.ledger.segments import compress, lines_backwards, oldest_first, sealed_files
+from rookery.workspace.ledger.signing import Signer
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> LedgerBench:
+    bench = LedgerBench(tmp_path / "space")
+    ledger = bench.ledger(seal_records=25)
+    for number in range(60):
+        ledger.append(
+            change(
+                f"t-{number % 3}", number, intent_id=f"INT-{number % 4}", tool_use_id=f"c{number}"
+            )
+        )
+    ledger.append(
+        Entry(
+            kind="blocked",
+            task_id="t-1",
+            intent_id="INT-1",
+            tool_name="write_to_file",
+            outcome="denied",
+            error={"code": "REQ-001", "type": "scope_violation"},
+        )
+    )
+    ledger.close()
+    return bench
+
+
+@pytest.mark.parametrize("size", [1, 10, 64 * 1024, 200_000])
+def test_15_9_lines_come_backwards(tmp_path: Path, size: int):
+    path = tmp_path / "a.jsonl"
+    lines = [b"%d" % number + b"x" * (size + number % 5) + b"\n" for number in range(7)]
+    path.write_bytes(b"".join(lines))
+    assert list(lines_backwards(path)) == lines[::-1]
+    path.write_bytes(b"".join(lines)[:-1])
+    assert list(lines_backwards(path)) == lines[::-1]
+
+
+def test_20_2_newest_first_across_sealed_files(bench: LedgerBench):
+    calls = [record.tool_use_id for record in newest(bench.folder, Query(kind="mutation"))]
+    assert calls == [f"c{number}" for number in reversed(range(60))]
+    assert [record.id for record in oldest(bench.folder)] == [
+        record.id for record in newest(bench.folder)
+    ][::-1]
+
+
+QUERIES = {
+    "everything": Query(),
+    "intent": Query(intent="INT-2"),
+    "task": Query(task="t-1"),
+    "call": Query(task="t-1", call="c7"),
+    "kind": Query(kind="stream_start"),
+    "outcome": Query(outcome="denied"),
+    "file": Query(file="src/auth/café_[12].py"),
+    "intent and file": Query(intent="INT-3", file="src/*"),
+    "text": Query(text="REQ-001"),
+    "since": Query(since="2999"),
+    "until": Query(until="2999"),
+    "nothing": Query(intent="INT-999"),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_15_9_the_index_finds_what_reading_finds(bench: LedgerBench, name: str):
+    query = QUERIES[name]
+    index = LedgerIndex(bench.folder)
+    expected = {record.id for record in newest(bench.folder, query)}
+    assert {record.id for record in index.find(query)} == expected
+    assert {record.id for record in LedgerIndex(bench.folder).find(query)} == expected
+
+
+def test_15_9_the_index_follows_the_ledger(bench: LedgerBench):
+    index, query = LedgerIndex(bench.folder), Query(intent="INT-2")
+    before = len(list(index.find(query)))
+    bench.ledger().append(change("later", 1, intent_id="INT-2"))
+    assert len(list(index.find(query))) == before + 1
+    lines = bench.lines
+    bench.active.write_bytes(b"".join(lines[:2]))
+    assert {record.id for record in index.find(Query())} == {
+        record.id for record in newest(bench.folder)
+    }
+    (bench.folder / ".state" / "index.sqlite3").write_bytes(b"not a database" * 1000)
+    assert {record.id for record in index.find(Query())} == {
+        record.id for record in newest(bench.folder)
+    }
+
+
+def test_15_9_compressed_files_are_found_too(bench: LedgerBench):
+    compress(sealed_files(bench.folder)[0])
+    query = Query(intent="INT-2")
+    found = [record.id for record in LedgerIndex(bench.folder).find(query)]
+    assert found == [record.id for record in newest(bench.folder, query)]
+
+
+def test_15_9_an_index_in_use_is_done_without(bench: LedgerBench):
+    list(LedgerIndex(bench.folder).find(Query()))
+    bench.ledger().append(change("later", 1))
+    with closing(sqlite3.connect(bench.folder / ".state" / "index.sqlite3")) as other:
+        other.execute("begin exclusive")
+        index = LedgerIndex(bench.folder, patience=0.01)
+        assert [record.id for record in index.find(Query())] == [
+            record.id for record in newest(bench.folder)
+        ]
+
+
+def test_20_2_a_record_is_found_by_the_beginning_of_its_id(bench: LedgerBench):
+    record = next(newest(bench.folder))
+    found = record_named(bench.folder, record.id[:13])
+    assert found is not None
+    assert found.id == record.id
+    assert record_named(bench.folder, "no such") is None
+
+
+LINEAGE = {
+    "id": "x",
+    "timestamp": "2026-02-01T00:00:00Z",
+    "intent_id": "INT-007",
+    "mutation_class": "AST_REFACTOR",
+    "vcs": {"revision_id": "abc"},
+    "files": [
+        {
+            "relative_path": "src/a.ts",
+            "conversations": [
+                {
+                    "url": "u",
+                    "contributor": {"entity_type": "AI", "model_identifier": "p/m"},
+                    "ranges": [{"start_line": 1, "end_line": 3, "content_hash": "sha256:1"}],
+                    "related": [{"type": "specification", "value": "REQ-001"}],
+                }
+            ],
+        }
+    ],
+}
+
+
+def test_15_14_a_line_of_the_lineage_is_mapped():
+    [record] = records_on(json.dumps(LINEAGE).encode())
+    [file] = record.files
+    assert (file.path, file.ranges[0].end) == ("src/a.ts", 3)
+    assert (record.intent_id, record.model_id, record.contributor) == ("INT-007", "p/m", "ai")
+    assert (record.revision, record.related[0].url, record.chained) == ("abc", "REQ-001", False)
+
+
+def test_22_112_two_objects_on_one_line_are_two_records():
+    line = json.dumps(LINEAGE) + json.dumps({**LINEAGE, "id": "y"})
+    assert [record.id for record in records_on(line.encode())] == ["x", "y"]
+
+
+def test_15_14_pseudo_files_are_events():
+    line = {"version": "1.0", "id": "z", "files": [{"path": ".shell-history", "conversations": []}]}
+    [record] = records_on(json.dumps(line).encode())
+    assert (record.kind, record.files) == ("event", ())
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b"[1]", b"7", b"\xff", b'{"files": 7, "metadata": [], "id": {}}'], ids=repr
+)
+def test_15_14_whatever_stands_there_can_be_read(line: bytes):
+    assert all(not record.files for record in records_on(line))
+
+
+def test_15_12_agent_trace_with_and_without_our_part(bench: LedgerBench):
+    records = list(oldest(bench.folder))
+    assert list(agent_trace(records)) == list(oldest_first(bench.folder))
+    stripped = [json.loads(line) for line in agent_trace(records, strip=True)]
+    assert len(stripped) == len(records)
+    assert all("metadata" not in record for record in stripped)
+
+
+def test_15_12_a_row_for_every_file(bench: LedgerBench):
+    rows = list(csv_rows(oldest(bench.folder)))
+    assert len(rows) == 1 + 60
+    assert rows[0].startswith("time,intent,task,kind,tool")
+    [record] = records_on(GOLDEN_LINES[2].replace(b"example/model-1", b"=cmd()"))
+    assert ",'=cmd()," in list(csv_rows([record]))[1]
+
+
+def test_15_12_a_report_for_people(bench: LedgerBench):
+    said = markdown(oldest(bench.folder))
+    assert said.startswith("# What agents changed, and why\n\n## INT-0\n\n15 changes, 0 refusals.")
+    assert "| write_to_file | REQ-001 | scope_violation |" in said
+
+
+def test_15_12_an_in_toto_statement_is_enveloped(bench: LedgerBench):
+    said = json.loads(in_toto(bench.folder, "INT-1", bench.report()))
+    statement = json.loads(base64.b64decode(said["payload"]))
+    assert said["signatures"] == []
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert {subject["name"] for subject in statement["subject"]} == {
+        f"src/auth/café_{n}.py" for n in range(7)
+    }
+    assert len(statement["predicate"]["records"]) == 16
+    assert statement["predicate"]["state"] == bench.report().state
+
+
+def test_15_12_nothing_is_exported_of_a_ledger_that_does_not_verify(bench: LedgerBench):
+    bench.active.write_bytes(b"".join(bench.lines[:-1]))
+    with pytest.raises(StorageError, match="does not verify"):
+        in_toto(bench.folder, "INT-1", bench.report())
+
+
+def test_15_10_a_signature_is_one_over_the_envelope(bench: LedgerBench, tmp_path: Path):
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    from cryptography.hazmat.primitives import serialization as s
+
+    key = ed25519.Ed25519PrivateKey.generate()
+    path = tmp_path / "key.pem"
+    path.write_bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+    signer = Signer(path)
+    said = json.loads(in_toto(bench.folder, "INT-1", bench.report(), signer))
+    [signature] = said["signatures"]
+    payload = base64.b64decode(said["payload"])
+    key.public_key().verify(base64.b64decode(signature["sig"]), signed_bytes(payload))
+    assert signature["keyid"] == signer.key_id
+
+
+def test_15_10_no_signature_without_the_package_or_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with pytest.raises(StorageError, match="cannot be used"):
+        Signer(tmp_path / "none.pem")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for name in [name for name in sys.modules if name.startswith("cryptography.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(StorageError, match="cryptography is not installed"):
+        Signer(tmp_path / "none.pem")
+
+
+def test_a_ledger_of_many_tasks_reads_as_it_was_written(tmp_path: Path):
+    bench = LedgerBench(tmp_path / "space")
+    some_tasks(bench)
+    assert [record.raw for record in oldest(bench.folder)] == list(map(json.loads, bench.lines))
