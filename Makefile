@@ -46,7 +46,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv --upgrade-deps $(VENV)
 
 $(VENV)/.product: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tui]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

@@ -13,6 +13,8 @@ from terminal_session import Installed, TerminalSession
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 COLUMNS = 92
 _PIECE = re.compile(r"\x1b\[([0-9;]*)m|\r|\n|[^\x1b\r\n]+")
+_SWITCH = re.compile(r"\x1b\[\?[0-9;]*[hl]")
+"""Switches something of the terminal on or off that is not seen."""
 _COLOURS = {"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "36": "#79c0ff"}
 _FAINT, _USUAL, _GROUND = "#8b949e", "#e6edf3", "#0d1117"
 WIDE, HIGH = 8.4, 19
@@ -77,7 +79,7 @@ def drawn(raw: str) -> str:
     """What a terminal shows of this, as SVG."""
     rows = _rows(raw)
     lines = [
-        f'<text x="12" y="{(number + 1) * HIGH + 6}">{_spans(row)}</text>'
+        f'<text x="12" y="{(number + 1) * HIGH + 6}" xml:space="preserve">{_spans(row)}</text>'
         for number, row in enumerate(rows)
         if row
     ]
@@ -86,7 +88,7 @@ def drawn(raw: str) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
             f'<rect width="100%" height="100%" rx="8" fill="{_GROUND}"/>',
-            f'<g font-family="monospace" font-size="14" fill="{_USUAL}" xml:space="preserve">',
+            f'<g font-family="monospace" font-size="14" fill="{_USUAL}">',
             *lines,
             "</g>",
             "</svg>",
@@ -102,7 +104,7 @@ Row = list[tuple[str, str]]
 def _rows(raw: str) -> list[Row]:
     rows: list[Row] = [[]]
     at, codes = 0, ""
-    for piece in _PIECE.finditer(raw):
+    for piece in _PIECE.finditer(_SWITCH.sub("", raw)):
         match piece[0]:
             case "\r":
                 at = 0

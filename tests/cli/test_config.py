@@ -226,3 +226,12 @@ def test_without_a_word_settings_are_listed(file: Path, capsys: Captured):
     assert {"name": "mode", "value": '"ask"', "origin": str(file)} in listed["settings"]
     assert run(["settings"]) == 0
     assert capsys.readouterr().out == said(capsys, "list")
+
+
+def test_a_mode_that_there_is_not_is_not_kept(file: Path, capsys: Captured):
+    assert "There is no mode 'bogus' here. There are: code," in said(
+        capsys, "set", "mode", "bogus", code=2
+    )
+    assert file.read_text() == MINE
+    said(capsys, "set", "mode", "architect")
+    assert 'mode = "architect"' in file.read_text()

@@ -14,11 +14,13 @@ from typing import Any
 import click
 
 from rookery import NAME, PROJECT_FOLDER
+from rookery.cli.known_things import ask_a_host
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_argument import confirmed, format_option
 from rookery.cli.setting_layers import held, layers_of, setting_called, settings_file, spoken
 from rookery.cli.settings import print_settings
 from rookery.clients.terminal_text import harmless
+from rookery.core.queries import AskModes
 from rookery.errors import SettingsError
 from rookery.settings import PROJECT_MAY, Key, loosens, shown
 from rookery.storage.places import find_places
@@ -83,11 +85,22 @@ def set_command(name: str, text: str, project: bool, workspace: Path) -> int:
     wanted = checked_text(key, text, name=spelled(key))
     if project:
         _insist_that_it_tightens(key, wanted)
+    if key == ("mode",):
+        _insist_on_a_mode(str(wanted), workspace)
     file = settings_file(workspace, project=project)
     write_settings(file, with_value(text_of(file), key, wanted, file), shared=project)
     _say(f"{spelled(key)} = {shown(wanted)} in {file}")
     _tell_who_wins(key, workspace, file)
     return 0
+
+
+def _insist_on_a_mode(slug: str, workspace: Path) -> None:
+    try:
+        known = [mode.slug for mode in ask_a_host(workspace, AskModes())]
+    except SettingsError:
+        return  # what else is wrong must not keep one value from being mended
+    if slug not in known:
+        raise SettingsError(f"There is no mode {slug!r} here. There are: {', '.join(known)}.")
 
 
 @command.command("unset")
