@@ -37,7 +37,8 @@ OTHER_COMMANDS = ("demo", "list", "rewind")
 """Those that start no task of the user's, and so have no front end to choose."""
 
 _TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COLOURS = re.compile(r"\x1b\[([0-9;]*m|\?2004[hl])")
+"""Also what only asks the terminal to mark what is pasted, and shows nothing."""
 
 
 class TerminalSession:

@@ -13,6 +13,7 @@ from rookery.cli.model_choice import choose_model
 from rookery.core.asks import AskKind
 from rookery.core.commands import (
     Answer,
+    CloseTask,
     OpenTask,
     Rewind,
     Speak,
@@ -34,7 +35,7 @@ from rookery.core.queries import (
     FoundPath,
     RestoreRehearsal,
 )
-from rookery.errors import CommandRejected
+from rookery.errors import CommandRejected, StorageError
 from rookery.model_choices import ModelChoice
 from rookery.settings import Settings
 from rookery.storage.places import find_places
@@ -226,3 +227,46 @@ async def test_GATE_going_back_to_when_it_acted_unasked_does_not_make_it_act_una
         resumed = await until_asked(host, AskKind.RESUME_TASK, after=asked.seq)
         switched = await facts(host, ApprovalSwitched, resumed.seq)
         assert [fact.automatic for fact in switched] == [True, False, False]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("mode", ["nosuch", "../x\x1b[31m", ""])
+async def test_a_task_is_opened_only_in_a_mode_that_there_is(tmp_path: Path, mode: str):
+    async with opened(tmp_path) as host:
+        with pytest.raises(CommandRejected, match="There is no mode") as refusal:
+            await host.send(OpenTask(task_id="t", text="Make it.", mode=mode))
+        assert str(refusal.value).isprintable()
+        assert await host.query(AskTasks()) == ()
+
+
+@pytest.mark.parametrize("model", ["", " ", "claude-z\x00\n", "a\x1b[31m"])
+async def test_what_is_no_name_is_no_model(tmp_path: Path, model: str):
+    async with opened(tmp_path) as host:
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        asked = await until_asked(host, AskKind.TOOL)
+        with pytest.raises(CommandRejected, match="is no name of a model") as refusal:
+            await host.send(SwitchModel(task_id="t", provider="scripted", model=model))
+        assert str(refusal.value).isprintable()
+        assert await facts(host, ModelSwitched, asked.seq) == []
+
+
+async def test_a_workspace_that_is_gone_is_told_in_a_sentence_and_leaves_no_task(tmp_path: Path):
+    async with opened(tmp_path) as host:
+        (tmp_path / "work").rename(tmp_path / "elsewhere")
+        with pytest.raises(StorageError, match=r"The folder .*/work cannot be opened \(No such"):
+            await host.send(OpenTask(task_id="t", text="Make it."))
+        assert await host.query(AskTasks()) == ()
+        (tmp_path / "elsewhere").rename(tmp_path / "work")
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        await until_asked(host, AskKind.TOOL)
+
+
+async def test_a_task_that_was_closed_is_not_opened_by_its_id_again(tmp_path: Path):
+    async with opened(tmp_path) as host:
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        await until_asked(host, AskKind.TOOL)
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        await host.send(CloseTask(task_id="t"))
+        with anyio.fail_after(20):
+            [event async for event in host.follow("t")]
+        with pytest.raises(CommandRejected, match=r"was closed\. Reopen it, or take another id"):
+            await host.send(OpenTask(task_id="t", text="Make another."))

@@ -125,6 +125,9 @@ class DeskApp(App[None]):
     def insert(self, text: str) -> None:
         self.inserted.append(text)
 
+    def take_back(self, text: str) -> None:
+        self.inserted.append(text)
+
     def press(self, action: str) -> None:
         self.pressed.append(action)
 

@@ -2,6 +2,9 @@
 
 import json
 import os
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -210,6 +213,31 @@ class TestEdit:
         said(capsys, "edit", "--project")
         assert project.read_text() == "max_requests = 1\n"
 
+    @pytest.mark.parametrize("flags", [[], ["--project"]], ids=["own", "project"])
+    def test_what_was_changed_meanwhile_is_not_lost_and_neither_is_what_was_written(
+        self,
+        file: Path,
+        project: Path,
+        flags: list[str],
+        capsys: Captured,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ):
+        target = project if flags else file
+        program = tmp_path / "slow"
+        program.write_text(
+            f"#!/bin/sh\necho max_requests = 9 > '{target}'\necho max_requests = 7 > \"$1\"\n"
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("VISUAL", str(program))
+        error = said(capsys, "edit", *flags, code=2)
+        assert target.read_text() == "max_requests = 9\n"
+        [kept] = file.parent.glob("settings-edited-*.toml")
+        assert kept.read_text() == "max_requests = 7\n"
+        assert kept.stat().st_mode & 0o777 == 0o600
+        assert error.count("\n") == 1
+        assert f"what you wrote is kept in {kept}." in error
+
     @pytest.mark.parametrize("editor", ["false", "/no/such/editor", "'unclosed"])
     def test_an_editor_that_fails_changes_nothing(
         self, file: Path, editor: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
@@ -218,6 +246,26 @@ class TestEdit:
         monkeypatch.setenv("EDITOR", editor)
         assert said(capsys, "edit", code=2).count("\n") == 1
         assert file.read_text() == MINE
+
+
+def test_settings_that_are_set_at_the_same_time_are_all_kept(file: Path):
+    wanted = {"max_requests": 7, "max_tokens": 8, "mistake_limit": 4, "max_minutes": 9}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "rookery", "config", "set", name, str(value)],
+            stdout=subprocess.DEVNULL,
+        )
+        for name, value in wanted.items()
+    ]
+    assert [each.wait(30) for each in running] == [0, 0, 0, 0]
+    assert tomllib.loads(file.read_text()) == {"mode": "ask", **wanted}
+
+
+def test_the_origins_stand_below_one_another(file: Path, capsys: Captured):
+    lines = said(capsys).splitlines()
+    places = {line.rindex("default") for line in lines if line.endswith("  default")}
+    assert len(places) <= 2  # one is too long
+    assert any('"unspecified"  default' in line for line in lines)
 
 
 def test_without_a_word_settings_are_listed(file: Path, capsys: Captured):

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kept_sessions import CHILD, OTHER, PARENT, keep_family, store
+from kept_sessions import CHILD, OTHER, PARENT, keep, keep_family, store
 from rookery.cli.main import run
 from rookery.cli.search import marked
 from rookery.clients.terminal_text import Paint
+from rookery.core.asks import AskKind
+from rookery.core.facts import Asked, TaskOpened
 from terminal_session import Installed
 
 Captured = pytest.CaptureFixture[str]
@@ -92,6 +94,14 @@ class TestSearch:
         assert run(["search", "nobody said that", "--format", "json"]) == 1
         assert json.loads(capsys.readouterr().out) == {"sessions": []}
         assert OTHER not in {each["id"] for each in found}
+
+    def test_what_was_asked_about_a_file_reads_like_the_file(self, capsys: Captured):
+        payload = {"tool": "newFileCreated", "content": '"""Say.\n\nA \\ comet."""\n'}
+        where = str(Path.cwd())
+        asked = Asked(ask_id="a", ask=AskKind.TOOL, text=json.dumps(payload))
+        keep("odd", TaskOpened(text="Task", workspace=where), asked)
+        assert run(["search", "comet"]) == 0
+        assert '"""Say. A \\ *comet*.""" "}' in capsys.readouterr().out
 
     @pytest.mark.parametrize("arguments", [[], [" "], ["--format", "xml", "x"]])
     def test_bad_input_is_one_sentence(self, arguments: list[str], capsys: Captured):

@@ -1,7 +1,11 @@
 """`rookery show` and `rookery export`: a session to be read, or passed on."""
 
 import json
+import os
+import pty
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,6 +67,19 @@ class TestShow:
         assert [fact["seq"] for fact in facts] == list(range(1, FACTS_OF_PARENT + 1))
         assert facts[0]["kind"] == "task_opened"
 
+    def test_at_a_terminal_facts_are_the_same_and_harmless(self):
+        words = "\x9b31m \u202e \x7f \U000e0041 bücher"
+        keep("oddity", TaskOpened(text=words))
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "rookery", "show", "--json", "oddity"]
+        with open(ours, "rb") as seen:
+            with os.fdopen(theirs, "wb") as out:
+                assert subprocess.run(command, stdout=out, check=False).returncode == 0
+            line = seen.readline().decode()
+        assert json.loads(line)["text"] == words
+        assert not set(line) & set("\x9b\u202e\x7f\U000e0041")
+        assert "bücher" in line
+
     def test_the_tree_has_the_session_and_all_that_worked_for_it(self, capsys: Captured):
         assert run(["show", "--tree", PARENT]) == 0
         assert capsys.readouterr().out.splitlines() == [
@@ -118,6 +135,25 @@ class TestExport:
         assert "--force" in capsys.readouterr().err
         assert run(["export", PARENT, "-o", "out.md", "--force"]) == 0
         assert Path("out.md").read_text().startswith("# Change the world")
+
+    def test_a_file_that_is_replaced_was_never_open_to_others(self):
+        Path("out.md").write_text("mine")
+        Path("out.md").chmod(0o644)
+        assert run(["export", PARENT, "-o", "out.md", "--force"]) == 0
+        assert stat.S_IMODE(Path("out.md").stat().st_mode) == 0o600
+        assert [path.name for path in Path.cwd().iterdir()] == ["out.md"]
+
+    def test_what_is_no_file_is_not_replaced(self, capsys: Captured):
+        Path("victim").write_text("mine")
+        Path("link").symlink_to("victim")
+        Path("loose").symlink_to("nothing")
+        Path("folder").mkdir()
+        os.mkfifo("pipe")
+        for name in ("link", "loose", "folder", "pipe"):
+            assert run(["export", PARENT, "-o", name, "--force"]) == 2
+            assert f"{name} is no regular file" in capsys.readouterr().err
+        assert Path("victim").read_text() == "mine"
+        assert not Path("nothing").exists()
 
     def test_a_file_that_cannot_be_written_is_one_sentence(self, capsys: Captured):
         assert run(["export", PARENT, "-o", "no/such/folder/out.md"]) == 2

@@ -19,7 +19,7 @@ from rookery.errors import SettingsError
 from rookery.storage.permissions import Permissions
 from rookery.storage.places import find_places
 from rookery.storage.trust import TrustStore
-from terminal_session import CTRL_D, TerminalSession
+from terminal_session import TerminalSession
 
 Captured = pytest.CaptureFixture[str]
 
@@ -168,10 +168,11 @@ def at_a_terminal(here: Path) -> TerminalSession:
         (b"y\r", True),
         (b" YES \r", True),
         (b"n\r", False),
-        (b"\r", False),
-        (b"perhaps\r", False),
-        (b"yes please\r", False),
-        (CTRL_D, False),
+        (b"No\r", False),
+        (b"\rn\r", False),
+        (b"perhaps\rn\r", False),
+        (b"yes please\rn\r", False),
+        (b"perhaps\ry\r", True),
     ],
 )
 def test_TRUST_2_only_a_clear_yes_is_kept(

@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from rookery.clients.input_lines import input_lines
+from rookery.clients.input_lines import InputLost, input_lines
 
 pytestmark = pytest.mark.anyio
 
@@ -55,3 +56,33 @@ async def test_a_file_is_read_too(tmp_path: Path):
     descriptor = os.open(tmp_path / "file", os.O_RDONLY)
     assert [line async for line in input_lines(descriptor)] == [b"one", b"two"]
     os.close(descriptor)
+
+
+async def test_CS_14_1_many_lines_at_once_hold_up_nobody_else():
+    reading, writing = os.pipe()
+    os.write(writing, b"\n" * 10_000)
+    os.close(writing)
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(count_turns)
+        assert len([line async for line in input_lines(reading)]) == 10_000
+        group.cancel_scope.cancel()
+    os.close(reading)
+    assert turns >= 10_000 // 50
+
+
+async def test_an_input_that_cannot_be_read_is_told_in_one_sentence(tmp_path: Path):
+    for descriptor in (
+        os.open(tmp_path / "file", os.O_WRONLY | os.O_CREAT),
+        os.open(tmp_path, os.O_RDONLY),
+    ):
+        with pytest.raises(InputLost, match=r"The input cannot be read \(.*\)\. Give a pipe"):
+            [line async for line in input_lines(descriptor)]
+        os.close(descriptor)

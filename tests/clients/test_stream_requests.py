@@ -18,12 +18,15 @@ from rookery.core.commands import (
     SwitchModel,
 )
 from rookery.core.facts import (
+    Answered,
     Asked,
     CompletionOffered,
     Event,
     Fact,
     RequestStarted,
+    StepCancelled,
     TaskOpened,
+    UserSpoke,
     next_event,
 )
 from rookery.core.queries import About, AskAbout, Asking, KnownMode
@@ -31,6 +34,7 @@ from rookery.dialects.control_stream import ControlStream
 from rookery.dialects.stream_commands import (
     AnswerAsk,
     CancelTask,
+    ClearTask,
     SendMessage,
     Start,
     StreamCommand,
@@ -60,6 +64,7 @@ class Desk:
             tell=lambda outputs: self.told.extend(outputs),
             follow=self.followed.append,
             recovered=self._never_recovered,
+            blame=lambda refusal: "blamed",
         )
         self.leaving = False
         self._last: Event | None = None
@@ -195,6 +200,81 @@ async def test_a_task_that_is_given_up_closes_its_start(desk: Desk):
     await desk.hear(AnswerAsk(name="reject", request_id="a", reply="no"))
     assert desk.replies("s") == [("ack", "accepted"), ("done", "task_aborted")]
     assert desk.stream.task_id == ""
+
+
+def failing(desk: Desk) -> None:
+    failed = Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="No.")
+    desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), failed)
+
+
+AGAIN = Start(request_id="s2", prompt="again", task_id="t2", configuration={})
+
+
+async def test_CS_14_4_a_task_that_waits_for_another_try_gives_way_to_a_start(desk: Desk):
+    await desk.hear(GO)
+    failing(desk)
+    await desk.hear(AGAIN)
+    assert desk.replies("s") == [("ack", "accepted"), ("done", "task_aborted")]
+    assert desk.replies("s2") == [("ack", "accepted")]
+    assert desk.sent[-2:] == [OpenTask(task_id="t2", text="again"), CloseTask(task_id="t")]
+    results = [event["requestId"] for event in desk.told if event["type"] == "result"]
+    assert (results, desk.stream.task_id) == (["s"], "t2")
+
+
+async def test_CS_14_4_a_task_that_waits_for_another_try_can_be_cleared_or_interrupted(desk: Desk):
+    await desk.hear(GO)
+    failing(desk)
+    await desk.hear(STOP)
+    assert desk.replies("c")[-1] == ("done", "cancel_requested")
+    desk.stream.cancelling = False
+    await desk.hear(ClearTask(request_id="x"))
+    assert desk.replies("x") == [("ack", "accepted"), ("done", "cleared")]
+    assert desk.replies("s")[-1] == ("done", "task_aborted")
+    assert desk.sent[-1] == CloseTask(task_id="t")
+
+
+async def test_CS_14_4_a_start_that_is_refused_leaves_the_task_before_it_open(desk: Desk):
+    await desk.hear(GO)
+    completed(desk)
+    desk.fails[OpenTask] = StorageError("The disk is full.")
+    await desk.hear(AGAIN, SAYS)
+    assert desk.replies("s2") == [("ack", "accepted"), ("error", "task_error")]
+    assert desk.replies("m") == [("ack", "accepted"), ("done", "responded")]
+    assert CloseTask(task_id="t") not in desk.sent
+    assert cast(Answer, desk.sent[-1]).task_id == "t"
+
+
+async def test_CS_14_8_why_a_start_was_refused_is_remembered(desk: Desk):
+    desk.fails[OpenTask] = StorageError("The disk is full.")
+    await desk.hear(GO)
+    assert (desk.stream.failure, desk.stream.failure_code) == ("The disk is full.", "blamed")
+    del desk.fails[OpenTask]
+    await desk.hear(AGAIN)
+    assert desk.stream.failure == ""
+
+
+async def test_CS_14_6_what_was_said_before_a_cancel_is_heard_before_what_is_said_after_it(
+    desk: Desk,
+):
+    await desk.hear(GO)
+    begun = RequestStarted(request_id="r", model="m")
+    desk.see(TaskOpened(text="go"), begun)
+    await desk.hear(SendMessage(request_id="q0", prompt="first"), STOP)
+    first = cast(Speak, desk.sent[-2])
+    resumes = Asked(ask_id="q", ask=AskKind.RESUME_TASK)
+    desk.see(UserSpoke(message_id=first.message_id, text="first"), StepCancelled(), resumes)
+    await desk.hear(SAYS)
+    assert desk.replies("m") == [("ack", "accepted"), ("done", "resumed")]
+    words, answer = desk.sent[-2:]
+    assert isinstance(words, Speak)
+    assert isinstance(answer, Answer)
+    assert (words.text, answer.ask_id, answer.text) == ("more", "q", "")
+    completion = Asked(ask_id="d", ask=AskKind.COMPLETION_RESULT)
+    desk.see(UserSpoke(message_id=words.message_id, text="more"))
+    desk.see(Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="message"), begun, completion)
+    heard = [(e["content"], e["requestId"]) for e in desk.told if e["type"] == "user"]
+    assert heard[-2:] == [("first", "q0"), ("more", "m")]
+    assert [e["requestId"] for e in desk.told if e["type"] == "result"] == ["s", "m"]
 
 
 @pytest.mark.parametrize("row", [None, 3, 99])

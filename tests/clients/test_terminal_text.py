@@ -25,6 +25,10 @@ from rookery.clients.terminal_text import Paint, harmless, harmless_line, spell_
         ("a\u2028b", "a<U+2028>b"),
         ("\ufeff\u00ad", "<U+FEFF><U+00AD>"),
         ("tag\U000e0041", "tag<U+E0041>"),
+        ("👩\u200d💻 🏳️\u200d🌈", "👩\u200d💻 🏳️\u200d🌈"),
+        ("a\u200db 👩\u200d", "a<U+200D>b 👩<U+200D>"),
+        ("👩\u200d\u200d💻", "👩<U+200D><U+200D>💻"),
+        ("👩\u200d\u202e💻", "👩<U+200D><U+202E>💻"),
     ],
 )
 def test_controls_and_invisible_characters_are_shown_instead_of_obeyed(text: str, shown: str):

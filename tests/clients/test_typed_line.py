@@ -27,6 +27,11 @@ def typed(*pieces: str) -> tuple[TypedLine, str, str]:
         pytest.param("noo\x7f\x08o\n", TimedLine("no"), "", id="backspace-edits"),
         pytest.param("\x7fa\n", TimedLine("a"), "", id="backspace-on-nothing"),
         pytest.param("much\x15x\n", TimedLine("x"), "", id="ctrl-u-clears"),
+        pytest.param("two words  \x17x\n", TimedLine("two x"), "", id="ctrl-w-erases-a-word"),
+        pytest.param("\x17\x17x\n", TimedLine("x"), "", id="ctrl-w-on-nothing"),
+        pytest.param(
+            "\x1b[200~a\rb\n\x1b[201~c\nd", TimedLine("a\nb\nc"), "d", id="a-marked-paste-is-one"
+        ),
         pytest.param("half\x03", TimedLine("", cancelled=True), "", id="ctrl-c-cancels"),
         pytest.param("\x04", TimedLine("", timed_out=True), "", id="end-of-input-is-a-timeout"),
         pytest.param("a\x04b\n", TimedLine("ab"), "", id="but-not-behind-words"),

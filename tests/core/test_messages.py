@@ -1,6 +1,8 @@
 """Events become rows, and the rows keep their promises after every event of every log."""
 
 import json
+import tracemalloc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -642,3 +644,44 @@ def test_a_long_log_is_let_go_of_without_exhausting_the_stack():
         transcript.add(event)
     assert len(transcript.messages) == 20_001
     del transcript
+
+
+def many_words(number: int) -> Iterator[Fact]:
+    yield OPENED
+    for each in range(number):
+        yield UserSpoke(message_id=str(each), text="x")
+
+
+def many_calls(number: int) -> Iterator[Fact]:
+    yield OPENED
+    yield STARTED
+    for each in range(number):
+        yield ToolStarted(call_id=str(each), tool="read_file", title="t", ask=AskKind.TOOL)
+    for each in range(number):
+        yield ToolFinished(call_id=str(each), text="t")
+
+
+def bytes_to_fold(events: list[Event]) -> int:
+    tracemalloc.start()
+    try:
+        messages(events)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("facts", [many_words, many_calls])
+def test_what_is_kept_grows_with_the_log_and_not_with_its_square(
+    facts: Callable[[int], Iterator[Fact]],
+):
+    few, many = (bytes_to_fold(log(*facts(number))) for number in (400, 1600))
+    assert many < 7 * few
+
+
+def test_a_rewind_finds_the_words_that_waited_then():
+    words = [UserSpoke(message_id=each, text=each) for each in ("a", "b", "c")]
+    edit = QueueEdited(message_id="a", text="A")
+    transcript = Transcript()
+    for event in log(OPENED, *words, edit, STARTED, Rewound(to=5)):
+        transcript.add(event)
+    assert [spoken.text for spoken in transcript.queue] == ["A", "b", "c"]

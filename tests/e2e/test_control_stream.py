@@ -2,12 +2,15 @@
 
 import json
 import signal
+import subprocess
 import uuid
 
-from control_driver import Driver
+import pytest
+
+from control_driver import FLAGS, Driver
 from llm_server import LlmServer, call, finish, gate, hang, say, status
 from stream_schemas import problem_with
-from terminal_session import Installed
+from terminal_session import COMMAND, Installed
 
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 COMMANDS = (
@@ -439,3 +442,78 @@ def test_a_run_that_nobody_drives_is_told_in_events_of_the_same_schema(rookery: 
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [problem for event in events if (problem := problem_with(event))] == []
     assert events[0]["capabilities"] == []
+
+
+def test_CS_14_8_the_end_of_input_after_a_start_that_was_refused_is_a_failure(rookery: Installed):
+    with LlmServer() as server, Driver(rookery, *at(server)) as driver:
+        driver.send("start", "s1", prompt="go", configuration={"mode": "nosuch"})
+        assert driver.error("s1")["code"] == "task_error"
+        assert driver.end() == 1
+    assert "There is no mode 'nosuch'" in driver.complaints
+    with LlmServer() as server, Driver(rookery, *at(server)) as driver:
+        driver.send("start", "s1", prompt="go", configuration={"apiProvider": "openai"})
+        assert "There is no key for openai" in driver.error("s1")["content"]
+        assert driver.end() == 3
+
+
+def test_a_workspace_that_was_moved_is_an_error_of_the_start(rookery: Installed):
+    with LlmServer([finish("Ready.")]) as server, Driver(rookery, *at(server)) as driver:
+        elsewhere = rookery.workspace.with_name("elsewhere")
+        rookery.workspace.rename(elsewhere)
+        driver.send("start", "s1", prompt="go")
+        assert "cannot be opened (No such file or directory)" in driver.error("s1")["content"]
+        elsewhere.rename(rookery.workspace)
+        driver.send("start", "s2", prompt="go")
+        assert driver.done("s2")["code"] == "task_completed"
+        assert driver.end() == 0
+
+
+def test_CS_14_4_a_failed_request_gives_way_to_a_start(rookery: Installed):
+    with (
+        LlmServer(status(401), [finish("Ready.")]) as server,
+        Driver(rookery, *at(server)) as driver,
+    ):
+        driver.send("start", "s1", prompt="go")
+        waiting = driver.wait(type="system", subtype="waiting")
+        assert waiting["content"] == "retry_or_new_task"
+        driver.send("start", "s2", prompt="go on")
+        assert driver.done("s1")["code"] == "task_aborted"
+        assert driver.done("s2")["code"] == "task_completed"
+        assert driver.end() == 0
+    assert [event["requestId"] for event in driver.of(type="result")] == ["s1", "s2"]
+
+
+@pytest.mark.parametrize("end", ["shutdown", "end of input"])
+def test_calls_that_were_interrupted_have_a_result_however_the_run_ends(
+    rookery: Installed, end: str
+):
+    with (
+        LlmServer([touch("one"), touch("two")]) as server,
+        Driver(rookery, "-a", *at(server)) as driver,
+    ):
+        driver.send("start", "s1", prompt="go")
+        driver.wait(type="system", subtype="waiting", code="command")
+        driver.send("cancel", "c1")
+        driver.wait(type="system", subtype="waiting", code="resume_task")
+        if end == "shutdown":
+            driver.send("shutdown", "x1")
+        assert driver.end() == (0 if end == "shutdown" else 6)
+    told = {event["id"] for event in driver.of(type="tool_use")}
+    assert len(told) == 2
+    assert {event["id"] for event in driver.of(type="tool_result", done=True)} == told
+
+
+def test_an_input_that_cannot_be_read_is_one_sentence(rookery: Installed):
+    with open(rookery.workspace.parent / "sink", "wb") as sink:
+        done = subprocess.run(
+            [COMMAND, *FLAGS, *rookery.script("[]")],
+            stdin=sink,
+            capture_output=True,
+            text=True,
+            cwd=rookery.workspace,
+            env=rookery.environ,
+            timeout=20,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: The input cannot be read (Bad file descriptor).")
+    assert done.stderr.count("\n") == 1

@@ -2,22 +2,28 @@
 
 import json
 import os
+import resource
 import signal
+import socket
 import stat
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio.streams.stapled import StapledByteStream
 from websockets.asyncio.client import connect
 
+from rookery.cli.serve import MOST_CLIENTS
 from rookery.core.asks import AskKind
-from rookery.core.commands import OpenTask, ReopenTask
-from rookery.core.facts import Asked, Event
+from rookery.core.commands import Answer, OpenTask, ReopenTask
+from rookery.core.facts import Asked, Event, ModeSwitched
+from rookery.core.queries import AskAbout
 from rookery.wire.channels import LineChannel
 from rookery.wire.host import Host
 from rookery.wire.outbox import Disconnected
@@ -156,6 +162,8 @@ def test_the_socket_and_the_token_are_their_owners(rookery: Installed):
         ["--port", "x"],
         ["-y", "-a"],
         ["--socket", "no/such/folder/s"],
+        ["--socket", "/"],
+        ["--socket", "."],
     ],
     ids=" ".join,
 )
@@ -274,3 +282,150 @@ def test_what_is_no_session_cannot_be_attached_to(rookery: Installed):
         done = rookery.run("attach", "0123")
         assert done.returncode == 2
         assert done.stderr == "Error: 0123 is no session there. See rookery list.\n"
+
+
+CROWD = 80
+
+
+@pytest.mark.parametrize("flags", [(), ("--port", "0")], ids=["unix", "web"])
+async def test_a_server_that_is_out_of_descriptors_goes_on_when_it_has_some(
+    rookery: Installed, flags: tuple[str, ...]
+):
+    with serving(rookery, *flags, *rookery.script(SCRIPT)) as server:
+        pid = server.process.pid
+        few = max(map(int, os.listdir(f"/proc/{pid}/fd"))) + 10
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, few))
+        callers = [_call(server) for _ in range(CROWD)]
+        await anyio.lowlevel.checkpoint()
+        for caller in callers:
+            caller.close()
+        with anyio.fail_after(PATIENCE):
+            async with _known(server) as host:
+                assert (await host.query(AskAbout())).provider == "scripted"
+        assert server.end(signal.SIGTERM) == 143
+
+
+async def test_those_who_say_nothing_keep_nobody_out_who_knows_the_token(rookery: Installed):
+    with serving(rookery, "--port", "0", *rookery.script(SCRIPT)) as server:
+        strangers = [_call(server) for _ in range(MOST_CLIENTS + 20)]
+        with anyio.fail_after(PATIENCE):
+            async with _known(server) as host:
+                assert (await host.query(AskAbout())).provider == "scripted"
+        for stranger in strangers:
+            stranger.close()
+
+
+def _call(server: Serving) -> socket.socket:
+    if "socket" in server.where:
+        caller = socket.socket(socket.AF_UNIX)
+        folder = os.open(server.socket.parent, os.O_PATH)
+        caller.connect(f"/proc/self/fd/{folder}/{server.socket.name}")  # which is never too long
+        os.close(folder)
+        return caller
+    return socket.create_connection(("127.0.0.1", int(server.where["url"].rpartition(":")[2])))
+
+
+@asynccontextmanager
+async def _known(server: Serving) -> AsyncIterator[Host]:
+    if "socket" in server.where:
+        async with remote_host(await unix_channel(server.socket)) as host:
+            yield host
+        return
+    token = await anyio.Path(server.where["token_file"]).read_text()
+    async with (
+        connect(server.where["url"], additional_headers=bearer(token)) as connection,
+        remote_host(WebChannel(connection)) as host,
+    ):
+        yield host
+
+
+async def test_a_task_that_waits_at_its_end_is_listed_and_one_that_was_closed_is_not(
+    rookery: Installed,
+):
+    done = "- calls:\n  - {tool: attempt_completion, arguments: {result: Ready.}}\n"
+    with serving(rookery, *rookery.script(done)) as server:
+        async with remote_host(await unix_channel(server.socket)) as host:
+            for task_id in (TASK, OTHER_TASK):
+                await host.send(OpenTask(task_id=task_id, text=f"Do {task_id[:4]}"))
+                with anyio.fail_after(PATIENCE):
+                    async for event in host.follow(task_id):
+                        if isinstance(event.fact, Asked):
+                            break
+            assert isinstance(event.fact, Asked)
+            yes = Answer(
+                task_id=OTHER_TASK,
+                ask_id=event.fact.ask_id,
+                reply="yes",
+                digest=event.fact.digest,
+            )
+            await host.send(yes)
+            with anyio.fail_after(PATIENCE):
+                [event async for event in host.follow(OTHER_TASK)]
+            listed = await anyio.to_thread.run_sync(rookery.run, "attach")
+            assert listed.stdout == f"{TASK[:8]}\tDo {TASK[:4]}\n"
+
+
+OTHER_TASK = "A1B2c44f-5b1d-4c53-9f0e-0c8f2b7a9d10"
+
+
+async def test_slash_lines_are_for_the_client_that_is_attached(rookery: Installed):
+    with serving(rookery, *rookery.script(SCRIPT)) as server:
+        async with remote_host(await unix_channel(server.socket)) as host:
+            await host.send(OpenTask(task_id=OTHER_TASK, text="Do it"))
+            await anyio.to_thread.run_sync(_use_slash_lines, rookery)
+            with anyio.fail_after(PATIENCE):
+                async for event in host.follow(OTHER_TASK):
+                    if isinstance(event.fact, ModeSwitched):
+                        break
+
+
+def _use_slash_lines(rookery: Installed) -> None:
+    """The id, which another client has chosen, is given as it is written and as it is not."""
+    with attached(rookery, OTHER_TASK) as terminal:
+        terminal.wait_for("Allow this?")
+        terminal.type("/help")
+        terminal.wait_for("/condense")
+        terminal.type("/undo")
+        terminal.wait_for("There is nothing to undo")
+        terminal.type("/mode nosuch")
+        terminal.wait_for("There is no mode nosuch")
+    with attached(rookery, OTHER_TASK[:8].lower()) as terminal:
+        terminal.wait_for("Allow this?")
+        terminal.type("/mode ask")
+        terminal.wait_for("Allow this?")
+
+
+def test_whoever_looks_on_without_a_terminal_sees_what_is_asked(rookery: Installed):
+    with serving(rookery, *rookery.script(SCRIPT)) as server:
+
+        async def begin() -> None:
+            async with remote_host(await unix_channel(server.socket)) as host:
+                await host.send(OpenTask(task_id=TASK, text="Do it"))
+
+        anyio.run(begin)
+        with subprocess.Popen(
+            [COMMAND, "attach", TASK],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=rookery.workspace,
+            env=rookery.environ | {"PYTHONUNBUFFERED": "1"},
+        ) as process:
+            assert process.stdout
+            shown = iter(process.stdout.readline, b"")
+            waits = next(line for line in shown if b"waits for an answer" in line)
+            process.kill()
+        assert waits.strip() == b"It waits for an answer at a terminal: Create made.txt"
+
+
+def test_whoever_is_no_server_is_said_to_be_none(rookery: Installed):
+    path = rookery.workspace.parent / "s"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        other.listen()
+        hang_up = threading.Thread(target=lambda: other.accept()[0].close())
+        hang_up.start()
+        done = rookery.run("attach", "--socket", str(path))
+        hang_up.join()
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"Error: There is no rookery server at {path}: ")
+    assert done.stderr.endswith("Start one: rookery serve\n")

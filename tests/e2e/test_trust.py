@@ -60,7 +60,18 @@ def test_TRUST_2_it_comes_before_the_task_is_asked_for(fresh: Installed):
         assert terminal.exit_code() == 0
 
 
-@pytest.mark.parametrize("answer", ["n", "", "maybe"])
+def test_TRUST_2_whoever_ends_the_input_at_the_question_begins_nothing(strange: Installed):
+    with LlmServer() as server, strange.terminal(*at(server), "go") as terminal:
+        terminal.wait_for(PROMPT)
+        terminal.type("maybe")
+        terminal.wait_for("Say y or n; Ctrl-D leaves: ")
+        terminal.press(CTRL_D)
+        assert terminal.exit_code() == 0
+    assert not server.requests
+    assert strange.sessions() == []
+
+
+@pytest.mark.parametrize("answer", ["n", "\rn", "maybe\rno"])
 def test_TRUST_1_without_trust_only_reading_works_and_it_is_said_what_to_do(
     strange: Installed, answer: str
 ):

@@ -1,11 +1,15 @@
+import os
 import stat
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from rookery.errors import StorageError
 from rookery.storage.disk import private_folder
-from rookery.storage.places import find_places, temporary_places
+from rookery.storage.places import find_places, sweep_temporary_places, temporary_places
 
 
 def test_one_variable_moves_everything(tmp_path: Path):
@@ -83,3 +87,28 @@ def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path):
         assert str(path) in str(told.value)
         assert "ROOKERY_HOME" in str(told.value)
         assert "--ephemeral" in str(told.value)
+
+
+KILLED = """
+import os, signal
+from rookery.storage.places import find_places, temporary_places
+with temporary_places(find_places(os.environ)) as places:
+    places.tasks.mkdir(parents=True)
+    (places.tasks / "a").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_run_left_is_swept_and_what_is_in_use_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    others = tmp_path / "rookery-12345678"
+    others.mkdir()
+    subprocess.run([sys.executable, "-c", KILLED], check=False)
+    assert len(list(tmp_path.iterdir())) == 2
+    with temporary_places(find_places(os.environ)) as places:
+        sweep_temporary_places()
+        assert sorted(tmp_path.iterdir()) == sorted([others, places.data.parent])
+    assert list(tmp_path.iterdir()) == [others]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rookery.errors import SettingsError
 from rookery.settings import Key
-from rookery.storage.settings_edits import toml, with_value, without, write_settings
+from rookery.storage.settings_edits import change_settings, toml, with_value, without
 
 FILE = Path("settings.toml")
 TEXT = """\
@@ -154,7 +154,7 @@ class TestWriting:
         real, link = tmp_path / "dotfiles" / "s.toml", tmp_path / "config" / "settings.toml"
         link.parent.mkdir()
         link.symlink_to(real)
-        write_settings(link, "mode = 'x'\n", shared=False)
+        change_settings(link, lambda _: "mode = 'x'\n", shared=False)
         assert link.is_symlink()
         assert real.read_text() == "mode = 'x'\n"
         assert real.stat().st_mode & 0o777 == 0o600
@@ -163,7 +163,7 @@ class TestWriting:
         file = tmp_path / "settings.toml"
         file.write_text("")
         file.chmod(0o640)
-        write_settings(file, "x\n", shared=False)
+        change_settings(file, lambda _: "x\n", shared=False)
         assert file.stat().st_mode & 0o777 == 0o640
 
     def test_a_project_leads_nowhere_else(self, tmp_path: Path):
@@ -173,9 +173,14 @@ class TestWriting:
         file.parent.mkdir()
         file.symlink_to(victim)
         with pytest.raises(SettingsError, match="is a link"):
-            write_settings(file, "x\n", shared=True)
+            change_settings(file, lambda _: "x\n", shared=True)
         assert victim.read_text() == ""
         (tmp_path / "out").mkdir()
         (tmp_path / "linked").symlink_to(tmp_path / "out")
         with pytest.raises(SettingsError, match="is a link"):
-            write_settings(tmp_path / "linked" / "settings.toml", "x\n", shared=True)
+            change_settings(tmp_path / "linked" / "settings.toml", lambda _: "x\n", shared=True)
+
+    def test_what_changes_nothing_writes_nothing(self, tmp_path: Path):
+        file = tmp_path / "config" / "settings.toml"
+        assert not change_settings(file, lambda text: text, shared=False)
+        assert not file.parent.exists()

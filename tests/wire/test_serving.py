@@ -13,13 +13,17 @@ import pytest
 
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, OpenTask, ReopenTask
-from rookery.core.facts import Asked, Noted, TaskOpened, TextStreamed
+from rookery.core.facts import Asked, Event, Noted, TaskOpened, TextStreamed
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, StorageError
+from rookery.storage.folder_marks import FolderGone
+from rookery.wire import following
 from rookery.wire.channels import LONGEST_MESSAGE, LineChannel
+from rookery.wire.codec import event_to_json
 from rookery.wire.outbox import OUTBOX, Disconnected
-from rookery.wire.remote_host import remote_host
-from rookery.wire.serving import FOLLOWS_AT_ONCE, serve
+from rookery.wire.refusals import NOT_STORED, code_of
+from rookery.wire.remote_host import NoHost, remote_host
+from rookery.wire.serving import FOLLOWS_AT_ONCE, VIEWS_AT_ONCE, serve
 from rookery.wire.unix_sockets import channel_on
 from wire.bench import INITIALIZE, Logs, caller, connected, socket_pair, workplace
 
@@ -38,7 +42,7 @@ async def test_a_client_says_first_who_it_is():
         assert "result" in await client.call("follow", task_id="t")
 
 
-@pytest.mark.parametrize("protocol", [0, 2, "1", None])
+@pytest.mark.parametrize("protocol", [0, 2, "1", None, True, 1.0])
 async def test_another_protocol_is_refused_in_a_sentence(protocol: Any):
     async with caller(Logs()) as client:
         refusal = await client.call("initialize", protocol=protocol)
@@ -56,6 +60,7 @@ async def test_another_protocol_is_refused_in_a_sentence(protocol: Any):
         ("follow", {"task_id": "t", "after": True}, -32602, "after"),
         ("follow", {"task_id": "t", "after": 2**70}, -32602, "after"),
         ("unfollow", {"follow_id": []}, -32602, "follow_id"),
+        ("unfollow", {"follow_id": True}, -32602, "follow_id"),
         ("send", {"kind": "dance"}, -32001, "There is no command 'dance'."),
         ("send", {"kind": "open_task"}, -32001, "malformed"),
         ("query", {"kind": "ask_why"}, -32001, "There is no query 'ask_why'."),
@@ -138,6 +143,91 @@ async def test_there_are_so_many_follows_and_no_more():
         assert "end some first" in refusal["error"]["message"]
         await client.call("unfollow", follow_id=3)
         assert "result" in await client.call("follow", task_id="t")
+
+
+async def test_there_are_fewer_views_than_follows():
+    async with caller(Logs("t")) as client:
+        await client.initialize()
+        for _ in range(VIEWS_AT_ONCE):
+            assert "result" in await client.call("follow", **{"task_id": "t", "as": "view"})
+        refusal = await client.call("follow", **{"task_id": "t", "as": "view"})
+        assert (
+            refusal["error"]["message"]
+            == f"That is more than {VIEWS_AT_ONCE} views; end some first."
+        )
+        assert "result" in await client.call("follow", task_id="t")
+        await client.call("unfollow", follow_id=3)
+        assert "result" in await client.call("follow", **{"task_id": "t", "as": "view"})
+
+
+@pytest.mark.parametrize("manner", ["events", "view"])
+async def test_many_follows_that_nobody_reads_hold_no_more_than_one(manner: str):
+    """Of a task whose rows are long, each would hold what it is about to send."""
+    host = Logs("t")
+    for number in range(10):
+        host.append("t", Noted(text=str(number) + "x" * OUTBOX))
+    async with socket_pair() as (here, there), anyio.create_task_group() as group:
+        group.start_soon(serve, host, channel_on(there))
+        slow = channel_on(here)
+        await slow.send([_message(1, "initialize", INITIALIZE)])
+        follow = {"task_id": "t", "as": manner}
+        tracemalloc.start()
+        await slow.send([_message(number, "follow", follow) for number in range(VIEWS_AT_ONCE)])
+        with anyio.fail_after(20):
+            await anyio.wait_all_tasks_blocked()
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert held < 6 * OUTBOX
+        group.cancel_scope.cancel()
+
+
+async def test_nothing_more_is_spelled_for_a_client_that_is_gone(monkeypatch: pytest.MonkeyPatch):
+    host = Logs("t")
+    for number in range(40):
+        host.append("t", Noted(text=str(number) + "x" * (OUTBOX // 2)))
+    spelled = 0
+
+    def count(event: Event) -> bytes:
+        nonlocal spelled
+        spelled += 1
+        return event_to_json(event)
+
+    monkeypatch.setattr(following, "event_to_json", count)
+    async with socket_pair() as (here, there), anyio.create_task_group() as group:
+        group.start_soon(serve, host, channel_on(there))
+        slow = channel_on(here)
+        await slow.send([_message(1, "initialize", INITIALIZE)])
+        await slow.send([_message(2, "follow", {"task_id": "t"})])
+        await anyio.wait_all_tasks_blocked()
+        before = spelled
+        await here.aclose()
+        await anyio.wait_all_tasks_blocked()
+        assert (0 < before < 10, spelled) == (True, before)
+        group.cancel_scope.cancel()
+
+
+async def test_a_subclass_of_an_error_is_told_as_what_it_is():
+    assert code_of(FolderGone(2, "No such file or directory", "/x")) == NOT_STORED
+
+
+async def test_whoever_does_not_answer_is_no_host(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rookery.wire.remote_host.SECONDS_TO_ANSWER", 0.05)
+    async with socket_pair() as (here, there):
+        with pytest.raises(BaseExceptionGroup) as caught:
+            async with remote_host(channel_on(here)):
+                pass
+        assert caught.group_contains(NoHost, match="Nobody answers there")
+        await there.aclose()
+
+
+async def test_whoever_hangs_up_when_greeted_is_no_host():
+    async with socket_pair() as (here, there):
+        await there.aclose()
+        with pytest.raises(BaseExceptionGroup) as caught:
+            async with remote_host(channel_on(here)):
+                pass
+        assert caught.group_contains(NoHost, match="hangs up")
 
 
 async def test_a_far_host_refuses_like_a_near_one():

@@ -17,7 +17,8 @@ from websockets.typing import Subprotocol
 
 from rookery.wire.channels import ChannelEnded
 from rookery.wire.serving import serve
-from rookery.wire.web_sockets import LOOPBACK, shake_hands
+from rookery.wire.web_sockets import LOOPBACK, MOST_OF_A_STRANGER, shake_hands
+from rookery.wire.web_sockets import Caller as WebCaller
 from wire.bench import INITIALIZE, Caller, Logs
 
 pytestmark = pytest.mark.anyio
@@ -36,13 +37,19 @@ class Served:
         return f"ws://{LOOPBACK}:{self.port}"
 
 
+def trust(caller: WebCaller) -> bool:
+    caller.channel.trust()
+    return True
+
+
 @asynccontextmanager
 async def served(host: Logs) -> AsyncIterator[Served]:
     async def welcome(stream: SocketStream) -> None:
         async with stream:
             caller = await shake_hands(stream, port=here.port, token=TOKEN, longest=LONGEST)
             if caller:
-                await serve(host, caller.channel, token=None if caller.known else TOKEN)
+                token = None if caller.known else TOKEN
+                await serve(host, caller.channel, token=token, admit=partial(trust, caller))
                 await caller.channel.aclose()
         here.one_ended.set()
 
@@ -187,6 +194,23 @@ async def test_a_message_that_is_too_long_ends_its_connection_and_no_other():
         assert caught.value.rcvd.code == 1009
         await bad.wait_closed()
         await Caller(WebChannel(good)).initialize()
+
+
+async def test_little_is_taken_from_somebody_who_has_not_said_the_token():
+    async with served(Logs()) as server, connect(server.url) as socket:
+        await socket.send(" " * (MOST_OF_A_STRANGER + 1))
+        with anyio.fail_after(20), pytest.raises(ConnectionClosed) as caught:
+            await socket.recv()
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 1009
+
+
+async def test_as_much_as_from_anybody_is_taken_once_the_token_was_said():
+    async with served(Logs()) as server, connect(server.url) as socket:
+        client = Caller(WebChannel(socket))
+        assert "result" in await client.call("initialize", **INITIALIZE, token=TOKEN)
+        answer = await client.call("query", kind="x" * (LONGEST - 1_000))
+        assert "There is no query" in answer["error"]["message"]
 
 
 async def test_a_connection_that_is_cut_within_a_frame_ends_alone():

@@ -23,20 +23,32 @@ from rookery.clients.displays import Displays
 from rookery.clients.interrupts import Interrupts
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.plain import PlainDisplay
-from rookery.clients.prompter import Prompter
+from rookery.clients.prompter import Heard, Prompter
+from rookery.clients.questions import followup
 from rookery.clients.screen import Screen
-from rookery.clients.terminal_text import harmless, harmless_line
+from rookery.clients.slash_lines import SlashLines, Vocabulary
+from rookery.clients.terminal_text import harmless, harmless_line, visible_line
+from rookery.core.asks import AskKind
 from rookery.core.commands import Cancel, ReopenTask, Speak
 from rookery.core.facts import Asked, Event
-from rookery.core.queries import AskTasks, KnownTask
+from rookery.core.queries import (
+    AskAbout,
+    AskCommands,
+    AskModels,
+    AskModes,
+    AskTasks,
+    KnownTask,
+)
 from rookery.errors import CommandRejected, SettingsError
 from rookery.storage.places import find_places
+from rookery.wire.codec import LARGEST_NUMBER
 from rookery.wire.host import Host
 from rookery.wire.outbox import Disconnected
-from rookery.wire.remote_host import remote_host
+from rookery.wire.remote_host import NoHost, remote_host
 from rookery.wire.unix_sockets import unix_channel
 
 MOST_LISTED = 20
+MOST_LOOKED_AT = 100
 SECONDS_UNTIL_ASKED = 0.1
 """A question that is answered sooner than that was answered long ago."""
 
@@ -62,6 +74,10 @@ def command(session: str | None, socket: Path | None, workspace: Path) -> int:
     try:
         return anyio.run(_attach, path, session)
     except BaseExceptionGroup as group:
+        if nobody := group.subgroup(NoHost):
+            raise SettingsError(
+                f"There is no {NAME} server at {path}: {_first_in(nobody)} Start one: {NAME} serve"
+            ) from group
         if group.subgroup(Disconnected):
             raise Disconnected(
                 f"The server is gone. Its tasks are kept: go on with {NAME} -c, or serve again."
@@ -75,13 +91,14 @@ async def _attach(path: Path, session: str | None) -> int:
         if session is None:
             return await _list(host, known)
         task_id = _meant(known, session)
-        await _open(host, task_id)
-        return await _Attached(host, task_id).run()
+        await host.send(ReopenTask(task_id=task_id))  # which leaves one that runs as it is
+        return await _Attached(host, task_id).run(await _vocabulary(host))
 
 
 async def _list(host: Host, known: tuple[KnownTask, ...]) -> int:
-    unfinished = [each for each in known if each.status == "open"][:MOST_LISTED]
-    running = [each for each in unfinished if await _is_running(host, each.task_id)]
+    # one that waits to hear whether it is done is complete already
+    likely = [each for each in known if each.status in ("open", "completed")][:MOST_LOOKED_AT]
+    running = [each for each in likely if await _is_running(host, each.task_id)][:MOST_LISTED]
     shortened = short_ids(each.task_id for each in known)
     for each in running:
         print(f"{shortened[each.task_id]}\t{harmless_line(each.title)}")
@@ -91,25 +108,46 @@ async def _list(host: Host, known: tuple[KnownTask, ...]) -> int:
 
 
 async def _is_running(host: Host, task_id: str) -> bool:
-    try:
-        events = cast(AsyncGenerator[Event, None], host.follow(task_id))
-        async with aclosing(events):
-            return await anext(events, None) is not None
-    except CommandRejected:
-        return False
+    """Whether something may still come of it. What has ended says so at once: before a host
+    answers two questions that are put one after the other."""
+    running = False
+
+    async def watch() -> None:
+        nonlocal running
+        try:
+            events = cast(AsyncGenerator[Event, None], host.follow(task_id, LARGEST_NUMBER))
+            async with aclosing(events):
+                running = await anext(events, None) is not None
+        except CommandRejected:
+            pass
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        for _ in range(2):
+            await host.query(AskAbout())
+        running = True
+        group.cancel_scope.cancel()
+    return running
 
 
 def _meant(known: tuple[KnownTask, ...], given: str) -> str:
-    fitting = [each.task_id for each in known if each.task_id.startswith(given.lower())]
+    ids = [each.task_id for each in known]
+    if given in ids:
+        return given
+    fitting = [each for each in ids if each.lower().startswith(given.lower())]
     if len(given) >= SHORTEST and len(fitting) == 1:
         return fitting[0]
     several = "fits several sessions" if fitting else "is no session"
     raise SettingsError(f"{given} {several} there. See {NAME} list.")
 
 
-async def _open(host: Host, task_id: str) -> None:
-    if not await _is_running(host, task_id):
-        await host.send(ReopenTask(task_id=task_id))
+async def _vocabulary(host: Host) -> Vocabulary:
+    return Vocabulary(
+        commands=[(each.name, each.description) for each in await host.query(AskCommands())],
+        modes=[each.slug for each in await host.query(AskModes())],
+        models=[(each.provider, each.model) for each in await host.query(AskModels())],
+    )
 
 
 class _Attached:
@@ -124,7 +162,9 @@ class _Attached:
         self._focus = Focus(task_id)
         self._person = sys.stdin.isatty()
 
-    async def run(self) -> int:
+    async def run(self, known: Vocabulary) -> int:
+        about = await self._host.query(AskAbout())
+        self._slash = SlashLines(self._task_id, vocabulary=known, automatic=about.automatic)
         end = RunEnd(Fate.LEFT)
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as group:
@@ -132,7 +172,8 @@ class _Attached:
                 keyboard = _Keyboard(self._say, group.cancel_scope.cancel)
                 if self._person:
                     group.start_soon(keyboard.run)
-                end = await self._attend(Prompter(keyboard, self._screen))
+                prompter = Prompter(keyboard, self._screen, heard=self._for_the_client)
+                end = await self._attend(prompter)
                 group.cancel_scope.cancel()
         return self._farewell(end)
 
@@ -140,6 +181,7 @@ class _Attached:
         async def respond(asked: Asked) -> Response:
             await anyio.sleep(SECONDS_UNTIL_ASKED)
             if not self._person:
+                self._screen.sentence(_question(asked))
                 await anyio.sleep_forever()
             return await prompter(asked)
 
@@ -147,7 +189,7 @@ class _Attached:
         return await attend(
             self._host,
             self._task_id,
-            display=Displays(Retelling(plain), self._interrupts),
+            display=Displays(Retelling(plain), self._interrupts, self._slash),
             respond=respond,
             focus=self._focus,
         )
@@ -171,8 +213,23 @@ class _Attached:
             with suppress(CommandRejected):  # it has just ended, which is about to be seen
                 await self._host.send(Cancel(task_id=self._task_id))
 
+    async def _for_the_client(self, line: str) -> Heard:
+        if (heard := self._slash.hear(line)) is None:
+            return Heard.NOT_OURS
+        if heard.words:
+            self._screen.sentence(harmless(heard.words))
+        try:
+            for each in heard.commands:
+                await self._host.send(each)
+        except CommandRejected as refusal:
+            self._screen.line(harmless(str(refusal)))
+            return Heard.DONE
+        return Heard.OVERTAKEN if heard.goes_back else Heard.DONE
+
     async def _say(self, line: str) -> None:
         self._screen.enter()
+        if await self._for_the_client(line) is not Heard.NOT_OURS:
+            return
         words = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
         with suppress(CommandRejected):  # it has just ended, which is about to be seen
             await self._host.send(words)
@@ -190,6 +247,18 @@ class _Keyboard(Keyboard):
             self._leave()
         else:
             super()._grant(line)
+
+
+def _question(asked: Asked) -> str:
+    """What a task waits to hear, for somebody who cannot answer."""
+    match asked.ask:
+        case AskKind.FOLLOWUP:
+            what = followup(asked.text)[0]
+        case AskKind.COMPLETION_RESULT:
+            what = "whether this is all."
+        case _:
+            what = visible_line(asked.title or asked.text or asked.ask)
+    return f"It waits for an answer at a terminal: {harmless(what)}"
 
 
 def _first_in(error: BaseException) -> BaseException:

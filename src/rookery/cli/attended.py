@@ -12,16 +12,21 @@ from rookery.cli.reports import Report, TextReport
 from rookery.cli.runs import Run
 from rookery.clients.attendant import Display, Focus, Responder, RunEnd, attend, never
 from rookery.clients.displays import Displays
+from rookery.clients.first_failure import UntilFirstFailure, leave_at_failure
 from rookery.clients.interrupts import Interrupts
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.prompter import Heard, Prompter
 from rookery.clients.slash_lines import SlashLines, Vocabulary
 from rookery.clients.terminal_text import harmless
-from rookery.clients.unattended import Unattended, first_failure
+from rookery.clients.unattended import Unattended
 from rookery.core.commands import Cancel, Speak
+from rookery.core.facts import Event
 from rookery.core.queries import AskModels
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
+
+SECONDS_UNTIL_SHOWN = 0.5
+"""What was ordered has been done by then, or is not worth waiting for."""
 
 
 class AttendedTask:
@@ -32,6 +37,8 @@ class AttendedTask:
         self._report = report
         self._interrupts = Interrupts()
         self._focus = Focus(run.task_id)
+        self._keyboard: Keyboard | None = None
+        self._news = _News()
 
     async def run(self, host: Host) -> RunEnd:
         run = self._run
@@ -41,19 +48,28 @@ class AttendedTask:
         async with anyio.create_task_group() as group:
             group.start_soon(self._report.beat)
             respond, watching = await self._responder(host, group)
+            ends_early = run.settings.exit_on_error
+            display = self._report.display
             end = await attend(
                 host,
                 run.task_id,
-                display=Displays(self._report.display, self._interrupts, watching),
+                display=Displays(
+                    UntilFirstFailure(display) if ends_early else display,
+                    self._interrupts,
+                    watching,
+                    self._news,
+                ),
                 respond=respond,
                 after=run.after,
                 focus=self._focus,
-                until=first_failure if run.settings.exit_on_error else never,
+                until=leave_at_failure if ends_early else never,
             )
             group.cancel_scope.cancel()
         return end
 
     async def stopped(self, host: Host) -> bool:
+        if self._keyboard:
+            self._keyboard.forget()
         if not self._run.person or self._interrupts.second():
             return False
         try:
@@ -85,13 +101,20 @@ class AttendedTask:
                 return Heard.NOT_OURS
             if heard.words:
                 report.screen.sentence(harmless(heard.words))
+            shown = self._news.coming
             try:
                 for command in heard.commands:
                     await host.send(command)
             except CommandRejected as refusal:
                 report.screen.line(harmless(str(refusal)))
                 return Heard.DONE
-            return Heard.OVERTAKEN if heard.goes_back else Heard.DONE
+            if heard.goes_back:
+                return Heard.OVERTAKEN
+            if heard.commands:
+                # or the question would be put before it and once more behind it
+                with anyio.move_on_after(SECONDS_UNTIL_SHOWN):
+                    await shown.wait()
+            return Heard.DONE
 
         async def said_unasked(line: str) -> None:
             report.screen.enter()
@@ -102,7 +125,7 @@ class AttendedTask:
             with suppress(CommandRejected):
                 await host.send(words)
 
-        keyboard = Keyboard(sys.stdin.fileno(), said_unasked)
+        self._keyboard = keyboard = Keyboard(sys.stdin.fileno(), said_unasked)
         group.start_soon(keyboard.run)
         prompter = Prompter(
             keyboard,
@@ -113,6 +136,20 @@ class AttendedTask:
             keeps_mode=bool(run.consent.mode),
         )
         return prompter, slash
+
+
+class _News:
+    """A display that shows nothing, but tells whoever waits that something was shown."""
+
+    def __init__(self) -> None:
+        self.coming = anyio.Event()
+
+    def show(self, event: Event) -> None:
+        self.coming.set()
+        self.coming = anyio.Event()
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        self.show(event)
 
 
 async def _vocabulary(run: Run, host: Host) -> Vocabulary:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -23,8 +24,9 @@ from rookery.clients.terminal_text import harmless
 from rookery.core.queries import AskModes
 from rookery.errors import SettingsError
 from rookery.settings import PROJECT_MAY, Key, loosens, shown
+from rookery.storage.disk import private_folder, put
 from rookery.storage.places import find_places
-from rookery.storage.settings_edits import text_of, with_value, without, write_settings
+from rookery.storage.settings_edits import change_settings, text_of, with_value, without
 from rookery.storage.settings_files import find_settings
 from rookery.storage.settings_values import checked_text, spelled
 
@@ -88,7 +90,7 @@ def set_command(name: str, text: str, project: bool, workspace: Path) -> int:
     if key == ("mode",):
         _insist_on_a_mode(str(wanted), workspace)
     file = settings_file(workspace, project=project)
-    write_settings(file, with_value(text_of(file), key, wanted, file), shared=project)
+    change_settings(file, lambda text: with_value(text, key, wanted, file), shared=project)
     _say(f"{spelled(key)} = {shown(wanted)} in {file}")
     _tell_who_wins(key, workspace, file)
     return 0
@@ -111,13 +113,8 @@ def unset_command(name: str, project: bool, workspace: Path) -> int:
     """Remove a setting from your own file, so that the next layer decides it."""
     key, _ = setting_called(name)
     file = settings_file(workspace, project=project)
-    before = text_of(file)
-    after = without(before, key, file)
-    if after == before:
-        _say(f"{spelled(key)} is not set in {file}.")
-        return 0
-    write_settings(file, after, shared=project)
-    _say(f"{spelled(key)} is no longer set in {file}.")
+    changed = change_settings(file, lambda text: without(text, key, file), shared=project)
+    _say(f"{spelled(key)} is {'no longer' if changed else 'not'} set in {file}.")
     return 0
 
 
@@ -140,9 +137,24 @@ def edit_command(project: bool, workspace: Path) -> int:
     if after == before:
         _say(f"{file} is as it was.")
         return 0
-    write_settings(file, after, shared=project)
+    change_settings(
+        file, lambda present: _over(before, after, present=present, file=file), shared=project
+    )
     _say(f"{file} is changed.")
     return 0
+
+
+def _over(before: str, after: str, *, present: str, file: Path) -> str:
+    """What was edited, unless the file has changed since; then it is kept beside your own."""
+    if present in (before, after):
+        return after
+    folder = private_folder(find_places(os.environ).settings_file.parent)
+    kept = folder / f"settings-edited-{secrets.token_hex(4)}.toml"
+    put(kept, [after.encode()])
+    raise SettingsError(
+        f"{file} was changed while you edited it, so it stays as it is now; what you wrote is "
+        f"kept in {kept}."
+    )
 
 
 @command.command("explain")

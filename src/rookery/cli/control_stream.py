@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from rookery.cli.hosting import run_client
+from rookery.cli.model_choice import NoKey
 from rookery.cli.reports import children_of
 from rookery.cli.runs import Run
 from rookery.cli.wishes import Wishes
@@ -14,6 +15,7 @@ from rookery.clients.outbox import Outbox
 from rookery.clients.terminal_text import harmless
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import Event
+from rookery.errors import RookeryError
 
 
 def run_control_stream(run: Run, wishes: Wishes) -> int:
@@ -30,6 +32,7 @@ def run_control_stream(run: Run, wishes: Wishes) -> int:
             strict=run.settings.exit_on_error,
             watch=_watcher(run, wishes, stack),
             complain=_complain,
+            blame=_code_of,
         )
         return run_client(run, client)
 
@@ -40,6 +43,12 @@ def _watcher(run: Run, wishes: Wishes, stack: ExitStack) -> Callable[[Event], No
     from rookery.clients.debug_log import open_debug_log
 
     return stack.enter_context(open_debug_log(run.places.debug_log, run.hide)).show
+
+
+def _code_of(refusal: RookeryError) -> str:
+    """Why a task could not be started, for programs. A host only says in words what is wrong."""
+    no_key = isinstance(refusal, NoKey) or isinstance(refusal.__cause__, NoKey)
+    return "auth_failed" if no_key else "task_failed"
 
 
 def _complain(sentence: str) -> None:

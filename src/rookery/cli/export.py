@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from rookery.clients.terminal_text import harmless_line
 from rookery.clients.transcript_text import as_markdown, passages
 from rookery.core.characters import whole
 from rookery.errors import SettingsError
-from rookery.storage.disk import PRIVATE_FILE, reason
+from rookery.storage.disk import PRIVATE_FILE, put, reason
 from rookery.storage.places import find_places
 from rookery.storage.summary import TaskSummary
 from rookery.storage.tasks import TaskStore
@@ -89,13 +90,24 @@ def _heading(one: TaskSummary, depth: int) -> str:
 
 def _write(file: Path, text: str, *, force: bool) -> None:
     """Only the user can read it: nobody knows what is in it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
+    data = whole(text).encode("utf-8")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_EXCL
     try:
-        with open(os.open(file, flags, PRIVATE_FILE), "w", encoding="utf-8") as stream:
-            stream.write(whole(text))
+        if force and os.path.lexists(file):
+            _insist_on_a_file(file)
+            put(file, [data])
+            return
+        with open(os.open(file, flags, PRIVATE_FILE), "wb") as stream:
+            stream.write(data)
     except FileExistsError as error:
         raise SettingsError(
             f"There already is a file {file}; add --force to replace it."
         ) from error
     except OSError as error:
         raise SettingsError(f"{file} cannot be written: {reason(error)}.") from error
+
+
+def _insist_on_a_file(file: Path) -> None:
+    """A link leads to what nobody named, and what is no file does not keep what it is told."""
+    if not stat.S_ISREG(file.lstat().st_mode):
+        raise SettingsError(f"{file} is no regular file, so it is not replaced; take another name.")

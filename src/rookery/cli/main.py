@@ -1,10 +1,7 @@
 """`rookery [PROMPT]`: options, their validation in order, and the choice of client."""
 
-import codecs
 import gc
-import io
 import logging
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,12 +11,17 @@ from typing import Any
 import click
 
 from rookery import NAME, VERSION
-from rookery.clients.terminal_text import harmless, spell_plainly
+from rookery.cli.grouped_help import GroupedCommand
+from rookery.cli.help_texts import EPILOG, GROUPS
+from rookery.cli.output_streams import LEFT, ready_streams, why_output_is_lost
+from rookery.cli.seconds import Seconds
+from rookery.clients.terminal_text import harmless
 from rookery.errors import RookeryError, SettingsError
 from rookery.storage.private_memory import let_nobody_look_in
 
 FORMATS = ("text", "json", "stream-json")
 WRONG_USAGE = 2
+NOT_WRITTEN = 9
 HUNG_UP = 129
 NEAR_MISS = 0.75
 OBJECTS_UNTIL_GARBAGE_IS_SOUGHT = 50_000
@@ -27,7 +29,7 @@ OBJECTS_UNTIL_GARBAGE_IS_SOUGHT = 50_000
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command and give its exit code. Whatever is wrong is said in one sentence."""
-    _ready_streams()
+    ready_streams()
     let_nobody_look_in()
     # without a debug log, what the product notes for its makers goes nowhere
     logging.getLogger(NAME).addHandler(logging.NullHandler())
@@ -50,45 +52,44 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        return _failed(f"{error.format_message()} See {NAME} --help.", WRONG_USAGE)
+        return _failed(_about_usage(error, command, name), WRONG_USAGE)
     except RookeryError as error:
         from rookery.cli.exit_codes import exit_code_of
 
         return _failed(str(error), exit_code_of(error))
     except (KeyboardInterrupt, EOFError):
         return 130
-    except BrokenPipeError:
-        _readers_left()
-        return 0
     except OSError as error:
-        return HUNG_UP if _readers_left() else _broke_down(error)
+        return _lost_output(error)
     except Exception as error:
         return _broke_down(error)
 
 
-def _ready_streams() -> None:
-    """Whatever is printed later can be printed, in any encoding and with any stream closed."""
-    codecs.register_error("plainly", spell_plainly)
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
-        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="plainly")
+def _about_usage(error: click.ClickException, command: click.Command, name: str) -> str:
+    said = error.format_message()
+    ended = said if said.endswith((".", "?", "!")) else f"{said}."
+    where = NAME if command is task else f"{NAME} {name}"
+    return f"{ended} See {where} --help."
 
 
-def _readers_left() -> bool:
-    """Whether a pipe was closed or a terminal hung up. What is still to be written then goes
-    nowhere, or Python complains once more when it exits.
-    """
-    left = False
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            left = True
-    return left
+def _lost_output(error: OSError) -> int:
+    """Whoever read the output and left has what they wanted, unless they were a terminal."""
+    from rookery.clients.json_output import ReaderLeft
+
+    lost = error if isinstance(error, ReaderLeft) else why_output_is_lost(error)
+    match lost:
+        case None:
+            return _broke_down(error)
+        case BrokenPipeError():
+            return 0
+        case OSError(errno=number) if number in LEFT:
+            return HUNG_UP
+        case _:
+            return _failed(
+                f"The output cannot be written ({lost.strerror}). The session, if there is one, "
+                f"is kept: {NAME} list",
+                NOT_WRITTEN,
+            )
 
 
 def _failed(sentence: str, code: int = 1) -> int:
@@ -170,38 +171,6 @@ _SUBCOMMANDS = {
     "upgrade": "upgrade",
 }
 
-_EPILOG = """\b
-Sessions:
-  rookery list       the sessions of this workspace
-  rookery search     in which session words were said
-  rookery show       what was said and done in a session; --tree shows its sub-tasks
-  rookery fork       go on with a session in two ways
-  rookery rewind     go back to an earlier point: files, conversation, or both
-  rookery export     a session as Markdown or JSON
-  rookery delete     remove sessions for good
-
-\b
-Other commands:
-  rookery demo       watch a scripted model fix a small repository
-  rookery ps         the commands that are running; --stop ends one
-  rookery serve      run tasks for clients that come and go
-  rookery attach     look on at a task of a server, and answer it
-  rookery mcp        your MCP servers: list, test, add, remove
-  rookery trust      trust this folder, or no longer; --list shows what you allowed
-  rookery doctor     whether everything is in place, and which protection holds here
-  rookery models     the models known for your keys, and those of servers on this machine
-  rookery config     settings: get, set, edit, explain where a value comes from
-  rookery auth       keep an API key, say which there are, remove one
-  rookery completion completion of commands for your shell
-  rookery upgrade    how to get a newer version
-
-\b
-Exit codes: 0 completed, 1 not completed, 2 wrong usage, 3 no key, 4 limit reached,
-5 forbidden, 6 needs a person, 7 stalled, 8 rate limited, 9 storage, 124 --timeout reached,
-129 hung up, 130 interrupted, 143 terminated. A task that did not complete is kept: go on
-with -c.
-"""
-
 
 def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
     if not value.is_dir():
@@ -225,7 +194,11 @@ def _hidden(ctx: click.Context, option: click.Parameter, value: str | None) -> s
     return value
 
 
-@click.command(epilog=_EPILOG)
+class _Task(GroupedCommand):
+    groups = GROUPS
+
+
+@click.command(cls=_Task, epilog=EPILOG)
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @click.option("-P", "--prompt", "said", help="The prompt, as an option.")
 @click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
@@ -237,8 +210,25 @@ def _hidden(ctx: click.Context, option: click.Parameter, value: str | None) -> s
     callback=_folder_if_there,
     help="The folder to work in.",
 )
+@click.option("-M", "--mode", help="The mode to start in.")
 @click.option("-p", "--print", "once", is_flag=True, help="Run once without questions, then exit.")
-@click.option("-y", "--yes", is_flag=True, help="Ask only about what is grave.")
+@click.option(
+    "--timeout",
+    type=Seconds(min=0, min_open=True),
+    help="End the run after so many seconds; the task is kept.",
+)
+@click.option("--provider", help="Who serves the model.")
+@click.option("-m", "--model", help="The model to call; a script file for --provider scripted.")
+@click.option(
+    "--base-url", help="The address of the provider's API, such as http://localhost:8000/v1."
+)
+@click.option(
+    "-k", "--api-key", callback=_hidden, help="The key to use instead of the environment's."
+)
+@click.option("-r", "--reasoning-effort", help="How hard the model thinks: low, medium, high, ...")
+@click.option(
+    "-y", "--yes", is_flag=True, help="Act without asking, except where it could do great harm."
+)
 @click.option("-a", "--require-approval", is_flag=True, help="Ask before every change.")
 @click.option("--trust", is_flag=True, help="Trust the folder, for this run.")
 @click.option(
@@ -246,35 +236,38 @@ def _hidden(ctx: click.Context, option: click.Parameter, value: str | None) -> s
 )
 @click.option("--allow-outside", is_flag=True, help="Do not ask about files outside the folder.")
 @click.option("--allow-protected", is_flag=True, help="Do not ask about protected files.")
-@click.option("--provider", help="Who serves the model.")
-@click.option("-m", "--model", help="The model to call; a script file for --provider scripted.")
-@click.option("--base-url", help="Where the provider's API is, as the vendor's own kit takes it.")
-@click.option(
-    "-k", "--api-key", callback=_hidden, help="The key to use instead of the environment's."
-)
-@click.option("-M", "--mode", help="The mode to start in.")
+@click.option("--terminal-shell", help="The shell that commands run in.")
 @click.option("-c", "--continue", "resume_last", is_flag=True, help="Go on with the last session.")
 @click.option("--session-id", help="Go on with this session; the beginning of its id will do.")
 @click.option("--create-with-session-id", help="Start a session with this id.")
 @click.option("--ephemeral", is_flag=True, help="Keep nothing on disk after the run.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="End after seconds.")
-@click.option("--output-format", default="text", metavar="|".join(FORMATS), help="How to print.")
-@click.option("--no-tui", is_flag=True, help="Plain lines instead of the full screen.")
-@click.option("--stdin-prompt-stream", is_flag=True, help="Be driven by commands on input.")
-@click.option("--signal-only-exit", is_flag=True, help="With the stream: stay until a signal.")
-@click.option("-i", "--json-io", is_flag=True, help="Speak the engine's messages on both pipes.")
-@click.option("-r", "--reasoning-effort", help="How hard the model thinks.")
-@click.option("--consecutive-mistake-limit", type=int, help="Mistakes in a row until it asks.")
-@click.option("--terminal-shell", help="The shell that commands run in.")
+@click.option(
+    "--consecutive-mistake-limit",
+    type=int,
+    help="Ask you after so many mistakes in a row; 0 means never.",
+)
 @click.option("--exit-on-error", is_flag=True, help="End with the first failed request.")
-@click.option("--oneshot", is_flag=True, help="Leave the full screen when the task is done.")
 @click.option(
     "--followup-timeout",
-    type=click.FloatRange(min=0),
-    help="Seconds until a question is answered by itself in automatic runs.",
+    type=Seconds(min=0),
+    help="With -y: answer a question of the model by itself after so many seconds.",
+)
+@click.option("--output-format", default="text", metavar="|".join(FORMATS), help="How to print.")
+@click.option("--no-tui", is_flag=True, help="Plain lines instead of the full screen.")
+@click.option("--oneshot", is_flag=True, help="Leave the full screen when the task is done.")
+@click.option("-d", "--debug", is_flag=True, help="Write a debug log.")
+@click.option(
+    "--stdin-prompt-stream", is_flag=True, help="Take commands as JSON lines on standard input."
+)
+@click.option(
+    "--signal-only-exit",
+    is_flag=True,
+    help="With --stdin-prompt-stream: stay when the input ends, until a signal comes.",
+)
+@click.option(
+    "-i", "--json-io", is_flag=True, help="Speak the engine's own messages on input and output."
 )
 @click.option("-e", "--extension", hidden=True, help="Accepted for other programs' sake.")
-@click.option("-d", "--debug", is_flag=True, help="Write a debug log.")
 @click.version_option(VERSION, "-V", "--version", message=f"{NAME} %(version)s")
 def task(**wishes: Any) -> int:
     """Give the agent a task: fix a bug, add a feature, explain some code."""

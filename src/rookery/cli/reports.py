@@ -15,6 +15,7 @@ from rookery.cli.wishes import Wishes
 from rookery.clients.attendant import Display, Fate, RunEnd
 from rookery.clients.displays import Displays
 from rookery.clients.plain import PlainDisplay
+from rookery.clients.prompter import LEFT_AT_PROMPT
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.blocks import Text
@@ -110,7 +111,7 @@ class TextReport:
         elif run.consent.automatic:
             manner = "acts without asking"
         elif not run.person:
-            manner = "nobody is there to ask, so what needs a yes is not done (-y)"
+            manner = "nobody is there to ask, so what needs a yes is not done; -y allows it"
         choice, mode = run.choice, _mode(run)
         model = f"{choice.provider} {harmless(choice.name)}"
         self._dim(f"{NAME} {VERSION} · {model} · {harmless_line(mode)} mode · {manner}")
@@ -134,14 +135,15 @@ class TextReport:
         if not self._begun:
             self.screen.sentence(f"Error: {harmless(end.reason)}")
             return
-        if end.reason and end.reason != self.plain.failure:
-            self.screen.sentence(self.screen.paint.yellow(harmless(end.reason)))
+        reason = end.reason or LEFT_AT_PROMPT
+        if reason != self.plain.failure and (self._resumable or reason != LEFT_AT_PROMPT):
+            self.screen.sentence(harmless(reason), self.screen.paint.yellow)
         if self._resumable:
             command = [NAME, *self._run.workspace_flag, "--session-id", self._run.task_id]
             self.screen.line(f"Go on with: {harmless(shlex.join(command))}")
 
     def _dim(self, text: str) -> None:
-        self.screen.line(self.screen.paint.dim(text))
+        self.screen.sentence(text, self.screen.paint.dim)
 
 
 def _mode(run: Run) -> str:

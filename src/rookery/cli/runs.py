@@ -13,10 +13,12 @@ from rookery.app import Consent, vocabulary
 from rookery.cli.model_choice import choose_model
 from rookery.cli.session_ids import chosen_session
 from rookery.cli.wishes import FrontEnd, Wishes
+from rookery.clients.keyboard import line_at_once
 from rookery.clients.slash_lines import looks_like_a_command, no_such_command
 from rookery.clients.terminal_text import harmless
 from rookery.core.characters import as_utf8
 from rookery.core.commands import OpenTask, ReopenTask
+from rookery.core.effort import NOT_AT_ALL
 from rookery.core.facts import Event, RequestStarted, TaskOpened
 from rookery.core.hiding import Hiding
 from rookery.core.system_prompt import MODES
@@ -24,12 +26,20 @@ from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 from rookery.settings import Settings
-from rookery.storage.places import Places
+from rookery.storage.places import Places, sweep_temporary_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore
 
 FOLLOWUP_SECONDS = 60.0
+_FLAGS_BY_SETTING = {
+    "--followup-seconds": "--followup-timeout",
+    "--mistake-limit": "--consecutive-mistake-limit",
+    "--sandbox-use": "--sandbox",
+    "--commands-shell": "--terminal-shell",
+    "--ui-oneshot": "--oneshot",
+}
+"""Where a flag has another name than its setting."""
 
 
 @value
@@ -80,6 +90,7 @@ class Run:
 
 def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     """Raises `SettingsError` with one sentence for whatever cannot work."""
+    sweep_temporary_places()
     trusted = _trusted(wishes, usual)
     task_id = chosen_session(store, wishes.session_id, wishes.workspace) if wishes.resumes else ""
     stored = _stored(wishes, store, task_id)
@@ -88,6 +99,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
     prompt = wishes.prompt()
     _note_oddities(wishes)
+    _note_lost_effort(wishes.reasoning_effort, settings, choice)
     _check_command(prompt, usual, wishes.workspace, trusted=trusted)
     first: OpenTask | ReopenTask | None = None
     if wishes.resumes:
@@ -142,6 +154,18 @@ def _note_oddities(wishes: Wishes) -> None:
         _note("There are no extensions, so -e is ignored.")
     if wishes.front_end is FrontEnd.LINES and not (wishes.once or wishes.interactive):
         _note("There is no terminal, so this runs as with --print; what needs a yes is not done.")
+
+
+def _note_lost_effort(effort: str | None, settings: Settings, choice: ModelChoice) -> None:
+    """Only a model that is known to think is told how hard to do so."""
+    if effort in (None, "unspecified", *NOT_AT_ALL) or choice.provider == "scripted":
+        return
+    from rookery.providers import find_model
+    from rookery.providers.models import takes_budget
+
+    info = find_model(choice.provider, choice.model, settings.models.get(choice.model, {}))
+    if not (info.thinking or (choice.provider == "anthropic" and takes_budget(info))):
+        _note(f"{choice.model} is not known to think, so --reasoning-effort {effort} is not sent.")
 
 
 def _note(sentence: str) -> None:
@@ -205,10 +229,19 @@ def _settings(
         flags["model"] = wishes.model or before.model
         flags["base_url"] = wishes.base_url or before.base_url or None
     heard = wishes.workspace if trusted else None
-    found = find_settings(places.settings_file, heard, os.environ, flags)
+    try:
+        found = find_settings(places.settings_file, heard, os.environ, flags)
+    except SettingsError as error:
+        raise SettingsError(_as_it_was_typed(str(error))) from error
     for sentence in found.refused:
         _note(sentence)
     return _with_usable_shell(found.settings)
+
+
+def _as_it_was_typed(sentence: str) -> str:
+    """A sentence about a flag begins with the flag's name, made of that of the setting."""
+    name, space, rest = sentence.partition(" ")
+    return f"{_FLAGS_BY_SETTING.get(name, name)}{space}{rest}"
 
 
 def _with_usable_shell(settings: Settings) -> Settings:
@@ -242,10 +275,11 @@ def _asked_for(choice: ModelChoice, mode: str, workspace: Path) -> str:
     prompt = ""
     try:
         while not prompt.strip():
-            prompt = as_utf8(input("What should be done? (Ctrl-D leaves) "))
-    except EOFError:
-        print()
-        raise click.exceptions.Exit(0) from None
+            typed = line_at_once(sys.stdin.fileno(), "What should be done? (Ctrl-D leaves) ")
+            if typed is None:
+                print()
+                raise click.exceptions.Exit(0)
+            prompt = as_utf8(typed)
     except KeyboardInterrupt:
         print()
         raise

@@ -73,10 +73,21 @@ def _lines(hit: Found, short: str, terms: Sequence[str], look: Look) -> str:
     folder = [folder_name(task.workspace, look.home)] if look.folders else []
     first = "  ".join([age(task.updated, look.now), *folder])
     title = one_line(task.title)
-    snippet = marked(one_line(hit.snippet), terms, look.paint)
+    snippet = marked(one_line(_unescaped(hit.snippet)), terms, look.paint)
     if sys.stdout.isatty():
         title = cut(title, max(20, look.width - len(short) - len(first) - 4))
     return f"{look.paint.cyan(short)}  {look.paint.dim(first)}  {title}\n    {snippet}"
+
+
+_ESCAPE = re.compile(r'\\(["\\/nrt])')
+_JSON = re.compile(r'\\"|":["{\[]')
+
+
+def _unescaped(text: str) -> str:
+    """What was asked about a call was kept as JSON, and a part of it cannot be read as such."""
+    if not _JSON.search(text):
+        return text
+    return _ESCAPE.sub(lambda escape: " " if escape[1] in "nrt" else escape[1], text)
 
 
 def marked(text: str, terms: Sequence[str], paint: Paint) -> str:

@@ -1,19 +1,20 @@
 """`rookery serve`: tasks that run on whether or not anybody looks on."""
 
+import errno
 import hashlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import click
-from anyio.abc import SocketAttribute, SocketStream
+from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from rookery import NAME
 from rookery.cli.hosting import Client, run_client
@@ -30,10 +31,15 @@ from rookery.wire.host import Host
 from rookery.wire.serving import serve
 from rookery.wire.tokens import new_token
 from rookery.wire.unix_sockets import channel_on, is_of_our_own, unix_listener
-from rookery.wire.web_sockets import LOOPBACK, shake_hands
+from rookery.wire.web_sockets import LOOPBACK, Caller, shake_hands
 
 MOST_CLIENTS = 100
 """At once, of one server."""
+MOST_STRANGERS = 16
+"""Who have not said the token yet; whoever has taken longest goes when another comes."""
+SECONDS_UNTIL_ROOM = 0.2
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
+"""Why a caller cannot be let in now, although others may later."""
 LIKE_A_TASK = {
     *("workspace", "yes", "require_approval", "trust", "sandbox", "allow_outside"),
     *("allow_protected", "provider", "model", "base_url", "api_key", "mode"),
@@ -81,13 +87,14 @@ class UnixServer(_Server):
     async def run(self, host: Host) -> RunEnd:
         async with unix_listener(self._path) as listener:
             _announce(socket=str(self._path))
-            await listener.serve(partial(self._welcome, host))
+            await _let_in(listener, partial(self._welcome, host))
         return RunEnd(Fate.COMPLETED)
 
     async def _welcome(self, host: Host, stream: SocketStream) -> None:
-        async with stream, self._seats.one() as free:
-            if free and is_of_our_own(stream):
-                await serve(host, channel_on(stream))
+        async with stream:
+            with self._seats.later() as seat:
+                if is_of_our_own(stream) and seat.take():
+                    await serve(host, channel_on(stream))
 
 
 class WebSocketServer(_Server):
@@ -98,6 +105,7 @@ class WebSocketServer(_Server):
         self._folder = folder
         self._token = new_token()
         self._seats = _Seats()
+        self._strangers = _Strangers()
 
     async def run(self, host: Host) -> RunEnd:
         async with await self._listener() as listener:
@@ -106,14 +114,16 @@ class WebSocketServer(_Server):
             put(token_file, [self._token.encode()])
             try:
                 _announce(url=f"ws://{LOOPBACK}:{self._port}", token_file=str(token_file))
-                await listener.serve(partial(self._welcome, host))
+                await _let_in(listener, partial(self._welcome, host))
             finally:
                 token_file.unlink(missing_ok=True)
         return RunEnd(Fate.COMPLETED)
 
-    async def _listener(self) -> Any:
+    async def _listener(self) -> SocketListener:
         try:
-            return await anyio.create_tcp_listener(local_host=LOOPBACK, local_port=self._port)
+            made = await anyio.create_tcp_listener(local_host=LOOPBACK, local_port=self._port)
+            (listener,) = made.listeners  # one address is one socket
+            return cast(SocketListener, listener)
         except OSError as error:
             raise SettingsError(
                 f"Nobody can listen at port {self._port} ({error.strerror or error}). "
@@ -121,30 +131,103 @@ class WebSocketServer(_Server):
             ) from error
 
     async def _welcome(self, host: Host, stream: SocketStream) -> None:
-        async with stream, self._seats.one() as free:
-            caller = free and await shake_hands(stream, port=self._port, token=self._token)
-            if not caller:
-                return
-            try:
-                await serve(host, caller.channel, token=None if caller.known else self._token)
-            finally:
+        async with stream:
+            with self._strangers.one() as stranger, self._seats.later() as seat:
+                caller = await shake_hands(stream, port=self._port, token=self._token)
+                if caller:
+                    await self._talk(host, caller, stranger, seat)
+
+    async def _talk(self, host: Host, caller: Caller, stranger: "_Stranger", seat: "_Seat") -> None:
+        def admit() -> bool:
+            if seat.take():
+                stranger.is_known()
+                caller.channel.trust()
+            return seat.is_taken
+
+        try:
+            if not caller.known:
+                await serve(host, caller.channel, token=self._token, admit=admit)
+            elif admit():
+                await serve(host, caller.channel)
+        finally:
+            if not stranger.scope.cancel_called:
                 with anyio.CancelScope(shield=True):
                     await caller.channel.aclose()
+
+
+async def _let_in(
+    listener: SocketListener, welcome: Callable[[SocketStream], Coroutine[Any, Any, None]]
+) -> None:
+    """Everybody who comes. While there is no room for more, they wait at the door."""
+    async with anyio.create_task_group() as group:
+        while True:
+            try:
+                stream = await listener.accept()
+            except (OSError, anyio.BrokenResourceError) as error:
+                if getattr(error.__cause__ or error, "errno", 0) not in _NO_ROOM:
+                    raise
+                await anyio.sleep(SECONDS_UNTIL_ROOM)
+            else:
+                group.start_soon(welcome, stream)
 
 
 class _Seats:
     """So that a client that connects without end cannot use up what tasks need too."""
 
     def __init__(self) -> None:
-        self._taken = 0
+        self.taken = 0
 
-    @asynccontextmanager
-    async def one(self) -> AsyncIterator[bool]:
-        self._taken += 1
+    @contextmanager
+    def later(self) -> Iterator["_Seat"]:
+        """For somebody who may take one."""
+        seat = _Seat(self)
         try:
-            yield self._taken <= MOST_CLIENTS
+            yield seat
         finally:
-            self._taken -= 1
+            self.taken -= seat.is_taken
+
+
+class _Seat:
+    def __init__(self, seats: _Seats) -> None:
+        self._seats = seats
+        self.is_taken = False
+
+    def take(self) -> bool:
+        """Whether there is one left."""
+        if self._seats.taken < MOST_CLIENTS:
+            self._seats.taken += 1
+            self.is_taken = True
+        return self.is_taken
+
+
+class _Strangers:
+    """Those who came and are not known yet. They take no seat from those who are, and none can
+    keep others out: the door is never closed, but whoever has stood in it longest has to go."""
+
+    def __init__(self) -> None:
+        self._there: list[_Stranger] = []
+
+    @contextmanager
+    def one(self) -> Iterator["_Stranger"]:
+        if len(self._there) >= MOST_STRANGERS:
+            self._there.pop(0).scope.cancel()
+        stranger = _Stranger(self._there)
+        with stranger.scope:
+            try:
+                yield stranger
+            finally:
+                stranger.is_known()
+
+
+class _Stranger:
+    def __init__(self, there: "list[_Stranger]") -> None:
+        self._there = there
+        self.scope = anyio.CancelScope()
+        there.append(self)
+
+    def is_known(self) -> None:
+        if self in self._there:
+            self._there.remove(self)
 
 
 def _announce(**where: str) -> None:

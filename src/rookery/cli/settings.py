@@ -11,6 +11,9 @@ from rookery.cli.session_argument import format_option
 from rookery.storage.places import find_places
 from rookery.storage.settings_files import explain, find_settings
 
+LONGEST_ALIGNED = 24
+"""A value that is longer, such as a list, does not push the origins of all others away."""
+
 
 @click.command()
 @click.option(
@@ -36,8 +39,10 @@ def print_settings(workspace: Path, form: str) -> int:
         print(json.dumps({"settings": listed, "refused": found.refused, "file": str(file)}))
         return 0
     width = max(len(row.key) for row in rows)
-    for row in rows:
-        print(f"{row.key:{width}}  {row.value or 'not set':12}  {row.origin}")
+    values = [row.value or "not set" for row in rows]
+    column = max(len(value) for value in values if len(value) <= LONGEST_ALIGNED)
+    for row, value in zip(rows, values, strict=True):
+        print(f"{row.key:{width}}  {value:{column}}  {row.origin}")
     for sentence in found.refused:
         print(f"note: {sentence}")
     print(f"\nYour settings file is {file}.")

@@ -18,7 +18,7 @@ from rookery.cli.session_argument import (
 )
 from rookery.cli.session_ids import chosen_session, short_ids
 from rookery.cli.session_table import branch, money, one_line
-from rookery.clients.terminal_text import Paint, harmless_line
+from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.clients.transcript_text import Kind, as_text, passages
 from rookery.core.view import View
 from rookery.errors import SettingsError
@@ -45,8 +45,10 @@ def command(session: str | None, workspace: Path, facts: bool, tree: bool, think
     store = TaskStore(places)
     task_id = chosen_session(store, session, workspace, "show")
     if facts:
+        seen = sys.stdout.isatty()
         for event in store.read(task_id):
-            sys.stdout.write(event_to_json(event).decode() + "\n")
+            line = event_to_json(event).decode()
+            sys.stdout.write((_harmless_json(line) if seen else line) + "\n")
         return 0
     paint = paint_for_output(places)
     everyone = store.list()
@@ -63,6 +65,18 @@ def command(session: str | None, workspace: Path, facts: bool, tree: bool, think
         helped = counted(len(family) - 1, "sub-task")
         print(paint.dim(f"\nIt had {helped}: {NAME} show --tree {task_id}"))
     return 0
+
+
+def _harmless_json(line: str) -> str:
+    """The same JSON, with what a terminal would obey or hide spelled out."""
+    return line if harmless(line) == line else "".join(map(_spelled, line))
+
+
+def _spelled(char: str) -> str:
+    if harmless(char) == char:
+        return char
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def header(summary: TaskSummary, view: View) -> str:

@@ -69,7 +69,8 @@ def command(path: Path, listing: bool, forget: bool, forget_rules: bool) -> int:
 
 
 def ask_trust(store: TrustStore, root: Path, out: TextIO) -> bool:
-    """Ask the person at the terminal, and keep a yes. Anything else, and silence, is a no."""
+    """Ask the person at the terminal, and keep a yes. They are asked until it is a yes or a no;
+    whoever ends the input at a terminal does not want to begin."""
     if problem := store.problem:
         print(visible_line(problem), file=out)
     if refusal := never_trusted(root):
@@ -77,10 +78,7 @@ def ask_trust(store: TrustStore, root: Path, out: TextIO) -> bool:
         return False
     _forget_what_was_typed()
     print(trust_question(root), end=" ", file=out, flush=True)
-    answer = sys.stdin.readline()
-    if not answer.endswith("\n"):
-        print(file=out)
-    if answer.strip().lower() not in {"y", "yes"}:
+    if not _agreed(out):
         print(STAYS_UNTRUSTED, file=out)
         return False
     try:
@@ -88,6 +86,18 @@ def ask_trust(store: TrustStore, root: Path, out: TextIO) -> bool:
     except StorageError as error:
         print(visible_line(f"{error} The folder is trusted for this run only."), file=out)
     return True
+
+
+def _agreed(out: TextIO) -> bool:
+    while answer := sys.stdin.readline():
+        word = answer.strip().lower()
+        if word in {"y", "yes", "n", "no"}:
+            return word in {"y", "yes"}
+        print("Say y or n; Ctrl-D leaves:", end=" ", file=out, flush=True)
+    print(file=out)
+    if sys.stdin.isatty():
+        raise click.exceptions.Exit(0)
+    return False
 
 
 def trust_question(root: Path) -> str:

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rookery.clients.attendant import Fate, RunEnd
-from rookery.clients.input_lines import LONGEST
+from rookery.clients.input_lines import LONGEST, InputLost
 from rookery.clients.json_output import JsonWriter, ReaderLeft
 from rookery.clients.outbox import Outbox
 from rookery.clients.stream_requests import NOT_ANY_MORE, Requests
@@ -29,7 +29,7 @@ from rookery.dialects.stream_commands import (
     StreamCommand,
     read_command,
 )
-from rookery.errors import CommandRejected, StorageError
+from rookery.errors import CommandRejected, RookeryError, StorageError
 from rookery.wire.host import Host
 
 RECOVERY = 8.0
@@ -72,10 +72,12 @@ class StreamClient:
         strict: bool = False,
         watch: Callable[[Event], None] = lambda event: None,
         complain: Callable[[str], None] = lambda sentence: None,
+        blame: Callable[[RookeryError], str] = lambda refusal: "task_failed",
     ) -> None:
         """`stored` is what a task to be resumed has on record, and `worked` what those have that
         worked for it. `strict` ends the run with the first request that fails; `watch` sees the
-        events of the task that is driven, and `complain` tells a person why the run ended."""
+        events of the task that is driven, `complain` tells a person why the run ended, and
+        `blame` gives the code of what a start was refused with."""
         self._lines = lines
         self._outbox = outbox
         self._writer = JsonWriter(outbox)
@@ -86,6 +88,7 @@ class StreamClient:
         self._strict = strict
         self._watch = watch
         self._complain = complain
+        self._blame = blame
         self._stream = ControlStream()
         self._delayed: deque[StreamCommand] = deque()
         self._news = anyio.Event()
@@ -144,6 +147,7 @@ class StreamClient:
                 tell=self._writer.tell,
                 follow=self._follow,
                 recovered=self._recovered,
+                blame=self._blame,
             )
             end = RunEnd(Fate.COMPLETED)
             with anyio.CancelScope() as self._conversation:
@@ -169,15 +173,18 @@ class StreamClient:
 
     async def _converse(self) -> RunEnd:
         number = 0
-        async for line in self._lines:
-            number += 1
-            command = self._read(line, number)
-            if command is None:
-                continue
-            self._heard_any = True
-            await self._hear(command)
-            if isinstance(command, Shutdown):
-                return await self._shut_down(command)
+        try:
+            async for line in self._lines:
+                number += 1
+                command = self._read(line, number)
+                if command is None:
+                    continue
+                self._heard_any = True
+                await self._hear(command)
+                if isinstance(command, Shutdown):
+                    return await self._shut_down(command)
+        except InputLost as lost:
+            return RunEnd(Fate.LEFT, str(lost), "usage")
         return await self._out_of_input()
 
     def _read(self, line: bytes, number: int) -> StreamCommand | None:
@@ -225,7 +232,7 @@ class StreamClient:
 
     async def _shut_down(self, command: Shutdown) -> RunEnd:
         await self._leave()
-        if self._stream.busy:
+        if self._stream.under_way:
             with suppress(CommandRejected):
                 await self._requests.interrupt(command.request_id)
             await self._until(lambda: not self._stream.busy, ENDING)
@@ -240,7 +247,7 @@ class StreamClient:
         question = stream.question
         if question is None:
             failure = stream.failure
-            return RunEnd(Fate.FAILED, failure, "task_failed") if failure else _DONE
+            return RunEnd(Fate.FAILED, failure, stream.failure_code) if failure else _DONE
         if stream.complete:
             return _DONE
         reason = LEFT_OPEN.format(ask=question.ask, id=stream.task_id)

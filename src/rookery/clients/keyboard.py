@@ -1,18 +1,25 @@
-"""Lines typed at a terminal, read without ever blocking the program."""
+"""Lines typed at a terminal, read without ever blocking the program.
+
+A terminal that collects a line itself forgets what goes beyond 4095 bytes, and takes every line
+break of what is pasted for Enter. So whatever answers a question is read key by key.
+"""
 
 import os
 import select
+import signal
 import termios
 from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import anyio
 
-from rookery.clients.typed_line import TimedLine, TypedLine
+from rookery.clients.typed_line import PASTE_BEGINS, PASTE_ENDS, TimedLine, TypedLine
 
 _LOCAL_FLAGS, _CHARACTERS = 3, 6
 _MOST = 65536
+_MARK_PASTES, _LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class Keyboard:
@@ -26,11 +33,12 @@ class Keyboard:
         self._unasked = unasked
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._typed = ""
-        """The line that Enter has not ended yet."""
+        """The line that nobody asked for and Enter has not ended yet."""
         self._begun_unasked = False
-        self._wanted: _Wish | None = None
-        self._by_keys: TypedLine | None = None
-        """A line that is read key by key, so that the first one is noticed."""
+        self._none_begun = anyio.Event()
+        self._answer: TypedLine | None = None
+        """The line that somebody waits for."""
+        self._keys = _Keys(descriptor)
 
     async def run(self) -> None:
         """Read until the terminal is gone."""
@@ -50,77 +58,175 @@ class Keyboard:
                 self._grant(None)
 
     async def hear_out(self) -> None:
-        """Let what has been typed so far be said unasked, also the line that is being typed."""
+        """Let what has been typed so far be said unasked, also the line that is being typed.
+        From now on keys are for a question, which is shown after this and waited for then."""
         await self._take(_typed_so_far(self._descriptor))
         self._begun_unasked = bool(self._typed)
+        if not self._begun_unasked:
+            self._keys.begin(signals=True)
+
+    def forget(self) -> None:
+        """Ctrl-C was pressed, which takes back what Enter had not ended."""
+        self._typed = ""
+        if self._answer:
+            self._answer.clear()
 
     async def line(self) -> str | None:
         """The next line, or None at the end of input."""
-        self._wanted = wish = _Wish()
-        try:
-            await wish.granted.wait()
-        finally:
-            self._wanted = None
-        return wish.line
+        with self._waiting(self._echo) as typed:
+            while self._begun_unasked and not typed.ended.is_set():
+                # which the terminal shows, and which has an end of its own
+                self._none_begun = anyio.Event()
+                await self._none_begun.wait()
+            self._keys.begin(signals=True)
+            await typed.ended.wait()
+        return None if typed.result.timed_out else typed.result.value
 
     async def line_within(self, seconds: float, show: Callable[[str], None]) -> TimedLine:
         """The next line, unless nobody has begun one in time. A key that was pressed stops the
         clock for good. `show` is given what is to be seen of the typing."""
-        self._by_keys = typed = TypedLine(show)
+        with self._waiting(show) as typed:
+            self._keys.begin(signals=False)
+            with anyio.move_on_after(seconds):
+                await typed.begun.wait()
+            if not typed.begun.is_set():
+                return TimedLine("", timed_out=True)
+            await typed.ended.wait()
+            return typed.result
+
+    def _echo(self, typed: str) -> None:
+        """Show it where the terminal would, unless it still does so itself."""
+        if self._keys.begun:
+            _show(self._descriptor, typed)
+
+    @contextmanager
+    def _waiting(self, show: Callable[[str], None]) -> Iterator[TypedLine]:
+        """What was typed of a line that is waited for no longer is not forgotten: its end must
+        not become an answer to something else."""
+        self._answer = typed = TypedLine(show, at_end_of_input=lambda: self._grant(None))
         try:
-            with _keys_one_by_one(self._descriptor):
-                with anyio.move_on_after(seconds):
-                    await typed.begun.wait()
-                if not typed.begun.is_set():
-                    return TimedLine("", timed_out=True)
-                await typed.ended.wait()
-                return typed.result
+            yield typed
         finally:
-            self._by_keys = None
+            self._keys.end()
+            self._answer = None
+            self._typed += typed.so_far
 
     async def _take(self, data: bytes) -> None:
         text = self._decoder.decode(data)
-        if self._by_keys and self._begun_unasked:
-            self._by_keys.begun.set()
-        elif self._by_keys:
-            text = self._by_keys.take(text)
-        *lines, self._typed = (self._typed + text).split("\n")
-        for line in lines:
-            if self._wanted and not self._begun_unasked:
-                self._grant(line)
-            elif line.strip():
-                await self._unasked(line.strip())
-            self._begun_unasked = False
+        while text:
+            answer = self._answer
+            if answer and self._begun_unasked:
+                answer.begun.set()
+            if answer and not self._begun_unasked and not answer.ended.is_set():
+                text = answer.take(text)
+            else:
+                text = await self._take_unasked(text)
+
+    async def _take_unasked(self, text: str) -> str:
+        """Take one line, or what there is of it; what follows it."""
+        words, enter, rest = text.partition("\n")
+        self._typed += words
+        if enter and _within_a_paste(self._typed):
+            self._typed += enter
+        elif enter:
+            said = _without_marks(self._typed).strip()
+            self._typed, self._begun_unasked = "", False
+            self._none_begun.set()
+            if said:
+                await self._unasked(said)
+        return rest
 
     def _grant(self, line: str | None) -> None:
-        if line is None and self._by_keys:
-            self._by_keys.end_of_input()
-        if self._wanted:
-            self._wanted.line = line
-            self._wanted.granted.set()
-            self._wanted = None
+        """The input has ended: whoever waits for a line waits in vain."""
+        self._none_begun.set()
+        if line is None and self._answer:
+            self._answer.end_of_input()
 
 
-class _Wish:
-    def __init__(self) -> None:
-        self.granted = anyio.Event()
-        self.line: str | None = None
+def _within_a_paste(text: str) -> bool:
+    return text.rfind(PASTE_BEGINS) > text.rfind(PASTE_ENDS)
 
 
-@contextmanager
-def _keys_one_by_one(descriptor: int) -> Iterator[None]:
-    """Every key is handed out at once, also Ctrl-C, and none is shown by the terminal itself,
-    which is as before when this is left, however it is left."""
-    usual = termios.tcgetattr(descriptor)
-    keys = [*usual[:_CHARACTERS], [*usual[_CHARACTERS]]]
-    keys[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
-    keys[_CHARACTERS][termios.VMIN], keys[_CHARACTERS][termios.VTIME] = 1, 0
-    termios.tcsetattr(descriptor, termios.TCSADRAIN, keys)
+def _without_marks(text: str) -> str:
+    return text.replace(PASTE_BEGINS, "").replace(PASTE_ENDS, "")
+
+
+def line_at_once(descriptor: int, question: str) -> str | None:
+    """The next line, or None at the end of input, where nothing else goes on meanwhile. What
+    follows it is left to whoever reads next."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+    typed = TypedLine(lambda keys: _show(descriptor, keys))
+    keys = _Keys(descriptor)
+    keys.begin(signals=True)
     try:
-        yield
+        print(question, end="", flush=True)
+        while not typed.ended.is_set():
+            if data := os.read(descriptor, 1):
+                typed.take(decoder.decode(data))
+            else:
+                typed.end_of_input()
     finally:
+        keys.end()
+    return None if typed.result.timed_out else typed.result.value
+
+
+class _Keys:
+    """A terminal that hands out every key at once, shows none itself and marks what is pasted;
+    until `end`, when it is as before."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._usual: list[Any] | None = None
+        self._wanted: list[Any] = []
+        self._marks = os.environ.get("TERM", "dumb") not in ("", "dumb")
+
+    @property
+    def begun(self) -> bool:
+        return self._usual is not None
+
+    def begin(self, *, signals: bool) -> None:
+        """Ctrl-C and Ctrl-Z are keys like any other unless they are to be `signals`."""
+        try:
+            usual = self._usual or termios.tcgetattr(self._descriptor)
+        except termios.error:  # the terminal is gone, which whoever reads is about to notice
+            return
+        keys = [*usual[:_CHARACTERS], [*usual[_CHARACTERS]]]
+        keys[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO | (0 if signals else termios.ISIG))
+        keys[_CHARACTERS][termios.VMIN], keys[_CHARACTERS][termios.VTIME] = 1, 0
+        self._wanted = keys
+        if self._usual is None:
+            # a shell that we were stopped in has set the terminal for itself
+            self._before = signal.signal(signal.SIGCONT, self._set)
+            self._usual = usual
+        self._set()
+
+    def end(self) -> None:
+        if self._usual is None:
+            return
+        signal.signal(signal.SIGCONT, self._before)
+        if self._marks:
+            _show(self._descriptor, _LEAVE_PASTES)
         with suppress(termios.error):  # the terminal is gone, and so is how it was
-            termios.tcsetattr(descriptor, termios.TCSADRAIN, usual)
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._usual)
+        self._usual = None
+
+    def _set(self, *_: object) -> None:
+        with suppress(termios.error):
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._wanted)
+        if self._marks:
+            _show(self._descriptor, _MARK_PASTES)
+
+
+def _show(descriptor: int, text: str) -> None:
+    """Write to the terminal that is read from. If it is gone, nobody sees anything anyway."""
+    data = text.encode("utf-8", "replace")
+    with suppress(OSError):
+        try:
+            while data:
+                data = data[os.write(descriptor, data) :]
+        except OSError:  # it was opened for reading only
+            with open(os.ttyname(descriptor), "wb", buffering=0) as terminal:
+                terminal.write(data)
 
 
 def _readable(descriptor: int) -> bool:

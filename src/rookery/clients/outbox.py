@@ -1,11 +1,14 @@
 """Text for a reader who may be slow, or gone. Nobody waits for them: what they have not taken yet
 is kept, and the run goes on."""
 
+import errno
 import os
 import select
 import time
 
 import anyio
+
+from rookery.errors import StorageError
 
 PIECE = 4096
 """Bytes. A pipe that takes any takes as many at once, so writing them never waits."""
@@ -17,6 +20,8 @@ class Outbox:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._kept = bytearray()
+        self._lost = False
+        """Nothing can be written any more, which was said once."""
         self._more = anyio.Event()
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
@@ -25,7 +30,8 @@ class Outbox:
         return self._descriptor
 
     def write(self, text: str) -> None:
-        self._kept += text.encode()
+        if not self._lost:
+            self._kept += text.encode()
 
     def flush(self) -> None:
         self._push()
@@ -52,4 +58,17 @@ class Outbox:
                 sent = os.write(self._descriptor, self._kept[:PIECE])
             except BlockingIOError:  # whoever started us did not want us to wait
                 return
+            except ConnectionError:
+                raise
+            except OSError as error:
+                raise self._given_up(error) from error
             del self._kept[:sent]
+
+    def _given_up(self, error: OSError) -> Exception:
+        self._lost = True
+        self._kept.clear()
+        if error.errno == errno.EIO:
+            return BrokenPipeError(errno.EPIPE, "the terminal hung up")
+        return StorageError(
+            f"The output cannot be written ({error.strerror}). The task is kept and can be resumed."
+        )

@@ -18,8 +18,21 @@ SETTLED_BY_THE_ENGINE = (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY)
 """Failures after which something else is sent, so that nothing is wrong yet."""
 
 
+ASK_TO_WAIT = (0, 429, 529)
+"""HTTP statuses that say: too many requests, or too many of everybody. 0 stands for none."""
+
+
 def code_of_failure(failure: FailureKind) -> str:
     return BY_FAILURE.get(failure, "task_failed")
+
+
+def code_of_request(failed: RequestFailed) -> str:
+    """The same for a request, whose provider may be busy for other reasons than too many of
+    them: one that broke (500) and does not say when to come back has just failed."""
+    broke = failed.status not in ASK_TO_WAIT and failed.retry_after is None
+    if failed.error is FailureKind.BUSY and broke:
+        return "task_failed"
+    return code_of_failure(failed.error)
 
 
 class Troubles:
@@ -58,7 +71,7 @@ class Troubles:
             case AskKind.MISTAKE_LIMIT_REACHED:
                 return "policy_denied" if self.refusals else "stalled"
             case AskKind.API_REQ_FAILED if self.failure:
-                return code_of_failure(self.failure.error)
+                return code_of_request(self.failure)
             case AskKind.API_REQ_FAILED | AskKind.INVALID_MODEL:
                 return "task_failed"
             case _:

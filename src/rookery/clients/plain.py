@@ -77,6 +77,8 @@ class PlainDisplay:
         """The next try was already spoken of."""
         self._title = ""
         """What the last question was about."""
+        self._at_rest = False
+        """The task is done and asks what else to do."""
         self._question = ""
         """What the model wanted to know last."""
         self._seq = 0
@@ -91,6 +93,7 @@ class PlainDisplay:
         self._seq = event.seq
         self._note_business(event.fact)
         self._write(event.fact)
+        self._note_rest(event.fact)
         if isinstance(event.fact, BESIDE_A_QUESTION):
             self._screen.repeat_question()
 
@@ -114,6 +117,10 @@ class PlainDisplay:
         self._busy_since = self._busy_since or now
         if seconds := int(now - self._busy_since):
             self._screen.status(f"  {self._busy} … {seconds} s (Ctrl-C stops)")
+
+    def _note_rest(self, fact: Fact) -> None:
+        if not isinstance(fact, BESIDE_A_QUESTION):
+            self._at_rest = isinstance(fact, Asked) and fact.ask is AskKind.COMPLETION_RESULT
 
     def _note_business(self, fact: Fact) -> None:
         match fact:
@@ -192,7 +199,8 @@ class PlainDisplay:
                 how = "acts without asking" if automatic else "asks before it acts"
                 screen.line(paint.cyan(f"  from now on it {how}"))
             case StepCancelled():
-                screen.line(paint.yellow("Stopped. Ctrl-C again leaves."))
+                what = "Nothing is running." if self._at_rest else "Stopped."
+                screen.line(paint.yellow(f"{what} Ctrl-C again leaves."))
             case Noted(text=text):
                 screen.sentence(paint.yellow(f"note: {harmless(text)}"))
             case CommandQuiet(seconds=seconds):

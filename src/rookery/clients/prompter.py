@@ -126,7 +126,7 @@ class Prompter:
             screen.line(paint.bold(f"Run this command{where}:"))
             screen.line("  " + plainly_visible(asked.text).replace("\n", "\n  "))
             if asked.where:
-                screen.line(paint.dim(f"  {visible_line(asked.where)}"))
+                screen.sentence(visible_line(asked.where), paint.dim, margin="  ")
         else:
             subject = paint.bold(visible_line(asked.title or asked.text))
             screen.line(subject)

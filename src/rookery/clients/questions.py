@@ -28,7 +28,7 @@ def _read(text: str) -> tuple[str, list[Suggestion]]:
     try:
         said = json.loads(text)
         return str(said["question"]), [_suggestion(each) for each in said.get("suggest", [])]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return text, []
 
 
@@ -60,5 +60,5 @@ def ceiling(text: str) -> str:
         said = json.loads(text)
         count = float(said["count"])
         return _CEILINGS[said["type"]].format(count=count, minutes=count / 60)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "The limit for this task is reached."

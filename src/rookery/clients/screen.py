@@ -30,15 +30,16 @@ class Screen:
         self.end_line()
         self._write(text + "\n")
 
-    def sentence(self, text: str) -> None:
+    def sentence(self, text: str, paint: Callable[[str], str] = str, *, margin: str = "") -> None:
         """The same for prose: its lines end between words."""
-        self.line(self._wrapped(WordWrap(), text))
+        wrapped = self._wrapped(WordWrap(), text, self._width() - len(margin))
+        self.line("\n".join(paint(f"{margin}{line}") for line in wrapped.split("\n")))
 
     def prose(self, what: str, text: str, paint: Callable[[str], str] = str) -> None:
         """Prose behind prose of the same thing, or on a line of its own."""
         if self._unfinished != what:
             self._wrap = WordWrap()
-        self.stream(what, paint(self._wrapped(self._wrap, text)))
+        self.stream(what, paint(self._wrapped(self._wrap, text, self._width())))
         self._unfinished = "" if text.endswith("\n") else what
 
     def stream(self, what: str, text: str, *, margin: str = "") -> None:
@@ -100,8 +101,8 @@ class Screen:
             self._write("\r" + " " * len(self._status) + "\r")
             self._status = ""
 
-    def _wrapped(self, wrap: WordWrap, text: str) -> str:
-        return wrap.add(text, self._width()) if self._live else text
+    def _wrapped(self, wrap: WordWrap, text: str, width: int) -> str:
+        return wrap.add(text, width) if self._live else text
 
     def _width(self) -> int:
         try:

@@ -4,6 +4,8 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
+import anyio
+
 from rookery.core.asks import Reply, takes
 from rookery.core.blocks import Image
 from rookery.core.commands import (
@@ -50,7 +52,8 @@ class _Refused(Exception):
 
 class Requests:
     """`tell` writes events, `follow` has a task told from now on, and `recovered` waits until a
-    task that is being interrupted can be spoken to again; False if the run ends first."""
+    task that is being interrupted can be spoken to again; False if the run ends first. `blame`
+    gives the code for programs of what a start was refused with."""
 
     def __init__(
         self,
@@ -60,12 +63,16 @@ class Requests:
         tell: Callable[[Sequence[Output]], None],
         follow: Callable[[str], None],
         recovered: Callable[[], Awaitable[bool]],
+        blame: Callable[[RookeryError], str] = lambda refusal: "task_failed",
     ) -> None:
         self._host = host
         self._stream = stream
         self._tell = tell
         self._follow = follow
         self._recovered = recovered
+        self._blame = blame
+        self._opening = anyio.Lock()
+        """So that what is to stop a task that is being opened comes when it is open."""
         self._known = {stream.task_id} - {""}
 
     async def carry_out(self, command: StreamCommand) -> None:
@@ -96,10 +103,13 @@ class Requests:
 
     async def interrupt(self, request_id: str) -> None:
         """Stop what is being done. Raises `CommandRejected` if it has just ended by itself."""
-        again = self._stream.cancelling
-        self._stream.cancel(request_id)
-        if not again:
-            await self._host.send(Cancel(task_id=self._stream.task_id))
+        async with self._opening:
+            if not self._stream.under_way:
+                raise CommandRejected("There is nothing to be stopped.")
+            again = self._stream.cancelling
+            self._stream.cancel(request_id)
+            if not again:
+                await self._host.send(Cancel(task_id=self._stream.task_id))
 
     async def hear_out(self, question: Question) -> None:
         """Go on with what was said too late to be heard before the task was offered as done."""
@@ -116,17 +126,17 @@ class Requests:
         before = stream.task_id
         wanted = start_settings(command.configuration)
         task_id = command.task_id or str(uuid.uuid4())
-        stream.begin_task(task_id, command.request_id)
-        self._tell([stream.acknowledge(command)])
+        self._tell([stream.accept_start(command, task_id)])
         if wanted.ignored:
             self._tell([stream.note(IGNORED.format(names=", ".join(wanted.ignored)))])
-        try:
-            await self._open(command, task_id, wanted)
-        except RookeryError as refusal:
-            self._tell(list(stream.give_up_start(str(refusal))))
-            stream.leave_task()
-        else:
-            self._follow(task_id)
+        async with self._opening:
+            try:
+                await self._open(command, task_id, wanted)
+            except RookeryError as refusal:
+                self._tell(stream.refuse_start(str(refusal), self._blame(refusal)))
+                return
+            self._tell(stream.begin_task(task_id, command.request_id))
+        self._follow(task_id)
         if before:
             await self._close(before)
 
@@ -162,6 +172,9 @@ class Requests:
         if not stream.task_id:
             raise _Refused("no_active_task")
         question = stream.question
+        if question and stream.unheard:
+            await self._queue_behind(command, question)
+            return
         if question and question.ask in ANSWERED_BY_MESSAGES:
             stream.deliver(question, "message", command.request_id, words=True)
             if await self._send_answer(question, "message", command.prompt, command.images):
@@ -169,7 +182,18 @@ class Requests:
                 return
         await self._queue(command)
 
+    async def _queue_behind(self, command: SendMessage, question: Question) -> None:
+        """The task goes on, and the model hears first what was said first."""
+        await self._speak(command)
+        self._stream.deliver(question, "message", command.request_id, words=True)
+        await self._send_answer(question, "message", "", ())
+        self._accept(command, "resumed")
+
     async def _queue(self, command: SendMessage) -> None:
+        await self._speak(command)
+        self._accept(command, "resumed" if self._stream.cancelling else "queued")
+
+    async def _speak(self, command: SendMessage) -> None:
         stream, message_id = self._stream, uuid.uuid4().hex
         words = Speak(
             task_id=stream.listener,
@@ -183,7 +207,6 @@ class Requests:
         except CommandRejected as error:
             stream.unqueue(message_id)
             raise _Refused("no_active_task") from error
-        self._accept(command, "resumed" if stream.cancelling else "queued")
 
     async def _answer_ask(self, command: AnswerAsk) -> None:
         stream, reply = self._stream, command.reply
@@ -229,7 +252,7 @@ class Requests:
 
     async def _cancel(self, command: CancelTask) -> None:
         code = "no_active_task"
-        if self._stream.busy:
+        if self._stream.under_way:
             try:
                 await self.interrupt(command.request_id)
                 code = "cancel_requested"
@@ -243,7 +266,7 @@ class Requests:
         if self._stream.busy:
             raise _Refused("task_busy")
         if before := self._stream.task_id:
-            self._stream.leave_task()
+            self._tell(self._stream.leave_task())
             await self._close(before)
         self._accept(command, "cleared")
 

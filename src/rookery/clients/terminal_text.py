@@ -32,9 +32,9 @@ _INVISIBLE = {
         *range(0xFE00, 0xFE0F),
         0xFEFF,
         0xFFA0,
-        *range(0xFFF9, 0xFFFC),
-        *range(0xE0000, 0xE0080),
-        *range(0xE0100, 0xE01F0),
+        *range(0xFFF0, 0xFFFC),
+        *range(0x1D173, 0x1D17B),
+        *range(0xE0000, 0xE1000),
     )
 }
 _TABLE = {**_CONTROLS, **_INVISIBLE}
@@ -45,12 +45,24 @@ def harmless(text: str) -> str:
     """The text without anything that moves the cursor, hides or reorders what is read."""
     if text.isascii() and text.isprintable():
         return text
-    return text.replace("\r\n", "\n").translate(_TABLE)
+    return _translated(text.replace("\r\n", "\n"), _TABLE)
 
 
 def harmless_line(text: str) -> str:
     """A name or a title on one line, so that it cannot pretend to be several."""
-    return text.translate(_LINE_TABLE)
+    return _translated(text, _LINE_TABLE)
+
+
+_EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff"
+_JOINER = "\u200d"
+_INSIDE_EMOJI = re.compile(f"(?<=[{_EMOJI}\ufe0f]){_JOINER}(?=[{_EMOJI}])")
+
+
+def _translated(text: str, table: dict[int, str]) -> str:
+    """A joiner between two emoji makes one of them, and hides nothing."""
+    if _JOINER not in text:
+        return text.translate(table)
+    return _JOINER.join(part.translate(table) for part in _INSIDE_EMOJI.split(text))
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -70,7 +82,7 @@ def _cells(char: str) -> int:
 
 
 _NO_COLUMN = {"Mn", "Me", "Cf"}
-_UNSEEN_CATEGORIES = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"}
+_UNSEEN_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}
 _EMOJI_LOOK = "\ufe0f"
 _RUN = re.compile(r"[ \t]{4,}")
 _DRAWN = {" ": "␣", "\t": "␉"}
@@ -89,6 +101,30 @@ def plainly_visible(text: str) -> str:
 def visible_line(text: str) -> str:
     """The same on one line: a title, a path, a note."""
     return plainly_visible(harmless_line(text))
+
+
+_NOBODY_KNOWS = re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")
+
+
+def approvable(text: str) -> str:
+    """A change of files that somebody is to judge, harmless and without private characters, which
+    look different everywhere."""
+    return _NOBODY_KNOWS.sub(lambda found: f"<U+{ord(found[0]):04X}>", harmless(text))
+
+
+def seen_letters(text: str) -> str:
+    """Each character as one that is seen, for a field in which places are counted."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_letter, text))
+
+
+def _letter(char: str) -> str:
+    if char in " \n\t" or _spelled_out(char) == char or char == _EMOJI_LOOK:
+        return char
+    if unicodedata.category(char) == "Zs":
+        return char
+    return _CONTROLS.get(ord(char), "\ufffd")
 
 
 def _spelled_out(char: str) -> str:

@@ -144,4 +144,5 @@ def call_text(name: str, arguments: Mapping[str, Any]) -> str:
     """The text of a call's row: its one telling argument, or all of it as JSON."""
     if name in SPOKEN_FIELD:
         return str(arguments.get(SPOKEN_FIELD[name], ""))
-    return json.dumps({"tool": name, **arguments}, ensure_ascii=False)
+    said = {"tool": name, **arguments} | {"tool": name}  # an argument may have that name too
+    return json.dumps(said, ensure_ascii=False)

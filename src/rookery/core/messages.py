@@ -62,6 +62,7 @@ from rookery.core.replies import restored_files, sentence_in
 from rookery.core.rows import Rows
 from rookery.core.sheet import Sheet
 from rookery.core.usage import Totals, plus
+from rookery.core.values import record
 
 __all__ = ["Message", "Transcript", "messages"]
 
@@ -69,6 +70,14 @@ PROCESS_ENDED = "The process ended before the answer was complete."
 ANSWER_MISSING = "The answer was never completed."
 
 T = TypeVar("T")
+
+
+@record
+class _Said:
+    """The last change of the words that wait, and those before it since there were none."""
+
+    fact: UserSpoke | QueueEdited
+    before: "_Said | None"
 
 
 def messages(events: Iterable[Event]) -> Rows[Message]:
@@ -81,8 +90,8 @@ def messages(events: Iterable[Event]) -> Rows[Message]:
 class Transcript:
     """The rows so far, the words the model has not heard yet, and what it all cost.
 
-    A copy costs next to nothing, and one is kept per lasting event so that a rewind finds
-    its way back.
+    A copy costs next to nothing. What a rewind needs to find its way back is kept per lasting
+    event, so that holds nothing that grows with what is going on.
     """
 
     __slots__ = (
@@ -90,18 +99,20 @@ class Transcript:
         "_past",
         "_request",
         "_running",
+        "_said",
         "_sheet",
         "_shown",
-        "queue",
+        "_waiting",
         "usage",
     )
 
     def __init__(self) -> None:
-        self.queue: tuple[UserSpoke, ...] = ()
         self.usage = Totals()
         self._sheet = Sheet()
         self._past: tuple[int, Transcript] | None = None
         self._request: Request | None = None
+        self._said: _Said | None = None
+        self._waiting: Mapping[str, UserSpoke] = {}
         self._shown: Mapping[str, int] = {}
         self._outputs: Mapping[str, int] = {}
         self._running: Mapping[str, ToolStarted] = {}
@@ -109,6 +120,11 @@ class Transcript:
     @property
     def messages(self) -> Rows[Message]:
         return self._sheet.rows
+
+    @property
+    def queue(self) -> tuple[UserSpoke, ...]:
+        """What the model has not heard yet."""
+        return tuple(self._waiting.values())
 
     @property
     def speaking(self) -> bool:
@@ -135,7 +151,7 @@ class Transcript:
             self._sheet.close(row)
         self._take(event.fact)
         if event.fact.lasting:
-            self._past = (event.seq, self.copy())
+            self._past = (event.seq, self._kept())
 
     def _take(self, fact: Fact) -> None:
         sheet = self._sheet
@@ -143,7 +159,8 @@ class Transcript:
             case TaskOpened(text=text, images=images):
                 sheet.say("text", text, images=images)
             case UserSpoke() | QueueEdited():
-                self.queue = _queued(self.queue, fact)
+                self._waiting = _queued(self._waiting, fact)
+                self._said = _Said(fact, self._said) if self._waiting else None
             case RequestStarted():
                 self._begin_request(fact)
             case TextStreamed(request_id=request_id, text=text):
@@ -206,7 +223,7 @@ class Transcript:
         self._stop("streaming_failed", ANSWER_MISSING)
         for spoken in self.queue:
             self._sheet.say("user_feedback", spoken.text, images=spoken.images)
-        self.queue = ()
+        self._said, self._waiting = None, {}
         self._request = begin_request(self._sheet, fact)
 
     def _end_answer(self, fact: AssistantSpoke) -> None:
@@ -309,6 +326,7 @@ class Transcript:
             sheet.say("command_output", fact.text, call_id=fact.call_id)
         elif _is_trouble(fact, asked):
             sheet.say("error", sentence_in(fact.text) or fact.text, call_id=fact.call_id)
+        self._shown = _without(self._shown, fact.call_id)
         self._running = _without(self._running, fact.call_id)
         self._outputs = _without(self._outputs, fact.call_id)
 
@@ -334,6 +352,12 @@ class Transcript:
         self._sheet.close_all()
         self._shown, self._outputs, self._running = {}, {}, {}
 
+    def _kept(self) -> "Transcript":
+        """A copy without what a rewind stops anyhow, or can make again."""
+        kept = self.copy()
+        kept._shown, kept._outputs, kept._running, kept._waiting = {}, {}, {}, {}
+        return kept
+
     def _rewind(self, to: int) -> None:
         """Back to what was shown after event `to`. What is left behind stays in the past, so
         that one can go back there too."""
@@ -344,6 +368,7 @@ class Transcript:
         sheet = self._sheet.as_it_was(before._sheet)
         self._become(before)
         self._sheet, self._past = sheet, everything
+        self._waiting = _waiting_after(self._said)
         self._stop("user_cancelled")
 
     def _become(self, other: "Transcript") -> None:
@@ -375,8 +400,24 @@ def _settles(fact: Fact, question: Message) -> bool:
             return isinstance(fact, _LOOP_GOES_ON)
 
 
-def _queued(queue: tuple[UserSpoke, ...], fact: UserSpoke | QueueEdited) -> tuple[UserSpoke, ...]:
-    known = {spoken.message_id: spoken for spoken in queue}
+def _waiting_after(said: _Said | None) -> Mapping[str, UserSpoke]:
+    facts: list[UserSpoke | QueueEdited] = []
+    while said:
+        facts.append(said.fact)
+        said = said.before
+    return _queued({}, *reversed(facts))
+
+
+def _queued(
+    waiting: Mapping[str, UserSpoke], *facts: UserSpoke | QueueEdited
+) -> Mapping[str, UserSpoke]:
+    known = dict(waiting)
+    for fact in facts:
+        _queue(known, fact)
+    return known
+
+
+def _queue(known: dict[str, UserSpoke], fact: UserSpoke | QueueEdited) -> None:
     match fact:
         case UserSpoke():
             known[fact.message_id] = fact
@@ -386,7 +427,6 @@ def _queued(queue: tuple[UserSpoke, ...], fact: UserSpoke | QueueEdited) -> tupl
             known[message_id] = replace(known[message_id], text=text)
         case _:
             pass
-    return tuple(known.values())
 
 
 def _is_trouble(fact: ToolFinished, asked: Message | None) -> bool:
@@ -401,4 +441,8 @@ def _is_trouble(fact: ToolFinished, asked: Message | None) -> bool:
 
 
 def _without(mapping: Mapping[str, T], key: str) -> Mapping[str, T]:
-    return {name: value for name, value in mapping.items() if name != key}
+    if key not in mapping:
+        return mapping
+    rest = dict(mapping)
+    del rest[key]
+    return rest

@@ -23,8 +23,8 @@ from rookery.core.replies import (
     LOOPING,
     NO_TOOL_USED,
     REPEATED,
-    STUCK,
     TOO_MANY_CALLS,
+    stuck,
 )
 from rookery.core.task_state import TaskState, call_key, times_repeated
 from rookery.core.values import record
@@ -130,7 +130,7 @@ def next_step(state: TaskState, limits: Limits) -> Step:
         # a child's result is for its parent, which was allowed to ask for it
         return Close() if state.parent else Ask(AskKind.COMPLETION_RESULT)
     if limits.mistakes and state.mistakes >= limits.mistakes:
-        return Ask(AskKind.MISTAKE_LIMIT_REACHED, STUCK.format(count=state.mistakes))
+        return Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(state.mistakes))
     if state.owes_reminder and not _may_continue(state, limits):
         text = CUT_OFF if state.stop is StopReason.LENGTH else NO_TOOL_USED
         return Remind(text, mistake=state.toolless > 1)
@@ -180,7 +180,7 @@ def _after_failure(state: TaskState, failure: RequestFailed, limits: Limits) -> 
 
 def _about_empty_answers(state: TaskState, limits: Limits) -> Step:
     if limits.mistakes and state.mistakes >= limits.mistakes:
-        return Ask(AskKind.MISTAKE_LIMIT_REACHED, STUCK.format(count=state.mistakes))
+        return Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(state.mistakes))
     return Remind(EMPTY_ANSWER, mistake=state.failures > 2)
 
 

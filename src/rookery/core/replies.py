@@ -90,7 +90,11 @@ CREDENTIALS = (
     "what you need to know."
 )
 NAMED_FILES = 5
-STUCK = "The model made {count} mistakes in a row. A hint may help it on; yes lets it try again."
+
+
+def stuck(mistakes: int) -> str:
+    count = "a mistake" if mistakes == 1 else f"{mistakes} mistakes in a row"
+    return f"The model made {count}. A hint may help it on; yes lets it try again."
 
 
 def restored_files(restored: FilesRestored) -> str:

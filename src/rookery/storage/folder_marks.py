@@ -6,10 +6,21 @@ from pathlib import Path
 from typing import Self
 
 from rookery.core.values import record
+from rookery.errors import StorageError
 
 _FS_IOC_GETVERSION = 0x80087601
 _AT_EMPTY_PATH, _STATX_BTIME = 0x1000, 0x800
 _STATX_SIZE, _BORN_AT = 256, 80
+
+
+class FolderGone(StorageError, OSError):
+    """There is no such folder, or none that can be opened."""
+
+    def __str__(self) -> str:
+        return (
+            f"The folder {self.filename} cannot be opened ({self.strerror}). Put it back, or work "
+            "in another one."
+        )
 
 
 @record
@@ -26,9 +37,12 @@ class FolderMark:
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """Raises `OSError` if there is no such folder, or none that can be opened."""
-        canonical = folder.resolve(strict=True)
-        fd = os.open(canonical, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        """Raises `FolderGone`."""
+        try:
+            canonical = folder.resolve(strict=True)
+            fd = os.open(canonical, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise FolderGone(error.errno, error.strerror, str(folder)) from error
         try:
             status = os.fstat(fd)
             return cls(str(canonical), status.st_dev, status.st_ino, _generation(fd, status))

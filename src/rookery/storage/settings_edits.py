@@ -4,11 +4,12 @@ TOML can be written in many ways, and this knows only the usual ones. So whateve
 file is read again, and is taken only if it says what it said before, but for the one value.
 """
 
+import fcntl
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,22 +89,61 @@ def without(text: str, key: Key, file: Path) -> str:
     return _first_that_says(_removed(before, key), ways, text, key, file)
 
 
-def write_settings(file: Path, text: str, *, shared: bool) -> None:
-    """Replace a settings file at once. What is `shared` with others in a project stays readable
-    for them, and must not lead elsewhere."""
+def change_settings(file: Path, change: Callable[[str], str], *, shared: bool) -> bool:
+    """Replace a settings file by what `change` makes of its text, whoever else changes it at the
+    same time; whether that is anything new. What is `shared` with others in a project stays
+    readable for them, and must not lead elsewhere."""
+    before = text_of(file)
+    if change(before) == before:
+        return False
+    target = _target(file, shared=shared)
+    with _alone(target.parent, shared=shared):
+        before = text_of(file)
+        after = change(before)
+        if after != before:
+            _write(target, after, shared=shared)
+    return after != before
+
+
+def _target(file: Path, *, shared: bool) -> Path:
     if shared and (file.is_symlink() or file.parent.is_symlink()):
         raise SettingsError(
             f"{file} is a link, so nothing is written through it; edit it yourself."
         )
-    target = file if shared else file.resolve()
+    return file if shared else file.resolve()
+
+
+@contextmanager
+def _alone(folder: Path, *, shared: bool) -> Iterator[None]:
+    """Nobody else changes settings in the folder meanwhile. It is locked itself, so that no file
+    is left behind in it."""
     try:
-        target.parent.mkdir(mode=0o755 if shared else 0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o755 if shared else 0o700, parents=True, exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SettingsError(f"Nothing could be written in {folder}: {reason(error)}.") from error
+    try:
+        _lock(fd, folder)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: int, folder: Path) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except OSError as error:
+        raise SettingsError(f"{folder} could not be locked: {reason(error)}.") from error
+
+
+def _write(target: Path, text: str, *, shared: bool) -> None:
+    try:
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         put(target, [text.encode()])
         if mode is not None or shared:
             os.chmod(target, _OPEN_TO_READERS if mode is None else mode)
     except OSError as error:
-        raise SettingsError(f"{file} could not be written: {reason(error)}.") from error
+        raise SettingsError(f"{target} could not be written: {reason(error)}.") from error
 
 
 def toml(value: Any) -> str:

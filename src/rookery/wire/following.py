@@ -59,10 +59,14 @@ class Outlet:
         return self._peer.has_room
 
     async def room(self) -> None:
+        """Wait until something can be told. Of many who wait, only so many are let through as
+        there is room for."""
         try:
-            await self._peer.room()
+            while not self._peer.has_room:
+                await self._peer.room()
         except Disconnected:
             self.stop()
+            await anyio.lowlevel.checkpoint()  # which ends whoever would tell more
 
 
 async def relay_events(
@@ -73,6 +77,7 @@ async def relay_events(
     turns = _Turns()
     last: Event | None = None
     lagged = False
+    await outlet.room()
     while True:
         async with aclosing(_generator(events)) as running:
             async for event in running:
@@ -102,7 +107,9 @@ async def relay_view(outlet: Outlet, events: AsyncIterator[Event]) -> None:
         while not (seen.over and seen.view is shown):
             await seen.news()
             now = seen.view
-            for piece in changes_in_pieces(shown, now):
+            pieces = changes_in_pieces(shown, now)
+            await outlet.room()  # before a piece is made: those of many who wait add up
+            while piece := next(pieces, None):
                 outlet.tell("view", b',"seq":%d,"change":%b' % (now.seq, piece))
                 await outlet.room()
             shown = now

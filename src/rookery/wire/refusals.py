@@ -17,9 +17,9 @@ _ERRORS = {code: cls for cls, code in _CODES.items()}
 
 
 def code_of(error: Exception) -> int:
-    if isinstance(error, RookeryError):
-        return _CODES.get(type(error), FAILED)
-    return INTERNAL_ERROR
+    if not isinstance(error, RookeryError):
+        return INTERNAL_ERROR
+    return next((code for cls, code in _CODES.items() if isinstance(error, cls)), FAILED)
 
 
 def error_of(error: Exception) -> dict[str, object]:

@@ -36,24 +36,40 @@ from rookery.wire.outbox import Disconnected
 from rookery.wire.refusals import raised_again
 
 T = TypeVar("T")
+SECONDS_TO_ANSWER = 10.0
+"""To whoever introduces themselves."""
 _FRAME = 1_000
 """Bytes of a message beside its parameters, at most."""
+
+
+class NoHost(Disconnected):
+    """Whoever is at the other end is no host."""
 
 
 @asynccontextmanager
 async def remote_host(channel: Channel, *, token: str | None = None) -> "AsyncIterator[RemoteHost]":
     """The host at the other end of a channel, which is closed afterwards. Raises `RpcError` if
-    it does not let us in, and `Disconnected` if nobody is there."""
+    it does not let us in, and `NoHost` if nobody is there, or nobody who knows the protocol."""
     host = RemoteHost(channel)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(host.run)
-            await host.initialize(token)
+            await _introduce(host, token)
             yield host
             group.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
             await channel.aclose()
+
+
+async def _introduce(host: "RemoteHost", token: str | None) -> None:
+    try:
+        with anyio.fail_after(SECONDS_TO_ANSWER):
+            await host.initialize(token)
+    except TimeoutError as error:
+        raise NoHost(f"Nobody answers there within {SECONDS_TO_ANSWER:.0f} seconds.") from error
+    except Disconnected as error:
+        raise NoHost("Whoever listens there hangs up when greeted.") from error
 
 
 class RemoteHost:

@@ -35,17 +35,30 @@ from rookery.wire.jsonrpc import (
 from rookery.wire.refusals import NOT_INITIALIZED, REFUSED, UNAUTHORIZED, code_of
 from rookery.wire.tokens import same_token
 
-FOLLOWS_AT_ONCE = 256
+FOLLOWS_AT_ONCE = 64
 """Of one client."""
+VIEWS_AT_ONCE = 16
+"""Of these, such as are folded for it: each holds all rows of its task."""
 SECONDS_TO_INTRODUCE_ONESELF = 10.0
 AS_EVENTS, AS_VIEW = "events", "view"
 _debug = logging.getLogger(__name__)
 
 
-async def serve(host: Host, channel: Channel, *, token: str | None = None) -> None:
-    """Serve a client until it is gone. With a `token` it must say that one first."""
+def everybody() -> bool:
+    return True
+
+
+async def serve(
+    host: Host,
+    channel: Channel,
+    *,
+    token: str | None = None,
+    admit: Callable[[], bool] = everybody,
+) -> None:
+    """Serve a client until it is gone. With a `token` it must say that one first; `admit` is
+    called when it has, and says whether there is room for one more."""
     async with anyio.create_task_group() as group:
-        connection = Connection(host, group, token)
+        connection = Connection(host, group, token, admit)
         connection.peer = Peer(channel, connection)
         if token is not None:
             group.start_soon(connection.expel_stranger)
@@ -58,13 +71,17 @@ class Connection:
 
     peer: Peer
 
-    def __init__(self, host: Host, group: TaskGroup, token: str | None) -> None:
+    def __init__(
+        self, host: Host, group: TaskGroup, token: str | None, admit: Callable[[], bool]
+    ) -> None:
         self._host = host
         self._group = group
         self._token = token
+        self._admit = admit
         self._initialized = False
         self._introduced = anyio.Event()
         self._follows: dict[int, Outlet] = {}
+        self._views: set[int] = set()
         self._numbers = count(1)
 
     async def answer(self, method: str, params: Params) -> object:
@@ -110,8 +127,11 @@ class Connection:
         self._introduced.set()
         if self._token is not None and not same_token(self._token, fields.get("token")):
             raise RpcError(UNAUTHORIZED, "The token is missing or wrong.")
-        if fields.get("protocol") != PROTOCOL:
+        protocol = fields.get("protocol")
+        if type(protocol) is not int or protocol != PROTOCOL:
             raise RpcError(REFUSED, f"This host speaks protocol {PROTOCOL}; say so in `protocol`.")
+        if not self._initialized and not self._admit():
+            raise RpcError(REFUSED, "So many clients are here that there is no room for another.")
         self._initialized = True
         return {
             "protocol": PROTOCOL,
@@ -130,12 +150,13 @@ class Connection:
             raise RpcError(INVALID_PARAMS, 'follow takes a task_id, and as "events" or "view".')
         if type(after) is not int or not 0 <= after <= LARGEST_NUMBER:
             raise RpcError(INVALID_PARAMS, "after is the number of an event, or 0.")
-        if len(self._follows) >= FOLLOWS_AT_ONCE:
-            raise RpcError(REFUSED, f"That is more than {FOLLOWS_AT_ONCE} follows; end some first.")
+        self._check_number(manner)
         resume = partial(self._host.follow, task_id)
         events = resume(0 if manner == AS_VIEW else after)
         follow_id = next(self._numbers)
         outlet = self._follows[follow_id] = Outlet(self.peer, follow_id)
+        if manner == AS_VIEW:
+            self._views.add(follow_id)
         relay = (
             partial(relay_view, outlet, events)
             if manner == AS_VIEW
@@ -143,6 +164,13 @@ class Connection:
         )
         self._group.start_soon(self._relay, follow_id, outlet, relay)
         return {"follow_id": follow_id}
+
+    def _check_number(self, manner: str) -> None:
+        if len(self._follows) >= FOLLOWS_AT_ONCE:
+            raise RpcError(REFUSED, f"That is more than {FOLLOWS_AT_ONCE} follows; end some first.")
+        self._views &= self._follows.keys()
+        if manner == AS_VIEW and len(self._views) >= VIEWS_AT_ONCE:
+            raise RpcError(REFUSED, f"That is more than {VIEWS_AT_ONCE} views; end some first.")
 
     async def _relay(
         self, follow_id: int, outlet: Outlet, relay: Callable[[], Awaitable[None]]
@@ -160,7 +188,7 @@ class Connection:
 
     def _unfollow(self, fields: Mapping[str, Any]) -> None:
         follow_id = fields.get("follow_id")
-        if not isinstance(follow_id, int):
+        if type(follow_id) is not int:
             raise RpcError(INVALID_PARAMS, "unfollow takes a follow_id.")
         if outlet := self._follows.pop(follow_id, None):
             outlet.stop()

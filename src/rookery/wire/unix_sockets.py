@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
+from rookery import NAME
 from rookery.errors import SettingsError
 from rookery.wire.channels import LONGEST_MESSAGE, LONGEST_OF_A_HOST, DescriptorStream, LineChannel
 
@@ -37,7 +38,9 @@ async def unix_channel(path: Path) -> LineChannel:
         with _address(path) as address:
             return channel_on(await anyio.connect_unix(address), LONGEST_OF_A_HOST)
     except OSError as error:
-        raise SettingsError(f"Nobody listens at {path} ({_reason(error)}).") from error
+        raise SettingsError(
+            f"Nobody listens at {path} ({_reason(error)}). Start a server with: {NAME} serve"
+        ) from error
 
 
 def channel_on(stream: SocketStream, longest: int = LONGEST_MESSAGE) -> LineChannel:
@@ -75,35 +78,59 @@ def _user_at(end: socket.socket) -> int:
 def _claimed(path: Path) -> Iterator[None]:
     """Nobody else of ours listens at the path, or begins to: a lock that dies with its holder
     says so, because a socket's file outlives whoever listened there."""
+    _check_place(path)
     lock = path.with_name(f"{path.name}.lock")
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise _impossible(path, error) from error
     try:
+        if not _locked(descriptor, lock):
+            raise _taken(path)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            taken = not os.path.samestat(os.fstat(descriptor), lock.stat())
-        except (BlockingIOError, FileNotFoundError):
-            taken = True
-        if taken or _somebody_listens(path):
-            raise SettingsError(
-                f"Somebody listens at {path} already. Attach to that one, or name another place "
-                "with --socket."
-            )
-        try:
-            yield
+            if _somebody_listens(path):
+                raise _taken(path)
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
         finally:
-            path.unlink(missing_ok=True)
             lock.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 
 
+def _check_place(path: Path) -> None:
+    """Looked at before anything is written beside it."""
+    try:
+        other = not stat.S_ISSOCK(path.lstat().st_mode)
+    except FileNotFoundError:
+        other = False
+    except OSError as error:
+        raise _impossible(path, error) from error
+    if other or not path.name:
+        raise SettingsError(f"{path} is something else than a socket. Name another place.")
+
+
+def _locked(descriptor: int, lock: Path) -> bool:
+    """Whether it is ours: whoever had it may have removed it while we came."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(descriptor), lock.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def _taken(path: Path) -> SettingsError:
+    return SettingsError(
+        f"Somebody listens at {path} already. Attach to that one, or name another place with "
+        "--socket."
+    )
+
+
 def _somebody_listens(path: Path) -> bool:
     try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise SettingsError(f"{path} is something else than a socket. Name another place.")
+        _check_place(path)
         with socket.socket(socket.AF_UNIX) as caller, _address(path) as address:
             caller.setblocking(False)
             caller.connect(address)

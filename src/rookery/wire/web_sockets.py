@@ -30,6 +30,8 @@ SUBPROTOCOL = NAME
 TOKEN_SUBPROTOCOL = f"{NAME}.token."
 """What pages, which cannot send a header, put before the token."""
 SECONDS_TO_SHAKE_HANDS = 10.0
+MOST_OF_A_STRANGER = 2**16
+"""Bytes that are taken from somebody who is let in before they have said the token."""
 _SECONDS_FOR_LAST_WORDS = 1.0
 _OURSELVES = r"(?:localhost|127\.0\.0\.1|\[::1\])"
 _ORIGIN = re.compile(rf"https?://{_OURSELVES}(?::\d+)?", re.IGNORECASE)
@@ -47,6 +49,15 @@ class WebSocketChannel:
         self._heard: deque[bytes] = deque()
         self._unsent: list[bytes] = []
         self._writing = anyio.Lock()
+        self._allowance: int | None = None
+        """Bytes that may still come, if not any number."""
+
+    def distrust(self) -> None:
+        """Whoever sends more than little before they are trusted ends the connection (1009)."""
+        self._allowance = MOST_OF_A_STRANGER
+
+    def trust(self) -> None:
+        self._allowance = None
 
     async def receive(self) -> bytes:
         from websockets.protocol import State
@@ -84,11 +95,19 @@ class WebSocketChannel:
 
     async def hear_more(self) -> None:
         """Let the protocol have what comes next, and say what it answers by itself."""
+        from websockets.frames import CloseCode
+
         try:
-            self._protocol.receive_data(await self._stream.receive())
+            data = await self._stream.receive()
         except _GONE as error:
             self._protocol.receive_eof()
             raise ChannelEnded from error
+        if self._allowance is not None:
+            self._allowance -= len(data)
+        if self._allowance is not None and self._allowance < 0:
+            self._protocol.fail(CloseCode.MESSAGE_TOO_BIG)
+        else:
+            self._protocol.receive_data(data)
         self._unsent += self._protocol.data_to_send()
         if self._unsent and not self._writing.locked():  # else whoever writes will send it too
             await self.flush()
@@ -152,6 +171,8 @@ async def shake_hands(
                 protocol.send_response(response)
                 await channel.flush()
                 if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+                    if given is None:
+                        channel.distrust()
                     return Caller(channel, given is not None)
                 return None
             await channel.hear_more()

@@ -4,6 +4,7 @@ Its boundaries are those of the folder the product was started in, and are fixed
 made: no argument of a call, no file in the workspace and no later change of either widens them.
 """
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -145,7 +146,8 @@ class Sandbox:
             return no_layers("it is switched off")
         if not self._private:
             self._private = os.path.realpath(tempfile.mkdtemp(prefix=f"{NAME}-"))
-            self._remove = weakref.finalize(self, _remove_tree, self._private)
+            lock = _held(self._private)
+            self._remove = weakref.finalize(self, _remove_tree, self._private, lock)
             prepare_private(self._private)
             self._caches.make(os.path.join(self._private, "tmp"))
         return find_layers(self._confinement((), ()), self._programs)
@@ -252,10 +254,20 @@ def _outermost(found: Iterable[Spot]) -> tuple[Spot, ...]:
     return tuple(kept)
 
 
-def _remove_tree(folder: str) -> None:
+def _held(folder: str) -> int:
+    """A lock that ends with this process, however it ends: what is left without one is swept by a
+    later run. It is held before it can be seen."""
+    lock = os.open(os.path.join(folder, "lock.new"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.rename(os.path.join(folder, "lock.new"), os.path.join(folder, "lock"))
+    return lock
+
+
+def _remove_tree(folder: str, lock: int) -> None:
     """Also what commands made unwritable or unreadable in it."""
     for place, folders, _ in os.walk(folder):
         for name in folders:
             if not os.path.islink(inner := os.path.join(place, name)):
                 os.chmod(inner, 0o700)
     shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)

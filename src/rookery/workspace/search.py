@@ -72,6 +72,9 @@ def without_ripgrep(regex: str, most: int, files: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", str(_OWN_SEARCH), str(most), regex, *files]
 
 
+_VERSION_CONTROL = {".git", ".hg", ".svn", ".jj"}
+
+
 class WorkspaceFinder:
     def __init__(
         self,
@@ -116,9 +119,14 @@ class WorkspaceFinder:
         return search.report(out_of_time=time.cancelled_caught)
 
     def paths(self) -> Sequence[FoundPath]:
-        """All files and folders of the workspace that are listed, folders first."""
+        """All files and folders of the workspace that are listed, folders first; not where
+        version control keeps its own."""
         found = [entry for level in self._tree("").level_by_level() for entry in level]
-        return [FoundPath(path=entry.path, folder=entry.is_folder) for entry in found]
+        return [
+            FoundPath(path=entry.path, folder=entry.is_folder)
+            for entry in found
+            if entry.name not in _VERSION_CONTROL
+        ]
 
     def _permitted(self, path: str, permit: Permit) -> str:
         located = self._files.locate(path)
