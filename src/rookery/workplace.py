@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar, cast
 import anyio.to_thread
 
 from rookery.briefing import Briefing
-from rookery.core.commands import Command, SwitchMode, SwitchModel
+from rookery.core.commands import Command, OpenTask, SwitchMode, SwitchModel
 from rookery.core.facts import Event, FilesChanged, FilesRestored
 from rookery.core.fuzzy import best_matches
 from rookery.core.line_diff import line_diff
@@ -66,9 +66,8 @@ class Workplace:
         match command:
             case SwitchModel(provider=provider, model=model):
                 self._check_model(provider, model)
-            case SwitchMode(mode=mode) if mode not in self._known.briefing.slugs():
-                there = ", ".join(self._known.briefing.slugs())
-                raise CommandRejected(f"There is no mode {mode!r}. There are: {there}.")
+            case OpenTask(mode=mode) | SwitchMode(mode=mode):
+                self._check_mode(mode)
             case _:
                 pass
         await self._engine.send(command)
@@ -101,7 +100,14 @@ class Workplace:
             case _:
                 raise CommandRejected(f"Nobody here can answer {type(query).__name__}.")
 
+    def _check_mode(self, mode: str) -> None:
+        slugs = self._known.briefing.slugs()
+        if mode not in slugs:
+            raise CommandRejected(f"There is no mode {mode!r}. There are: {', '.join(slugs)}.")
+
     def _check_model(self, provider: str, model: str) -> None:
+        if not model.strip() or not (provider + model).isprintable():
+            raise CommandRejected(f"{model!r} is no name of a model.")
         try:
             self._known.models.of(provider, model)
         except SettingsError as error:

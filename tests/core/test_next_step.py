@@ -57,8 +57,8 @@ from rookery.core.replies import (
     LOOPING,
     NO_TOOL_USED,
     REPEATED,
-    STUCK,
     TOO_MANY_CALLS,
+    stuck,
 )
 from rookery.core.task_state import TaskState, call_key, fold, times_repeated
 
@@ -125,7 +125,7 @@ OTHER = call_key(EDIT)
         ),
         (TaskState(completion="ok"), Ask(AskKind.COMPLETION_RESULT)),
         (TaskState(completion="ok", queue=frozenset({"m1"})), CallModel()),
-        (TaskState(mistakes=3), Ask(AskKind.MISTAKE_LIMIT_REACHED, STUCK.format(count=3))),
+        (TaskState(mistakes=3), Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(3))),
         (TaskState(owes_reminder=True, toolless=1), Remind(NO_TOOL_USED)),
         (TaskState(owes_reminder=True, toolless=2), Remind(NO_TOOL_USED, mistake=True)),
         (TaskState(owes_reminder=True, toolless=1, stop=StopReason.LENGTH), Remind(CUT_OFF)),
@@ -182,7 +182,7 @@ def test_each_state_has_one_next_step(state: TaskState, step: Step):
         (after(FailureKind.EMPTY, 3), Remind(EMPTY_ANSWER, mistake=True)),
         (
             after(FailureKind.EMPTY, 6, mistakes=3),
-            Ask(AskKind.MISTAKE_LIMIT_REACHED, STUCK.format(count=3)),
+            Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(3)),
         ),
         (
             after(FailureKind.BUSY, spent=Spent(requests=10)),

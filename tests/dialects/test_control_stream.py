@@ -14,6 +14,7 @@ from rookery.core.facts import (
     Answered,
     Asked,
     AssistantSpoke,
+    CallStreamed,
     ChildBegan,
     CompletionOffered,
     Event,
@@ -36,7 +37,7 @@ from rookery.core.failures import FailureKind
 from rookery.dialects.ask_replies import goes_on
 from rookery.dialects.control_stream import ControlStream
 from rookery.dialects.queue_events import change_between, queue_event
-from rookery.dialects.stream_commands import CAPABILITIES, CancelTask, Ping
+from rookery.dialects.stream_commands import CAPABILITIES, CancelTask, Ping, Start
 
 Told = dict[str, Any]
 REQUEST = RequestStarted(request_id="r", model="m")
@@ -244,6 +245,97 @@ class TestTurns:
         [error] = told.stream.give_up_start("No such mode.")
         assert (error["subtype"], error["code"]) == ("error", "task_error")
         assert [one["type"] for one in told.stream.finish("task_failed")] == ["result"]
+
+
+class TestWhatIsLeftOpen:
+    """Every row that was told is closed, whatever ends the task."""
+
+    CALLS = (ToolCall(id="k1", name="write_to_file"), ToolCall(id="k2", name="read_file"))
+
+    def asked(self) -> Driven:
+        """Two calls are there, of which one waits for an answer and the other for its turn."""
+        pieces = [
+            CallStreamed(request_id="r", index=at, name=call.name, arguments='{"path":"a"}')
+            for at, call in enumerate(self.CALLS)
+        ]
+        asks = Asked(ask_id="q", ask=AskKind.TOOL, call_id="k1", text='{"tool":"newFileCreated"}')
+        return started(*pieces, spoke(*self.CALLS), asks)
+
+    def interrupted(self) -> Driven:
+        told = self.asked()
+        told.stream.cancel("c")
+        assert "tool_result" not in [one["type"] for one in told.see(StepCancelled(), RESUMES)]
+        return told
+
+    @pytest.mark.parametrize("end", ["finish", "leave_task", "end_task", "another start"])
+    def test_calls_of_an_interrupted_task_have_a_result_once_it_ends(self, end: str):
+        told = self.interrupted()
+        stream = told.stream
+        events = {
+            "finish": stream.finish,
+            "leave_task": stream.leave_task,
+            "end_task": lambda: stream.end_task("t"),
+            "another start": lambda: stream.begin_task("t2", "s2"),
+        }[end]()
+        results = [one for one in events if one["type"] == "tool_result"]
+        assert [one["done"] for one in results] == [True, True]
+        assert stream.finish() == [] or end == "another start"
+
+    def test_calls_of_a_task_that_goes_on_have_their_results_when_they_come(self):
+        told = self.interrupted()
+        goes_on = Answered(ask_id="r", ask=AskKind.RESUME_TASK, reply="yes")
+        told.see(goes_on, *(ToolFinished(call_id=call.id, text="x") for call in self.CALLS))
+        assert [one["type"] for one in told.stream.finish()] == []
+
+    def test_what_an_earlier_run_left_open_was_never_told(self):
+        log: list[Event] = []
+        for fact in [TaskOpened(text="go"), REQUEST, spoke(*self.CALLS)]:
+            log.append(next_event(log[-1] if log else None, fact, 1))
+        stream = ControlStream()
+        stream.resume_task("t", log)
+        for fact in [TaskReopened(), RESUMES]:
+            log.append(next_event(log[-1], fact, 1))
+            stream.see("t", log[-1])
+        assert stream.finish() == []
+
+    def test_what_a_child_asked_is_closed_when_its_parent_is_interrupted(self):
+        told = TestChildren().child()
+        asked = Asked(ask_id="q", ask=AskKind.TOOL, text=TestChildren.PAYLOAD, call_id="k")
+        told.see(TaskOpened(text="part"), REQUEST, spoke(TestChildren.CALL), asked, of="kid")
+        told.stream.cancel("c")
+        events = told.see(StepCancelled(), RESUMES)
+        assert ("tool_result", "tool", "c") in gist(events)
+        [parent] = [one for one in told.stream.finish() if one["type"] == "tool_result"]
+        assert "taskId" not in parent
+
+
+class TestStartingOver:
+    """14.4: a task that waits for another try is idle."""
+
+    def failed(self) -> Driven:
+        return started(Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="Busy."))
+
+    def test_it_may_be_started_over_and_is_still_there_to_be_interrupted(self):
+        told = self.failed()
+        assert (told.stream.busy, told.stream.under_way) == (False, True)
+
+    def test_the_next_start_ends_its_turn_and_settles_its_start_once(self):
+        told = self.failed()
+        ended = told.stream.begin_task("t2", "s2")
+        assert gist(ended) == [("result", "task_aborted", "s"), ("control", "done", "s")]
+        assert gist(told.see(TaskOpened(text="go"), of="t2")) == [("user", "", "s2")]
+        assert (told.stream.start, told.stream.busy) == ("s2", True)
+
+    def test_a_start_that_is_refused_leaves_the_task_before_it_driven(self):
+        told = started(*COMPLETE)
+        stream = told.stream
+        start = Start(request_id="s2", prompt="x", task_id="t2", configuration={})
+        ack = stream.accept_start(start, "t2")
+        assert (ack["taskId"], stream.task_id, stream.busy) == ("t2", "t", True)
+        assert stream.note("x")["requestId"] == "s2"
+        [error] = stream.refuse_start("No.", "auth_failed")
+        assert (error["taskId"], error["code"], error["requestId"]) == ("t2", "task_error", "s2")
+        assert (stream.busy, stream.complete, stream.failure_code) == (False, True, "auth_failed")
 
 
 class TestAttribution:

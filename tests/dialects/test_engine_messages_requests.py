@@ -135,6 +135,11 @@ def test_every_type_is_in_the_table_above():
         (b'{"type":"updateSettings"}', '"updatedSettings" must be an object'),
         (b'{"type":"editQueuedMessage","payload":{"id":"x"}}', '"payload" "text" must be a string'),
         (b'{"type":"checkpointDiff","payload":{"mode":"x"}}', '"payload" "mode" must be'),
+        (b'{"type":"checkpointDiff","payload":{"ts":1e999}}', "1e999 is no finite number"),
+        (b'{"type":"checkpointRestore","payload":{"ts":-1e999}}', "-1e999 is no finite number"),
+        (b'{"type":"checkpointRestore","payload":{"ts":NaN}}', "NaN is no finite number"),
+        (b'{"type":"askResponse","messageTs":-Infinity}', "-Infinity is no finite number"),
+        (b'{"type":"newTask","taskConfiguration":{"x":[NaN]}}', "NaN is no finite number"),
         (b'{"type":"autoApprovalEnabled","bool":1}', '"bool" must be true or false'),
     ],
 )

@@ -31,7 +31,7 @@ from rookery.core.facts import (
 from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
 from rookery.core.replies import CALL_TAKEN_BACK, EMPTY_ANSWER, NO_TOOL_USED, denied, user_message
-from rookery.engine.engine import Engine
+from rookery.engine.engine import MOST_QUEUED, Engine
 from rookery.errors import CommandRejected, ProviderError
 from stage import TASK, Stage, call, finish, run, write
 
@@ -421,6 +421,22 @@ async def test_a_context_that_is_too_long_again_later_is_cut_further(tmp_path: P
     sent = [len(request.turns) // 2 for request in stage.model.requests]
     assert (sent[4], sent[5]) == (4, 2)
     assert (sent[9], sent[10]) == (6, 3)
+
+
+async def test_a_queue_that_is_full_takes_no_more_and_says_so(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [finish()])
+    async with anyio.create_task_group() as process:
+        engine = stage.engine(process)
+        await engine.send(OpenTask(task_id=TASK, text="Do it"))
+        await question(engine, AskKind.TOOL)
+        for number in range(MOST_QUEUED):
+            await engine.send(Speak(task_id=TASK, message_id=str(number), text="x"))
+        await engine.send(Speak(task_id=TASK, message_id="7", text="again"))
+        with pytest.raises(CommandRejected, match="1,000 messages wait"):
+            await engine.send(Speak(task_id=TASK, message_id="more", text="x"))
+        await engine.send(EditQueue(task_id=TASK, message_id="7"))
+        await engine.send(Speak(task_id=TASK, message_id="more", text="x"))
+        process.cancel_scope.cancel()
 
 
 async def test_a_queued_message_can_be_changed_and_taken_back_until_it_is_heard(tmp_path: Path):

@@ -45,7 +45,10 @@ class ControlStream:
         self.cancelling = False
         """It is being interrupted, and does not yet ask whether to go on."""
         self.failure = ""
-        """Why the task that was driven last came to no good end, if so."""
+        """Why the task that was driven last came to no good end, or was not begun, if so."""
+        self.failure_code = "task_failed"
+        self._opening = ("", "")
+        """The task of a start that was accepted and its request, until that task is open."""
         self._ids = Ids()
         self._by = Attribution()
         self._tasks: dict[str, ToldTask] = {}
@@ -70,7 +73,12 @@ class ControlStream:
     @property
     def busy(self) -> bool:
         """Something is under way that nobody may start over."""
-        return bool(self.start) or self.state in _AT_WORK
+        return any(self._opening) or self.state in _AT_WORK
+
+    @property
+    def under_way(self) -> bool:
+        """Something can be interrupted: also what waits for another try, or for new work."""
+        return self.busy or self._in_turn
 
     @property
     def question(self) -> Question | None:
@@ -104,12 +112,25 @@ class ControlStream:
     def begin(self, task_id: str = "") -> list[Output]:
         return [init(task_id, CAPABILITIES)]
 
-    def begin_task(self, task_id: str, request_id: str) -> None:
+    def accept_start(self, command: StreamCommand, task_id: str) -> Output:
+        """A task is about to be opened. Until it is, the one before is driven."""
+        self._opening = (task_id, command.request_id)
+        return control_replies.ack(command.request_id, command.name, task_id)
+
+    def refuse_start(self, content: str, code: str) -> list[Output]:
+        """The task of a start that was accepted is not opened."""
+        task_id, request_id = self._opening
+        self._opening = ("", "")
+        self.failure, self.failure_code = content, code
+        return [control_replies.error(request_id, "start", "task_error", content, task_id)]
+
+    def begin_task(self, task_id: str, request_id: str) -> list[Output]:
         """Drive another task than before; what the one before still does is not told."""
-        self._drive(ToldTask(task_id, self._ids))
+        told = self._drive(ToldTask(task_id, self._ids))
         self.start = request_id
         self._in_turn = True
         self._by.start(request_id)
+        return told
 
     def resume_task(
         self, task_id: str, stored: Iterable[Event], worked: Iterable[Event] = ()
@@ -118,13 +139,15 @@ class ControlStream:
         task = ToldTask(task_id, self._ids, stored)
         for event in worked:
             task.output.see_of_child(event)
-        self._drive(task)
-        return [task.tell_queue("snapshot", task.queue)] if task.queue else []
+        told = self._drive(task)
+        return [*told, task.tell_queue("snapshot", task.queue)] if task.queue else told
 
-    def leave_task(self) -> None:
-        self.task_id, self.start, self.cancelling = "", "", False
+    def leave_task(self) -> list[Output]:
+        """Drive no task any more. What is open of it is closed."""
+        told = [*self._settle_rows(), *self._end_turn("task_aborted")]
+        self.task_id, self.cancelling = "", False
         self._tasks = {}
-        self._in_turn = False
+        return told
 
     def deliver(self, question: Question, reply: Reply, request_id: str, *, words: bool) -> None:
         """A request answers a question. It is behind what comes of that if it has words, or if
@@ -133,6 +156,12 @@ class ControlStream:
         if words or not self._in_turn:
             self._by.take_over(request_id)
         self._in_turn |= goes_on(question.ask, reply)
+
+    @property
+    def unheard(self) -> bool:
+        """The task was interrupted before the model heard what was said to it."""
+        question = self.question
+        return question is not None and question.ask in _RESUMING and bool(self._at_work.queue)
 
     def hear_out(self, question: Question) -> None:
         """The model is to hear what came too late to keep it from asking whether all is done."""
@@ -162,7 +191,8 @@ class ControlStream:
         return control_replies.error(bad.request_id, bad.command, "invalid_command", str(bad))
 
     def note(self, content: str) -> Output:
-        return self._attributed(output(type="system", subtype="note", content=content))
+        _, starting = self._opening
+        return self._attributed(output(type="system", subtype="note", content=content), starting)
 
     def give_up_start(self, content: str) -> Iterator[Output]:
         """The task of a start that was accepted cannot go on."""
@@ -181,30 +211,34 @@ class ControlStream:
 
     def end_task(self, task_id: str) -> list[Output]:
         """Nothing more will come of a task."""
-        if task_id != self.task_id:
-            self._tasks.pop(task_id, None)
-            return []
-        told = list(self._end_turn("task_aborted"))
-        self.leave_task()
-        return told
+        if task_id == self.task_id:
+            return self.leave_task()
+        child = self._tasks.pop(task_id, None)
+        return [*map(self._attributed, child.settle())] if child else []
 
     def finish(self, code: str = "", reason: str = "") -> list[Output]:
         """The run ends: why, if there is something to say, and what is left to close."""
         told = [output(type="error", code=code, content=reason)] if code and reason else []
-        if self._in_turn:
-            told += [one for task in self._tasks.values() for one in task.settle()]
-        ended = map(self._attributed, told)
-        return [*ended, *self._end_turn(code or "task_aborted", reason)]
+        why = map(self._attributed, told)
+        return [*why, *self._settle_rows(), *self._end_turn(code or "task_aborted", reason)]
 
     @property
     def _at_work(self) -> ToldTask:
         return next(reversed(self._tasks.values()))
 
-    def _drive(self, task: ToldTask) -> None:
-        self.leave_task()
-        self.failure = ""
+    def _drive(self, task: ToldTask) -> list[Output]:
+        told = self.leave_task()
+        self._opening = ("", "")
+        self.failure, self.failure_code = "", "task_failed"
         self.task_id = task.task_id
         self._tasks = {task.task_id: task}
+        return told
+
+    def _settle_rows(self) -> Iterator[Output]:
+        """Close what nothing will come of any more, whether or not a turn is going on: a task
+        that was interrupted keeps its calls for when it goes on."""
+        for task in self._tasks.values():
+            yield from map(self._attributed, task.settle())
 
     def _told(self, task: ToldTask, event: Event) -> Iterator[Output]:
         before = task.queue
@@ -253,7 +287,7 @@ class ControlStream:
                 yield from self._complete_turn()
             case Asked(ask=ask) if ask in _RESUMING:
                 self.cancelling = False
-                self._tasks = {self.task_id: self._tasks[self.task_id]}
+                yield from self._leave_children()
                 yield from self._end_turn("task_aborted")
             case TaskFailed(message=message):
                 self.failure = message or control_replies.CONTENTS["task_failed"]
@@ -262,6 +296,11 @@ class ControlStream:
                 yield from self._end_turn("task_aborted")
             case _:
                 pass
+
+    def _leave_children(self) -> Iterator[Output]:
+        """Whoever worked for the task begins anew when it goes on."""
+        for task_id in [each for each in self._tasks if each != self.task_id]:
+            yield from self.end_task(task_id)
 
     def _complete_turn(self) -> Iterator[Output]:
         self._in_turn = self._offered = False

@@ -5,6 +5,7 @@ table is not wrong: webviews send much that has a meaning only where they come f
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -215,7 +216,7 @@ KINDS: Mapping[str, Kind] = {
 def read_request(line: bytes, number: int) -> wants.Request:
     """What is requested on a line. Raises `BadMessage` with the first thing that is wrong."""
     try:
-        given = whole_values(json.loads(line.decode("utf-8")))
+        given = whole_values(_loaded(line.decode("utf-8")))
     except UnicodeDecodeError as error:
         raise _bad(number, "it is not UTF-8") from error
     except (ValueError, RecursionError) as error:
@@ -230,6 +231,18 @@ def read_request(line: bytes, number: int) -> wants.Request:
     if problem := _problem_in(KINDS[type].fields, given):
         raise _bad(number, f"{type}: {problem}")
     return KINDS[type].read({name: each for name, each in given.items() if each is not None})
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, parse_float=_finite, parse_constant=_finite)
+
+
+def _finite(text: str) -> float:
+    """Python also reads NaN, and takes 1e999 for infinity, with which nothing can be counted."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is no finite number")
+    return number
 
 
 def _bad(number: int, reason: str) -> BadMessage:

@@ -23,6 +23,10 @@ class Question:
     row: int | None
 
 
+_GROWING = ("assistant", "thinking", "tool_use", "tool_result")
+"""Rows that are told part by part. That of a call ends with its result."""
+
+
 class ToldTask:
     """A task, told as it goes. What is on record of it from earlier runs is not told again."""
 
@@ -33,6 +37,8 @@ class ToldTask:
         after = past[-1].seq if past else 0
         self.output = DrivenOutput(session_id=task_id, after=after, ids=ids)
         self._spoken: dict[str, int] = {}
+        self._open: set[int] = set()
+        """The rows that were told and not closed."""
         for event in past:
             self.learn(event)
             self.output.see(event)
@@ -54,11 +60,23 @@ class ToldTask:
     def tell(self, event: Event) -> Iterator[Output]:
         """What the event leads to. Words that wait are told when the model hears them."""
         if not isinstance(event.fact, UserSpoke):
-            yield from self.output.see(event)
+            for one in self.output.see(event):
+                self._note(one)
+                yield one
 
     def settle(self) -> Iterator[Output]:
-        """Close the rows that nothing will come of any more."""
-        yield from self.output.settle()
+        """Close the rows that nothing will come of any more. What an earlier run left open was
+        never told here."""
+        told, self._open = self._open, set()
+        yield from (one for one in self.output.settle() if one.get("id") in told)
+
+    def _note(self, told: Output) -> None:
+        if told["type"] not in _GROWING:
+            return
+        if "done" in told and told["type"] != "tool_use":
+            self._open.discard(told["id"])
+        else:
+            self._open.add(told["id"])
 
     def tell_queue(self, subtype: str, queue: tuple[UserSpoke, ...]) -> Output:
         return queue_event(subtype, self.task_id, queue, self._spoken)

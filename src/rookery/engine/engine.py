@@ -45,9 +45,12 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.ports import ChildEnd, ChildTask, LogStore, Restored, TaskLogs
 from rookery.engine.subtasks import end_of, record_changes, recover
 from rookery.engine.task import Attend, Task
-from rookery.errors import CommandRejected, StorageError
+from rookery.errors import CommandRejected, RookeryError, StorageError
 
 _debug = logging.getLogger(__name__)
+
+MOST_QUEUED = 1_000
+"""Every change of the queue is told with the whole queue."""
 
 
 class Engine:
@@ -124,11 +127,22 @@ class Engine:
         return await task.rehearse(settled_before(task.log.events, to), overwrite=overwrite)
 
     def _open(self, command: OpenTask) -> None:
-        if command.task_id in self._tasks:
+        if task := self._tasks.get(command.task_id):
+            if task.log.ended:
+                raise CommandRejected(
+                    f"Task {command.task_id} was closed. Reopen it, or take another id."
+                )
             return
         if not (command.text.strip() or command.images):
             raise CommandRejected("Say what to work on.")
-        task = self._begin(command.task_id, self._logs.create(command.task_id))
+        store = self._logs.create(command.task_id)
+        try:
+            task = self._begin(command.task_id, store)
+        except RookeryError:
+            # such as that the workspace is gone: what holds nothing is no task
+            store.close()
+            self._logs.delete(command.task_id)
+            raise
         task.log.append(
             TaskOpened(
                 text=command.text,
@@ -231,6 +245,11 @@ class Engine:
             raise CommandRejected("There is nothing in that message.")
         said = (event.fact for event in log.events if isinstance(event.fact, UserSpoke))
         if all(fact.message_id != command.message_id for fact in said):
+            if len(log.state.queue) >= MOST_QUEUED:
+                raise CommandRejected(
+                    f"{MOST_QUEUED:,} messages wait to be heard already, so this one was not "
+                    "queued; send it again later."
+                )
             log.append(
                 UserSpoke(message_id=command.message_id, text=command.text, images=command.images)
             )
