@@ -87,7 +87,7 @@ class TestSettings:
         rows = {line.split()[0]: line for line in text.split("\n\n")[0].splitlines()}
         written_down = {".".join(key) for key in all_settings() if ANY not in key}
         assert written_down <= set(rows)
-        assert f'"ask"         {home}/config/settings.toml' in rows["mode"]
+        assert rows["mode"].split() == ["mode", '"ask"', f"{home}/config/settings.toml"]
         assert "ROOKERY_MAX_REQUESTS" in rows["max_requests"]
         assert rows["mistake_limit"].endswith("default")
         assert f"Your settings file is {home}/config/settings.toml.\n" in text

@@ -123,6 +123,10 @@ def test_folders_and_rules_are_listed(here: Path, store: TrustStore, capsys: Cap
     assert first.endswith(f": {gone} (gone or replaced since, so it counts for nothing)")
     assert second.endswith(f": {here}")
     assert third.endswith(f": exactly this command in {here}, for 30 days: make␊␛[8m test")
+    trust("--forget")
+    _, kept = capsys.readouterr().out.splitlines()
+    assert kept.startswith("What is always allowed there is kept")
+    assert kept.endswith("rookery trust --forget-rules")
     trust("--forget-rules")
     assert capsys.readouterr().out == "Rules forgotten: 1.\n"
     trust("--forget-rules")

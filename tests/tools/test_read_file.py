@@ -434,6 +434,13 @@ async def test_S4_the_gate_judges_every_file_of_a_batch(bench: Workbench):
         await action.perform(Permit(action.digest, reads=frozenset(["a"])))
 
 
+async def test_S4_whoever_is_asked_about_a_batch_is_told_every_file(bench: Workbench):
+    names = [f"f{number}" for number in range(7)]
+    action = await bench.prepare("read_file", files=[{"path": name} for name in names])
+    assert action.title == "Read f0, f1, f2 and 4 more"
+    assert action.notes == [f"reads {name}" for name in names]
+
+
 async def test_S4_a_file_outside_is_said_to_be_outside(bench: Workbench):
     outside = bench.root.parent / "outside.txt"
     outside.write_text("far\n")

@@ -12,7 +12,7 @@ import click
 from rookery import NAME, PROJECT_FOLDER
 from rookery.clients.terminal_text import visible_line
 from rookery.errors import SettingsError, StorageError
-from rookery.storage.permissions import clear_rules, problem_with_rules, stored_rules
+from rookery.storage.permissions import AllowRule, clear_rules, problem_with_rules, stored_rules
 from rookery.storage.places import Places, find_places
 from rookery.storage.trust import TrustStore, never_trusted
 
@@ -60,7 +60,7 @@ def command(path: Path, listing: bool, forget: bool, forget_rules: bool) -> int:
     elif forget_rules:
         lines = _forget_rules(places)
     elif forget:
-        lines = _forget(store, path)
+        lines = _forget(store, path, places)
     else:
         lines = _trust(store, path)
     for line in lines:
@@ -142,9 +142,15 @@ def _trust(store: TrustStore, path: Path) -> list[str]:
     return [f"{root} is trusted. To take that back: {NAME} trust --forget"]
 
 
-def _forget(store: TrustStore, path: Path) -> list[str]:
-    known = store.forget(path)
-    return [f"{path.resolve()} {'is no longer' if known else 'was not'} trusted."]
+def _forget(store: TrustStore, path: Path, places: Places) -> list[str]:
+    known, root = store.forget(path), path.resolve()
+    forgotten = f"{root} {'is no longer' if known else 'was not'} trusted."
+    allowed = [rule for rule in _rules(places) if rule.workspace.path == str(root)]
+    kept = (
+        f"What is always allowed there is kept, should it be trusted again ({len(allowed)}). "
+        f"To forget that, there and everywhere: {NAME} trust --forget-rules"
+    )
+    return [forgotten, kept] if allowed else [forgotten]
 
 
 def _forget_rules(places: Places) -> list[str]:
@@ -158,13 +164,14 @@ def _list(store: TrustStore, places: Places) -> list[str]:
         + ("" if kept.still_there else " (gone or replaced since, so it counts for nothing)")
         for kept in store.all()
     ]
-    rules = places.rules_file
-    allowed = [
-        f"allowed until {_day(rule.expires)}: {rule.words}"
-        for rule in stored_rules(rules, time.time_ns() // 1_000_000)
-    ]
-    problems = [problem for problem in (store.problem, problem_with_rules(rules)) if problem]
+    allowed = [f"allowed until {_day(rule.expires)}: {rule.words}" for rule in _rules(places)]
+    both = (store.problem, problem_with_rules(places.rules_file))
+    problems = [problem for problem in both if problem]
     return [*problems, *folders, *allowed] or ["No folder is trusted, and no rule is kept."]
+
+
+def _rules(places: Places) -> list[AllowRule]:
+    return stored_rules(places.rules_file, time.time_ns() // 1_000_000)
 
 
 def _day(ts: int) -> str:

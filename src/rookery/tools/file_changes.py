@@ -19,6 +19,7 @@ from rookery.tools.threads import beside
 ChangeTool: TypeAlias = Literal["newFileCreated", "editedExistingFile", "appliedDiff"]
 
 ONLY_LINE_ENDS = "(Only line ends change.)"
+EMPTY_FILE = "(An empty file.)"
 _NOTICE = "The file is as you specified it; there is no need to read it again."
 
 
@@ -50,7 +51,7 @@ async def change_file(
     if change.before == change.after:
         return unchanged(file.path)
     diff = await beside(partial(readable_diff, file.text, new))
-    shown = diff.text or ONLY_LINE_ENDS
+    shown = diff.text or (ONLY_LINE_ENDS if file.sha else EMPTY_FILE)
     operation = "modified" if file.sha else "created"
 
     async def perform(permit: Permit) -> Outcome:

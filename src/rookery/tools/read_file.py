@@ -158,6 +158,7 @@ def _batch(args: ReadFileArgs, ctx: ToolContext) -> Action:
         title=f"Read {', '.join(names[:_NAMED_FILES])}{f' and {rest} more' if rest > 0 else ''}",
         perform=perform,
         reads=names,
+        notes=[f"reads {name}" for name in names] if rest > 0 else (),
         payload={
             "tool": "readFile",
             "isOutsideWorkspace": any(each.place.outside for each in wanted),

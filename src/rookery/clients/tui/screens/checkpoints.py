@@ -10,6 +10,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from rookery.clients.terminal_text import harmless_line, visible_line
+from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.latest import do_latest
 from rookery.clients.tui.pickers.pick_list import PickList
@@ -72,7 +73,7 @@ class CheckpointScreen(ReadingScreen[None]):
         self._events = len(events)
         found = points(events)[::-1]
         self.list.show(found, nothing="There is nothing to go back to yet.")
-        self.tell(f"{len(found)} points")
+        self.tell(counted(len(found), "point"))
         self._show_changes()
 
     def action_move(self, by: int) -> None:

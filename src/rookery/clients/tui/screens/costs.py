@@ -6,6 +6,7 @@ from rich.style import Style
 from rich.text import Text
 
 from rookery.clients.terminal_text import harmless_line
+from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.worn_look import worn
 from rookery.clients.tui.rows.lines import cut
@@ -127,7 +128,7 @@ def _drawn_account(account: Account, width: int, look: Look) -> Iterator[Text]:
     earlier, recent = account.spendings[:-ROWS], account.spendings[-ROWS:]
     if earlier:
         before = summed(each.usage for each in earlier)
-        words = f"{len(earlier)} earlier requests"
+        words = counted(len(earlier), "earlier request")
         quiet = look.ink(look.quiet)
         yield _row("", words, _tokens(before), fine_money(before.cost), width, quiet)
     for each in recent:

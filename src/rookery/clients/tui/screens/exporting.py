@@ -23,15 +23,20 @@ def export(view: View, task_id: str, workspace: str, wanted: str = "") -> Path:
     """
     folder = Path(workspace) if os.path.isdir(workspace) else Path.cwd()
     path = folder / os.path.expanduser(wanted) if wanted else _free(folder, task_id)
-    with path.open("x", encoding="utf-8", errors="replace") as file:
+    with open(path, "x", encoding="utf-8", errors="replace", opener=_privately) as file:
         file.write(as_markdown(view))
     return path
+
+
+def _privately(path: str, flags: int) -> int:
+    """Nobody knows what is in it, so it is for the user alone."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _free(folder: Path, task_id: str) -> Path:
     name = f"rookery-{task_id[:8]}"
     path, number = folder / f"{name}.md", 2
-    while path.exists():
+    while os.path.lexists(path):
         path, number = folder / f"{name}-{number}.md", number + 1
     return path
 

@@ -62,10 +62,11 @@ def spelled(key: str) -> str:
 
 
 def key_uses(bindings: Iterable[BindingType]) -> Iterator[KeyUse]:
-    """What bindings say, one for each; several keys for one thing stand together."""
+    """What bindings say, one for each; several keys for one thing stand together. Those of the
+    system work only where a terminal tells them apart."""
     for each in bindings:
         binding = each if isinstance(each, Binding) else Binding(*each)
-        if binding.description:
+        if binding.description and not binding.system:
             keys = " or ".join(map(spelled, _keys(binding)))
             yield KeyUse(keys, binding.description, binding.action, binding.show)
 

@@ -69,13 +69,10 @@ class ModelScreen(ListScreen[KnownModel]):
         return next((_spelled(each) for each in near or named), "")
 
     async def take(self, item: KnownModel) -> None:
-        task_id = self._desk.task_id
+        task_id = self._desk.task_id or ""
         self.dismiss(None)
-        if task_id is None:
-            self._desk.toast("Begin a task first; then another model can go on with it.", "warning")
-        elif await self._desk.send(
-            SwitchModel(task_id=task_id, provider=item.provider, model=item.model)
-        ):
+        switch = SwitchModel(task_id=task_id, provider=item.provider, model=item.model)
+        if await self._desk.send(switch):
             self._desk.toast(f"Model: {item.model}", "success")
 
     def name_of(self, item: KnownModel) -> str:

@@ -7,6 +7,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from rookery.clients.terminal_text import harmless, harmless_line
+from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.keys_in_order import TextField
 from rookery.clients.tui.pickers.pick_list import PickList
@@ -31,14 +32,26 @@ def waiting(desk: Desk) -> list[Waiting]:
     return [Waiting(task_id, said) for task_id, view in desk.views.items() for said in view.queue]
 
 
+class Words(TextField):
+    """Enter is the screen's, as in the input area."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("shift+enter,alt+enter,ctrl+j", "break_line", "New line", show=False),
+    ]
+
+    def action_break_line(self) -> None:
+        self.insert("\n")
+
+
 class QueueScreen(SideScreen[None]):
-    """While words are being changed they may be heard: that is told, and nothing is lost."""
+    """While words are being changed they may be heard: that is told, and nothing is lost. Nor is
+    it by one Esc: the second one drops the change."""
 
     TITLE_WORDS = "Not heard yet"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,e", "change", "change"),
         Binding("d,delete", "take_back", "take back"),
-        Binding("ctrl+s", "keep", "keep the change"),
+        Binding("enter,ctrl+s", "keep", "keep the change"),
         *MOVING,
     ]
     DEFAULT_CSS = """
@@ -53,8 +66,9 @@ class QueueScreen(SideScreen[None]):
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
         self.list = PickList[Waiting](_drawn, lambda each: each.said.message_id)
-        self._area = TextField(compact=True, show_line_numbers=False)
+        self._area = Words(compact=True, show_line_numbers=False)
         self._changing: Waiting | None = None
+        self._warned = False
 
     def parts(self) -> list[Widget]:
         return [self.list, self._area]
@@ -90,7 +104,7 @@ class QueueScreen(SideScreen[None]):
 
     def action_change(self) -> None:
         if words := self.list.marked:
-            self._changing = words
+            self._changing, self._warned = words, False
             self._area.load_text(harmless(words.said.text))
             self._area.move_cursor(self._area.document.end)
             self.add_class("-changing")
@@ -124,14 +138,17 @@ class QueueScreen(SideScreen[None]):
         self.change_keys()
 
     def action_close(self) -> None:
-        if self._changing:
+        if (words := self._changing) is None:
+            self.dismiss(None)
+        elif self._warned or self._area.text == harmless(words.said.text):
             self._stop_changing()
         else:
-            self.dismiss(None)
+            self._warned = True
+            self._desk.toast("Enter keeps the change; Esc again drops it.", "warning")
 
 
 def _drawn(words: Waiting, width: int, look: Look) -> Text:
     line = Text(harmless_line(one_line(words.said.text)), look.ink(look.words))
     if words.said.images:
-        line.append(f"  +{len(words.said.images)} images", look.ink(look.quiet))
+        line.append(f"  +{counted(len(words.said.images), 'image')}", look.ink(look.quiet))
     return line

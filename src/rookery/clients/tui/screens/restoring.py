@@ -103,9 +103,18 @@ class RestoreScreen(ReadingScreen[bool]):
         self._going = True
         if await self._went_back():
             self._desk.toast(f"Went back: {self._back.value}.", "success")
+            if self._takes_back_words:
+                self._desk.take_back(self._point.what)
             self.dismiss(True)
         else:
             self._going = False
+
+    @property
+    def _takes_back_words(self) -> bool:
+        """Words of the user, and not those with which the task began: they stay."""
+        began = next((event.ts for event in self._desk.events(self._task_id)), None)
+        said_later = self._point.by_user and self._point.ts != began
+        return said_later and self._back is not Back.FILES
 
     async def _went_back(self) -> bool:
         to = self._point.to

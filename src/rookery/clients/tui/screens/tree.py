@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from rookery.clients.terminal_text import harmless_line
+from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.latest import do_latest
 from rookery.clients.tui.pickers.pick_list import PickList
@@ -175,7 +176,7 @@ class TreeScreen(SideScreen[None]):
         if first:
             self.list.mark(desk.task_id)
         cost = sum(node.task.cost or 0.0 for node in nodes)
-        self.tell(f"{len(nodes)} tasks   {money(cost)}")
+        self.tell(f"{counted(len(nodes), 'task')}   {money(cost)}")
 
     def _drawn(self, node: Node, width: int, look: Look) -> Text:
         return drawn_node(node, width, look, here=node.task.task_id == self._desk.task_id)
