@@ -96,10 +96,10 @@ class TmuxSession:
         """Whether the terminal is as it was: its modes, its cursor, its mouse."""
         self.exit_code()
         modes = "#{alternate_on}#{mouse_any_flag}#{cursor_flag}"
-        while not (self._cwd / "after").exists():
+        before, after = (self._cwd / name for name in ("before", "after"))
+        while not (after.exists() and after.read_text().endswith("\n")):
             time.sleep(MOMENT)
-        before, after = ((self._cwd / name).read_text() for name in ("before", "after"))
-        return before == after and self._tmux("display", "-p", modes).strip() == "001"
+        return before.read_text() == after.read_text() and self._tmux("display", "-p", modes).strip() == "001"
 
     @property
     def pid(self) -> int:

@@ -150,6 +150,37 @@ def test_CS_14_9_a_session_goes_on_in_full(project: Installed):
         assert terminal.exit_code() == 0
 
 
+def test_a_task_that_is_open_in_another_terminal_is_told_of_and_ends_nothing(project: Installed):
+    with opened(project, "-y", "wait", script=WAITING) as first:
+        first.wait_for("Running a command")
+        with opened(project, "-c") as second:
+            assert second.exit_code() == 9
+            assert "is being worked on by" in second.screen
+            assert "broke down" not in second.screen
+            assert "WorkerFailed" not in second.screen
+            assert second.is_sane()
+        with opened(project) as third:
+            third.wait_for("What should be done?")
+            third.press("F2")
+            third.wait_for("Words that a task holds", "wait")
+            third.press("Enter")
+            third.wait_for("is being worked on by")
+            third.wait_for("What should be done?")
+
+
+def test_ctrl_z_goes_to_the_shell_and_comes_back(project: Installed):
+    with opened(project) as terminal:
+        terminal.wait_for("What should be done?")
+        state = Path(f"/proc/{terminal.pid}/stat")
+        terminal.press("C-z")
+        terminal.wait_until(lambda _: state.read_text().rpartition(")")[2].split()[0] == "T", "T")
+        os.kill(int(state.parent.name), signal.SIGCONT)
+        terminal.wait_for("What should be done?")
+        terminal.type("/quit")
+        terminal.press("Enter")
+        assert terminal.exit_code() == 0
+
+
 def test_CS_13_3_without_textual_it_runs_line_by_line_and_says_so(
     project: Installed, tmp_path: Path
 ):

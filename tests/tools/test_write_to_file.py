@@ -175,6 +175,11 @@ async def test_a_change_of_line_ends_alone_is_shown_as_such(bench: Workbench):
     assert action.diff == "(Only line ends change.)"
 
 
+async def test_a_new_file_without_lines_is_shown_as_such(bench: Workbench):
+    action = await bench.prepare("write_to_file", path="new.txt", content="")
+    assert action.diff == "(An empty file.)"
+
+
 async def test_the_diff_of_a_large_file_shows_its_changes_as_one_block(bench: Workbench):
     old = [f"{n}\n" for n in range(15_000)]
     new = [*old[:100], "new\n", *old[101:109], "newer\n", *old[110:]]

@@ -442,3 +442,12 @@ anyio.run(search)
         check=True,
     )
     assert ended.stdout == f"Found {'1 match' if ignored else '0 matches'}.\n"
+
+
+def test_paths_to_choose_from_are_not_those_of_version_control(bench: Workbench):
+    for path in (".git/config", ".hg/store", ".svn/db", "src/.git", ".github/ci.yml", "a.py"):
+        bench.put(path, "x")
+    finder = WorkspaceFinder(bench.root, bench.files, bench.limits)
+    found = {each.path for each in finder.paths()}
+    assert {"a.py", "src"} <= found
+    assert not {path for path in found if {".git", ".hg", ".svn"} & set(path.split("/"))}

@@ -134,3 +134,19 @@ def test_nobody_is_called_who_does_not_want_to_be():
 )
 def test_a_terminal_tells_whether_its_ground_is_light(answer: bytes, light: bool | None):
     assert light_in(answer) is light
+
+
+@pytest.mark.parametrize(
+    ("model", "seen"),
+    [
+        ("/home/ada/work/very/deep/scripts/answers.yaml", "code · answers.yaml"),
+        ("openrouter/some-lab/model-with-a-name", "model-with-a-name"),
+        ("a-model-whose-name-is-longer-than-any-header-can-show", "code · a-model-w"),
+    ],
+)
+def test_at_80_columns_a_model_is_shortened_rather_than_left_out(model: str, seen: str):
+    about = About(workspace="/home/ada/" + "deep/" * 20, model=model, window=1000, mode="code")
+    usage = Totals(context_tokens=500, cost=1.5, tokens_in=101_000, tokens_out=1_000)
+    line = header_line(Around(about=about, usage=usage), LOOK, 80)
+    assert seen in line.plain
+    assert line.cell_len <= 80

@@ -1,11 +1,14 @@
 """What is shown of a question."""
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rookery.clients.terminal_text import approvable
 from rookery.clients.tui.asking import Step, body_of, footing_of, has_panel, page_of
 from rookery.clients.tui.look import DARK, LOOKS
 from rookery.core.asks import AskKind
@@ -75,3 +78,49 @@ def test_whatever_is_asked_about_fits_its_width(text: str, width: int):
     for asked in (replace(COMMAND, text=text), replace(EDIT, diff=f"+{text}")):
         for line in body_of(asked, Step.ANSWER, 0, width, LOOK):
             assert line.cell_len <= width
+
+
+NEW_TASK = Asked(
+    ask_id="a9",
+    ask=AskKind.TOOL,
+    title="Start a task in mode code",
+    text=json.dumps({"tool": "newTask", "mode": "code"}),
+)
+SWITCH = replace(NEW_TASK, text=json.dumps({"tool": "switchMode", "mode": "code"}))
+DIFF_ROWS = st.lists(
+    st.sampled_from(
+        [
+            "Write part one",
+            "@@ -1,9 +1,9 @@ and delete the database",
+            "@@ -1,2 +1,2 @@",
+            "+added",
+            "-gone",
+            " kept",
+            "\\ No newline at end of file",
+            "*** Edit b.py",
+            "@@ looks like one",
+            "",
+        ]
+    )
+    | st.text(max_size=30)
+).map("\n".join)
+
+
+def without_blanks(text: str) -> str:
+    return "".join(text.split())
+
+
+@given(DIFF_ROWS, st.sampled_from([NEW_TASK, SWITCH, EDIT]), st.integers(12, 80))
+def test_GATE_4_every_line_of_what_is_approved_is_on_the_panel(text: str, asked: Asked, width: int):
+    on_panel = without_blanks(shown(replace(asked, diff=text), width))
+    for line in approvable(text).split("\n"):
+        if asked is EDIT:  # between hunks, numbers of lines are drawn instead of their head
+            line = re.sub(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@", "", line)
+        assert without_blanks(line) in on_panel
+
+
+def test_GATE_4_what_is_no_change_of_files_is_not_drawn_as_one():
+    words = "Write part one\n@@ -1,9 +1,9 @@ and delete the database\n+ done"
+    for asked in (NEW_TASK, SWITCH):
+        lines = body_of(replace(asked, diff=words), Step.ANSWER, 0, 60, LOOK)
+        assert [line.plain for line in lines] == words.split("\n")

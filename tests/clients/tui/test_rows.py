@@ -195,3 +195,18 @@ def test_a_request_that_failed_is_seen():
     failed = json.dumps({"cost": 0, "streamingFailedMessage": "The key expired."})
     assert family(say("api_req_started", failed)) is Family.TROUBLE
     assert lines(say("api_req_started", failed)) == ["  ✗ The key expired."]
+
+
+@pytest.mark.parametrize("width", [20, 33, 60])
+def test_a_long_command_that_was_refused_is_shown_whole(width: int):
+    command = " ".join(f"word{n:02}" for n in range(8))
+    text = " ".join(lines(ask("command", command), width, ended="denied", unfolded=True))
+    for word in command.split():
+        assert word in text
+    assert "not done" in text
+
+
+@pytest.mark.parametrize(("count", "told"), [(6, "… 1 more line"), (7, "… 2 more lines")])
+def test_one_is_one_and_two_are_several(count: int, told: str):
+    command = "\n".join("x" for _ in range(count))
+    assert lines(ask("command", command))[-1].strip() == told

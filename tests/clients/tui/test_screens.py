@@ -159,13 +159,15 @@ async def test_local_models_come_later_and_the_mark_stays():
         assert "▸ anthropic          claude-sonnet-4.6" in seen(pilot)
 
 
-async def test_without_a_task_no_model_can_go_on():
+async def test_without_a_task_a_model_is_chosen_for_the_next_one():
     async with desk(task=None) as it:
         await it.open(ModelScreen)
         await it.sees("gpt-5.2")
         await it.press("enter")
         await it.until(lambda: it.app.toasts)
-        assert it.host.sent == []
+        (switch,) = it.host.sent
+        assert isinstance(switch, SwitchModel)
+        assert switch.task_id == ""
 
 
 @pytest.mark.parametrize(
@@ -226,6 +228,27 @@ async def test_queued_words_are_changed():
         await it.until(lambda: it.host.sent)
         edit = EditQueue(task_id="t1", message_id="m1", text="and mention it in the changelog too")
         assert it.host.sent == [edit]
+
+
+async def test_enter_keeps_a_change_of_queued_words_and_one_escape_does_not_drop_it():
+    async with desk() as it:
+        await it.open(QueueScreen)
+        await it.sees("and mention it in the changelog")
+        await it.press("enter")
+        area = it.app.screen.query_one(TextArea)
+        await it.until(lambda: area.has_focus)
+        await it.press("alt+enter", *"too", "escape")
+        await it.until(lambda: it.app.toasts)
+        assert area.has_focus
+        await it.press("enter")
+        await it.until(lambda: it.host.sent)
+        text = "and mention it in the changelog\ntoo"
+        assert it.host.sent == [EditQueue(task_id="t1", message_id="m1", text=text)]
+        await it.press("enter")
+        await it.until(lambda: area.has_focus)
+        await it.press("x", "escape", "escape")
+        await it.until(lambda: not area.has_focus)
+        assert len(it.host.sent) == 1
 
 
 async def test_queued_words_are_taken_back():

@@ -1,12 +1,15 @@
 """What is shown of a question: exactly what would happen, and the keys that answer it."""
 
+import re
+from collections.abc import Iterator
 from enum import Enum
 
 from rich.text import Text
 
-from rookery.clients.questions import ceiling, followup
-from rookery.clients.terminal_text import harmless, plainly_visible, visible_line
+from rookery.clients.questions import ceiling, followup, suggestions
+from rookery.clients.terminal_text import approvable, harmless, plainly_visible, visible_line
 from rookery.clients.tui.look import Look
+from rookery.clients.tui.rows.calls import is_edit, payload_in
 from rookery.clients.tui.rows.diffs import drawn_diff
 from rookery.clients.tui.rows.lines import TAB, WHOLE, indented, wrapped
 from rookery.clients.tui.rows.markdown import markdown
@@ -92,13 +95,15 @@ def body_of(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[T
         return _suggestions(asked, at, width, look)
     lines: list[Text] = []
     if asked.ask is AskKind.COMMAND:
-        command = Text(_visible(asked.text), look.ink(look.words, bold=True))
-        lines += indented(wrapped(command, width - 2, WHOLE), Text("$ ", quiet), Text("  "))
+        lines += _command(asked.text, width, look)
         if asked.cwd:
             lines += wrapped(Text(f"in {visible_line(asked.cwd)}", quiet), width, WHOLE)
     elif asked.ask in APPROVALS:
-        if asked.diff:
-            lines += drawn_diff(harmless(asked.diff), width, look, WHOLE)
+        if asked.diff and _changes_files(asked):
+            lines += drawn_diff(approvable(asked.diff), width, look, WHOLE)
+        elif asked.diff:
+            words = approvable(asked.diff).expandtabs(TAB)
+            lines += wrapped(Text(words, look.ink(look.words)), width, WHOLE)
         elif asked.ask is not AskKind.TOOL:
             lines += wrapped(Text(_visible(asked.text)), width, WHOLE)
     else:
@@ -109,6 +114,27 @@ def body_of(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[T
         )
         lines += wrapped(Text(harmless(words), look.ink(look.words)), width)
     return lines
+
+
+def _command(text: str, width: int, look: Look) -> Iterator[Text]:
+    """A line that goes on below is marked there: it is no second command."""
+    ink, quiet = look.ink(look.words, bold=True), look.ink(look.quiet)
+    margin = Text("$ ", quiet)
+    for line in _visible(_LAST_BLANKS.sub(_drawn_blanks, text)).split("\n"):
+        yield from indented(wrapped(Text(line, ink), width - 2, WHOLE), margin, Text("↪ ", quiet))
+        margin = Text("  ")
+
+
+_LAST_BLANKS = re.compile(r"[ \t]{1,3}$", re.MULTILINE)
+
+
+def _drawn_blanks(found: re.Match[str]) -> str:
+    return found[0].replace(" ", "␣").replace("\t", "␉")
+
+
+def _changes_files(asked: Asked) -> bool:
+    """Only then is its `diff` one: a sub-task or another mode is told there in plain words."""
+    return asked.ask is AskKind.TOOL and is_edit(payload_in(asked.text))
 
 
 def _visible(text: str) -> str:
@@ -131,12 +157,14 @@ def footing_of(asked: Asked, step: Step, width: int, look: Look) -> list[Text]:
 
 
 def _suggestions(asked: Asked, at: int, width: int, look: Look) -> list[Text]:
-    question, offered = followup(asked.text)
-    lines = [*markdown(question, width, look), Text()]
-    for number, answer in enumerate(offered):
+    lines = [*markdown(followup(asked.text)[0], width, look), Text()]
+    for number, offered in enumerate(suggestions(asked.text)):
         chosen = number == at
         ink = look.ink(look.accent, bold=True) if chosen else look.ink(look.words)
         mark = Text(f"{'▸' if chosen else ' '} {number + 1}. ", look.ink(look.accent))
-        words = wrapped(Text(visible_line(answer), ink), width - mark.cell_len)
+        answer = Text(visible_line(offered.answer), ink)
+        if offered.mode:
+            answer.append(f"  → {visible_line(offered.mode)} mode", look.ink(look.careful))
+        words = wrapped(answer, width - mark.cell_len, WHOLE)
         lines += indented(words, mark, Text(" " * mark.cell_len))
     return lines

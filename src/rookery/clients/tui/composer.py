@@ -1,14 +1,18 @@
 """The input area: several lines, what was said before, and triggers that open pickers."""
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import TextArea
 
+from rookery.clients.terminal_text import seen_letters
 from rookery.clients.tui.pickers.keys_in_order import is_done
 from rookery.core.values import value
 
@@ -23,6 +27,16 @@ class Remembered(Protocol):
     def entries(self) -> Sequence[str]: ...
 
     def add(self, text: str) -> None: ...
+
+
+class Attaching(Protocol):
+    """Who takes pictures that are pasted."""
+
+    async def from_text(self, text: str) -> bool:
+        """Whether the text was the path of a picture, which is attached instead."""
+        ...
+
+    async def from_clipboard(self, otherwise: Callable[[], bool]) -> None: ...
 
 
 class Memory:
@@ -63,6 +77,8 @@ class Composer(TextArea):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Send", show=False, priority=False),
         Binding("shift+enter,alt+enter,ctrl+j", "break_line", "New line", show=False),
+        Binding("ctrl+v", "attach", "Attach the picture in the clipboard", show=False),
+        Binding("backspace", "erase", "Nothing typed: remove the last picture", show=False),
     ]
 
     class Submitted(Message):
@@ -87,6 +103,9 @@ class Composer(TextArea):
     class Unused(Message):
         """Enter, with nothing to send."""
 
+    class Erased(Message):
+        """Backspace, with nothing to erase."""
+
     def __init__(self, remembered: Remembered) -> None:
         super().__init__(
             soft_wrap=True,
@@ -103,12 +122,30 @@ class Composer(TextArea):
         self._typed: Typed | None = None
         self.picking = False
         """A picker is open, which takes some keys."""
+        self.attaching: Attaching | None = None
+        self._begun_at = time.monotonic()
+
+    @property
+    def begun_at(self) -> float:
+        """When the first letter of what stands here was typed."""
+        return self._begun_at
+
+    def _note_beginning(self, event: events.Event) -> None:
+        if not self.text:
+            self._begun_at = event.time
+
+    def take(self, letters: str) -> None:
+        """What was typed elsewhere and is meant for here."""
+        if not self.text:
+            self._begun_at = time.monotonic()
+        self.insert(letters)
 
     @property
     def typed(self) -> Typed | None:
         return self._typed
 
     async def _on_key(self, event: events.Key) -> None:
+        self._note_beginning(event)
         if self._used(event.key):
             event.stop()
             event.prevent_default()
@@ -132,6 +169,27 @@ class Composer(TextArea):
             case _:
                 return False
         return True
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        self._note_beginning(event)
+        # keys that come meanwhile wait here, so that Enter sends what was pasted before it
+        if self.attaching and await self.attaching.from_text(event.text):
+            event.prevent_default()
+
+    async def action_attach(self) -> None:
+        if self.attaching:
+            await self.attaching.from_clipboard(self._paste_own)
+
+    def _paste_own(self) -> bool:
+        """Put in what was cut or copied here. Whether there is something."""
+        self.action_paste()
+        return bool(self.app.clipboard)
+
+    def action_erase(self) -> None:
+        if self.text:
+            self.action_delete_left()
+        else:
+            self.post_message(self.Erased())
 
     def action_submit(self) -> None:
         text = self.text
@@ -179,6 +237,15 @@ class Composer(TextArea):
         self._place = None if there == len(entries) else there
         self.put(self._draft if self._place is None else entries[there])
         return True
+
+    def get_line(self, line_index: int) -> Text:
+        """As it is drawn: a name or what is pasted may hold anything."""
+        return Text(seen_letters(self.document.get_line(line_index)), end="", no_wrap=True)
+
+    def render_line(self, y: int) -> Strip:
+        if self.content_size.width < 1:
+            return Strip.blank(self.size.width)
+        return super().render_line(y)
 
     def on_text_area_changed(self) -> None:
         self._look_for_trigger()

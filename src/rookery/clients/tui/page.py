@@ -10,9 +10,11 @@ from textual.widgets import Static
 
 from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.ask_panel import AskPanel
+from rookery.clients.tui.attached_line import AttachedLine
 from rookery.clients.tui.composer import Composer, Remembered
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.lines import cut
+from rookery.clients.tui.rows.picture_line import nameless
 from rookery.clients.tui.status import HeaderBar, StatusLine
 from rookery.clients.tui.transcript import Transcript
 from rookery.clients.tui.wording import welcome
@@ -36,6 +38,7 @@ class Page(Vertical):
         """Where a picker or a list opens."""
         self._empty = Static(id="welcome")
         self._queue = Static(id="queue")
+        self.attached = AttachedLine(look)
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -44,6 +47,7 @@ class Page(Vertical):
         with Vertical(id="bottom"):
             yield self._queue
             yield self.panel
+            yield self.attached
             with Horizontal(id="input"):
                 yield Static("›", id="prompt")
                 yield self.composer
@@ -53,17 +57,20 @@ class Page(Vertical):
     def on_resize(self, event: events.Resize) -> None:
         self.panel.refit()
 
+    def on_transcript_typed(self, message: Transcript.Typed) -> None:
+        self._type(message.letter)
+
     def _type(self, text: str) -> None:
         """What was typed elsewhere and is meant for the input area, which has the keys now."""
         self.screen.set_focus(self.composer)
         if text == "\n":
             self.composer.action_submit()
         else:
-            self.composer.insert(text)
+            self.composer.take(text)
 
     def wear(self, look: Look) -> None:
         self._look = look
-        for part in (self.header, self.transcript, self.panel, self.status):
+        for part in (self.header, self.transcript, self.panel, self.attached, self.status):
             part.wear(look)
 
     def show_conversation(self, there_is_one: bool, about: About) -> None:
@@ -79,9 +86,13 @@ class Page(Vertical):
         self._queue.display = bool(waiting)
         if waiting:
             ink, width = self._look.ink(self._look.quiet), self.size.width - 4
-            rows = [Text(f"⋯ {harmless_line(said.text)}", ink) for said in waiting[-QUEUED:]]
+            rows = [Text(f"⋯ {_unheard(said)}", ink) for said in waiting[-QUEUED:]]
             self._queue.update(Text("\n").join(cut(row, width) for row in rows))
 
     def invite(self, words: str) -> None:
         if self.composer.placeholder != words:
             self.composer.placeholder = words
+
+
+def _unheard(said: UserSpoke) -> str:
+    return harmless_line("  ".join(filter(None, (said.text, nameless(said.images)))))

@@ -20,18 +20,21 @@ class Paper(ScrollView, can_focus=False):
         super().__init__(id=id)
         self._write: Callable[[int], list[Text]] = lambda width: []
         self._lines: list[Text] = []
+        self._written: dict[int, list[Text]] = {}
+        """For each width, so that what is long is laid out once."""
         self._written_for = 0
 
     def show(self, write: Callable[[int], list[Text]]) -> None:
         """Show what `write` makes for a width, from its beginning."""
         self._write = write
+        self._written = {}
         self._written_for = 0
         self._lay_out()
         self.scroll_to(0, 0, animate=False)
 
     def lines_at(self, width: int) -> int:
         """How many lines there are, if it is so wide."""
-        return len(self._lines if width == self._written_for else self._write(width))
+        return len(self._laid_out(width))
 
     @property
     def room(self) -> int:
@@ -54,9 +57,14 @@ class Paper(ScrollView, can_focus=False):
     def _lay_out(self) -> None:
         width = self.room
         if width != self._written_for:
-            self._lines, self._written_for = self._write(width), width
+            self._lines, self._written_for = self._laid_out(width), width
         self.virtual_size = Size(width, len(self._lines))
         self.refresh()
+
+    def _laid_out(self, width: int) -> list[Text]:
+        if width not in self._written:
+            self._written[width] = self._write(width)
+        return self._written[width]
 
     def render_line(self, y: int) -> Strip:
         line, width = round(self.scroll_y) + y, self.size.width

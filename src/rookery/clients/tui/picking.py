@@ -71,6 +71,14 @@ class Picking:
         await self._empty()
         return was_open
 
+    async def give_up(self) -> bool:
+        """The same by hand. What only asked for the list is taken out of the input area."""
+        asked_for_keys = self._picker is not None and self._trigger == "?"
+        was_open = await self.close()
+        if asked_for_keys:
+            self._composer.complete("")
+        return was_open
+
     async def toggle_todos(self) -> None:
         if self._slot.query(TodoPanel):
             await self.close()

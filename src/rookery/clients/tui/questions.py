@@ -9,7 +9,7 @@ from rookery.clients.tui.asking import APPROVALS, has_panel
 from rookery.clients.tui.attention import Attention
 from rookery.clients.tui.composer import Composer
 from rookery.clients.tui.seam import Desk
-from rookery.clients.tui.session import RESUMES, Question, Session
+from rookery.clients.tui.session import RESUMES, Question, Said, Session
 from rookery.clients.tui.wording import needs_you
 from rookery.core.asks import AskKind
 from rookery.core.commands import Command
@@ -62,6 +62,7 @@ class Questions:
         if not has_panel(asked) or asked.ask_id in self._left_alone:
             self.close()
         elif self._panel.asked is None or self._panel.asked.ask_id != asked.ask_id:
+            self._shown_at[asked.ask_id] = time.monotonic()
             self._nothing_typed = not self._composer.text
             self._panel.put(question.task.task_id, asked)
             self._panel.set_timer(UNTOUCHABLE_SECONDS, self._wake)
@@ -116,11 +117,16 @@ class Questions:
         since = self._shown_at.get(question.asked.ask_id, time.monotonic())
         return time.monotonic() - since > UNTOUCHABLE_SECONDS
 
+    def was_seen_first(self, question: Question) -> bool:
+        """It was in sight for long enough when the first letter of what is typed was typed."""
+        since = self._shown_at.get(question.asked.ask_id, time.monotonic())
+        return self._composer.begun_at - since > UNTOUCHABLE_SECONDS
+
     def draft_is_sent(self) -> None:
         """What was begun before the question came is out of the way."""
         self._nothing_typed = True
 
-    async def answer(self, question: Question, *commands: Command) -> None:
+    async def answer(self, question: Question, *commands: Command) -> bool:
         """Send what answers it; if that is refused, it is open again, or overtaken."""
         self._session.settle(question)
         self.show()
@@ -128,12 +134,13 @@ class Questions:
             if not await self._desk.send(command):
                 self._session.reopen_question(question)
                 self.show()
-                return
+                return False
+        return True
 
     # answers that nobody gives
 
     def answers_by_rule(
-        self, words: str, *, once: bool
+        self, words: Said | None, *, once: bool
     ) -> tuple[Question, Sequence[Command]] | None:
         """What is sent about a question that nobody needs to see. `words` are what a resumed
         task is told first; `once` if everything ends with the task."""
@@ -142,7 +149,7 @@ class Questions:
             return None
         match question.asked.ask:
             case kind if kind in RESUMES and words:
-                return question, [question.in_words(words)]
+                return question, question.in_words(words)
             case AskKind.COMPLETION_RESULT if question.task.view.queue:
                 return question, question.in_queued_words()
             case AskKind.COMPLETION_RESULT if once:

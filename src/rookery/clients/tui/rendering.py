@@ -1,7 +1,11 @@
 """Turns what is followed into rows of the transcript, a change at a time."""
 
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
 from rookery.clients.tui.following import BACKLOG, SLICE_SECONDS, Followed, Following
 from rookery.clients.tui.rows.families import Shown
+from rookery.clients.tui.rows.retries import last_tries, tries
 from rookery.clients.tui.shelf import Name
 from rookery.clients.tui.transcript import Transcript
 from rookery.core.message import Message
@@ -18,12 +22,14 @@ class Rendering:
         self._transcript = transcript
         self._drawn: dict[str, View] = {}
         self._ended: dict[str, int] = {}
+        self._tries: dict[Name, int] = {}
         self._glimpsed = False
         self._older: list[Message] = []
         """What of a long past is not in the transcript yet."""
 
     def forget(self) -> None:
-        self._drawn, self._ended, self._glimpsed, self._older = {}, {}, False, []
+        self._drawn, self._ended, self._tries = {}, {}, {}
+        self._glimpsed, self._older = False, []
         self._transcript.clear_rows()
 
     def catch_up(self, following: Following) -> bool:
@@ -34,7 +40,7 @@ class Rendering:
         is_new = root.task_id not in self._drawn
         if is_new and root.waiting > BACKLOG and not self._glimpsed:
             self._glimpsed = True
-            self._transcript.set_rows(_shown(root, row) for row in root.glimpse().messages)
+            self._transcript.set_rows(self._shown(root, row) for row in root.glimpse().messages)
             return True
         for task in following.tasks:
             task.catch_up(SLICE_SECONDS)
@@ -48,7 +54,7 @@ class Rendering:
         """The next part of a long past. Whether there is more of it."""
         part, self._older = self._older[-AT_ONCE:], self._older[:-AT_ONCE]
         if part:
-            self._transcript.prepend_rows(_shown(root, message) for message in part)
+            self._transcript.prepend_rows(self._shown(root, message) for message in part)
         return bool(self._older)
 
     def _update(self, task: Followed) -> None:
@@ -56,7 +62,8 @@ class Rendering:
         if before is None and task.parent is None:
             self._older = after.messages[: max(0, len(after.messages) - AT_ONCE)]
             recent = after.messages[len(self._older) :]
-            self._transcript.set_rows(_shown(task, message) for message in recent)
+            self._count_tries(task, after.messages)
+            self._transcript.set_rows(self._shown(task, message) for message in recent)
         elif before is not after:
             self._apply(task, before or View(), after)
         elif len(task.ended) == self._ended.get(task.task_id, 0):
@@ -69,13 +76,24 @@ class Rendering:
         if not (change.added or change.changed or change.removed):
             return
         self._transcript.change_rows(
-            changed=[_shown(task, message) for message in change.changed],
+            changed=[self._shown(task, message) for message in change.changed],
             removed=[(task.task_id, ts) for ts in change.removed],
             added=(),
         )
         for message in change.added:
-            name, shown = _shown(task, message)
+            name, shown = self._shown(task, message)
             self._transcript.change_rows((), (), [(self._place(task, message), name, shown)])
+        run = last_tries(after.messages)
+        counted = self._count_tries(task, run)
+        again = [self._shown(task, message) for message in run if message.ts in counted]
+        self._transcript.change_rows(again, (), ())
+
+    def _count_tries(self, task: Followed, messages: Sequence[Message]) -> Collection[int]:
+        """Whose count is another now."""
+        now = tries(messages)
+        other = [ts for ts, count in now.items() if self._tries.get((task.task_id, ts), 1) != count]
+        self._tries |= {(task.task_id, ts): count for ts, count in now.items()}
+        return other
 
     def _place(self, task: Followed, message: Message) -> int:
         """Behind the task's row before it and all that hangs on that; the first row of a child
@@ -112,16 +130,21 @@ class Rendering:
             for row in self._transcript.rows[-400:]
             if row.name[0] == task.task_id and row.shown.message.call_id in fresh
         ]
-        self._transcript.change_rows([_shown(task, row.shown.message) for row in rows], (), ())
+        ended = [self._shown(task, row.shown.message) for row in rows]
+        self._transcript.change_rows(ended, (), ())
+
+    def _shown(self, task: Followed, message: Message) -> tuple[Name, Shown]:
+        name = task.task_id, message.ts
+        return name, replace(_shown(task, message), tries=self._tries.get(name, 1))
 
 
 def _comes_before(name: Name, task: Followed, message: Message) -> bool:
     return name[0] == task.task_id and name[1] < message.ts
 
 
-def _shown(task: Followed, message: Message) -> tuple[Name, Shown]:
+def _shown(task: Followed, message: Message) -> Shown:
     end = task.ended.get(message.call_id) if message.call_id and message.type == "ask" else None
-    shown = Shown(
+    return Shown(
         message=message,
         opening=message.say == "text" and message.seq == 1,
         ended=end.ending.value if end else "",
@@ -129,4 +152,3 @@ def _shown(task: Followed, message: Message) -> tuple[Name, Shown]:
         exit_code=end.exit_code if end else None,
         depth=task.depth,
     )
-    return (task.task_id, message.ts), shown

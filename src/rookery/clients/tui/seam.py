@@ -58,7 +58,8 @@ class Desk(Protocol):
         ...
 
     async def send(self, command: Command) -> bool:
-        """Request something. A refusal is shown as a toast; whether it was accepted."""
+        """Request something. A refusal is shown as a toast; whether it was accepted. Another
+        model, mode or way of acting for no task (`""`) holds for the next one."""
         ...
 
     async def ask(self, query: Asking[T]) -> T:
@@ -77,6 +78,10 @@ class Desk(Protocol):
 
     def insert(self, text: str) -> None:
         """Put words into the input area at the cursor."""
+        ...
+
+    def take_back(self, text: str) -> None:
+        """Put words that were taken back into the input area, if there are no others."""
         ...
 
     def press(self, action: str) -> None:

@@ -8,13 +8,22 @@ from rookery.clients.questions import Suggestion
 from rookery.clients.tui.asking import APPROVALS
 from rookery.clients.tui.following import Followed, Following, Start
 from rookery.core.asks import AskKind, Reply
+from rookery.core.blocks import Image
 from rookery.core.commands import Answer, Cancel, Command, EditQueue, Speak, SwitchMode
 from rookery.core.facts import Asked, Event
-from rookery.core.values import record
+from rookery.core.values import record, value
 from rookery.core.view import View
 from rookery.wire.host import Host
 
 RESUMES = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
+
+
+@value
+class Said:
+    """What the user says: words, and pictures that go with them."""
+
+    text: str = ""
+    images: tuple[Image, ...] = ()
 
 
 @record
@@ -25,7 +34,13 @@ class Question:
     asked: Asked
 
     def answer(
-        self, reply: Reply, text: str = "", *, always: bool = False, by_policy: bool = False
+        self,
+        reply: Reply,
+        text: str = "",
+        *,
+        images: tuple[Image, ...] = (),
+        always: bool = False,
+        by_policy: bool = False,
     ) -> Answer:
         by: Literal["user", "policy"] = "policy" if by_policy else "user"
         return Answer(
@@ -33,28 +48,40 @@ class Question:
             ask_id=self.asked.ask_id,
             reply=reply,
             text=text,
+            images=images,
             digest=self.asked.digest,
             by=by,
             always=always,
         )
 
-    def in_words(self, text: str) -> Answer:
-        """The answer that words are. What is asked for permission, words refuse."""
-        return self.answer("no" if self.asked.ask in APPROVALS else "message", text)
+    def in_words(self, said: Said) -> Sequence[Command]:
+        """The answer that words are. What is asked for permission, words refuse; the result of
+        a refused call holds no pictures, so those are said besides."""
+        if self.asked.ask not in APPROVALS:
+            return [self.answer("message", said.text, images=said.images)]
+        besides = speak(self.task.task_id, Said(images=said.images))
+        return [*([besides] if said.images else []), self.answer("no", said.text)]
 
     def in_queued_words(self) -> Sequence[Command]:
         """The answer that words are which came too late for the last step."""
         queue = self.task.view.queue
         task_id = self.task.task_id
         taken = [EditQueue(task_id=task_id, message_id=each.message_id) for each in queue]
-        return [*taken, self.in_words("\n\n".join(each.text for each in queue))]
+        text = "\n\n".join(each.text for each in queue if each.text)
+        images = tuple(image for each in queue for image in each.images)
+        return [*taken, *self.in_words(Said(text=text, images=images))]
 
-    def chosen(self, suggestion: Suggestion) -> Sequence[Command]:
+    def chosen(self, suggestion: Suggestion, images: tuple[Image, ...] = ()) -> Sequence[Command]:
         """A suggestion may ask for a mode to go on in."""
-        answer = self.answer("message", suggestion.answer)
+        answer = self.answer("message", suggestion.answer, images=images)
         if not suggestion.mode or suggestion.mode == self.task.view.mode:
             return [answer]
         return [SwitchMode(task_id=self.task.task_id, mode=suggestion.mode), answer]
+
+
+def speak(task_id: str, said: Said) -> Speak:
+    message_id = uuid.uuid4().hex
+    return Speak(task_id=task_id, message_id=message_id, text=said.text, images=said.images)
 
 
 class Session:
@@ -120,9 +147,8 @@ class Session:
         at_work = [task for task in self.following.tasks if not task.over]
         return max(at_work, key=lambda task: task.depth).task_id if at_work else None
 
-    def words(self, text: str) -> Speak | None:
-        listener = self.listener
-        return Speak(task_id=listener, message_id=uuid.uuid4().hex, text=text) if listener else None
+    def words(self, said: Said) -> Speak | None:
+        return speak(self.listener, said) if self.listener else None
 
     def stop(self) -> Cancel | None:
         return Cancel(task_id=self.task_id) if self.task_id else None

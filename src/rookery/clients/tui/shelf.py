@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.drawing import can_unfold, drawn
-from rookery.clients.tui.rows.families import Family, Shown, family, gap_between
+from rookery.clients.tui.rows.families import Family, Shown, family_of, gap_between
 
 Name: TypeAlias = tuple[str, int]
 """A row by its task and its `ts`."""
@@ -35,7 +35,7 @@ class Row:
     def change(self, shown: Shown) -> None:
         """Show it differently; until it is laid out it is as high as it was."""
         self.shown = shown
-        self.family = family(shown.message, opening=shown.opening)
+        self.family = family_of(shown)
         self.strips: list[Strip] | None = None
         if self.family is Family.HIDDEN:
             self.height = 0

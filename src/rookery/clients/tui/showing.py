@@ -2,6 +2,7 @@
 
 import time
 
+from rookery.clients.tui.beginning import Beginning
 from rookery.clients.tui.page import Page
 from rookery.clients.tui.questions import Questions
 from rookery.clients.tui.seam import ToastKind
@@ -13,7 +14,7 @@ from rookery.core.usage import Totals
 
 TOAST_SECONDS = 3.0
 LEAVING_SECONDS = 2.0
-"""Within which a second Ctrl+C leaves."""
+"""Within which a second Ctrl+C leaves, or a second Esc stops what asks."""
 
 
 class Showing:
@@ -25,8 +26,10 @@ class Showing:
         self.about = About()
         self.mode = ""
         """What the next task begins in, if somebody said so."""
+        self.next = Beginning()
         self._toast: tuple[str, ToastKind, float] = ("", "info", 0.0)
         self._leaving_until = 0.0
+        self._stopping_until = 0.0
         self._busy_since: float | None = None
 
     @property
@@ -39,12 +42,16 @@ class Showing:
     def automatic(self) -> bool:
         """Actions need no yes."""
         view = self._session.view
-        switched = view.automatic if view else None
+        switched = view.automatic if view else self.next.automatic
         return self.about.automatic if switched is None else switched
 
     @property
     def is_leaving(self) -> bool:
         return time.monotonic() < self._leaving_until
+
+    @property
+    def is_stopping(self) -> bool:
+        return time.monotonic() < self._stopping_until
 
     def toast(self, text: str, kind: ToastKind) -> None:
         self._toast = (text, kind, time.monotonic() + TOAST_SECONDS)
@@ -53,6 +60,13 @@ class Showing:
     def warn_of_leaving(self) -> None:
         self._leaving_until = time.monotonic() + LEAVING_SECONDS
         self.status()
+
+    def warn_of_stopping(self) -> None:
+        self._stopping_until = time.monotonic() + LEAVING_SECONDS
+        self.status()
+
+    def stopped(self) -> None:
+        self._stopping_until = 0.0
 
     def conversation(self) -> None:
         self._page.show_conversation(self._session.root is not None, self.about)
@@ -74,7 +88,7 @@ class Showing:
         around = Around(
             about=self.about,
             home=self._home,
-            model=view.model if view else "",
+            model=view.model if view else self.next.model,
             mode=self.mode_now,
             automatic=self.automatic,
             usage=view.usage if view else Totals(),
@@ -91,6 +105,7 @@ class Showing:
                 toast=words if now < until else "",
                 kind=kind,
                 leaving=self.is_leaving,
+                stopping=self.is_stopping,
                 working=self._work() if works else "",
                 seconds=int(now - self._busy_since) if self._busy_since else 0,
                 place=self._page.transcript.place,

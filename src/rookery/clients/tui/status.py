@@ -16,6 +16,9 @@ from rookery.core.values import value
 CELLS = 12
 HALF, MOST = 50, 75
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SCRIPTS = (".yaml", ".yml", ".json")
+LEAST_MODEL = 8
+"""Columns of a model's name that still tell which it is."""
 WINDOW = 200_000
 """What is assumed of a model that nobody knows."""
 
@@ -73,6 +76,12 @@ def metrics(around: Around, look: Look, room: int) -> Text:
     return Text()
 
 
+def _model_name(model: str) -> str:
+    """A script that plays a model is called by its file."""
+    path = PurePath(model)
+    return path.name if path.suffix in SCRIPTS else model
+
+
 def header_line(around: Around, look: Look, width: int) -> Text:
     about = around.about
     quiet = look.ink(look.quiet)
@@ -80,16 +89,16 @@ def header_line(around: Around, look: Look, width: int) -> Text:
     if around.automatic:
         left.append("  acts unasked", look.ink(look.careful, bold=True))
     where = harmless_line(short_path(about.workspace, around.home))
-    model = harmless_line(around.model or about.model)
+    model = harmless_line(_model_name(around.model or about.model))
     mode = harmless_line(around.mode or about.mode)
     right = metrics(around, look, width // 2)
     room = width - left.cell_len - right.cell_len - 4
-    for parts in ((mode, model, where), (mode, model), (mode,), ()):
+    short = model.rpartition("/")[2]
+    shorter = cut(Text(short), max(LEAST_MODEL, room - Text(mode).cell_len - 3)).plain
+    for parts in ((mode, model, where), (mode, model), (mode, short), (mode, shorter), (mode,)):
         middle = " · ".join(filter(None, parts))
         if Text(middle).cell_len <= room:
             break
-    if not middle:
-        middle = mode
     line = Text.assemble(left, "  ", (middle, quiet))
     line = cut(line, max(8, width - right.cell_len - 2))
     line.append(" " * max(1, width - line.cell_len - right.cell_len))
@@ -123,6 +132,7 @@ class Doing:
     toast: str = ""
     kind: ToastKind = "info"
     leaving: bool = False
+    stopping: bool = False
     working: str = ""
     seconds: int = 0
     place: str = ""
@@ -142,6 +152,8 @@ def status_line(doing: Doing, frame: int, look: Look, width: int) -> Text:
         right = ""
     elif doing.leaving:
         line = Text("Ctrl+C again leaves; the task is kept.", look.ink(look.careful))
+    elif doing.stopping:
+        line = Text("Esc again stops the task.", look.ink(look.careful))
     elif doing.working:
         spin = SPINNER[frame % len(SPINNER)]
         seconds = f" {doing.seconds} s" if doing.seconds else ""

@@ -7,6 +7,7 @@ HeaderBar { height: 1; padding: 0 1; dock: top; background: $band; }
 Transcript { height: 1fr; padding: 0 0 0 1; background: $background; scrollbar-size-vertical: 1; }
 #welcome { height: 1fr; padding: 1 3; color: $foreground; display: none; }
 #queue { height: auto; max-height: 5; padding: 0 1; display: none; }
+AttachedLine { height: 1; padding: 0 1; display: none; }
 #slot { height: auto; max-height: 11; padding: 0 1; display: none; }
 Page { height: 1fr; }
 AskPanel {

@@ -7,12 +7,15 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._xterm_parser import XTermParser
 from textual.app import App
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.keys import Keys
+from textual.message import Message
 
 ASK_GROUND = b"\x1b]11;?\x1b\\"
 ASK_WHO = b"\x1b[c"
@@ -24,6 +27,19 @@ _LIGHT_GROUNDS = {"7", "15"}
 
 _LINE_BREAKS = ("\x1b\r", "\x1b\n", "\x1b[27;2;13~", "\x1b[27;3;13~", "\x1b[27;5;13~")
 """Alt+Enter, and Enter with other keys, as terminals without the newer protocols spell them."""
+
+
+_TOLD_LATE = re.compile(r"\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;]*c")
+
+
+class KeyParser(XTermParser):
+    """Leaves out what the terminal tells of itself after nobody waits for it any more, which would
+    be typed into the input area."""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        keys = _TOLD_LATE.sub("", data)
+        # nothing at all would mean that nothing more comes
+        return super().feed(keys) if keys or not data else ()
 
 
 class ScreenDriver(LinuxDriver):
@@ -41,6 +57,7 @@ class ScreenDriver(LinuxDriver):
         # without this they would be an Enter like any other, and send half a message
         assert isinstance(ANSI_SEQUENCES_KEYS, dict)
         ANSI_SEQUENCES_KEYS.update(dict.fromkeys(_LINE_BREAKS, (Keys.ControlJ,)))
+        linux_driver.XTermParser = KeyParser  # type: ignore[attr-defined]
         assert sys.__stdout__
         self._file = sys.__stdout__
 

@@ -9,6 +9,7 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -22,6 +23,7 @@ from rookery.clients.tui.shelf import Name, Named, Row, Shelf
 AHEAD = 1
 """Screens beyond the visible part that are laid out too."""
 WHEEL_LINES = 3
+_OWN_KEYS = ("j", "k", "space")
 Anchor: TypeAlias = tuple[Row, int]
 """The topmost row that is seen, and how many of its lines are out of sight."""
 
@@ -38,6 +40,14 @@ class Transcript(ScrollView, can_focus=True):
         Binding("j", "mark(1)", "Mark what is below", show=False),
         Binding("enter,space", "unfold", "Unfold or fold what is marked", show=False),
     ]
+
+    class Typed(Message):
+        """A letter for the input area."""
+
+        def __init__(self, letter: str) -> None:
+            super().__init__()
+            self.letter = letter
+
     DEFAULT_CSS = "Transcript { overflow-x: hidden; overflow-y: scroll; }"
 
     def __init__(self, look: Look) -> None:
@@ -220,6 +230,14 @@ class Transcript(ScrollView, can_focus=True):
         self._following = line >= last
         self.scroll_target_y = self.scroll_y = line
         self._settle(self._anchor())
+
+    def on_key(self, event: events.Key) -> None:
+        """What is typed here and means nothing is meant for the input area."""
+        letter = event.character or ""
+        if event.is_printable and len(letter) == 1 and event.key not in _OWN_KEYS:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Typed(letter))
 
     def action_scroll_by(self, lines: int) -> None:
         self._go(self.scroll_y + lines)

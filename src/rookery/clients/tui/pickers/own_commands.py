@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rookery.clients.tui.screens.restoring import Back
 
 Do = Callable[["App[Any]", Desk, str], Awaitable[None]]
+_BEFORE_A_TASK = ("/mode ", "/model ", "/approve ")
+"""What can be chosen for the next task."""
 NO_TASK = "No task is open. Say what to do, or pick one with /tasks."
 
 
@@ -41,9 +43,11 @@ async def obey(line: str, app: "App[Any]", desk: Desk) -> bool:
         names = {each.name for each in await desk.ask(AskCommands())}
     except CommandRejected as refusal:
         desk.toast(str(refusal), "warning")
+        desk.insert(line)
         return True
     if wrong := no_such_command(line, names | set(_NAMED)):
         desk.toast(wrong, "warning")
+        desk.insert(line)
     return bool(wrong)
 
 
@@ -166,6 +170,10 @@ async def _export(app: "App[Any]", desk: Desk, words: str) -> None:
         desk.toast(f"Written to {path}", "success")
 
 
+async def _paste(app: "App[Any]", desk: Desk, words: str) -> None:
+    desk.press("attach")
+
+
 async def _theme(app: "App[Any]", desk: Desk, words: str) -> None:
     desk.press("change_look")
 
@@ -188,11 +196,11 @@ def _line(name: str) -> Do:
 
 
 async def _by_line(desk: Desk, line: str) -> None:
-    if desk.task_id is None:
+    if desk.task_id is None and not line.startswith(_BEFORE_A_TASK):
         desk.toast(NO_TASK, "warning")
         return
     try:
-        heard = await _heard(desk, desk.task_id, line)
+        heard = await _heard(desk, desk.task_id or "", line)
     except CommandRejected as refusal:
         desk.toast(str(refusal), "warning")
         return
@@ -239,6 +247,7 @@ OWN = (
     OwnCommand("condense", "have the conversation summarised", _line("condense")),
     OwnCommand("bg", "let the running command run on", _line("bg")),
     OwnCommand("stop", "end the running command", _line("stop")),
+    OwnCommand("paste", "attach the picture in the clipboard", _paste),
     OwnCommand("copy", "copy what is marked, or the last answer", _copy),
     OwnCommand("export", "write the conversation to a file", _export, "[FILE]"),
     OwnCommand("theme", "dark or light", _theme),

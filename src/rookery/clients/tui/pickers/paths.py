@@ -2,10 +2,19 @@
 
 from collections.abc import Sequence
 
-from rookery.clients.tui.pickers.picker import Picker
+from rookery.clients.tui.pickers.picker import ROWS, Picker
 from rookery.clients.tui.seam import Choice
 from rookery.core.mentions import mention_of
 from rookery.core.queries import AskPaths, FoundPath
+
+_WORDS = tuple(
+    Choice(label=name, detail=what, insert=f"@{name} ")
+    for name, what in (
+        ("git-changes", "what is not committed yet"),
+        ("problems", "what the workspace's tools complain about"),
+        ("terminal", "what commands wrote last"),
+    )
+)
 
 
 class PathPicker(Picker):
@@ -14,7 +23,10 @@ class PathPicker(Picker):
     async def candidates(self, text: str) -> Sequence[Choice]:
         letters = text.removeprefix("/").replace("\\", "")
         found = await self._desk.ask(AskPaths(letters=letters, most=self.MOST))
-        return [_choice(each) for each in found]
+        paths = [_choice(each) for each in found]
+        words = [each for each in _WORDS if each.label.startswith(text)]
+        seen = ROWS - len(words)  # so that nobody has to know them to find them
+        return [*paths[:seen], *words, *paths[seen:]]
 
 
 def _choice(found: FoundPath) -> Choice:

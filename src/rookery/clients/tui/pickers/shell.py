@@ -24,6 +24,12 @@ class ShellPicker(Picker):
         return [Choice(label=f"$ {text.strip()}", detail="Enter runs it as you", action=run)]
 
 
+def shell_line(text: str) -> str:
+    """The command in a line that begins with `!`, which is never for the model."""
+    line = text.strip()
+    return line[1:].strip() if line.startswith("!") and "\n" not in line else ""
+
+
 async def run_in_shell(app: "App[Any]", desk: Desk, command: str) -> None:
     from rookery.clients.tui.screens.shell import ShellScreen
 

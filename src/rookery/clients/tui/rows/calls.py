@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from rookery.clients.terminal_text import harmless_line
+from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.diffs import drawn_diff
 from rookery.clients.tui.rows.families import Shown
@@ -42,16 +43,18 @@ def drawn_call(shown: Shown, width: int, look: Look) -> Iterator[Text]:
 
 
 def payload_of(message: Message) -> Mapping[str, Any]:
-    return _payload(message.text or "") if message.ask != "command" else {}
+    return payload_in(message.text or "") if message.ask != "command" else {}
 
 
 @lru_cache(maxsize=256)
-def _payload(text: str) -> Mapping[str, Any]:
+def payload_in(text: str) -> Mapping[str, Any]:
+    """What is told of a call, as its tool tells it."""
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    can_be_told = isinstance(said, dict) and isinstance(said.get("tool", ""), str)
+    return said if can_be_told else {}
 
 
 def is_edit(payload: Mapping[str, Any]) -> bool:
@@ -78,7 +81,9 @@ def _command(shown: Shown, head: Text, tail: Text, width: int, look: Look) -> It
         first = Text.assemble(prompt, (text.partition("\n")[0], look.ink(look.words)))
         yield _with_tail(first, tail, width)
         return
-    lines = wrapped(Text(text, look.ink(look.words)), width - prompt.cell_len)
+    beside = tail.cell_len + 2 if tail else 0
+    room = max(8, width - prompt.cell_len - beside)
+    lines = wrapped(Text(text, look.ink(look.words)), room)
     most = UNFOLDED_LINES if shown.unfolded else SHORT_COMMAND
     lines = list(folded(lines, most, look))
     first, *rest = indented(lines, prompt, Text(" " * prompt.cell_len))
@@ -130,7 +135,8 @@ def _stats(stats: Any, look: Look) -> Text:
 
 
 def _todo_count(payload: Mapping[str, Any]) -> str:
-    todos = [each for each in payload.get("todos") or () if isinstance(each, dict)]
+    listed = payload.get("todos")
+    todos = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     done = sum(each.get("status") == "completed" for each in todos)
     return f"{done} of {len(todos)} done"
 
@@ -140,7 +146,7 @@ def _told(shown: Shown, payload: Mapping[str, Any]) -> str:
     if shown.ended != "done" or not _has_result(shown, payload):
         return ""
     count = shown.result.rstrip("\n").count("\n") + 1
-    return f"{count} line{'' if count == 1 else 's'}"
+    return counted(count, "line")
 
 
 def _has_result(shown: Shown, payload: Mapping[str, Any]) -> bool:
@@ -179,7 +185,7 @@ def _edit(diff: str, width: int, look: Look, *, unfolded: bool) -> Iterator[Text
     yield from lines
     hidden = diff.rstrip("\n").count("\n") - _beginning(diff).count("\n")
     if hidden > 0:
-        yield Text(f"… {hidden} more lines", look.ink(look.quiet))
+        yield Text(f"… {counted(hidden, 'more line')}", look.ink(look.quiet))
 
 
 def _beginning(diff: str) -> str:
@@ -223,7 +229,7 @@ def drawn_output(shown: Shown, width: int, look: Look) -> Iterator[Text]:
         for part in wrapped(Text(row, look.ink(look.quiet)), width - 4)[:6]
     ]
     if hidden:
-        more = Text(f"… {hidden} lines above", look.ink(look.quiet, italic=True))
+        more = Text(f"… {counted(hidden, 'line')} above", look.ink(look.quiet, italic=True))
         lines.insert(0, more)
     yield from indented(lines, bar, bar)
 
@@ -231,4 +237,5 @@ def drawn_output(shown: Shown, width: int, look: Look) -> Iterator[Text]:
 def folded(lines: Sequence[Text], most: int, look: Look) -> Iterator[Text]:
     yield from lines[:most]
     if len(lines) > most:
-        yield Text(f"… {len(lines) - most} more lines", look.ink(look.quiet, italic=True))
+        more = counted(len(lines) - most, "more line")
+        yield Text(f"… {more}", look.ink(look.quiet, italic=True))

@@ -1,4 +1,5 @@
-"""Diffs in colour, with the lines' numbers."""
+"""Diffs in colour, with the lines' numbers. A line that belongs to no diff is shown as it is: what
+is drawn here may be what somebody is about to approve."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,15 +7,17 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from rookery.clients.tui.look import Look
-from rookery.clients.tui.rows.lines import LONGEST_LINE, clean, padded, wrapped
+from rookery.clients.tui.rows.lines import LONGEST_LINE, clean, indented, padded, wrapped
 from rookery.core.values import record
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@(.*)")
+_RAW = ""
 
 
 @record
 class DiffLine:
-    """A line of a diff: its sign, its number in the file, and its words."""
+    """A line of a diff: its sign, its number in the file, and its words. Without a sign, the words
+    are all of the line."""
 
     sign: str
     number: int | None
@@ -22,12 +25,13 @@ class DiffLine:
 
 
 def diff_lines(diff: str) -> Iterator[DiffLine]:
-    """The lines between the hunks' heads; each head becomes one with the sign `@`."""
+    """The lines between the hunks' heads; each head becomes one with the sign `@`, and with what
+    stands behind its numbers."""
     old = new = 0
-    for row in diff.splitlines():
-        if head := _HUNK.match(row):
+    for row in diff.removesuffix("\n").split("\n") if diff else ():
+        if head := _HUNK.fullmatch(row):
             old, new = int(head[1]), int(head[2])
-            yield DiffLine("@", None, "")
+            yield DiffLine("@", None, head[3].strip())
             continue
         sign, words = row[:1], row[1:]
         match sign:
@@ -37,11 +41,11 @@ def diff_lines(diff: str) -> Iterator[DiffLine]:
             case "-":
                 yield DiffLine("-", old or None, words)
                 old += 1
-            case "\\":
-                yield DiffLine("\\", None, words)
-            case _:
+            case " " | "":
                 yield DiffLine(" ", new or None, words)
                 old, new = old + 1, new + 1
+            case _:
+                yield DiffLine(_RAW, None, row)
 
 
 def drawn_diff(diff: str, width: int, look: Look, longest: int = LONGEST_LINE) -> list[Text]:
@@ -53,19 +57,24 @@ def drawn_diff(diff: str, width: int, look: Look, longest: int = LONGEST_LINE) -
 
 
 def _without_first_head(rows: Sequence[DiffLine]) -> Sequence[DiffLine]:
-    return rows[1:] if rows and rows[0].sign == "@" else rows
+    return rows[1:] if rows and rows[0].sign == "@" and not rows[0].words else rows
 
 
 def _drawn(row: DiffLine, gutter: int, width: int, look: Look, longest: int) -> Iterator[Text]:
     if row.sign == "@":
-        yield Text(f"{'⋮':>{gutter}}", look.ink(look.quiet))
+        mark = Text(f"{'⋮':>{gutter}}{' ' if row.words else ''}", look.ink(look.quiet))
+        behind = wrapped(Text(row.words, look.ink(look.words)), width - mark.cell_len, longest)
+        yield from indented(behind, mark, Text(" " * mark.cell_len))
+        return
+    if row.sign == _RAW:
+        yield from wrapped(Text(row.words, look.ink(look.words)), width, longest)
         return
     number = "" if row.number is None else str(row.number)
     ink, ground = {
         "+": (look.good, look.added),
         "-": (look.bad, look.removed),
     }.get(row.sign, (look.quiet, ""))
-    margin = f"{number:>{gutter}} {row.sign if row.sign in '+-' else ' '} "
+    margin = f"{number:>{gutter}} {row.sign} "
     words = Text(row.words, look.ink(look.words if ground else look.quiet))
     for at, part in enumerate(wrapped(words, width - len(margin), longest)):
         head = margin if at == 0 else " " * len(margin)

@@ -9,9 +9,10 @@ from textual.strip import Strip
 from rookery.clients.questions import followup
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.calls import drawn_call, drawn_output
-from rookery.clients.tui.rows.families import Family, Shown, family
+from rookery.clients.tui.rows.families import Family, Shown, family_of
 from rookery.clients.tui.rows.lines import clean, cut, indented, padded, strip_of, wrapped
 from rookery.clients.tui.rows.markdown import markdown, markdown_strips
+from rookery.clients.tui.rows.picture_line import nameless
 from rookery.core.message import Message
 
 THOUGHT_LINES = 3
@@ -25,7 +26,7 @@ def drawn(shown: Shown, width: int, look: Look) -> list[Strip]:
     """The lines of a row. Rows of a task that works for another stand behind a rule."""
     nest = Text(NEST * shown.depth, look.ink(look.line))
     room = max(16, width - nest.cell_len)
-    if family(shown.message, opening=shown.opening) is Family.ANSWER:
+    if family_of(shown) is Family.ANSWER:
         margin = Text(f"{nest.plain}  ", nest.style)
         words = shown.message.text or ""
         return markdown_strips(words, min(PROSE, room - 2), look, margin)
@@ -33,14 +34,14 @@ def drawn(shown: Shown, width: int, look: Look) -> list[Strip]:
 
 
 def can_unfold(shown: Shown) -> bool:
-    kind = family(shown.message, opening=shown.opening)
+    kind = family_of(shown)
     return kind in (Family.CALL, Family.OUTPUT, Family.THOUGHT, Family.SUMMARY)
 
 
 def _lines(shown: Shown, width: int, look: Look) -> Iterator[Text]:
     message = shown.message
     prose = min(PROSE, width - 2)
-    match family(message, opening=shown.opening):
+    match family_of(shown):
         case Family.USER:
             yield from _said_by_user(message, width, look)
         case Family.THOUGHT:
@@ -51,6 +52,7 @@ def _lines(shown: Shown, width: int, look: Look) -> Iterator[Text]:
             yield from drawn_output(shown, width, look)
         case Family.TROUBLE:
             words = Text(clean(_trouble(message)).strip(), look.ink(look.bad))
+            words.append(_tried(shown))
             yield from indented(wrapped(words, width - 4), Text("  ✗ ", look.ink(look.bad)), _FOUR)
         case Family.RESULT:
             mark = Text("✔ ", look.ink(look.good, bold=True))
@@ -58,7 +60,7 @@ def _lines(shown: Shown, width: int, look: Look) -> Iterator[Text]:
         case Family.QUESTION:
             yield from _question(message, width, look)
         case Family.NOTE:
-            yield from _note(message, width, look)
+            yield from _note(shown, width, look)
         case Family.SUMMARY:
             yield from _summary(shown, width, look)
         case Family.HIDDEN | Family.ANSWER:
@@ -75,8 +77,7 @@ def _behind(margin: Text, lines: list[Text]) -> Iterator[Text]:
 def _said_by_user(message: Message, width: int, look: Look) -> Iterator[Text]:
     words = Text(clean(message.text or "").strip("\n"), look.ink(look.words))
     if message.images:
-        count = len(message.images)
-        words.append(f"\n[{count} picture{'' if count == 1 else 's'}]", look.ink(look.quiet))
+        words.append(("\n" if words else "") + nameless(message.images), look.ink(look.quiet))
     ground = look.on(look.words, look.band)
     mark = Text("› ", look.ink(look.accent, bold=True))
     for line in indented(wrapped(words, width - 3), mark, Text("  ")):
@@ -119,12 +120,22 @@ def _question(message: Message, width: int, look: Look) -> Iterator[Text]:
     yield from indented(markdown(question, width - 2, look), mark, Text("  "))
 
 
-def _note(message: Message, width: int, look: Look) -> Iterator[Text]:
+def _tried(shown: Shown) -> str:
+    return f" (tried {shown.tries} times)" if shown.tries > 1 else ""
+
+
+def _note(shown: Shown, width: int, look: Look) -> Iterator[Text]:
+    message = shown.message
     text = clean(message.text or "").strip()
+    if message.ask == "resume_task":
+        text = text or "Stopped."
     if not text:
         return
     if message.say == "api_req_retry_delayed":
-        text = text.replace("<retry_timer>", "trying again in ").replace("</retry_timer>", " s")
+        reason, _, timer = text.partition("<retry_timer>")
+        seconds = timer.partition("</retry_timer>")[0]
+        text = reason.rstrip() + _tried(shown)
+        text += f"\ntrying again in {seconds} s" if seconds else ""
     words = Text(text, look.ink(look.careful))
     yield from indented(wrapped(words, width - 4), Text("  · ", look.ink(look.careful)), _FOUR)
 

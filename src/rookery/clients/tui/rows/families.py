@@ -51,8 +51,16 @@ class Shown:
     result: str = ""
     """What its call came to, as the model was told."""
     exit_code: int | None = None
+    tries: int = 1
+    """How often a request was tried that this row tells of; 0 if a later row tells it."""
     unfolded: bool = False
     depth: int = 0
+
+
+def family_of(shown: Shown) -> Family:
+    if not shown.tries:
+        return Family.HIDDEN
+    return family(shown.message, opening=shown.opening)
 
 
 def family(message: Message, *, opening: bool = False) -> Family:
@@ -68,6 +76,8 @@ def family(message: Message, *, opening: bool = False) -> Family:
         return _SAYS.get(message.say or "", Family.NOTE)
     if message.ask in _CALLS:
         return Family.CALL
+    if message.ask == "resume_task":
+        return Family.NOTE
     if message.ask == "followup":
         return Family.QUESTION
     return Family.HIDDEN
