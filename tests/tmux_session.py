@@ -99,7 +99,10 @@ class TmuxSession:
         before, after = (self._cwd / name for name in ("before", "after"))
         while not (after.exists() and after.read_text().endswith("\n")):
             time.sleep(MOMENT)
-        return before.read_text() == after.read_text() and self._tmux("display", "-p", modes).strip() == "001"
+        return (
+            before.read_text() == after.read_text()
+            and self._tmux("display", "-p", modes).strip() == "001"
+        )
 
     @property
     def pid(self) -> int:
