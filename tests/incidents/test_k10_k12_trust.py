@@ -82,7 +82,7 @@ def test_K10_PY_1_not_even_if_it_is_started_as_a_module(stranger: World):
     assert list(stranger.effects()) == []
 
 
-def test_K10_TRUST_2_GATE_10_the_question_of_trust_comes_first_and_silence_is_no_yes(stranger: World):
+def test_K10_TRUST_2_GATE_10_the_question_of_trust_comes_first_silence_is_no_yes(stranger: World):
     """At a terminal: until it is answered there is no request; a no leaves everything unrun."""
     settings_and_programs(stranger)
     with LlmServer([run(stranger.evil("after-no"))], [finish()]) as server:
