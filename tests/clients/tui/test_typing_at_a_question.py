@@ -1,5 +1,6 @@
 """Words that are typed while a question has the keys approve nothing."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -113,12 +114,11 @@ async def test_GATE_4_back_from_the_rule_the_question_has_to_be_seen_again():
     async with asked(EDIT) as it:
         await it.type("a", pause=0)
         await until(it.pilot, lambda: not it.panel._waiting and it.panel.live)
+        back = time.monotonic()
         await it.pilot.press("escape")
-        assert not it.panel.live
-        await it.type("y", pause=0)
-        await until(it.pilot, lambda: not it.panel._waiting)
+        await until(it.pilot, lambda: it.panel.live)
+        assert time.monotonic() - back >= 0.5
         assert it.answers == []
-        await it.ripen()
 
 
 async def test_GATE_4_a_question_that_comes_back_has_to_be_seen_again():
