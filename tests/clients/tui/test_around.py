@@ -139,7 +139,7 @@ def test_a_terminal_tells_whether_its_ground_is_light(answer: bytes, light: bool
 @pytest.mark.parametrize(
     ("model", "seen"),
     [
-        ("/home/ada/work/very/deep/scripts/answers.yaml", "code · answers.yaml"),
+        ("/srv/very/deep/scripts/answers.yaml", "code · answers.yaml"),
         ("openrouter/some-lab/model-with-a-name", "model-with-a-name"),
         ("a-model-whose-name-is-longer-than-any-header-can-show", "code · a-model-w"),
     ],
