@@ -26,7 +26,7 @@ from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 from rookery.settings import Settings
-from rookery.storage.places import Places, sweep_temporary_places
+from rookery.storage.places import Places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore
@@ -90,7 +90,6 @@ class Run:
 
 def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     """Raises `SettingsError` with one sentence for whatever cannot work."""
-    sweep_temporary_places()
     trusted = _trusted(wishes, usual)
     task_id = chosen_session(store, wishes.session_id, wishes.workspace) if wishes.resumes else ""
     stored = _stored(wishes, store, task_id)

@@ -10,7 +10,12 @@ from rookery.cli.hosting import run_client
 from rookery.cli.reports import open_report
 from rookery.cli.runs import Run, prepare
 from rookery.cli.wishes import FrontEnd, Wishes
-from rookery.storage.places import Places, find_places, temporary_places
+from rookery.storage.places import (
+    Places,
+    find_places,
+    sweep_temporary_places,
+    temporary_places,
+)
 from rookery.storage.tasks import TaskStore
 
 NO_SCREEN = f"note: Textual is not installed, so this runs line by line: pip install '{NAME}[tui]'"
@@ -23,7 +28,10 @@ def run_session(wishes: Wishes) -> int:
         store = TaskStore(places)
         store.sweep()
         run = prepare(wishes, places, store)
-        return _run_front_end(run, wishes)
+        try:
+            return _run_front_end(run, wishes)
+        finally:
+            sweep_temporary_places()  # last, so that nobody waits for what others left
 
 
 def _run_front_end(run: Run, wishes: Wishes) -> int:
