@@ -40,6 +40,7 @@ from rookery.governance.shielded import nothing_shielded, shielded
 from rookery.governance.stale_guard import StaleGuard
 from rookery.governance.trust_gate import TrustGate
 from rookery.model_choices import ModelChoice, Models
+from rookery.oversight import Charter, Oversight
 from rookery.providers import KEY_VARIABLES, OTHER_KEY_VARIABLES
 from rookery.settings import Settings
 from rookery.storage.artifacts import TaskArtifacts
@@ -75,6 +76,7 @@ class Consent:
     protected: bool = False
     mode: str = ""
     """The mode that was chosen for this run; nothing if it is only the usual one."""
+    charter: Charter = Charter()
 
     @property
     def may_act(self) -> bool:
@@ -153,6 +155,15 @@ async def open_host(
         def start_beside(work: Callable[..., Coroutine[Any, Any, object]], *about: object) -> None:
             group.start_soon(work, *about)
 
+        oversight = Oversight(
+            settings,
+            workspace,
+            places,
+            consent.charter,
+            confines=lambda: sandbox.narrows,
+            contents=checkpoints.diff if isinstance(checkpoints, ShadowCheckpoints) else None,
+            start_beside=start_beside,
+        )
         browsers = Browsers(settings, start_beside)
         briefing.offer(shared | browsers.tools(browsers.new()))
 
@@ -177,13 +188,14 @@ async def open_host(
                 started=lambda call_id: was_started(log.events, call_id),
             )
             browser = browsers.new()
+            governance = oversight.of(task_id, log)
             guard = StaleGuard(lambda: log.events)
             rules = Permissions(places.rules_file, workspace, place=files.place, now=clock.now)
             gear = Gear(
                 tools=shared | browsers.tools(browser),
-                equip=partial(briefing.equip, tell_user),
+                equip=partial(briefing.equip, tell_user, governance.specs),
                 sees_images=briefing.sees_images,
-                now=situation(briefing, files, guard.known, clock.now),
+                now=situation(briefing, files, guard.known, clock.now, governance.now),
                 gather=briefing.gatherer(log, extra.server_prompt),
                 meant=extra.meant,
                 outline=extra.outline,
@@ -222,6 +234,7 @@ async def open_host(
                     *extra.hooks,
                     KnownOrigins(lambda: browser.allowed),
                 ],
+                governance=governance,
                 rules=rules,
                 checkpoints=checkpoints,
                 shielded=nothing_shielded if consent.protected else shielded,
@@ -250,6 +263,7 @@ async def open_host(
                     briefing=briefing,
                     models=models,
                     store=store,
+                    intents=oversight.known,
                     paths=finder.paths,
                     contents=(
                         checkpoints.diff if isinstance(checkpoints, ShadowCheckpoints) else None

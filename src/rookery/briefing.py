@@ -129,14 +129,20 @@ class Briefing:
             self._problems.append(f"Mode {mode.slug} wants another model. {error}")
             return self._models.of("", "")
 
-    async def equip(self, tell: Callable[[str], None], state: TaskState) -> Equipment:
+    async def equip(
+        self,
+        tell: Callable[[str], None],
+        more: Callable[[], Sequence[ToolSpec]],
+        state: TaskState,
+    ) -> Equipment:
+        """`more` are tools that only this task has."""
         mode = self.mode_of(state)
         provider = self._provider_of(mode)
         rules = await anyio.to_thread.run_sync(self._rules.read, mode.slug)
         skills = await anyio.to_thread.run_sync(self.skills, mode.slug)
         commands = await anyio.to_thread.run_sync(self._command_files.read)
         self._tell_problems(tell, [*rules.problems, *commands.problems, *self._news()])
-        specs = self._specs_for(mode, skills)
+        specs = [*self._specs_for(mode, skills), *more()]
         compact = self._is_brief(provider)
         system = system_prompt(
             mode=mode,
@@ -204,9 +210,10 @@ def situation(
     files: WorkspaceFiles,
     known: Callable[[], Mapping[str, str]],
     now: Callable[[], int],
+    intent: Callable[[], Awaitable[str]],
 ) -> Callable[[EventLog], Awaitable[str]]:
     """How things stand with a task, for the end of each request. `known` are the files that the
-    model knows, by their hashes."""
+    model knows, by their hashes; `intent` is what it works for."""
     root = Path(files.boundaries.root)
     modified = ModifiedFiles(root, files)
 
@@ -222,6 +229,7 @@ def situation(
                 time=moment(now()),
                 git=git_branch(root),
                 cost=log.state.spent.cost or None,
+                intent=await intent(),
                 plan=log.state.plan,
                 todos=log.state.todos,
             )

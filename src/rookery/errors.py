@@ -2,6 +2,7 @@
 
 RookeryError             its text is for a reader, and says what to do next
 ├── SettingsError        a settings file, a flag or an argument is wrong
+│   └── IntentNotSelectable  the intent that a run was to work for
 ├── CommandRejected      a client asked for what the task cannot do now
 ├── StorageError         a task could not be read from disk or written to it
 ├── ToolError            a tool could not do its work; the model reads the text
@@ -23,6 +24,10 @@ class SettingsError(RookeryError):
     pass
 
 
+class IntentNotSelectable(SettingsError):
+    pass
+
+
 class CommandRejected(RookeryError):
     pass
 
@@ -40,7 +45,16 @@ class BadArguments(ToolError):
 
 
 class Denied(ToolError):
-    pass
+    """`code` is of the rule of governance that refused, if one did. What is `retryable` may succeed
+    later without a person, so it ends nothing else. With one that `halts`, the task stops."""
+
+    def __init__(
+        self, message: str, *, code: str = "", retryable: bool = False, halts: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retryable = retryable
+        self.halts = halts
 
 
 class ProviderError(RookeryError):

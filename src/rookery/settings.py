@@ -40,6 +40,10 @@ Network: TypeAlias = Literal["on", "off"]
 Colour: TypeAlias = Literal["auto", "always", "never"]
 Look: TypeAlias = Literal["auto", "dark", "light"]
 Notify: TypeAlias = Literal["auto", "bell", "off"]
+Governance: TypeAlias = Literal["auto", "off", "observe", "enforce", "required"]
+LedgerHome: TypeAlias = Literal["ignore", "track", "notes"]
+LedgerFlush: TypeAlias = Literal["always", "batch", "never"]
+OnFailure: TypeAlias = Literal["block", "warn"]
 
 _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 _Tokens: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -123,6 +127,73 @@ class CommandSettings(_Section, frozen=True):
             "what protects you is the sandbox."
         ),
     ] = ()
+    read_only_without_intent: Annotated[
+        bool,
+        Meta(description="Whether commands that only look may run before an intent is selected."),
+    ] = False
+
+
+class GovernanceSettings(_Section, frozen=True):
+    mode: Annotated[
+        Governance,
+        Meta(
+            description='Whether intents govern what may be changed; "auto" goes by whether '
+            "the project has any."
+        ),
+    ] = "auto"
+    auto_select_single: Annotated[
+        bool,
+        Meta(description="Whether a model that names no intent gets the only one in progress."),
+    ] = False
+    context_chars: Annotated[
+        int,
+        Meta(
+            ge=4_000,
+            le=200_000,
+            description="Characters that the description of an intent may have for the model.",
+        ),
+    ] = 12_000
+
+
+class HookSettings(_Section, frozen=True):
+    import_claude: Annotated[
+        bool, Meta(description="Whether hooks in .claude/settings.json are heeded too.")
+    ] = False
+    managed_only: Annotated[
+        bool, Meta(description="Whether only the administrator's hooks run.")
+    ] = False
+    env_allow: Annotated[
+        _Texts, Meta(description="Environment variables that hooks see besides the usual ones.")
+    ] = ()
+
+
+class TraceSettings(_Section, frozen=True):
+    vcs: Annotated[
+        LedgerHome,
+        Meta(
+            description="What becomes of the ledger in version control: it is ignored, tracked, "
+            "or put into git notes."
+        ),
+    ] = "ignore"
+    fsync: Annotated[
+        LedgerFlush,
+        Meta(
+            description='When records are flushed to the disk; "batch" does it once a turn, and '
+            "the journal of calls makes up for it."
+        ),
+    ] = "batch"
+    on_failure: Annotated[
+        OnFailure,
+        Meta(description="Whether a change is refused that could not be recorded."),
+    ] = "block"
+    on_broken: Annotated[
+        OnFailure,
+        Meta(description="Whether changes are refused while the ledger is not whole."),
+    ] = "warn"
+    signing_key: Annotated[
+        _Name | None, Meta(description="A file with the key that exports are signed with.")
+    ] = None
+    reads: Annotated[bool, Meta(description="Whether reading is recorded too.")] = False
 
 
 class SandboxSettings(_Section, frozen=True):
@@ -361,8 +432,15 @@ class Settings(_Section, frozen=True):
     approve_subtasks: Annotated[
         bool, Meta(description="Whether the model may hand work to tasks of its own unasked.")
     ] = False
+    approve_in_scope: Annotated[
+        bool,
+        Meta(description="Whether edits within the scope of the selected intent are made unasked."),
+    ] = False
     context: ContextSettings = ContextSettings()
     commands: CommandSettings = CommandSettings()
+    governance: GovernanceSettings = GovernanceSettings()
+    hooks: HookSettings = HookSettings()
+    trace: TraceSettings = TraceSettings()
     sandbox: SandboxSettings = SandboxSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
     index: IndexSettings = IndexSettings()
@@ -422,6 +500,7 @@ PROJECT_MAY: dict[Key, ProjectMay] = {
     ("approve_edits",): ProjectMay.REFUSE,
     ("approve_modes",): ProjectMay.REFUSE,
     ("approve_subtasks",): ProjectMay.REFUSE,
+    ("approve_in_scope",): ProjectMay.REFUSE,
     ("commands", "timeout"): ProjectMay.LOWER,
     ("commands", "deny"): ProjectMay.ADD,
     ("sandbox", "use"): ProjectMay.REQUIRE,

@@ -17,6 +17,7 @@ from rookery.core.queries import (
     AskCommands,
     AskDifferences,
     Asking,
+    AskIntents,
     AskModels,
     AskModes,
     AskPaths,
@@ -25,6 +26,7 @@ from rookery.core.queries import (
     FileDifference,
     FoundPath,
     KnownCommand,
+    KnownIntent,
     KnownMode,
     KnownTask,
     RestoreRehearsal,
@@ -49,6 +51,7 @@ class Knowledge:
     briefing: Briefing
     models: Models
     store: TaskStore
+    intents: Callable[[], Awaitable[tuple[KnownIntent, ...]]]
     paths: Callable[[], Sequence[FoundPath]]
     """All files and folders that may be seen."""
     contents: Callable[[str, str], Awaitable[Contents]] | None
@@ -87,6 +90,8 @@ class Workplace:
                 return tuple(_modes(self._known.briefing))
             case AskCommands():
                 return await anyio.to_thread.run_sync(self._commands)
+            case AskIntents():
+                return await self._known.intents()
             case AskModels(local=local):
                 return await self._known.models.known(local=local)
             case AskTasks(words=words, most=most):

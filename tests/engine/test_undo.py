@@ -23,7 +23,6 @@ from rookery.core.file_steps import steps_since
 from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.core.shell.plain_commands import Pipeline
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.engine.undo import may_change_files
 from rookery.storage.verify import verify
 from stage import TASK, Stage, call, finish, run, write
 
@@ -311,4 +310,4 @@ def test_only_for_lines_that_need_no_shell_it_is_believed_that_they_only_read(
         return Outcome(text="")
 
     action = Action(title="Run", perform=perform, command="x", judgement=judged)
-    assert may_change_files(action) is saved
+    assert action.may_change_files is saved

@@ -65,7 +65,7 @@ class AttendedTask:
                 until=leave_at_failure if ends_early else never,
             )
             group.cancel_scope.cancel()
-        return end
+        return watching.judged(end) if isinstance(watching, Unattended) else end
 
     async def stopped(self, host: Host) -> bool:
         if self._keyboard:

@@ -4,7 +4,13 @@ from enum import IntEnum
 
 from rookery.cli.model_choice import NoKey
 from rookery.clients.attendant import Fate, RunEnd
-from rookery.errors import CommandRejected, RookeryError, SettingsError, StorageError
+from rookery.errors import (
+    CommandRejected,
+    IntentNotSelectable,
+    RookeryError,
+    SettingsError,
+    StorageError,
+)
 
 
 class Exit(IntEnum):
@@ -27,6 +33,12 @@ class Exit(IntEnum):
     """The provider asks to wait, again and again."""
     STORAGE = 9
     """What must be kept cannot be read or written, or another process has it."""
+    GOVERNANCE = 20
+    """What the task wanted is outside its intent, or a command wrote there."""
+    LEDGER = 21
+    """What was done could not be recorded, so nothing more was done."""
+    INTENT = 22
+    """The intent that the run was to work for cannot be selected; nothing was started."""
     TIMED_OUT = 124
     HUNG_UP = 129
     INTERRUPTED = 130
@@ -44,6 +56,8 @@ BY_CODE = {
     "stalled": Exit.STALLED,
     "rate_limited": Exit.RATE_LIMITED,
     "storage_failed": Exit.STORAGE,
+    "governance_refused": Exit.GOVERNANCE,
+    "trace_failed": Exit.LEDGER,
     "timeout": Exit.TIMED_OUT,
     "usage": Exit.USAGE,
 }
@@ -57,6 +71,8 @@ def exit_code_of(error: RookeryError) -> int:
             return Exit.STORAGE
         case NoKey():
             return Exit.AUTH
+        case IntentNotSelectable():
+            return Exit.INTENT
         case SettingsError() | CommandRejected():
             return Exit.USAGE
         case _:
@@ -64,6 +80,6 @@ def exit_code_of(error: RookeryError) -> int:
 
 
 def exit_code(end: RunEnd) -> int:
-    if end.fate is Fate.COMPLETED:
+    if end.fate is Fate.COMPLETED and not end.code:
         return Exit.DONE
     return BY_CODE.get(end.code, Exit.FAILED)

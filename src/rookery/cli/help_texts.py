@@ -1,7 +1,7 @@
 """What the help of the command says beside its options, and in which order it shows them."""
 
 GROUPS = {
-    "What to do": ("said", "prompt_file", "workspace", "mode", "once", "timeout"),
+    "What to do": ("said", "prompt_file", "workspace", "mode", "intent", "once", "timeout"),
     "Model": ("provider", "model", "base_url", "api_key", "reasoning_effort"),
     "Permissions": (
         "yes",
@@ -10,6 +10,7 @@ GROUPS = {
         "sandbox",
         "allow_outside",
         "allow_protected",
+        "governance_allow",
         "terminal_shell",
     ),
     "Sessions": ("resume_last", "session_id", "create_with_session_id", "ephemeral"),
@@ -40,6 +41,9 @@ Other commands:
   rookery serve      run tasks for clients that come and go
   rookery attach     look on at a task of a server, and answer it
   rookery mcp        your MCP servers: list, test, add, remove
+  rookery intents    why things may be changed, and where: init, new, start, check, close
+  rookery trace      what was done for which intent: log, blame, verify, export
+  rookery hooks      programs of yours that have a say in what is done
   rookery trust      trust this folder, or no longer; --list shows what you allowed
   rookery doctor     whether everything is in place, and which protection holds here
   rookery models     the models known for your keys, and those of servers on this machine
@@ -50,7 +54,7 @@ Other commands:
 
 \b
 Exit codes: 0 completed, 1 not completed, 2 wrong usage, 3 no key, 4 limit reached,
-5 forbidden, 6 needs a person, 7 stalled, 8 rate limited, 9 storage, 124 --timeout reached,
-129 hung up, 130 interrupted, 143 terminated. A task that did not complete is kept: go on
-with -c.
+5 forbidden, 6 needs a person, 7 stalled, 8 rate limited, 9 storage, 20 outside its intent,
+21 not recorded, 22 no such intent, 124 --timeout reached, 129 hung up, 130 interrupted,
+143 terminated. A task that did not complete is kept: go on with -c.
 """

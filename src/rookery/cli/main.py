@@ -160,6 +160,9 @@ _SUBCOMMANDS = {
     "serve": "serve",
     "attach": "attach",
     "mcp": "mcp",
+    "intents": "intents",
+    "trace": "trace",
+    "hooks": "hooks",
     "demo": "demo",
     "trust": "trust",
     "doctor": "doctor",
@@ -211,6 +214,7 @@ class _Task(GroupedCommand):
     help="The folder to work in.",
 )
 @click.option("-M", "--mode", help="The mode to start in.")
+@click.option("--intent", help="The intent to work for, such as INT-001.")
 @click.option("-p", "--print", "once", is_flag=True, help="Run once without questions, then exit.")
 @click.option(
     "--timeout",
@@ -236,6 +240,12 @@ class _Task(GroupedCommand):
 )
 @click.option("--allow-outside", is_flag=True, help="Do not ask about files outside the folder.")
 @click.option("--allow-protected", is_flag=True, help="Do not ask about protected files.")
+@click.option(
+    "--governance-allow",
+    multiple=True,
+    type=click.Choice(["scope", "unknown", "delete"]),
+    help="Answer such questions about the intent with yes, for this run; may be repeated.",
+)
 @click.option("--terminal-shell", help="The shell that commands run in.")
 @click.option("-c", "--continue", "resume_last", is_flag=True, help="Go on with the last session.")
 @click.option("--session-id", help="Go on with this session; the beginning of its id will do.")

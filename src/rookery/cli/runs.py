@@ -25,6 +25,7 @@ from rookery.core.system_prompt import MODES
 from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
+from rookery.oversight import Charter, check_intent
 from rookery.settings import Settings
 from rookery.storage.places import Places
 from rookery.storage.settings_files import find_settings
@@ -96,6 +97,8 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     settings = _settings(wishes, usual, _last_request(stored), trusted=trusted)
     _check_mode(settings, usual, wishes.workspace, trusted=trusted)
     choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
+    if wishes.intent:
+        check_intent(settings, wishes.workspace, wishes.intent)
     prompt = wishes.prompt()
     _note_oddities(wishes)
     _note_lost_effort(wishes.reasoning_effort, settings, choice)
@@ -123,6 +126,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
             outside=wishes.allow_outside,
             protected=wishes.allow_protected,
             mode=wishes.mode or "",
+            charter=Charter(intent=wishes.intent or "", allow=frozenset(wishes.governance_allow)),
         ),
         places=usual,
         workspace_flag=wishes.workspace_flag(),

@@ -36,6 +36,8 @@ class Wishes:
     """The prompt as an option gives it."""
     prompt_file: Path | None
     workspace: Path
+    intent: str | None
+    governance_allow: tuple[str, ...]
     once: bool
     yes: bool
     require_approval: bool
@@ -170,6 +172,11 @@ class Wishes:
             self.json_io and (self.once or stream),
             "--json-io is a way to use the command of its own; leave out --print and "
             "--stdin-prompt-stream.",
+        )
+        yield self.intent == "", "--intent is empty; give an id, such as INT-001."
+        yield (
+            self.intent is not None and self.resumes,
+            "--intent is for new sessions; in one that goes on, use /intent.",
         )
         yield (
             self.yes and self.require_approval,

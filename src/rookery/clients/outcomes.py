@@ -3,6 +3,7 @@
 from rookery.core.asks import AskKind
 from rookery.core.facts import Ending, Event, RequestFailed, ToolFinished, ToolStarted
 from rookery.core.failures import FailureKind
+from rookery.core.governance_tally import GovernanceTally
 
 BY_FAILURE = {
     FailureKind.BAD_KEY: "auth_failed",
@@ -45,15 +46,19 @@ class Troubles:
         """Calls that were refused since one last changed something."""
         self.refused = ""
         """Why the last of them was."""
+        self.governance = GovernanceTally()
         self._changing: set[str] = set()
 
     def see(self, event: Event) -> None:
+        self.governance.see(event.fact)
         match event.fact:
             case RequestFailed() as failure:
                 self.failure = failure
             case ToolStarted(call_id=call_id) as started if not started.harmless:
                 self._changing.add(call_id)
-            case ToolFinished(ending=Ending.DENIED, text=text):
+            case ToolFinished(ending=ending, text=text, refusal=code) if (
+                ending is Ending.DENIED or (code and ending is not Ending.DONE)
+            ):
                 self.refusals += 1
                 self.refused = text
             case ToolFinished(ending=Ending.DONE, call_id=call_id) if call_id in self._changing:
@@ -68,8 +73,10 @@ class Troubles:
                 return "limit_reached"
             case AskKind.PAYMENT_REQUIRED_PROMPT:
                 return "no_credit"
+            case AskKind.MISTAKE_LIMIT_REACHED if self.refusals:
+                return self.governance.code or "policy_denied"
             case AskKind.MISTAKE_LIMIT_REACHED:
-                return "policy_denied" if self.refusals else "stalled"
+                return "stalled"
             case AskKind.API_REQ_FAILED if self.failure:
                 return code_of_request(self.failure)
             case AskKind.API_REQ_FAILED | AskKind.INVALID_MODEL:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import anyio
 
-from rookery.clients.attendant import Leave, Response, Say
+from rookery.clients.attendant import Fate, Leave, Response, RunEnd, Say
 from rookery.clients.outcomes import SETTLED_BY_THE_ENGINE, Troubles, code_of_failure
 from rookery.clients.questions import Suggestion, ceiling, followup, suggestions
 from rookery.core.asks import AskKind
@@ -47,6 +47,13 @@ class Unattended:
 
     def show_of_child(self, task_id: str, event: Event) -> None:
         self._troubles.see(event)
+
+    def judged(self, end: RunEnd) -> RunEnd:
+        """A task that was completed is no success if governance refused what it needed."""
+        code = self._troubles.governance.code
+        if end.fate is not Fate.COMPLETED or not code:
+            return end
+        return RunEnd(end.fate, self._troubles.governance.reason, code)
 
     async def __call__(self, asked: Asked) -> Response:
         self._given[asked.ask] += 1

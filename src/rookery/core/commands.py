@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from rookery.core.asks import Reply
 from rookery.core.blocks import Image
+from rookery.core.intents.questions import Choice
 from rookery.core.values import value
 
 
@@ -39,6 +40,8 @@ class Answer:
     by: Literal["user", "policy"] = "user"
     always: bool = False
     """Allow from now on what the question's rule says."""
+    choice: Choice | None = None
+    """What goes beyond yes or no, if the question offers it."""
 
 
 @value
@@ -137,6 +140,14 @@ class SwitchApproval:
 
 
 @value
+class SelectIntent:
+    """Have the task work for an intent; without an id for none."""
+
+    task_id: str
+    intent_id: str = ""
+
+
+@value
 class DeleteTask:
     task_id: str
 
@@ -157,5 +168,6 @@ Command: TypeAlias = (
     | SwitchMode
     | SwitchModel
     | SwitchApproval
+    | SelectIntent
     | DeleteTask
 )

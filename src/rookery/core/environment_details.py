@@ -43,6 +43,8 @@ class EnvironmentDetails:
     git: str = ""
     cost: float | None = None
     files: str = ""
+    intent: str = ""
+    """What the changes are made for, where that must be said."""
     plan: str = ""
     """What the user has accepted as the plan."""
     todos: Sequence[Todo] | None = None
@@ -67,6 +69,8 @@ def _sections(details: EnvironmentDetails) -> Iterator[str]:
     yield f"# Current mode\n{_mode(details)}"
     if details.files:
         yield f"# Files in the workspace\n{details.files}"
+    if details.intent:
+        yield f"# Intent\n{details.intent}"
     if details.plan:
         yield "# Plan that the user has accepted\n" + quoted("plan", details.plan)
     if details.todos is not None:

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 from rookery.core.asks import AskKind, Reply
 from rookery.core.blocks import Block, Image
 from rookery.core.failures import FailureKind
+from rookery.core.intents.questions import Choice, IntentQuestion
 from rookery.core.values import record, value
 
 
@@ -203,7 +204,8 @@ class Asked(Lasting):
 
     `notes` are what else one must know to answer: reach, real targets, why it is asked at all.
     `where` is what a command is confined to. `rule` is what answering with `always` would allow
-    from then on; without it there is no such answer.
+    from then on; without it there is no such answer. `governance` is what the active intent has
+    to do with it.
     """
 
     ask_id: str
@@ -217,6 +219,7 @@ class Asked(Lasting):
     where: str = ""
     notes: tuple[str, ...] = ()
     rule: str = ""
+    governance: IntentQuestion | None = None
 
 
 @value
@@ -229,6 +232,8 @@ class Answered(Lasting):
     by: Literal["user", "policy"] = "user"
     always: bool = False
     """The rule that came with the question holds from now on."""
+    choice: Choice | None = None
+    """What was said beyond yes or no to a question of governance."""
 
 
 @value
@@ -362,6 +367,8 @@ class ToolFinished(Lasting):
     seen: tuple[Seen, ...] = ()
     spent: Spent | None = None
     """What had been used when a child task ended."""
+    refusal: str = ""
+    """The code of the rule of governance that refused the call."""
 
 
 @value
@@ -467,6 +474,80 @@ class ApprovalSwitched(Lasting):
 
 
 @value
+class Governed(Lasting):
+    """Intents decide what this task may change, from its beginning to its end."""
+
+    mode: Literal["observe", "enforce", "required"]
+
+
+@value
+class IntentSelected(Lasting):
+    """From now on changes are made for this intent, as it was worded then."""
+
+    intent_id: str
+    name: str = ""
+    revision: int = 1
+    digest: str = ""
+    scope: tuple[str, ...] = ()
+    by: Literal["model", "user", "parent"] = "model"
+
+
+@value
+class IntentCleared(Lasting):
+    """No intent is active any more. If a call of this task is to blame, a person must agree before
+    one is selected again."""
+
+    reason: str
+    own_doing: bool = False
+
+
+@value
+class ScopeGranted(Lasting):
+    """The user allowed more than the scope for the rest of the task, while the intent is worded as
+    it was: files that fit a pattern, or commands that begin like this."""
+
+    of: Literal["path", "command"]
+    pattern: str
+    digest: str
+
+
+@value
+class OutOfScopeWritten(Lasting):
+    """A command changed files outside the scope of the intent it ran for."""
+
+    call_id: str
+    paths: tuple[str, ...]
+
+
+@value
+class CriterionCheck:
+    """What is known of one acceptance criterion when the task is said to be done."""
+
+    id: str
+    text: str
+    state: Literal["passed", "failed", "not_run", "manual"]
+    command: str = ""
+    seconds: float = 0.0
+    output: str = ""
+    """The last lines that a failed check wrote, or why it was not run."""
+
+
+@value
+class CriteriaChecked(Lasting):
+    """The acceptance criteria of the active intent were looked at, because the model says that
+    the work is done."""
+
+    intent_id: str
+    checks: tuple[CriterionCheck, ...]
+    state_id: str = ""
+    """What the ledger was by then."""
+
+    @property
+    def failed(self) -> bool:
+        return any(each.state == "failed" for each in self.checks)
+
+
+@value
 class Condensing(Passing):
     """The model is being asked for a summary of what no longer fits."""
 
@@ -557,6 +638,12 @@ Fact: TypeAlias = (
     | ModeSwitched
     | ModelSwitched
     | ApprovalSwitched
+    | Governed
+    | IntentSelected
+    | IntentCleared
+    | ScopeGranted
+    | OutOfScopeWritten
+    | CriteriaChecked
     | Condensing
     | Condensed
     | HistoryRepaired

@@ -22,6 +22,7 @@ from rookery.core.replies import (
     EMPTY_ANSWER,
     LOOPING,
     NO_TOOL_USED,
+    REFUSED_AGAIN,
     REPEATED,
     TOO_MANY_CALLS,
     stuck,
@@ -29,6 +30,8 @@ from rookery.core.replies import (
 from rookery.core.task_state import TaskState, call_key, times_repeated
 from rookery.core.values import record
 
+MOST_REFUSALS = 3
+"""How often governance refuses the same call before somebody is asked about it."""
 MOST_CUTS = 3
 """How often a context is cut for one answer: each time it becomes strictly smaller."""
 
@@ -131,6 +134,8 @@ def next_step(state: TaskState, limits: Limits) -> Step:
         return Close() if state.parent else Ask(AskKind.COMPLETION_RESULT)
     if limits.mistakes and state.mistakes >= limits.mistakes:
         return Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(state.mistakes))
+    if state.refused[1] >= MOST_REFUSALS:
+        return Ask(AskKind.MISTAKE_LIMIT_REACHED, REFUSED_AGAIN.format(times=state.refused[1]))
     if state.owes_reminder and not _may_continue(state, limits):
         text = CUT_OFF if state.stop is StopReason.LENGTH else NO_TOOL_USED
         return Remind(text, mistake=state.toolless > 1)

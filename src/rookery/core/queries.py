@@ -110,6 +110,18 @@ class About:
 
 
 @value
+class KnownIntent:
+    """An intent of the workspace. `problem` is why it cannot be selected, if it cannot."""
+
+    id: str
+    name: str = ""
+    status: str = ""
+    revision: int = 1
+    scope: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@value
 class AskAbout(Asking[About]):
     pass
 
@@ -166,6 +178,11 @@ class AskRehearsal(Asking[RestoreRehearsal]):
     overwrite: bool = False
 
 
+@value
+class AskIntents(Asking[tuple[KnownIntent, ...]]):
+    """The intents of the workspace, those in progress first; none where there are none."""
+
+
 Query: TypeAlias = (
     AskAbout
     | AskModes
@@ -175,4 +192,5 @@ Query: TypeAlias = (
     | AskPaths
     | AskDifferences
     | AskRehearsal
+    | AskIntents
 )

@@ -51,6 +51,10 @@ REPEATED = (
     "in a row. The result will not change; try something else."
 )
 LOOPING = "The model keeps calling {tool} with the same arguments. What should it do instead?"
+REFUSED_AGAIN = (
+    "The model has made the same call {times} times, and it was refused each time. Shall it go on "
+    "trying?"
+)
 STOPPED_BY_USER = (
     "The user stopped this command before it ended. What it had done until then stays done."
 )

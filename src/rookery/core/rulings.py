@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import IntEnum
 
+from rookery.core.intents.errors import Refusal
+from rookery.core.intents.questions import IntentQuestion
 from rookery.core.values import record
 
 
@@ -18,11 +20,14 @@ class Decision(IntEnum):
 
 @record
 class Ruling:
-    """`notes` are for whoever is asked, whoever's opinion leads to that."""
+    """`notes` are for whoever is asked, whoever's opinion leads to that. `refusals` are what the
+    model reads if it comes to nothing, `question` what governance wants to know."""
 
     decision: Decision = Decision.NONE
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    question: IntentQuestion | None = None
 
 
 def allow() -> Ruling:
@@ -39,13 +44,20 @@ def deny(reason: str) -> Ruling:
 
 def joined(rulings: Iterable[Ruling]) -> Ruling:
     """Several opinions as one: the gravest decision, the reasons of those who share it, and
-    everybody's notes."""
+    everybody's notes. Where the gravest refuse with a code, the model learns of every problem."""
     opinions = list(rulings)
     gravest = max((ruling.decision for ruling in opinions), default=Decision.NONE)
     reasons = tuple(
         reason for ruling in opinions if ruling.decision is gravest for reason in ruling.reasons
     )
-    return Ruling(gravest, reasons, tuple(note for ruling in opinions for note in ruling.notes))
+    coded = any(ruling.refusals for ruling in opinions if ruling.decision is gravest)
+    return Ruling(
+        gravest,
+        reasons,
+        tuple(note for ruling in opinions for note in ruling.notes),
+        tuple(each for ruling in opinions for each in ruling.refusals) if coded else (),
+        next((ruling.question for ruling in opinions if ruling.question), None),
+    )
 
 
 def strictest(rulings: Iterable[Ruling]) -> Ruling:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from functools import reduce
 
@@ -15,11 +15,15 @@ from rookery.core.facts import (
     AssistantSpoke,
     CompletionOffered,
     Condensed,
+    CriteriaChecked,
     Ending,
     Event,
     Fact,
     Gathered,
+    Governed,
     HistoryRepaired,
+    IntentCleared,
+    IntentSelected,
     ModelSwitched,
     ModeSwitched,
     QueueEdited,
@@ -27,6 +31,7 @@ from rookery.core.facts import (
     RequestFailed,
     RequestStarted,
     Rewound,
+    ScopeGranted,
     Spent,
     StepCancelled,
     StopReason,
@@ -57,6 +62,8 @@ SMALLEST_WINDOW = 1_000
 """Tokens; no model has less, so a smaller number must mean something else."""
 GUESSES = (0.6, 0.3, 0.1)
 """Which part of what was refused would have fitted, the first time and later ones."""
+PATIENCE_WITH_CHECKS = 2
+"""How often work that fails its own checks is given back before the user is asked about it."""
 SMALLEST_GUESS = 4_000
 """Tools and rules alone come close to it, and cannot be cut."""
 
@@ -113,6 +120,21 @@ class TaskState:
     """Words of the user that point at something nobody has looked up, with the message's id."""
     offered: frozenset[str] = frozenset()
     """The answers that the model suggested to its last question."""
+
+    governed: Governed | None = None
+    """How intents govern the task, if they do."""
+    intent: IntentSelected | None = None
+    unread_intent: bool = False
+    """The model has not answered yet since it was told of the intent."""
+    distrusted: bool = False
+    """A call of the task changed what the intent says."""
+    grants: tuple[ScopeGranted, ...] = ()
+    refused: tuple[str, int] = ("", 0)
+    """The call that governance refused last, and how often in a row."""
+    checked: bool = False
+    """The acceptance criteria were looked at since the model last said something."""
+    failed_checks: int = 0
+    """How often the work was said to be done and was not, in a row."""
 
     interrupted: bool = False
     over: bool = False
@@ -172,6 +194,20 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, chosen=(provider, model))
         case ApprovalSwitched(automatic=automatic):
             return replace(state, automatic=automatic)
+        case Governed():
+            return replace(state, governed=fact)
+        case IntentSelected():
+            return _selected(state, fact)
+        case IntentCleared(own_doing=own_doing):
+            distrusted = state.distrusted or own_doing
+            return replace(state, intent=None, unread_intent=False, distrusted=distrusted)
+        case ScopeGranted():
+            return replace(state, grants=(*state.grants, fact))
+        case CriteriaChecked(failed=True) if state.failed_checks < PATIENCE_WITH_CHECKS:
+            times = state.failed_checks + 1
+            return replace(state, completion=None, failed_checks=times)
+        case CriteriaChecked():
+            return replace(state, checked=True, failed_checks=0)
         case Condensed(usage=usage):
             asked = usage != Usage()
             spent = _with(replace(state.spent, requests=state.spent.requests + asked), usage)
@@ -221,6 +257,14 @@ def _opened(fact: TaskOpened) -> TaskState:
     return TaskState(
         mode=fact.mode, parent=fact.parent, depth=fact.depth, spent=fact.spent, todos=fact.todos
     )
+
+
+def _selected(state: TaskState, fact: IntentSelected) -> TaskState:
+    """Writing may begin once the model has read what it selected; the user and the parent hand
+    that over before it says anything."""
+    known = state.intent is not None and state.intent.digest == fact.digest
+    unread = fact.by == "model" and not known
+    return replace(state, intent=fact, unread_intent=unread, distrusted=False)
 
 
 def _told(state: TaskState, text: str, message_id: str = "") -> TaskState:
@@ -307,6 +351,8 @@ def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
         failures=0,
         cuts=0,
         repaired=False,
+        unread_intent=False,
+        checked=False,
         per_byte=learnt(state.per_byte, state.sent, answer.usage.tokens_in),
         spent=_with(state.spent, answer.usage),
     )
@@ -324,7 +370,17 @@ def _after_call(state: TaskState, end: ToolFinished) -> TaskState:
         recent=(*state.recent, *map(call_key, ended))[-REMEMBERED_CALLS:],
         mistakes=mistakes.get(end.ending, state.mistakes),
         spent=end.spent or state.spent,
+        refused=_refused(state, ended, end),
     )
+
+
+def _refused(state: TaskState, ended: Sequence[ToolCall], end: ToolFinished) -> tuple[str, int]:
+    """What else is done in between does not make the same refusal a new one."""
+    if not end.refusal or not ended:
+        return state.refused
+    key = call_key(ended[0])
+    last, times = state.refused
+    return key, times + 1 if key == last else 1
 
 
 def _after_reply(state: TaskState, answer: Answered) -> TaskState:
@@ -345,7 +401,7 @@ def _after_reply(state: TaskState, answer: Answered) -> TaskState:
             state = replace(state, interrupted=False)
             return _redirected(state) if answer.reply == "message" else state
         case AskKind.MISTAKE_LIMIT_REACHED:
-            state = replace(state, mistakes=0, recent=())
+            state = replace(state, mistakes=0, recent=(), refused=("", 0))
             return _redirected(state) if answer.reply == "message" else state
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
             return replace(state, spent=_without(state.spent, state.limit))

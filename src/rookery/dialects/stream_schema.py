@@ -56,6 +56,24 @@ FIELDS: Mapping[str, Any] = {
         cacheWrites=_COUNT,
         cacheReads=_COUNT,
     ),
+    "governance": _object(
+        ("intent_id", "mutations", "blocked", "approvals", "out_of_scope", "state_id"),
+        intent_id={"type": ["string", "null"], "description": "What the changes were made for."},
+        mutations=_COUNT,
+        blocked=_COUNT,
+        approvals=_COUNT,
+        out_of_scope=_PARTS,
+        state_id={"type": ["string", "null"], "description": "What the ledger was in the end."},
+        criteria={
+            "type": "array",
+            "items": _object(
+                ("id", "state", "text"),
+                id=_WORDS,
+                state={"enum": ["passed", "failed", "not_run", "manual"]},
+                text=_WORDS,
+            ),
+        },
+    ),
     "schemaVersion": {"const": SCHEMA_VERSION},
     "protocol": {"const": PROTOCOL},
     "capabilities": _PARTS,
@@ -96,7 +114,7 @@ EVENTS = (
     EventShape("tool_use", _CALLS, "id tool_use", "content done taskId"),
     EventShape("tool_result", _CALLS, "id tool_result", "done taskId"),
     EventShape("error", (), "content", "id code taskId"),
-    EventShape("result", (), "done success taskId", "id content code error cost"),
+    EventShape("result", (), "done success taskId", "id content code error cost governance"),
 )
 """Every kind there is. Any event may say which request has caused it."""
 

@@ -31,6 +31,7 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
+from rookery.core.governance_tally import GovernanceTally
 from rookery.core.usage import added
 from rookery.dialects.call_rows import CallRows
 from rookery.dialects.output_rows import Ids, Output, Speech, output
@@ -82,6 +83,7 @@ class StructuredOutput:
         self._usage = Usage()
         self._completion: tuple[int, str] | None = None
         self._failure = ""
+        self._governance = GovernanceTally()
         self._ts = 0
         self.question_id: int | None = None
         """The id under which the latest question that stops the task was told."""
@@ -96,6 +98,7 @@ class StructuredOutput:
     def see(self, event: Event) -> list[Output]:
         """The output events that one more fact leads to."""
         self._ts = event.ts
+        self._governance.see(event.fact)
         told = list(self._tell(event))
         if (event.seq, event.sub) <= (self._after, 0):
             self._calls.forget_telling()
@@ -105,6 +108,7 @@ class StructuredOutput:
     def see_of_child(self, event: Event) -> None:
         """What a task that works for this one uses is used for this one; the rest of it is told
         by its own session."""
+        self._governance.see(event.fact)
         match event.fact:
             case AssistantSpoke(usage=usage) | RequestFailed(usage=usage) | Condensed(usage=usage):
                 self._usage = added(self._usage, usage)
@@ -135,6 +139,7 @@ class StructuredOutput:
             code=code,
             error=self._why(code, reason) if code else None,
             cost=_cost(self._usage),
+            governance=self._governance.as_json(),
         )
 
     def _why(self, code: str, reason: str) -> str:

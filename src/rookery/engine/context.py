@@ -7,6 +7,7 @@ the model is tried first; leaving things out needs nobody, so that it cannot fai
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+import anyio.lowlevel
 import anyio.to_thread
 
 from rookery.core.blocks import Text
@@ -67,7 +68,11 @@ class Context:
         equip: Callable[[], Awaitable[Equipment]],
         now: Callable[[], Awaitable[str]],
         cache_key: str,
+        *,
+        after_cut: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
     ) -> None:
+        """`after_cut` says again what must not be among what is left out."""
+        self._after_cut = after_cut
         self._log = log
         self._equip = equip
         self._now = now
@@ -103,6 +108,7 @@ class Context:
         cut = replace(cut, summary=summary.text, usage=summary.usage)
         if summary.text and weight_after(self._log.events, cut) < min(before, most):
             self._append(gear, cut, SUMMARISED)
+            await self._after_cut()
             return
         why = "the summary was too long" if summary.text else summary.problem
         how = NOT_SUMMARISED.format(why=why) if why else LEFT_OUT
@@ -120,6 +126,7 @@ class Context:
         if weight_after(self._log.events, cut) >= before:
             return False
         self._append(gear, replace(cut, usage=usage), how)
+        await self._after_cut()
         return True
 
     def _charge(self, usage: Usage) -> None:

@@ -10,6 +10,7 @@ from rookery.core.asks import CATEGORY, AskCategory, AskKind, takes
 from rookery.core.commands import Answer
 from rookery.core.facts import Answered, Asked, Noted, OfferWithdrawn
 from rookery.core.hiding import Hiding
+from rookery.core.intents.questions import IntentQuestion
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 
@@ -63,6 +64,7 @@ class Dialogue:
         where: str = "",
         notes: tuple[str, ...] = (),
         rule: str = "",
+        governance: IntentQuestion | None = None,
     ) -> Answered:
         """Put a question in the log and wait until a client answers it."""
         question = Asked(
@@ -77,6 +79,7 @@ class Dialogue:
             where=where,
             notes=tuple(map(self._hide, notes)),
             rule=self._hide(rule),
+            governance=governance,
         )
         answers: list[Answered] = []
         answered = anyio.Event()
@@ -122,6 +125,7 @@ class Dialogue:
             raise CommandRejected(f"A question of kind {question.ask} takes words, not yes or no.")
         if answer.always and not question.rule:
             raise CommandRejected("This can only be allowed once, not always.")
+        _check_choice(answer, question)
         answered = Answered(
             ask_id=question.ask_id,
             ask=question.ask,
@@ -130,6 +134,7 @@ class Dialogue:
             images=answer.images,
             by=answer.by,
             always=answer.always,
+            choice=answer.choice,
         )
         self._log.append(answered)
         del self._open[question.ask_id]
@@ -151,6 +156,19 @@ class Dialogue:
         if self._open.pop(ask_id, None):
             self._withdrawn.add(ask_id)
             self._log.append(OfferWithdrawn(ask_id=ask_id))
+
+
+def _check_choice(answer: Answer, question: Asked) -> None:
+    """What a question does not offer is no answer to it, and what allows more is no no."""
+    if answer.choice is None:
+        return
+    offered = question.governance.choices if question.governance else ()
+    if answer.choice not in offered:
+        raise CommandRejected(f"This question does not offer {answer.choice!r}.")
+    if (answer.reply == "yes") == (answer.choice == "halt"):
+        raise CommandRejected(f"{answer.choice!r} does not go with {answer.reply!r}.")
+    if answer.choice != "halt" and answer.by != "user":
+        raise CommandRejected("Only a person can allow more than the scope.")
 
 
 class OpenOffer:

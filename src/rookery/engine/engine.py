@@ -20,6 +20,7 @@ from rookery.core.commands import (
     RestoreFiles,
     RetryNow,
     Rewind,
+    SelectIntent,
     Speak,
     StopCommand,
     SwitchApproval,
@@ -43,7 +44,7 @@ from rookery.core.facts import (
 from rookery.core.task_state import fold
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import ChildEnd, ChildTask, LogStore, Restored, TaskLogs
-from rookery.engine.subtasks import end_of, record_changes, recover
+from rookery.engine.subtasks import end_of, governance_of, record_changes, recover
 from rookery.engine.task import Attend, Task
 from rookery.errors import CommandRejected, RookeryError, StorageError
 
@@ -107,6 +108,8 @@ class Engine:
                 self._tell_tree(task_id, ModelSwitched(provider=provider, model=model))
             case SwitchApproval(task_id=task_id, automatic=automatic):
                 self._tell_tree(task_id, ApprovalSwitched(automatic=automatic))
+            case SelectIntent(task_id=task_id, intent_id=intent_id):
+                self._find(task_id).select_intent(intent_id)
             case DeleteTask(task_id=task_id):
                 self._delete(task_id)
             case _:
@@ -215,6 +218,8 @@ class Engine:
             task.log.append(ModelSwitched(provider=provider, model=model))
         if parent.state.automatic is not None:
             task.log.append(ApprovalSwitched(automatic=parent.state.automatic))
+        for fact in governance_of(parent.state):
+            task.log.append(fact)
         return task, 0
 
     def _stored(self, task_id: str) -> Task | None:

@@ -1,27 +1,42 @@
 """The one way from a tool call to its effect.
 
 Every hook is heard, the strictest ruling holds, and all that needs asking is asked in one
-question. What comes out is a permit for exactly this action, or a refusal.
+question. What comes out is a permit for exactly this action, or a refusal. Governance is one of
+the hooks, and sees what comes out.
 """
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
 
+from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered
+from rookery.core.intents.errors import merged
 from rookery.core.replies import denied
 from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.core.shell.judgement import Judgement
 from rookery.engine.dialogue import Dialogue
-from rookery.engine.ports import Action, Hook, Outcome, Permit, RuleBook
+from rookery.engine.ports import Action, Governance, Hook, Outcome, Permit, RuleBook, Ungoverned
 from rookery.errors import CommandRejected, Denied, StorageError
 
 REFUSED_BEFORE = "You have refused exactly this before."
+MOST_NAMED = 20
+NOBODY = "non_interactive"
+"""The reason of a refusal that no person has anything to do with."""
 
 
 class Gate:
-    def __init__(self, hooks: Sequence[Hook], dialogue: Dialogue, rules: RuleBook) -> None:
-        self._hooks = hooks
+    def __init__(
+        self,
+        hooks: Sequence[Hook],
+        dialogue: Dialogue,
+        rules: RuleBook,
+        governance: Governance | None = None,
+    ) -> None:
+        self.governance = governance or Ungoverned()
+        self._hooks = (self.governance, *hooks)
         self._dialogue = dialogue
         self._rules = rules
         self._refused: set[str] = set()
@@ -33,7 +48,8 @@ class Gate:
         """
         ruling = strictest([await hook.before(call, action) for hook in self._hooks])
         if ruling.decision is Decision.DENY:
-            raise Denied(denied(" ".join(ruling.reasons)))
+            await self.governance.refused(call, action, ruling, None)
+            raise self._denial(call, ruling, None)
         answer = None
         if ruling.decision is Decision.ASK:
             answer = await self._ask(call, action, ruling)
@@ -49,11 +65,14 @@ class Gate:
             plain=judged.plain if by_hand else judged.plain or judged.spelled,
             confined=not (judged.needs_keys and by_hand),
         )
+        permit = await self.governance.permitted(call, action, ruling, answer, permit)
         return permit, answer.text if answer else ""
 
-    async def report(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+    async def report(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
+        """The action was performed; what the model is to read about it."""
         for hook in self._hooks:
             await hook.after(call, action, outcome)
+        return await self.governance.ended(call, action, outcome) or outcome
 
     async def _ask(self, call: ToolCall, action: Action, ruling: Ruling) -> Answered:
         refused = [REFUSED_BEFORE] if action.digest in self._refused else []
@@ -67,15 +86,53 @@ class Gate:
             digest=action.digest,
             where=action.where,
             notes=tuple(dict.fromkeys([*refused, *ruling.reasons, *ruling.notes, *action.notes])),
-            rule=self._rules.rule_for(action),
+            # what goes beyond an intent is never allowed for good
+            rule="" if ruling.question else self._rules.rule_for(action),
+            governance=ruling.question,
         )
         if answer.reply != "yes":
             self._refused.add(action.digest)
-            why = ruling.reasons if answer.by == "policy" else ()
-            raise Denied(denied(" ".join([answer.text, *why])))
+            await self.governance.refused(call, action, ruling, answer)
+            raise self._denial(call, ruling, answer)
         if answer.always:
             self._remember(action)
         return answer
+
+    def _denial(self, call: ToolCall, ruling: Ruling, answer: Answered | None) -> Denied:
+        """With a code if governance is to blame, so that a program can go by it."""
+        said = answer.text if answer else ""
+        halts = answer is not None and answer.choice == "halt"
+        if ruling.refusals and self.governance.governs:
+            nobody = answer is not None and answer.by == "policy"
+            refusal = merged(
+                [replace(each, tool=call.name, tool_use_id=call.id) for each in ruling.refusals]
+            )
+            refusal = replace(
+                refusal,
+                feedback="" if nobody else said,
+                reason=refusal.reason or (NOBODY if nobody else ""),
+            )
+            text = json.dumps(refusal.to_json(), ensure_ascii=False)
+            return Denied(
+                text, code=refusal.code, retryable=refusal.retryable and not halts, halts=halts
+            )
+        why = ruling.reasons if answer is None or answer.by == "policy" else ()
+        return Denied(denied(" ".join(filter(None, [said, *why]))), halts=halts)
+
+    async def may_put_back(self, call: ToolCall, paths: Sequence[str]) -> bool:
+        """Whether the user wants files as they were before a command that had no business there."""
+        many = "a file" if len(paths) == 1 else f"{len(paths)} files"
+        title = f"Put back {many} outside the scope?"
+        shown = {"tool": "putBack", "paths": list(paths), "content": "\n".join(paths)}
+        answer = await self._dialogue.ask(
+            AskKind.TOOL,
+            json.dumps(shown, ensure_ascii=False),
+            title=title,
+            call_id=call.id,
+            digest=sha256("\0".join(paths).encode("utf-8", "surrogatepass")).hexdigest(),
+            notes=("The command that was just run changed: " + ", ".join(paths[:MOST_NAMED]),),
+        )
+        return answer.reply == "yes"
 
     def _remember(self, action: Action) -> None:
         """What cannot be kept for later is allowed this once all the same."""

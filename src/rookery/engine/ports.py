@@ -170,6 +170,8 @@ class Outcome:
     """The files the model is shown by this."""
     spent: Spent | None = None
     """What had been used when the child task that did it ended."""
+    refusal: str = ""
+    """The code of the rule of governance that refused the call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +212,13 @@ class Action:
     @property
     def changes_things(self) -> bool:
         return bool(self.changes or self.command or self.external)
+
+    @property
+    def may_change_files(self) -> bool:
+        """A line that needs a shell may do more than can be read from it."""
+        judged = self.judgement
+        only_reads = judged is not None and judged.plain is not None and judged.only_reads
+        return self.changes_things and not (only_reads or self.spares_files)
 
     @property
     def only_looks(self) -> bool:
@@ -254,6 +263,8 @@ class Permit:
     """What to run instead of giving the command to a shell: it was understood completely."""
     confined: bool = True
     """Whether the command stays in the sandbox."""
+    writable: frozenset[str] | None = None
+    """The only folders and files of the workspace that the command may write to; None: all."""
 
 
 @record
@@ -593,6 +604,142 @@ class Hook(Protocol):
 
     async def before(self, call: ToolCall, action: Action) -> Ruling: ...
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None: ...
+
+
+class Governance(Hook, Protocol):
+    """Intents: why a task may change what it changes. It is heard like any hook, and besides sees
+    each call from the decision about it to its end, so that all of it can be put on record."""
+
+    @property
+    def governs(self) -> bool:
+        """Whether the task is governed at all. If not, nothing here does anything."""
+        ...
+
+    async def begin(self) -> None:
+        """Before the first step of a task, or the first after it was picked up."""
+        ...
+
+    async def rewritten(self, call: ToolCall) -> ToolCall:
+        """The call as hooks of the user's want it to be made. Raises `Denied`."""
+        ...
+
+    async def refused(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
+    ) -> None:
+        """It will not be made, by rule or because somebody said no."""
+        ...
+
+    async def permitted(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
+    ) -> Permit:
+        """It is about to be made, with this permit or a narrower one. Raises `Denied` if it must
+        not be made after all."""
+        ...
+
+    async def ended(
+        self, call: ToolCall, action: Action, outcome: Outcome | None
+    ) -> Outcome | None:
+        """It was made, and the model reads this about it; None if nobody saw its end."""
+        ...
+
+    async def changed(
+        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
+    ) -> None:
+        """What lies between two checkpoints is what a command did."""
+        ...
+
+    def intruders(self, call_id: str) -> Sequence[str]:
+        """The files that a command changed and that a person may want to have put back."""
+        ...
+
+    async def restored(self, done: "Restored") -> None:
+        """Files were put back."""
+        ...
+
+    async def select(self, intent_id: str) -> None:
+        """The user wants the task to work for this intent. Raises `CommandRejected`."""
+        ...
+
+    async def check(
+        self,
+        act: Callable[[ToolCall, Action], Awaitable[Outcome]],
+        context: Callable[[ToolCall], ToolContext],
+    ) -> None:
+        """The work is said to be done: see whether it is."""
+        ...
+
+    async def remind(self) -> None:
+        """What the model was told may be among what is no longer sent."""
+        ...
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        """What the model can do about its intent."""
+        ...
+
+    async def end(self) -> None:
+        """The task runs no more."""
+        ...
+
+
+class Ungoverned:
+    governs = False
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        return Ruling()
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+    async def begin(self) -> None:
+        pass
+
+    async def rewritten(self, call: ToolCall) -> ToolCall:
+        return call
+
+    async def refused(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
+    ) -> None:
+        pass
+
+    async def permitted(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
+    ) -> Permit:
+        return permit
+
+    async def ended(
+        self, call: ToolCall, action: Action, outcome: Outcome | None
+    ) -> Outcome | None:
+        return outcome
+
+    async def changed(
+        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
+    ) -> None:
+        pass
+
+    def intruders(self, call_id: str) -> Sequence[str]:
+        return ()
+
+    async def restored(self, done: "Restored") -> None:
+        pass
+
+    async def select(self, intent_id: str) -> None:
+        pass
+
+    async def check(
+        self,
+        act: Callable[[ToolCall, Action], Awaitable[Outcome]],
+        context: Callable[[ToolCall], ToolContext],
+    ) -> None:
+        pass
+
+    async def remind(self) -> None:
+        pass
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        return {}
+
+    async def end(self) -> None:
+        pass
 
 
 # ── the rest of the world ───────────────────────────────────────────────────────────────

@@ -4,7 +4,8 @@ The parent's log names the child before the child writes anything, and what the 
 files is on record in both, so that taking back the call takes back all of it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from rookery.core.asks import AskKind
@@ -12,6 +13,7 @@ from rookery.core.facts import (
     Answered,
     Ending,
     Event,
+    Fact,
     FilesChanged,
     FilesRestored,
     StepCancelled,
@@ -21,6 +23,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.replies import failed
+from rookery.core.task_state import TaskState
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import ChildEnd, Outcome
 
@@ -83,6 +86,14 @@ def record_changes(parent: EventLog, call_id: str, child: Sequence[Event]) -> No
 
 def _begins(event: Event, call_id: str) -> bool:
     return isinstance(event.fact, ToolStarted) and event.fact.call_id == call_id
+
+
+def governance_of(parent: TaskState) -> Iterator[Fact]:
+    """What a child is told of what it may change: it works for what its parent works for."""
+    if parent.governed:
+        yield parent.governed
+    if parent.intent:
+        yield replace(parent.intent, by="parent")
 
 
 class Recoverable(Protocol):

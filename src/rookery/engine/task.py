@@ -67,6 +67,7 @@ from rookery.engine.ports import (
     CommandList,
     Files,
     Finder,
+    Governance,
     Hook,
     Offer,
     Outcome,
@@ -75,13 +76,14 @@ from rookery.engine.ports import (
     Shell,
     Tool,
     ToolContext,
+    Ungoverned,
 )
 from rookery.engine.reconcile import reconcile
 from rookery.engine.subtasks import outcome_of, said_on_going_on
 from rookery.engine.tool_turn import finished, tool_turn
 from rookery.engine.undo import Undo
 from rookery.engine.work_time import WorkTime
-from rookery.errors import StorageError
+from rookery.errors import CommandRejected, StorageError
 
 Act: TypeAlias = Callable[[Action], Awaitable[Outcome]]
 """Does what an action says, if the gate lets it through."""
@@ -116,6 +118,7 @@ class Gear:
     barred: Callable[[str, str], str] = lambda mode, tool: ""
     """Why a mode does not let a tool be used; nothing if it does."""
     hooks: Sequence[Hook]
+    governance: Governance = Ungoverned()
     rules: RuleBook
     checkpoints: Checkpoints
     shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]]
@@ -148,15 +151,22 @@ class Task:
         self._work = WorkTime(gear.clock.now)
         self.dialogue = Dialogue(log, gear.new_id, gear.hide, pause=self._work.paused)
         self._gear = gear
-        self._gate = Gate(gear.hooks, self.dialogue, gear.rules)
+        self._gate = Gate(gear.hooks, self.dialogue, gear.rules, gear.governance)
         self._undo = Undo(
             log,
             gear.checkpoints,
             shielded=gear.shielded,
             start_soon=lambda work: self._beside.start_soon(work),
+            governance=gear.governance,
         )
         self._background = BackgroundCommands(lambda work: self._beside.start_soon(work))
-        self._context = Context(log, lambda: gear.equip(log.state), lambda: gear.now(log), task_id)
+        self._context = Context(
+            log,
+            lambda: gear.equip(log.state),
+            lambda: gear.now(log),
+            task_id,
+            after_cut=gear.governance.remind,
+        )
         self._step = anyio.CancelScope()
         self._errands: list[Callable[[], Awaitable[object]]] = []
         self._hurry = anyio.Event()
@@ -177,6 +187,7 @@ class Task:
         """Work until there is nothing left to do. What was left running ends with the task."""
         try:
             async with anyio.create_task_group() as self._beside:
+                await self._gear.governance.begin()
                 while not isinstance(step := await self._next(), Stop):
                     with anyio.CancelScope() as self._step:
                         await self._take(step)
@@ -184,6 +195,7 @@ class Task:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._gear.settle()
+                await self._gear.governance.end()
                 await self._gear.farewell()
 
     def cancel(self) -> None:
@@ -199,6 +211,18 @@ class Task:
     async def _condense(self) -> None:
         with anyio.CancelScope() as self._step:  # it asks the model, and that can be stopped
             await self._context.condense()
+
+    def select_intent(self, intent_id: str) -> None:
+        """Once the step under way is over, or at once if it only waits for an answer."""
+        self._errands.append(partial(self._select_intent, intent_id))
+        if self.dialogue.waiting:
+            self._step.cancel()
+
+    async def _select_intent(self, intent_id: str) -> None:
+        try:
+            await self._gear.governance.select(intent_id)
+        except CommandRejected as error:
+            self.dialogue.note(str(error))
 
     def close(self) -> None:
         self._interrupt(self._close)
@@ -287,6 +311,8 @@ class Task:
     async def _ask_whether_done(self, step: Ask) -> None:
         """Once it is known what calls did to files, and unless something came up meanwhile."""
         await self._undo.settled()
+        if not self.log.state.checked:
+            await self._gear.governance.check(self._act, self._tool_context)
         if next_step(self.log.state, self._gear.limits) == step:
             await self.dialogue.ask(step.ask, step.text)
 
@@ -318,14 +344,10 @@ class Task:
     async def _gather(self, text: str) -> None:
         call = ToolCall(id=f"mention-{self._gear.new_id()}", name=MENTION)
 
-        async def act(action: Action) -> Outcome:
-            permit, _ = await self._gate.pass_through(call, action)
-            outcome = await action.perform(permit)
-            await self._gate.report(call, action, outcome)
-            return outcome
-
         try:
-            found = await self._gear.gather(text, self._tool_context(call), act)
+            found = await self._gear.gather(
+                text, self._tool_context(call), partial(self._act, call)
+            )
         except StorageError:
             raise
         except Exception as error:
@@ -336,6 +358,15 @@ class Task:
             found = Gathered(text=f"[automatic] {reason}")
         self.log.append(replace(found, text=self._gear.hide(found.text)))
 
+    async def _act(self, call: ToolCall, action: Action) -> Outcome:
+        """Do what no model asked for, if the gate lets it through."""
+        permit, _ = await self._gate.pass_through(call, action)
+        await self._undo.before(call, action)
+        outcome = await action.perform(permit)
+        outcome = await self._gate.report(call, action, outcome)
+        await self._undo.after(call.id)
+        return outcome
+
     async def _run_tool(self, call: ToolCall) -> None:
         ctx = self._tool_context(call)
         await tool_turn(
@@ -343,7 +374,7 @@ class Task:
             log=self.log,
             gate=self._gate,
             undo=self._undo,
-            tools=self._gear.tools,
+            tools={**self._gear.tools, **self._gear.governance.tools()},
             ctx=ctx,
             hide=self._gear.hide,
         )

@@ -10,7 +10,7 @@ import anyio
 import msgspec
 
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Ending, ToolFinished, ToolStarted
+from rookery.core.facts import Ending, StepCancelled, ToolFinished, ToolStarted
 from rookery.core.hiding import HIDDEN, Hiding
 from rookery.core.replies import STOPPED_BY_USER, approved_with, failed
 from rookery.engine.event_log import EventLog
@@ -37,10 +37,12 @@ async def tool_turn(
     hide: Hiding,
 ) -> None:
     """Carry out one call. Whatever goes wrong with it becomes a result the model reads."""
+    halts = False
     try:
         outcome = await _carried_out(call, log, gate, undo, tools, ctx, hide)
     except ToolError as error:
         outcome = _refusal(error)
+        halts = isinstance(error, Denied) and error.halts
     except StorageError:
         raise
     except Exception as error:
@@ -50,6 +52,10 @@ async def tool_turn(
         outcome = Outcome(text=failed(reason), ending=Ending.FAILED)
     log.append(finished(call, outcome, hide))
     await undo.after(call.id)
+    if halts:
+        log.append(StepCancelled())
+    elif (paths := gate.governance.intruders(call.id)) and await gate.may_put_back(call, paths):
+        await undo.put_back(call.id, paths)
 
 
 async def _carried_out(
@@ -62,6 +68,8 @@ async def _carried_out(
     hide: Hiding,
 ) -> Outcome:
     """Prepare, get a permit, save what may change, put it on record, do it, report it."""
+    _understood(call, tools)
+    call = await gate.governance.rewritten(call)
     tool, args = _understood(call, tools)
     if reason := ctx.barred(call.name):
         raise BadArguments(reason)
@@ -78,9 +86,14 @@ async def _carried_out(
             stopped = Outcome(text=STOPPED_BY_USER, ending=Ending.FAILED)
             log.append(finished(call, stopped, hide))
         undo.settle_soon(call.id)
+        with anyio.CancelScope(shield=True):
+            await gate.governance.ended(call, action, None)
+        raise
+    except ToolError as error:
+        await gate.governance.ended(call, action, _refusal(error))
         raise
     kp("tool.performed")
-    await gate.report(call, action, outcome)
+    outcome = await gate.report(call, action, outcome)
     return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome
 
 
@@ -148,13 +161,15 @@ def finished(call: ToolCall, outcome: Outcome, hide: Hiding) -> ToolFinished:
         exit_code=outcome.exit_code,
         seen=outcome.seen,
         spent=outcome.spent,
+        refusal=outcome.refusal,
     )
 
 
 def _refusal(error: ToolError) -> Outcome:
     match error:
-        case Denied():
-            return Outcome(text=str(error), ending=Ending.DENIED)
+        case Denied(code=code, retryable=retryable):
+            ending = Ending.FAILED if retryable else Ending.DENIED
+            return Outcome(text=str(error), ending=ending, refusal=code)
         case BadArguments():
             return Outcome(text=failed(str(error)), ending=Ending.MISTAKEN)
         case _:

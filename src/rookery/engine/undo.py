@@ -27,10 +27,11 @@ from rookery.core.replies import PUT_BACK
 from rookery.core.shell.judgement import Deed
 from rookery.core.values import record
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Action, Checkpoints, Restored
+from rookery.engine.ports import Action, Checkpoints, Governance, Restored, Ungoverned
 
 MOST_NAMED = 20
 CHANGED = "A command changed protected files"
+CHANGED_OUTSIDE = "A command changed files outside the scope"
 CHANGED_BEFORE_A_CRASH = (
     "The last command of this session never came to its end, and protected files have changed "
     "since it began"
@@ -63,7 +64,12 @@ class Undo:
         *,
         shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]],
         start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
+        governance: Governance | None = None,
     ) -> None:
+        """`governance` is told what commands did, and does not let the model go on before."""
+        self._governance = governance or Ungoverned()
+        self._steps: dict[str, tuple[str, str, int]] = {}
+        """Between which checkpoints a command's changes lie, and the event that says so."""
         self._log = log
         self._checkpoints = checkpoints
         self._shielded = shielded
@@ -80,7 +86,7 @@ class Undo:
 
     async def before(self, call: ToolCall, action: Action) -> None:
         """Save what the call may change, once what the last one did is settled."""
-        if not may_change_files(action):
+        if not action.may_change_files:
             return
         await self._settled.wait()
         paths = None if action.command or action.external else [c.path for c in action.changes]
@@ -109,7 +115,7 @@ class Undo:
         """Put on record what the call did. For a command that is done while others go on."""
         self.settle_soon(call_id)  # so that cancelling the step only ends the waiting
         watched = self._watched.get(call_id)
-        if watched and watched.paths is not None:
+        if watched and (watched.paths is not None or self._governance.governs):
             await self._settled.wait()
 
     def settle_soon(self, call_id: str) -> None:
@@ -168,6 +174,16 @@ class Undo:
         if not done.after or nothing_done:
             return
         self._enter_restored(to, done, named=[effect.path for effect in done.effects])
+        await self._governance.restored(done)
+
+    async def put_back(self, call_id: str, paths: Collection[str]) -> None:
+        """Take back what a command did to some files, because the user wants it."""
+        async with self._in_turn:
+            before, after, changed = self._steps[call_id]
+            done = await self._put_back(before, after, paths, CHANGED_OUTSIDE)
+            if done.after:
+                self._enter_restored(changed, done, named=())
+                await self._governance.restored(done)
 
     async def _settle(self, call_id: str) -> None:
         try:
@@ -192,7 +208,11 @@ class Undo:
         effects = await self._checkpoints.effects(before.id, after)
         if intruders := self._intruders(effects, watched):
             after = (await self._put_back(before.id, after, intruders, CHANGED)).after or after
-        self._enter(watched, before, after)
+        changed = self._enter(watched, before, after)
+        if watched.paths is None and self._governance.governs:
+            self._steps[watched.call_id] = (before.id, after, changed)
+            left = [effect for effect in effects if effect.path not in intruders]
+            await self._governance.changed(watched.call_id, before.id, after, left)
         return after
 
     def _enter(self, watched: _Watched, before: _Saved, after: str) -> int:
@@ -252,10 +272,3 @@ class Undo:
         if problem and not self._complained:
             self._complained = True
             self._log.append(Noted(text=problem))
-
-
-def may_change_files(action: Action) -> bool:
-    """A line that needs a shell may do more than can be read from it."""
-    judged = action.judgement
-    only_reads = judged is not None and judged.plain is not None and judged.only_reads
-    return action.changes_things and not (only_reads or action.spares_files)

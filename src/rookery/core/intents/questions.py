@@ -1,0 +1,78 @@
+"""A question that governance has, as clients are told of it, and what may be answered."""
+
+from typing import Any, Literal, TypeAlias
+
+from rookery.core.values import value
+
+Choice: TypeAlias = Literal["task", "expand", "halt"]
+"""What can be said besides yes and no: yes, and for the rest of the task; yes, and it belongs to
+the scope from now on; no, and stop the task."""
+
+
+@value
+class AskedReason:
+    code: str
+    error_type: str
+    text: str
+
+
+@value
+class AskedTarget:
+    path: str
+    op: str
+    verdict: str
+    nearest: str = ""
+    real_path: str = ""
+
+
+@value
+class IntentQuestion:
+    """`pattern` is what `expand` would add to the scope, and `grant` what `task` would allow for
+    the rest of the task: a pattern of paths, or how a command begins."""
+
+    intent_id: str = ""
+    intent_name: str = ""
+    revision: int = 0
+    scope: tuple[str, ...] = ()
+    reasons: tuple[AskedReason, ...] = ()
+    targets: tuple[AskedTarget, ...] = ()
+    analysis: str = ""
+    """How much is known of a command."""
+    sandboxed: bool = False
+    pattern: str = ""
+    grant: str = ""
+    choices: tuple[Choice, ...] = ()
+
+
+def as_json(question: IntentQuestion, *, approval_id: str, binding: str, diff: str) -> Any:
+    """The `governance` object of a question on the wire."""
+    said: dict[str, Any] = {
+        "approval_id": approval_id,
+        "intent": {
+            "id": question.intent_id,
+            "name": question.intent_name,
+            "revision": question.revision,
+        },
+        "reasons": [
+            {"code": each.code, "error_type": each.error_type, "text": each.text}
+            for each in question.reasons
+        ],
+        "targets": [
+            {
+                "path": each.path,
+                "op": each.op,
+                "verdict": each.verdict,
+                "nearest_scope": each.nearest,
+                **({"real_path": each.real_path} if each.real_path else {}),
+            }
+            for each in question.targets
+        ],
+        "suggested_scope": question.pattern,
+        "binding": binding,
+        "choices": ["once", *question.choices, "no"],
+    }
+    if question.analysis:
+        said["command"] = {"analysis": question.analysis, "sandbox": question.sandboxed}
+    if diff:
+        said["diff"] = diff
+    return said

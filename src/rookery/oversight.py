@@ -1,0 +1,443 @@
+"""Who governs the tasks of a workspace, put together when the first governed task begins.
+
+A task without intents passes through here untouched: one look whether there is an intent file is
+all it pays for, and nothing that governance needs is even loaded.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from rookery import NAME, VERSION
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    Answered,
+    CriteriaChecked,
+    Effect,
+    Governed,
+    IntentCleared,
+    Noted,
+    Reminded,
+    TaskReopened,
+)
+from rookery.core.queries import KnownIntent
+from rookery.core.rulings import Ruling
+from rookery.core.values import value
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports import Action, Outcome, Permit, Restored, Tool, ToolContext, ToolSpec
+from rookery.errors import CommandRejected, IntentNotSelectable, RookeryError
+from rookery.settings import Settings
+from rookery.storage.places import Places
+
+if TYPE_CHECKING:
+    from rookery.workspace.governed.governed_task import GovernedTask
+    from rookery.workspace.governed.project import GovernedProject
+    from rookery.workspace.orchestration.layout import Layout
+
+Contents = Callable[[str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]]
+
+
+@value
+class Charter:
+    """What whoever started a run said about governance."""
+
+    intent: str = ""
+    """The intent that its task works for."""
+    allow: frozenset[str] = frozenset()
+    """Which questions of governance are answered with yes."""
+
+
+class Oversight:
+    """Of one workspace."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        workspace: Path,
+        places: Places,
+        charter: Charter,
+        *,
+        confines: Callable[[], bool],
+        contents: Contents | None,
+        start_beside: Callable[..., None],
+    ) -> None:
+        self.settings = settings
+        self.workspace = workspace.resolve()
+        self.charter = charter
+        self.confines = confines
+        self.contents = contents
+        self.start_beside = start_beside
+        self._places = places
+        self._projects: dict[Path, GovernedProject] = {}
+
+    def of(self, task_id: str, log: EventLog) -> "TaskOversight":
+        return TaskOversight(self, task_id, log)
+
+    async def known(self) -> tuple[KnownIntent, ...]:
+        """The intents of the workspace, those in progress first."""
+        from rookery.workspace.orchestration.layout import find_layout
+
+        found = find_layout(self.workspace, self.workspace)
+        if found.layout is None or self.settings.governance.mode == "off":
+            return ()
+        from rookery.core.intents.intent import selectable
+
+        project = self.project(found.layout)
+        file = (await project.intents()).file
+        now, broken = project.now(), file.broken
+        order = sorted(file.intents, key=lambda each: not selectable(each, now))
+        return tuple(
+            KnownIntent(
+                id=each.id,
+                name=each.name,
+                status=str(each.status),
+                revision=each.revision,
+                scope=each.owned_scope,
+                problem=""
+                if each.id not in broken and selectable(each, now)
+                else "it has errors"
+                if each.id in broken
+                else f"it is {each.status}",
+            )
+            for each in order
+        )
+
+    def project(self, layout: "Layout") -> "GovernedProject":
+        if layout.root not in self._projects:
+            self._projects[layout.root] = self._open(layout)
+        return self._projects[layout.root]
+
+    def heads(self, layout: "Layout") -> Path:
+        from rookery.governed_places import governed_places
+
+        return governed_places(layout, self._places).heads
+
+    def _open(self, layout: "Layout") -> "GovernedProject":
+        import os
+
+        from rookery.core.ledger.records import Writer
+        from rookery.workspace.governed.project import GovernanceWishes, GovernedProject
+        from rookery.workspace.ledger.known_heads import KnownHeads
+        from rookery.workspace.ledger.ledger_file import Flush
+        from rookery.workspace.ledger.recording import Recording
+        from rookery.workspace.ledger.secrets_filter import SecretsFilter
+
+        wanted = self.settings
+        # without the folder there is no ledger, and nobody but the user makes that folder
+        heads = KnownHeads(self.heads(layout)) if layout.folder.is_dir() else None
+        recording = Recording(
+            layout.folder,
+            writer=Writer(name=NAME, version=VERSION),
+            heads=heads,
+            flush=Flush(wanted.trace.fsync),
+            hide=SecretsFilter(os.environ),
+        )
+        wishes = GovernanceWishes(
+            auto_single=wanted.governance.auto_select_single,
+            context_chars=wanted.governance.context_chars,
+            block_unrecorded=wanted.trace.on_failure == "block",
+            block_broken=wanted.trace.on_broken == "block",
+            reads=wanted.trace.reads,
+            read_only_without_intent=wanted.commands.read_only_without_intent,
+            in_scope_unasked=wanted.approve_in_scope,
+            allow=self.charter.allow,
+        )
+        return GovernedProject(layout, recording, wishes, tools={})
+
+
+class TaskOversight:
+    """Governance of one task: nothing at all, until `begin` finds that there is some."""
+
+    def __init__(self, over: Oversight, task_id: str, log: EventLog) -> None:
+        self._over = over
+        self._task_id = task_id
+        self._log = log
+        self._task: GovernedTask | None = None
+        self._tools: dict[str, Tool[Any]] = {}
+        self._ended = anyio.Event()
+
+    @property
+    def governs(self) -> bool:
+        return self._task is not None
+
+    async def begin(self) -> None:
+        state = self._log.state
+        if state.governed is None and not self._is_new():
+            return
+        from rookery.workspace.orchestration.layout import Layout, find_layout
+
+        found = find_layout(self._over.workspace, self._over.workspace)
+        if state.governed is None and not self._latch(found.layout is not None, found.notice):
+            return
+        layout = found.layout or Layout(self._over.workspace, self._over.workspace)
+        await self._govern(layout)
+
+    def _is_new(self) -> bool:
+        return not any(isinstance(event.fact, TaskReopened) for event in self._log.events)
+
+    def _latch(self, there: bool, notice: str) -> bool:
+        """How the task is governed is decided once, when it begins."""
+        from rookery.core.intents.governance_mode import Mode, ModeWishes, latched
+
+        wanted = Mode(self._over.settings.governance.mode)
+        held = latched(ModeWishes(user=wanted), there=there)
+        for text in filter(None, (held.notice, notice)):
+            self._log.append(Noted(text=text))
+        match held.mode:
+            case Mode.OBSERVE:
+                self._log.append(Governed(mode="observe"))
+            case Mode.ENFORCE:
+                self._log.append(Governed(mode="enforce"))
+            case Mode.REQUIRED:
+                self._log.append(Governed(mode="required"))
+            case _:
+                return False
+        return True
+
+    async def _govern(self, layout: "Layout") -> None:
+        from rookery.workspace.governed.governed_task import GovernedTask
+
+        over, log = self._over, self._log
+        project = over.project(layout)
+        self._task = task = GovernedTask(
+            project,
+            self._task_id,
+            state=lambda: log.state,
+            events=lambda: log.events,
+            append=log.append,
+            confines=over.confines,
+            contents=over.contents,
+        )
+        self._tools = _tools(task)
+        if layout.folder.is_dir():
+            await self._settle_the_past(project)
+        await self._take_up(task, project)
+        over.start_beside(self._stay_alive)
+
+    async def _settle_the_past(self, project: "GovernedProject") -> None:
+        """What processes that are gone have left unrecorded, and whether the ledger is whole."""
+        try:
+            found = await anyio.to_thread.run_sync(project.recording.recover, project.layout.root)
+        except RookeryError as error:
+            self._log.append(Noted(text=str(error)))
+            return
+        if left := found.changed + found.unchanged:
+            many = "A call that was" if left == 1 else f"{left} calls that were"
+            self._log.append(Noted(text=f"The ledger was told of {many} cut off."))
+        if project.wishes.block_broken and self._task:
+            self._task.broken = await anyio.to_thread.run_sync(self._why_broken, project)
+
+    def _why_broken(self, project: "GovernedProject") -> str:
+        from rookery.workspace.ledger.known_heads import KnownHeads
+        from rookery.workspace.ledger.reading import verified
+
+        try:
+            known = KnownHeads(self._over.heads(project.layout)).read()
+        except ValueError as error:
+            return f"What is known of the ledger cannot be read ({error})."
+        whole = verified(project.layout.folder, known=known).whole
+        return "" if whole else "The ledger is not whole, so nothing may be changed."
+
+    async def _take_up(self, task: "GovernedTask", project: "GovernedProject") -> None:
+        """The intent that the task was begun for, or worked for when it was left."""
+        from rookery.core.intents.changes import Definition
+        from rookery.core.intents.intent import digest, selectable
+
+        active = self._log.state.intent
+        if active is None:
+            if self._over.charter.intent and self._is_new() and not self._log.state.parent:
+                await task.select(self._over.charter.intent)
+            return
+        file = (await project.intents()).file
+        intent = file.find(active.intent_id)
+        usable = intent and intent.id not in file.broken and selectable(intent, project.now())
+        if intent is None or not usable or digest(intent, file.policy) != active.digest:
+            reason = (
+                f"{active.intent_id} is not as it was when this task worked for it; select it "
+                "again to go on."
+            )
+            self._log.append(IntentCleared(reason=reason))
+            self._log.append(Noted(text=reason))
+            self._log.append(Reminded(text=f"[automatic] {reason}"))
+            return
+        task.in_force.know(Definition(intent, file.policy))
+        await anyio.to_thread.run_sync(task.in_force.take_lease)
+        if active.by == "parent":
+            task.in_force.inherited = active.intent_id
+            if self._is_new():
+                await task.remind()
+
+    async def _stay_alive(self) -> None:
+        """Other tasks must see that this one still works for its intent."""
+        from rookery.workspace.orchestration.leases import HEARTBEAT_SECONDS
+
+        while not self._ended.is_set():
+            with anyio.move_on_after(HEARTBEAT_SECONDS):
+                await self._ended.wait()
+                return
+            if self._task and self._task.project.layout.folder.is_dir():
+                await anyio.to_thread.run_sync(self._task.in_force.take_lease)
+
+    # ── what the engine asks and tells ──────────────────────────────────────────────────
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        return await self._task.before(call, action) if self._task else Ruling()
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+    async def rewritten(self, call: ToolCall) -> ToolCall:
+        return call
+
+    async def refused(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
+    ) -> None:
+        if self._task:
+            await self._task.refused(call, action, why, said)
+
+    async def permitted(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
+    ) -> Permit:
+        if self._task:
+            return await self._task.permitted(call, action, why, said, permit)
+        return permit
+
+    async def ended(
+        self, call: ToolCall, action: Action, outcome: Outcome | None
+    ) -> Outcome | None:
+        return await self._task.ended(call, action, outcome) if self._task else outcome
+
+    async def changed(
+        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
+    ) -> None:
+        if self._task:
+            await self._task.changed(call_id, before, after, effects)
+
+    def intruders(self, call_id: str) -> Sequence[str]:
+        return self._task.intruders(call_id) if self._task else ()
+
+    async def restored(self, done: Restored) -> None:
+        if self._task:
+            await self._task.restored(done)
+
+    async def select(self, intent_id: str) -> None:
+        if self._task is None:
+            raise CommandRejected(
+                "No intents govern this task. They do for tasks begun after: rookery intents init"
+            )
+        await self._task.select(intent_id)
+
+    async def remind(self) -> None:
+        if self._task:
+            await self._task.remind()
+
+    async def now(self) -> str:
+        """What is said of the intent at the end of a request; nothing without governance."""
+        if self._task is None:
+            return ""
+        if self._task.project.layout.folder.is_dir():
+            await anyio.to_thread.run_sync(self._task.project.recording.flush)
+        return await self._task.now()
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        return self._tools
+
+    def specs(self) -> Sequence[ToolSpec]:
+        if not self._tools:
+            return ()
+        from rookery.tools import spec_of
+
+        return [spec_of(tool) for tool in self._tools.values()]
+
+    async def check(
+        self,
+        act: Callable[[ToolCall, Action], Awaitable[Outcome]],
+        context: Callable[[ToolCall], ToolContext],
+    ) -> None:
+        definition = self._task.in_force.definition if self._task else None
+        if self._task is None or definition is None or self._log.state.parent:
+            return
+        if not definition.intent.acceptance_criteria:
+            return
+        from rookery.workspace.governed.claimed import checked, failures_told, told
+
+        intent, layout = definition.intent, self._task.project.layout
+        tell = lambda text: self._log.append(Noted(text=text))  # noqa: E731
+        checks = await checked(intent, layout, act, context, tell)
+        state = await anyio.to_thread.run_sync(self._state_id)
+        fact = CriteriaChecked(intent_id=intent.id, checks=checks, state_id=state)
+        self._log.append(fact)
+        self._log.append(Noted(text=told(intent.id, checks)))
+        if self._log.state.completion is None:
+            self._log.append(Reminded(text=failures_told(checks)))
+
+    def _state_id(self) -> str:
+        from rookery.core.ledger.verify_ledger import state_id
+
+        assert self._task
+        if not self._task.project.layout.ledger.exists():
+            return ""
+        return state_id(self._task.project.recording.ledger.tail().tips)
+
+    async def end(self) -> None:
+        self._ended.set()
+        task = self._task
+        if task is None or not task.project.layout.folder.is_dir():
+            return
+        await task.settle_rest()
+        try:
+            await anyio.to_thread.run_sync(self._close, task)
+        except RookeryError as error:
+            if not self._log.ended:
+                self._log.append(Noted(text=str(error)))
+
+    def _close(self, task: "GovernedTask") -> None:
+        task.project.leases.release(self._task_id)
+        task.project.recording.close(self._task_id)
+
+
+def _tools(task: "GovernedTask") -> dict[str, Tool[Any]]:
+    from rookery.tools.record_lesson import LessonSaid, RecordLesson
+    from rookery.tools.request_scope_expansion import RequestScopeExpansion
+    from rookery.tools.select_active_intent import SelectActiveIntent
+    from rookery.workspace.governed import own_tools
+
+    async def record(said: LessonSaid, call_id: str) -> str:
+        lesson = own_tools.lesson_of(
+            type=said.type, failure=said.failure, file=said.file, fix=said.fix, rule=said.rule
+        )
+        return await own_tools.record_lesson(task, lesson, call_id)
+
+    made = (
+        SelectActiveIntent(partial(own_tools.select, task)),
+        RequestScopeExpansion(partial(own_tools.pattern_for, task), partial(own_tools.widen, task)),
+        RecordLesson(record),
+    )
+    return {tool.name: tool for tool in made}
+
+
+def check_intent(settings: Settings, workspace: Path, intent_id: str) -> None:
+    """Raises `IntentNotSelectable` if a run could not work for the intent."""
+    from datetime import UTC, datetime
+
+    from rookery.core.intents.errors import Refusal
+    from rookery.core.intents.selection import select
+    from rookery.workspace.orchestration.intent_file import IntentReader
+    from rookery.workspace.orchestration.layout import find_layout
+
+    if settings.governance.mode == "off":
+        raise IntentNotSelectable("Governance is switched off, so no intent can be worked for.")
+    layout = find_layout(workspace, workspace).layout
+    if layout is None:
+        raise IntentNotSelectable(
+            f"There are no intents here, so {intent_id} cannot be worked for. Make some with: "
+            "rookery intents init"
+        )
+    now = datetime.now(UTC)
+    found = select(IntentReader(layout).read().file, intent_id, now=now)
+    if isinstance(found, Refusal):
+        raise IntentNotSelectable(found.message)

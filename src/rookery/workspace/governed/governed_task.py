@@ -1,0 +1,415 @@
+"""One task under governance: what its calls may do, who is asked, and what is recorded of it.
+
+What is in force is in the task's log, never here and never in a prompt: nothing that is condensed,
+forgotten or restarted can loosen it. Files are read again before each call that changes something.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+import anyio.to_thread
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    Answered,
+    Effect,
+    Event,
+    Fact,
+    Noted,
+    OutOfScopeWritten,
+    Reminded,
+    ScopeGranted,
+)
+from rookery.core.intents.errors import Refusal
+from rookery.core.intents.intent_context import ContextTooLarge, reminder, selectable_intents
+from rookery.core.intents.lessons import Lesson
+from rookery.core.intents.scope_suggestions import writable_prefixes
+from rookery.core.intents.scope_verdict import Op, PathFinding, Verdict
+from rookery.core.rulings import Decision, Ruling, allow
+from rookery.core.task_state import TaskState
+from rookery.engine.ports import Action, Outcome, Permit, Restored
+from rookery.errors import CommandRejected, Denied, RookeryError
+from rookery.workspace.governed.call_records import CallRecords, approval_of
+from rookery.workspace.governed.expanding import about_expansion, expand
+from rookery.workspace.governed.file_records import content, files_told
+from rookery.workspace.governed.in_force import InForce
+from rookery.workspace.governed.project import GovernedProject
+from rookery.workspace.governed.selecting import Chosen, choose, context_of
+from rookery.workspace.governed.touched import CHECK, EXPAND, LESSON, SELECT, is_destructive
+from rookery.workspace.governed.verdicts import CallVerdict, Objection, Standing, judge_call
+from rookery.workspace.ledger.errors import LedgerUnwritable
+from rookery.workspace.orchestration.judged_paths import NamedPath, judge_paths
+
+Contents: TypeAlias = Callable[
+    [str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]
+]
+"""What was in each file that differs between two checkpoints."""
+
+MOST_TOLD = 20
+MOST_COMPARED = 500
+"""Files changed by one command of which the lines are told."""
+
+
+class GovernedTask:
+    def __init__(
+        self,
+        project: GovernedProject,
+        task_id: str,
+        *,
+        state: Callable[[], TaskState],
+        events: Callable[[], Sequence[Event]],
+        append: Callable[[Fact], Event],
+        confines: Callable[[], bool],
+        contents: Contents | None = None,
+    ) -> None:
+        """`confines` if commands can be kept to some folders. Without `contents` nobody knows what
+        commands did."""
+        self.project = project
+        self.task_id = task_id
+        self._state = state
+        self._append = append
+        self._confines = confines
+        self._contents = contents
+        self._records = CallRecords(project, task_id, state, events, append)
+        self.in_force = InForce(project, task_id, state, append, self._note)
+        self._verdicts: dict[str, tuple[CallVerdict, Standing | None]] = {}
+        self.broken = ""
+        """Why the ledger cannot be trusted, if that is to stop the task."""
+        self._intruders: dict[str, tuple[str, ...]] = {}
+        self._files_before: dict[str, str] = {}
+        self.happenings: list[tuple[ToolCall, Action, Outcome | None, tuple[str, ...]]] = []
+        """What was done, for whoever learns from it."""
+
+    @property
+    def _observes(self) -> bool:
+        governed = self._state().governed
+        return governed is not None and governed.mode == "observe"
+
+    # ── before a call ───────────────────────────────────────────────────────────────────
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        if call.name == SELECT:
+            return Ruling() if self._observes else await self.in_force.about_selection(call)
+        if call.name == EXPAND:
+            return await about_expansion(self.in_force, action)
+        if not is_destructive(call, action):
+            return Ruling()
+        verdict, at = await self._judged(call, action)
+        self._verdicts[call.id] = (verdict, at)
+        if self._observes:
+            return Ruling()
+        edits = bool(action.changes) and not (action.command or action.external)
+        if self.project.wishes.in_scope_unasked and edits and verdict.label == "in_scope":
+            return allow() if verdict.decision is Decision.NONE else verdict.ruling
+        return verdict.ruling
+
+    async def _judged(self, call: ToolCall, action: Action) -> tuple[CallVerdict, Standing | None]:
+        if self.broken:
+            return _refused(Refusal(code="TRC-002", message=self.broken)), None
+        why = await self._records.unwritten()
+        if why and self.project.wishes.block_unrecorded:
+            return _refused(Refusal(code="TRC-001", message=why)), None
+        found = await self.in_force.standing(call, action)
+        if isinstance(found, Refusal):
+            return _refused(found), None
+        if found is None:
+            return CallVerdict(label="none"), None
+        at = replace(found, **self._confinement(action, found))
+        verdict = await anyio.to_thread.run_sync(
+            partial(judge_call, call, action, at, self.project.layout)
+        )
+        if over := await self.in_force.over_budget(at.intent, [f.path for f in verdict.findings]):
+            more = _refused(over)
+            verdict = replace(verdict, objections=(*verdict.objections, *more.objections))
+        return verdict, at
+
+    def _confinement(self, action: Action, at: Standing) -> dict[str, Any]:
+        """What the policy's wish for a sandbox comes to for this command."""
+        if not action.command or at.policy.sandbox == "off":
+            return {}
+        if self._confines():
+            leaves = action.judgement is not None and action.judgement.needs_keys
+            return {"sandboxed": not leaves}
+        if at.policy.sandbox == "required":
+            return {
+                "unsandboxable": "The policy wants commands in a sandbox, and there is none here."
+            }
+        return {}
+
+    # ── the decision ────────────────────────────────────────────────────────────────────
+
+    async def refused(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
+    ) -> None:
+        _, at = self._verdicts.pop(call.id, (None, None))
+        if is_destructive(call, action) or call.name in (SELECT, EXPAND):
+            await self._records.refused(call, why, at, said)
+
+    async def permitted(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
+    ) -> Permit:
+        if call.name == EXPAND:
+            await self._decision(call, why, said, None)
+        if not is_destructive(call, action):
+            return permit
+        verdict, at = self._verdicts.pop(call.id, (CallVerdict(label="none"), None))
+        label, approval = self._approval(verdict, said)
+        if said is not None:
+            await self._decision(call, why, said, at)
+        if said is not None and at is not None and why.question:
+            await self._widen(call, said, why, at)
+        await self._begin(call, action, verdict, at, approval, label)
+        self._files_before[call.id] = self.in_force.fingerprint()
+        if at is not None and at.sandboxed and permit.confined:
+            prefixes = writable_prefixes(at.intent.owned_scope)
+            return permit if "" in prefixes else replace(permit, writable=frozenset(prefixes))
+        return permit
+
+    def _approval(
+        self, verdict: CallVerdict, said: Answered | None
+    ) -> tuple[str, Mapping[str, Any]]:
+        codes = [each.refusal.code for each in verdict.objections]
+        if self._observes:
+            return (_observed(verdict), approval_of(said, codes))
+        if verdict.by_flag:
+            return verdict.label, {"answer": "once", "by": "flag", "reasons": list(verdict.by_flag)}
+        if not codes or said is None:
+            return verdict.label, approval_of(said, codes)
+        if set(codes) == {"REQ-002"}:
+            return "unknown_approved", approval_of(said, codes)
+        scopes = {"task": "approved_task", "expand": "in_scope"}
+        return scopes.get(said.choice or "", "approved_once"), approval_of(said, codes)
+
+    async def _decision(
+        self, call: ToolCall, why: Ruling, said: Answered | None, at: Standing | None
+    ) -> None:
+        if said is not None:
+            codes = [each.code for each in why.refusals]
+            entry = self._records.entry("decision", call, at)
+            await self._records.note(
+                replace(entry, outcome="success", approval=approval_of(said, codes))
+            )
+
+    async def _widen(self, call: ToolCall, said: Answered, why: Ruling, at: Standing) -> None:
+        """What the user has allowed beyond this call. Raises `Denied`."""
+        assert why.question
+        if said.choice == "task":
+            asked = why.question
+            self._append(
+                ScopeGranted(
+                    of="path" if asked.pattern else "command",
+                    pattern=asked.grant,
+                    digest=at.digest,
+                )
+            )
+        elif said.choice == "expand":
+            try:
+                await expand(self.in_force, at.intent.id, why.question.pattern, call.id)
+            except RookeryError as error:
+                raise Denied(str(error)) from error
+
+    async def _begin(
+        self,
+        call: ToolCall,
+        action: Action,
+        verdict: CallVerdict,
+        at: Standing | None,
+        approval: Mapping[str, Any],
+        label: str,
+    ) -> None:
+        try:
+            await self._records.begin(call, action, verdict, at, approval, label)
+        except LedgerUnwritable as error:
+            if self.project.wishes.block_unrecorded:
+                refusal = Refusal(
+                    code="TRC-001", message=str(error), tool=call.name, tool_use_id=call.id
+                )
+                text = json.dumps(refusal.to_json(), ensure_ascii=False)
+                raise Denied(text, code=refusal.code, retryable=True) from error
+            self._append(Noted(text=str(error)))
+
+    # ── after a call ────────────────────────────────────────────────────────────────────
+
+    async def ended(
+        self, call: ToolCall, action: Action, outcome: Outcome | None
+    ) -> Outcome | None:
+        if not is_destructive(call, action):
+            return outcome
+        may_do_more = bool(action.command or action.external)
+        settles = may_do_more and action.may_change_files and self._contents is not None
+        if call.name == CHECK:
+            settles = False
+        told, recorded = await self._records.end(call, outcome, settles=settles)
+        self.happenings.append((call, action, outcome, tuple(each.path for each in told.files)))
+        if may_do_more:
+            await self._watch_own_files(call)
+        if not recorded and outcome is not None:
+            return replace(outcome, refusal="TRC-001")
+        return outcome
+
+    async def _watch_own_files(self, call: ToolCall) -> None:
+        """What a command or a server changes about governance, governs nothing until a person
+        has agreed to it."""
+        before = self._files_before.pop(call.id, None)
+        if before is not None and before != self.in_force.fingerprint():
+            await self.in_force.lose_to_own_doing(call.id)
+
+    async def changed(
+        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
+    ) -> None:
+        if self._contents is None:
+            return
+        paths = [each.path for each in effects]
+        outside = await self._outside(paths)
+        old, new = await self._before_and_after(before, after, paths)
+        await self._records.settle(call_id, old, new, outside=outside)
+        self.happenings.append((ToolCall(id=call_id, name=""), _NO_ACTION, None, tuple(paths)))
+        if outside:
+            self._tell_outside(call_id, outside)
+
+    async def _before_and_after(
+        self, before: str, after: str, paths: Sequence[str]
+    ) -> tuple[dict[str, bytes | None], dict[str, bytes | None]]:
+        assert self._contents
+        root, workspace = self.project.layout.root, self.project.layout.workspace
+        if len(paths) > MOST_COMPARED:
+            found: Sequence[tuple[str, bytes | None, bytes | None]] = ()
+        else:
+            found = await self._contents(before, after)
+        wanted = set(paths)
+        old: dict[str, bytes | None] = {}
+        new: dict[str, bytes | None] = {}
+        for path, was, now in found:
+            at = workspace / path
+            if path in wanted and at.is_relative_to(root):
+                name = at.relative_to(root).as_posix()
+                old[name], new[name] = was, now
+        return old, new
+
+    async def _outside(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Which of these files no active intent owns."""
+        definition = self.in_force.definition
+        if definition is None:
+            return tuple(paths)
+        rules = self.project.rules(definition.intent, definition.policy)
+        named = [NamedPath(path, Op.MODIFY) for path in paths]
+        findings = await anyio.to_thread.run_sync(
+            partial(judge_paths, self.project.layout, rules, named)
+        )
+        granted = self.in_force.granted
+        return tuple(each.path for each in findings if _is_outside(each) and not granted(each.path))
+
+    def _tell_outside(self, call_id: str, paths: tuple[str, ...]) -> None:
+        named = ", ".join(paths[:MOST_TOLD])
+        intent = self._state().intent
+        self._append(OutOfScopeWritten(call_id=call_id, paths=paths))
+        notice = Refusal(
+            code="CMD-002",
+            message=f"The command changed files outside the scope: {named}.",
+            intent_id=intent.intent_id if intent else "",
+            tool_use_id=call_id,
+            details=(("files", list(paths[:MOST_TOLD])),),
+        )
+        self._append(Noted(text=notice.message))
+        said = json.dumps(notice.to_json(), ensure_ascii=False)
+        self._append(Reminded(text=f"[automatic] {said}"))
+        definition = self.in_force.definition
+        asks = definition is not None and definition.policy.on_out_of_scope_write == "ask_revert"
+        if asks and not self._observes:
+            self._intruders[call_id] = paths
+
+    def intruders(self, call_id: str) -> Sequence[str]:
+        return self._intruders.pop(call_id, ())
+
+    async def restored(self, done: Restored) -> None:
+        """Files were put back; the ledger itself never is."""
+        root = self.project.layout.root
+        paths = [each.path for each in done.effects]
+        now = {path: content(root / path) for path in paths}
+        told = files_told({path: None for path in paths}, now)
+        call = ToolCall(id="", name="")
+        entry = self._records.entry("rewind", call, None)
+        files = tuple(replace(each, before=None, ranges=()) for each in told.files)
+        more = {"removed": [path for path in paths if now[path] is None]}
+        await self._records.note(
+            replace(entry, outcome="success", files=files, contributor="human", more=more)
+        )
+
+    # ── the intent ──────────────────────────────────────────────────────────────────────
+
+    async def select(self, intent_id: str) -> None:
+        """By the user. Raises `CommandRejected`."""
+        if not intent_id:
+            await self.in_force.clear("The user has put the intent aside.")
+            return
+        found = await choose(self.project, self.task_id, intent_id, by="user")
+        if isinstance(found, Refusal):
+            raise CommandRejected(found.message)
+        await self.adopt(found)
+        self._append(Noted(text=f"This task now works for {found.fact.intent_id}."))
+        self._append(
+            Reminded(text=f"[automatic] The user has selected an intent.\n{found.context}")
+        )
+
+    async def adopt(self, chosen: Chosen, call_id: str = "") -> None:
+        await self.in_force.adopt(chosen.fact, chosen.definition, call_id)
+
+    async def remind(self) -> None:
+        definition = self.in_force.definition
+        if definition is not None:
+            try:
+                text = await context_of(self.project, self.task_id, definition)
+            except ContextTooLarge as error:
+                text = f"{error}\n{reminder(definition.intent)}"
+            self._append(Reminded(text=f"[automatic] You still work for this intent.\n{text}"))
+
+    async def now(self) -> str:
+        """For the end of each request."""
+        if self._state().intent and self.in_force.definition:
+            return reminder(self.in_force.definition.intent)
+        text = await self.project.intents()
+        if not text.there or not text.file.usable:
+            return "The intent file is missing or has errors: ask the user. Reading is free."
+        listed = selectable_intents(text.file.selectable(self.project.now()))
+        return f"None is selected: reading is free, changing needs select_active_intent.\n{listed}"
+
+    async def _note(self, kind: Any, call_id: str, more: Mapping[str, Any] | None) -> None:
+        entry = self._records.entry(kind, ToolCall(id=call_id, name=SELECT), None)
+        await self._records.note(replace(entry, outcome="success", more=more))
+
+    async def note_refusal(self, call: ToolCall, refusal: Refusal) -> None:
+        await self._records.refused(call, Ruling(refusals=(refusal,)), None, None)
+
+    async def note_lesson(self, call_id: str, lesson: Lesson) -> None:
+        entry = self._records.entry("lesson", ToolCall(id=call_id, name=LESSON), None)
+        more = {"signature": lesson.signature, "count": lesson.count, "file": lesson.file}
+        await self._records.note(replace(entry, outcome="success", more=more))
+
+    async def settle_rest(self) -> None:
+        await self._records.settle_rest()
+
+
+async def _nothing(permit: Permit) -> Outcome:
+    return Outcome(text="")
+
+
+_NO_ACTION = Action(title="", perform=_nothing)
+
+
+def _refused(refusal: Refusal) -> CallVerdict:
+    return CallVerdict(
+        objections=(Objection(decision=Decision.DENY, refusal=refusal),), label="none"
+    )
+
+
+def _observed(verdict: CallVerdict) -> str:
+    outside = any(_is_outside(each) for each in verdict.findings)
+    return "out_of_scope" if outside else verdict.label
+
+
+def _is_outside(finding: PathFinding) -> bool:
+    return finding.verdict not in (Verdict.IN_SCOPE, Verdict.IGNORED)

@@ -1,0 +1,160 @@
+"""The intents of a workspace and the ledger of what was done for them, for all of its tasks."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import anyio.to_thread
+
+from rookery.core.intents.command_policy import CommandPolicy
+from rookery.core.intents.intent import Intent, Policy
+from rookery.core.intents.intent_context import OtherWork, Surroundings, TraceLine
+from rookery.core.intents.lessons import knowledge_shown
+from rookery.core.intents.scope_patterns import scope
+from rookery.core.intents.scope_verdict import ScopeRules
+from rookery.core.ledger.queries import Query
+from rookery.core.values import value
+from rookery.errors import RookeryError
+from rookery.workspace.ledger.ledger_index import LedgerIndex
+from rookery.workspace.ledger.recording import Recording
+from rookery.workspace.orchestration.active_scope import active_scope
+from rookery.workspace.orchestration.command_policy_file import read_command_policy
+from rookery.workspace.orchestration.intent_file import IntentReader, IntentText
+from rookery.workspace.orchestration.intent_ignore import read_intent_ignore
+from rookery.workspace.orchestration.intent_writer import IntentWriter
+from rookery.workspace.orchestration.layout import Layout
+from rookery.workspace.orchestration.leases import Leases, Neighbours
+from rookery.workspace.orchestration.locations import ignores_case
+from rookery.workspace.orchestration.shared_knowledge import SharedKnowledge
+
+T = TypeVar("T")
+MOST_RELATED = 5
+KNOWLEDGE_CHARS = 4_000
+
+
+@value
+class GovernanceWishes:
+    """What the user's settings and flags say about governance."""
+
+    auto_single: bool = False
+    context_chars: int = 12_000
+    block_unrecorded: bool = True
+    block_broken: bool = False
+    reads: bool = False
+    read_only_without_intent: bool = False
+    in_scope_unasked: bool = False
+    allow: frozenset[str] = frozenset()
+    """Which questions of governance are answered with yes for this run: scope, unknown, delete."""
+
+
+@dataclass
+class Used:
+    """What was done for an intent so far, by any task."""
+
+    files: set[str] = field(default_factory=set)
+    lines: int = 0
+    calls: int = 0
+
+
+class GovernedProject:
+    def __init__(
+        self,
+        layout: Layout,
+        recording: Recording,
+        wishes: GovernanceWishes,
+        *,
+        tools: Mapping[str, object],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.layout = layout
+        self.recording = recording
+        self.wishes = wishes
+        self.now = now
+        self.leases = Leases(layout)
+        self.knowledge = SharedKnowledge(layout)
+        self._reader = IntentReader(layout, tools=tuple(tools), now=now)
+        self.writer = IntentWriter(layout, tools=tuple(tools), now=now)
+        self._used: dict[str, Used] = {}
+        self._ignores_case: bool | None = None
+
+    async def intents(self, active: str = "") -> IntentText:
+        """The intent file as it is now, once whoever saves it has done so."""
+        return await self._reader.settled(active)
+
+    def rules(self, intent: Intent, policy: Policy) -> ScopeRules:
+        if self._ignores_case is None:
+            self._ignores_case = ignores_case(self.layout.root)
+        now = self.now()
+        known = [each.id for each in self._reader.read().file.intents]
+        ignore = read_intent_ignore(self.layout, known, now)
+        return active_scope(intent, policy, ignore, now=now, ignore_case=self._ignores_case)
+
+    def commands(self) -> tuple[CommandPolicy, str]:
+        """The project's rules for commands, and what is wrong with them, if anything is."""
+        policy, problems = read_command_policy(self.layout)
+        wrong = problems[0] if problems else None
+        return policy, f"{wrong.file}: {wrong.message}" if wrong else ""
+
+    def neighbours(self, task_id: str, intent: Intent) -> Neighbours:
+        return self.leases.neighbours(task_id, intent.id, intent.owned_scope, now=self.now())
+
+    async def used(self, intent_id: str) -> Used:
+        """Counted from the ledger once, and kept up to date by whoever records."""
+        if intent_id not in self._used:
+            self._used[intent_id] = await anyio.to_thread.run_sync(self._count, intent_id)
+        return self._used[intent_id]
+
+    def _count(self, intent_id: str) -> Used:
+        used = Used()
+        for record in LedgerIndex(self.layout.folder).find(Query(intent=intent_id)):
+            if record.kind in ("mutation", "command", "external", "recovered"):
+                used.calls += 1
+                used.lines += sum(each.lines_added + each.lines_deleted for each in record.files)
+                used.files.update(each.path for each in record.files)
+        return used
+
+    async def surroundings(self, task_id: str, intent: Intent) -> Surroundings:
+        """What helps whoever begins to work for an intent."""
+        near = self.neighbours(task_id, intent)
+        related = await anyio.to_thread.run_sync(self._related, intent.id)
+        used = await self.used(intent.id)
+        most = intent.budget.max_files
+        return Surroundings(
+            related=related,
+            others=tuple(
+                OtherWork(intent_id=each.intent_id, scope=each.scope)
+                for each in (*near.same_intent, *near.overlapping)
+            ),
+            knowledge=self._shared(intent),
+            files_left=None if most is None else max(most - len(used.files), 0),
+        )
+
+    def _related(self, intent_id: str) -> tuple[TraceLine, ...]:
+        lines: list[TraceLine] = []
+        for record in LedgerIndex(self.layout.folder).find(Query(intent=intent_id)):
+            if record.files:
+                lines.append(
+                    TraceLine(
+                        id=record.id,
+                        at=record.time,
+                        tool=record.tool_name,
+                        files=tuple(each.path for each in record.files[:5]),
+                    )
+                )
+            if len(lines) == MOST_RELATED:
+                break
+        return tuple(lines)
+
+    def _shared(self, intent: Intent) -> str:
+        try:
+            text = self.knowledge.read()
+        except RookeryError:
+            return ""  # `rookery intents validate` tells what is wrong with it
+        owned = scope(intent.owned_scope)
+        return knowledge_shown(text, owned.covers, most=KNOWLEDGE_CHARS).text
+
+    def path(self, relative: str) -> Path:
+        """A file by the name that verdicts and records give it."""
+        return self.layout.root / relative

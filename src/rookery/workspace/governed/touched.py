@@ -1,0 +1,101 @@
+"""What a call would touch, as it says so itself and as is known of it."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Change
+from rookery.core.intents.scope_verdict import Op, PathFinding
+from rookery.engine.ports import Action
+from rookery.workspace.orchestration.judged_paths import NamedPath
+from rookery.workspace.orchestration.layout import Layout
+from rookery.workspace.orchestration.locations import find_location
+
+SELECT = "select_active_intent"
+EXPAND = "request_scope_expansion"
+LESSON = "record_lesson"
+CHECK = "intent_check"
+"""What the host runs itself to see whether an acceptance criterion is met."""
+HARMLESS = frozenset({"access_mcp_resource"})
+
+_PATCH_PATHS = re.compile(
+    r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE
+)
+_PATH_NAMES = ("path", "paths", "file", "file_path", "filename", "source", "destination")
+_MOST_ARGUMENTS = 200
+
+
+def is_destructive(call: ToolCall, action: Action) -> bool:
+    """Whether an intent is needed for it. What a browser does, it does not do to files."""
+    if action.spares_files or call.name in HARMLESS:
+        return False
+    if action.external and not action.payload.get("toolName"):
+        return False  # it asks a server what it offers
+    return action.changes_things
+
+
+def changed_paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedPath]:
+    """Every file that a file tool changes. The engine knows files by their real place, so a path
+    is given as the model wrote it wherever that leads to the same file: a link counts as well."""
+    said: dict[str, str] = {}
+    unclear: list[NamedPath] = []
+    for path in _said(call):
+        found = find_location(layout, path, Op.MODIFY)
+        if isinstance(found, PathFinding):
+            unclear.append(NamedPath(path, Op.MODIFY))
+        else:
+            start = layout.root if found.governed else layout.workspace
+            said[str(start / found.real)] = path
+    known = [
+        NamedPath(said.get(str(layout.workspace / each.path), each.path), _op(each))
+        for each in action.changes
+    ]
+    return [*known, *unclear]
+
+
+def _op(change: Change) -> Op:
+    if not change.before:
+        return Op.CREATE
+    return Op.MODIFY if change.after else Op.DELETE
+
+
+def _said(call: ToolCall) -> Iterator[str]:
+    for name in ("path", "file_path"):
+        if isinstance(said := call.arguments.get(name), str):
+            yield said
+    if isinstance(patch := call.arguments.get("patch"), str):
+        yield from _PATCH_PATHS.findall(patch)
+
+
+def server_paths(call: ToolCall, action: Action) -> list[NamedPath]:
+    """What looks like a path among the arguments of a server's tool. It helps only to refuse: a
+    server can write anywhere."""
+    try:
+        arguments = json.loads(str(action.payload.get("arguments", "{}")))
+    except ValueError:
+        return []
+    return [NamedPath(path, Op.MODIFY) for path in _paths_in(arguments)][:_MOST_ARGUMENTS]
+
+
+def _paths_in(arguments: Any, *, nested: bool = False) -> Iterator[str]:
+    if not isinstance(arguments, Mapping):
+        return
+    for name, held in arguments.items():
+        if isinstance(held, str) and held and _names_path(str(name), held):
+            yield held
+        elif isinstance(held, list) and name in _PATH_NAMES:
+            yield from (each for each in held if isinstance(each, str) and each)
+        elif not nested:
+            yield from _paths_in(held, nested=True)
+
+
+def _names_path(name: str, held: str) -> bool:
+    return name in _PATH_NAMES or (name == "uri" and held.lower().startswith("file:"))
+
+
+def mcp_tool(action: Action) -> str:
+    """A server's tool by the name that rules use."""
+    server, tool = action.payload.get("serverName", ""), action.payload.get("toolName", "")
+    return f"mcp--{server}--{tool}"
