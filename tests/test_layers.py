@@ -18,6 +18,7 @@ ROOT = (
     "code_knowledge.py",
     "extra_tools.py",
     "governed_places.py",
+    "hooked_calls.py",
     "model_choices.py",
     "oversight.py",
     "workplace.py",

@@ -77,6 +77,8 @@ class Consent:
     mode: str = ""
     """The mode that was chosen for this run; nothing if it is only the usual one."""
     charter: Charter = Charter()
+    attended: bool = True
+    """Somebody can be asked."""
 
     @property
     def may_act(self) -> bool:
@@ -107,14 +109,14 @@ async def open_host(
     limits = settings.as_limits()
     clock = SystemClock()
     home = Path.home()
-    files = WorkspaceFiles(workspace, limits, own_folders=_own_folders(places), home=home)
+    files = WorkspaceFiles(workspace, limits, own_folders=own_folders(places), home=home)
     finder = WorkspaceFinder(workspace, files, limits)
     running = RunningCommands(places.running)
     hide = Hiding(_secrets(choice, places))
     models = Models(settings, choice, choose)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.aclose)
-        sandbox = stack.enter_context(_sandbox(settings, workspace, places))
+        sandbox = stack.enter_context(open_sandbox(settings, workspace, places))
         wardens = stack.enter_context(closing(WardensInAdvance()))
         extra = await stack.enter_async_context(
             open_extra_tools(
@@ -163,6 +165,8 @@ async def open_host(
             confines=lambda: sandbox.narrows,
             contents=checkpoints.diff if isinstance(checkpoints, ShadowCheckpoints) else None,
             start_beside=start_beside,
+            trusted=consent.trusted,
+            attended=consent.attended,
         )
         browsers = Browsers(settings, start_beside)
         briefing.offer(shared | browsers.tools(browsers.new()))
@@ -352,7 +356,7 @@ def vocabulary(places: Places, workspace: Path, *, trusted: bool) -> Vocabulary:
     from rookery.workspace.surroundings.skills import SkillFiles
     from rookery.workspace.surroundings.slash_commands import CommandFiles
 
-    files = WorkspaceFiles(workspace, Limits(), own_folders=_own_folders(places), home=Path.home())
+    files = WorkspaceFiles(workspace, Limits(), own_folders=own_folders(places), home=Path.home())
     at = (places.config, Path.home(), files.boundaries)
     commands = CommandFiles(*at, trusted=trusted).read()
     modes = ModeFiles(*at, trusted=trusted).read()
@@ -374,7 +378,7 @@ def examine(settings: Settings, workspace: Path, places: Places) -> Iterator[Fin
     """What protects the user here, and what does not."""
     from rookery.workspace.guarantees import NETWORK, Holds, guarantees
 
-    with _sandbox(settings, workspace, places) as sandbox:
+    with open_sandbox(settings, workspace, places) as sandbox:
         yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)
         for guarantee in guarantees(sandbox):
             if guarantee.name == NETWORK and settings.sandbox.network == "on":
@@ -408,12 +412,12 @@ def _secrets(choice: ModelChoice, places: Places) -> Iterator[str]:
     yield from all_keys(os.environ, variables, places.keys_file)
 
 
-def _own_folders(places: Places) -> tuple[Path, ...]:
+def own_folders(places: Places) -> tuple[Path, ...]:
     return (places.config, places.data, places.cache, places.state, *places.elsewhere)
 
 
 @contextmanager
-def _sandbox(settings: Settings, workspace: Path, places: Places) -> Iterator[Sandbox]:
+def open_sandbox(settings: Settings, workspace: Path, places: Places) -> Iterator[Sandbox]:
     sandbox = Sandbox(
         SandboxWishes(
             root=workspace,
@@ -422,7 +426,7 @@ def _sandbox(settings: Settings, workspace: Path, places: Places) -> Iterator[Sa
             network=settings.sandbox.network == "on",
             writable=tuple(map(os.path.expanduser, settings.sandbox.writable)),
             hidden=tuple(map(os.path.expanduser, settings.sandbox.hidden)),
-            own=tuple(map(str, _own_folders(places))),
+            own=tuple(map(str, own_folders(places))),
         )
     )
     try:
@@ -434,8 +438,8 @@ def _sandbox(settings: Settings, workspace: Path, places: Places) -> Iterator[Sa
 def _checkpoints(settings: Settings, workspace: Path, places: Places) -> Checkpoints:
     if not settings.checkpoints.use:
         return ProtectedFilesOnly(
-            workspace, places.checkpoints, settings.as_limits(), private=_own_folders(places)
+            workspace, places.checkpoints, settings.as_limits(), private=own_folders(places)
         )
     return ShadowCheckpoints(
-        workspace, places.checkpoints, settings.as_limits(), private=_own_folders(places)
+        workspace, places.checkpoints, settings.as_limits(), private=own_folders(places)
     )

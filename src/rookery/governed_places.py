@@ -1,11 +1,13 @@
 """What is kept of a governed workspace outside of it, where no agent can reach it."""
 
+import os
+from hashlib import sha256
 from pathlib import Path
 
 from rookery.core.values import record
 from rookery.storage.places import Places
 from rookery.workspace.ledger.known_heads import workspace_key
-from rookery.workspace.orchestration.layout import Layout
+from rookery.workspace.orchestration.layout import Layout, find_layout
 
 
 @record
@@ -26,3 +28,11 @@ class GovernedPlaces:
 def governed_places(layout: Layout, places: Places) -> GovernedPlaces:
     key = workspace_key(layout.state, layout.root)
     return GovernedPlaces(places.config / "governance" / key)
+
+
+def hook_trust_file(workspace: Path, places: Places) -> Path:
+    """Where it is kept which hooks the user has looked at, also where there are no intents."""
+    if layout := find_layout(workspace, workspace).layout:
+        return governed_places(layout, places).hook_trust
+    key = sha256(os.fsencode(workspace.resolve())).hexdigest()[:16]
+    return places.config / "governance" / key / "hook_trust.json"

@@ -22,14 +22,17 @@ from rookery.core.facts import (
     IntentCleared,
     Noted,
     Reminded,
+    TaskOpened,
     TaskReopened,
 )
 from rookery.core.queries import KnownIntent
-from rookery.core.rulings import Ruling
+from rookery.core.replies import sentence_in
+from rookery.core.rulings import Ruling, joined
 from rookery.core.values import value
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Outcome, Permit, Restored, Tool, ToolContext, ToolSpec
-from rookery.errors import CommandRejected, IntentNotSelectable, RookeryError
+from rookery.errors import CommandRejected, Denied, IntentNotSelectable, RookeryError
+from rookery.hooked_calls import HookedCalls, open_hooks
 from rookery.settings import Settings
 from rookery.storage.places import Places
 
@@ -64,14 +67,19 @@ class Oversight:
         confines: Callable[[], bool],
         contents: Contents | None,
         start_beside: Callable[..., None],
+        trusted: bool,
+        attended: bool,
     ) -> None:
+        """`attended` if somebody can be asked."""
+        self.trusted = trusted
+        self.attended = attended
         self.settings = settings
         self.workspace = workspace.resolve()
         self.charter = charter
         self.confines = confines
         self.contents = contents
         self.start_beside = start_beside
-        self._places = places
+        self.places = places
         self._projects: dict[Path, GovernedProject] = {}
 
     def of(self, task_id: str, log: EventLog) -> "TaskOversight":
@@ -114,7 +122,7 @@ class Oversight:
     def heads(self, layout: "Layout") -> Path:
         from rookery.governed_places import governed_places
 
-        return governed_places(layout, self._places).heads
+        return governed_places(layout, self.places).heads
 
     def _open(self, layout: "Layout") -> "GovernedProject":
         import os
@@ -157,6 +165,7 @@ class TaskOversight:
         self._task_id = task_id
         self._log = log
         self._task: GovernedTask | None = None
+        self._hooks: HookedCalls | None = None
         self._tools: dict[str, Tool[Any]] = {}
         self._ended = anyio.Event()
 
@@ -165,6 +174,25 @@ class TaskOversight:
         return self._task is not None
 
     async def begin(self) -> None:
+        await self._begin_governance()
+        over, log = self._over, self._log
+        self._hooks = open_hooks(
+            over.settings,
+            over.workspace,
+            over.places,
+            self._task_id,
+            trusted=over.trusted,
+            interactive=over.attended,
+            state=lambda: log.state,
+            events=lambda: log.events,
+            append=log.append,
+        )
+        if self._hooks:
+            opened = log.events[0].fact
+            new = self._is_new() and isinstance(opened, TaskOpened)
+            await self._hooks.began(opened if new and isinstance(opened, TaskOpened) else None)
+
+    async def _begin_governance(self) -> None:
         state = self._log.state
         if state.governed is None and not self._is_new():
             return
@@ -285,13 +313,22 @@ class TaskOversight:
     # ── what the engine asks and tells ──────────────────────────────────────────────────
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        return await self._task.before(call, action) if self._task else Ruling()
+        ruling = await self._task.before(call, action) if self._task else Ruling()
+        return joined([ruling, self._hooks.opinion(call)]) if self._hooks else ruling
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
 
     async def rewritten(self, call: ToolCall) -> ToolCall:
-        return call
+        """Who changes things without an intent is refused anyway, so no program is run for it."""
+        if self._hooks is None or (self._task and self._task.is_closed_to(call)):
+            return call
+        try:
+            return await self._hooks.rewritten(call)
+        except Denied as error:
+            if self._task:
+                await self._task.note_hook(call, error.code, sentence_in(str(error)))
+            raise
 
     async def refused(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
@@ -309,7 +346,13 @@ class TaskOversight:
     async def ended(
         self, call: ToolCall, action: Action, outcome: Outcome | None
     ) -> Outcome | None:
-        return await self._task.ended(call, action, outcome) if self._task else outcome
+        written = None
+        if self._hooks and outcome is not None:
+            written = await self._task.written(action) if self._task else None
+            outcome = await self._hooks.after(call, outcome)
+        if self._task is None:
+            return outcome
+        return await self._task.ended(call, action, outcome, written=written)
 
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]
@@ -358,7 +401,11 @@ class TaskOversight:
         act: Callable[[ToolCall, Action], Awaitable[Outcome]],
         context: Callable[[ToolCall], ToolContext],
     ) -> None:
+        if self._hooks:
+            await self._hooks.claims_to_be_done(child=bool(self._log.state.parent))
         definition = self._task.in_force.definition if self._task else None
+        if self._log.state.completion is None:
+            return
         if self._task is None or definition is None or self._log.state.parent:
             return
         if not definition.intent.acceptance_criteria:
@@ -385,19 +432,37 @@ class TaskOversight:
 
     async def end(self) -> None:
         self._ended.set()
+        if self._hooks and not self._log.ended:
+            await self._hooks.ended()
         task = self._task
         if task is None or not task.project.layout.folder.is_dir():
             return
         await task.settle_rest()
-        try:
-            await anyio.to_thread.run_sync(self._close, task)
-        except RookeryError as error:
-            if not self._log.ended:
-                self._log.append(Noted(text=str(error)))
+        for last in (self._learn, self._close):
+            try:
+                await last(task)
+            except RookeryError as error:  # it disturbs nothing but what comes after it
+                if not self._log.ended:
+                    self._log.append(Noted(text=str(error)))
 
-    def _close(self, task: "GovernedTask") -> None:
-        task.project.leases.release(self._task_id)
-        task.project.recording.close(self._task_id)
+    async def _learn(self, task: "GovernedTask") -> None:
+        """Lessons that were earned, and where the intents now live in the code."""
+        from datetime import UTC
+
+        from rookery.workspace.governed.learning import lessons_of, update_map
+
+        active = self._log.state.intent
+        if active and task.project.layout.intent_file.exists():
+            at = task.project.now().astimezone(UTC).strftime("%Y-%m-%d %H:%MZ")
+            for lesson in lessons_of(task.done, at=at, intent_id=active.intent_id):
+                kept = await anyio.to_thread.run_sync(task.project.knowledge.record, lesson)
+                await task.note_lesson("", kept)
+            if any(each.evolves for each in task.done):
+                await anyio.to_thread.run_sync(update_map, task.project, active.intent_id)
+
+    async def _close(self, task: "GovernedTask") -> None:
+        await anyio.to_thread.run_sync(task.project.leases.release, self._task_id)
+        await anyio.to_thread.run_sync(task.project.recording.close, self._task_id)
 
 
 def _tools(task: "GovernedTask") -> dict[str, Tool[Any]]:

@@ -159,7 +159,11 @@ BAD = [
         '"configuration" must be an object',
     ),
     ("answer without any", line("answer", text=" "), 'an answer needs "text" or "choice"'),
-    ("answer with another choice", line("answer", choice="ok"), '"choice" must be "yes" or "no"'),
+    (
+        "answer with another choice",
+        line("answer", choice="ok"),
+        '"choice" must be one of yes, no, task, expand, halt',
+    ),
     (
         "answer to a yes",
         line("answer", text="x", id=True),

@@ -21,7 +21,7 @@ from rookery.clients.terminal_text import harmless
 from rookery.clients.unattended import Unattended
 from rookery.core.commands import Cancel, Speak
 from rookery.core.facts import Event
-from rookery.core.queries import AskModels
+from rookery.core.queries import AskIntents, AskModels
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
 
@@ -158,4 +158,7 @@ async def _vocabulary(run: Run, host: Host) -> Vocabulary:
         commands=known.commands,
         modes=known.modes,
         models=[(each.provider, each.model) for each in await host.query(AskModels())],
+        intents=[
+            (each.id, each.name) for each in await host.query(AskIntents()) if not each.problem
+        ],
     )

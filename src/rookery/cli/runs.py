@@ -126,6 +126,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
             outside=wishes.allow_outside,
             protected=wishes.allow_protected,
             mode=wishes.mode or "",
+            attended=wishes.interactive or wishes.front_end is not FrontEnd.LINES,
             charter=Charter(intent=wishes.intent or "", allow=frozenset(wishes.governance_allow)),
         ),
         places=usual,

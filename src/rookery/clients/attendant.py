@@ -23,6 +23,8 @@ from rookery.core.facts import (
     CommandEnded,
     Event,
     FilesChanged,
+    IntentCleared,
+    IntentSelected,
     ModelSwitched,
     ModeSwitched,
     Noted,
@@ -33,6 +35,7 @@ from rookery.core.facts import (
     TaskFailed,
     UserSpoke,
 )
+from rookery.core.intents.questions import Choice
 from rookery.core.values import record
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
@@ -49,6 +52,8 @@ class Say:
     """What the question's rule says is allowed from now on."""
     mode: str = ""
     """The mode to go on in, if the answer was offered with one."""
+    choice: Choice | None = None
+    """What goes beyond yes or no to a question of governance."""
 
 
 @record
@@ -83,6 +88,8 @@ BESIDE_A_QUESTION = (
     ModeSwitched,
     ModelSwitched,
     ApprovalSwitched,
+    IntentSelected,
+    IntentCleared,
     Noted,
     Reminded,
     FilesChanged,
@@ -231,6 +238,7 @@ def _spelled(task_id: str, asked: Asked, said: Say) -> Answer:
         by=said.by,
         digest=asked.digest,
         always=said.always,
+        choice=said.choice,
     )
 
 

@@ -8,6 +8,7 @@ from rookery.core import commands
 from rookery.core.asks import Reply, takes
 from rookery.core.blocks import Image
 from rookery.core.commands import Speak
+from rookery.core.intents.questions import Choice
 from rookery.dialects import engine_messages_requests as wants
 from rookery.dialects.engine_messages import EngineMessages, Question
 from rookery.errors import CommandRejected, SettingsError
@@ -36,7 +37,9 @@ class EngineAnswers:
             if not (request.text.strip() or images):
                 raise SettingsError(TAKES_WORDS)
             reply = "message"
-        await self.send(question, reply, request.text, images, always=request.always)
+        await self.send(
+            question, reply, request.text, images, always=request.always, choice=request.choice
+        )
 
     async def send(
         self,
@@ -47,6 +50,7 @@ class EngineAnswers:
         *,
         by_driver: bool = True,
         always: bool = False,
+        choice: Choice | None = None,
     ) -> None:
         answer = commands.Answer(
             task_id=question.task_id,
@@ -57,6 +61,7 @@ class EngineAnswers:
             digest=question.row.digest,
             by="user" if by_driver else "policy",
             always=always,
+            choice=choice,
         )
         self._told.answer(question)
         try:

@@ -18,10 +18,12 @@ from rookery.clients.terminal_text import (
 from rookery.clients.unattended import DECIDE_YOURSELF
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
+from rookery.core.intents.questions import Choice, question_lines, reply_of
 
 _YES = {"y", "yes"}
 _NO = {"n", "no"}
 _ALWAYS = {"a", "always"}
+_LETTERS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
 LONG_DIFF = 15
 """Lines of a diff after which one no longer sees what it is about."""
 LEFT_AT_PROMPT = "The task is kept."
@@ -99,13 +101,15 @@ class Prompter:
 
     async def _approve(self, asked: Asked) -> Response:
         self._show_action(asked)
-        choices = "y/n/a" if asked.rule else "y/n"
+        choices = "y/n/a" if asked.rule else "/".join(["y", "n", *_letters(asked)])
         while (line := await self._line(f"Allow this? [{choices}, or say why not] ")) is not None:
             match line.strip().lower():
                 case word if word in _YES:
                     return Say("yes")
                 case word if word in _NO:
                     return Say("no")
+                case word if word in (offered := _letters(asked)):
+                    return Say(reply_of(offered[word]), choice=offered[word])
                 case word if word in _ALWAYS and asked.rule:
                     sure = await self._always(asked.rule)
                     if sure is None:
@@ -135,6 +139,9 @@ class Prompter:
                 screen.line(subject)
         for note in asked.notes:
             screen.line(paint.yellow(paint.bold(f"  ! {visible_line(note)}")))
+        if asked.governance:
+            for told in question_lines(asked.governance):
+                screen.sentence(visible_line(told), paint.dim, margin="  ")
 
     async def _always(self, rule: str) -> bool | None:
         """Whether the rule, seen in full, is what was meant; None at the end of input."""
@@ -232,3 +239,9 @@ class Prompter:
         if line is not None:
             self._screen.enter()
         return line
+
+
+def _letters(asked: Asked) -> dict[str, Choice]:
+    """What can be typed besides yes and no to a question of governance."""
+    offered = asked.governance.choices if asked.governance else ()
+    return {_LETTERS[each]: each for each in offered}

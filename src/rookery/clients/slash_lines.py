@@ -13,6 +13,7 @@ from rookery.core.commands import (
     EditQueue,
     RestoreFiles,
     Rewind,
+    SelectIntent,
     StopCommand,
     SwitchApproval,
     SwitchMode,
@@ -26,6 +27,8 @@ from rookery.core.facts import (
     CommandDetached,
     CommandEnded,
     Event,
+    IntentCleared,
+    IntentSelected,
     ModelSwitched,
     ModeSwitched,
     OfferWithdrawn,
@@ -47,6 +50,7 @@ HELP = """\
 /bg              let the running command run on; /stop ends it
 /mode NAME       go on in another mode; without a name, which there are
 /model NAME      go on with another model; without a name, which there are
+/intent ID       have it work for another intent; without an id, which there are
 /approve on|off  act without asking, or ask before acting
 /queue           what the model has not heard yet; /queue drop N takes it back
 /condense        have the conversation summarised"""
@@ -81,6 +85,8 @@ class Vocabulary:
     modes: Sequence[str] = ()
     models: Sequence[tuple[str, str]] = ()
     """Each behind its provider."""
+    intents: Sequence[tuple[str, str]] = ()
+    """Those that can be worked for, each with what it is about."""
 
 
 @record
@@ -114,6 +120,7 @@ class SlashLines:
         self.automatic = automatic
         self._model = ""
         self._mode = ""
+        self._intent = ""
         self._queue: dict[str, str] = {}
         for event in stored:
             self._note_choices(event)
@@ -159,6 +166,10 @@ class SlashLines:
         match event.fact:
             case TaskOpened(mode=mode) | ModeSwitched(mode=mode):
                 self._mode = mode
+            case IntentSelected(intent_id=intent_id):
+                self._intent = intent_id
+            case IntentCleared():
+                self._intent = ""
             case ModelSwitched(model=model):
                 self._model = model
             case RequestStarted(model=model):
@@ -182,6 +193,7 @@ class SlashLines:
             "/help": lambda _: Heard(words=self._help()),
             "/mode": self._switch,
             "/model": self._switch_model,
+            "/intent": self._select_intent,
             "/approve": self._switch_approval,
             "/queue": self._about_queue,
             "/condense": lambda _: Heard((Condense(task_id=self._at_work()),)),
@@ -221,6 +233,16 @@ class SlashLines:
             for provider, model in self._vocabulary.models
         ]
         return Heard(words="\n".join([*rows, "Say /model and a name, or PROVIDER NAME."]))
+
+    def _select_intent(self, intent_id: str) -> Heard:
+        known = self._vocabulary.intents
+        if not known:
+            return Heard(words="There are no intents to work for here; see: rookery intents")
+        if intent_id:
+            return Heard((SelectIntent(task_id=self._task_id, intent_id=intent_id),))
+        rows = [f"  {each}  {what}" for each, what in known]
+        now = f"It works for {self._intent}." if self._intent else "It works for none."
+        return Heard(words="\n".join([now, *rows]))
 
     def _switch_approval(self, word: str) -> Heard:
         if word in ("on", "off"):

@@ -18,6 +18,7 @@ from rookery.core.commands import (
     SwitchApproval,
     SwitchModel,
 )
+from rookery.core.intents.questions import Choice
 from rookery.core.queries import About, AskAbout, AskModes
 from rookery.dialects.ask_replies import ANSWERED_BY_MESSAGES, goes_on
 from rookery.dialects.control_stream import ControlStream
@@ -218,7 +219,10 @@ class Requests:
                 raise _Refused("client_error", TAKES_WORDS)
             reply = "message"
         stream.deliver(question, reply, command.request_id, words=reply == "message")
-        if not await self._send_answer(question, reply, command.text, command.images):
+        sent = await self._send_answer(
+            question, reply, command.text, command.images, choice=command.choice
+        )
+        if not sent:
             raise _Refused("no_pending_ask")
         self._accept(command, "responded")
         if question.task_id == stream.task_id and not goes_on(question.ask, reply):
@@ -233,6 +237,7 @@ class Requests:
         images: tuple[Image, ...],
         *,
         by_driver: bool = True,
+        choice: Choice | None = None,
     ) -> bool:
         """Whether the question was still open."""
         answer = Answer(
@@ -243,6 +248,7 @@ class Requests:
             images=images,
             digest=question.digest,
             by="user" if by_driver else "policy",
+            choice=choice,
         )
         try:
             await self._host.send(answer)

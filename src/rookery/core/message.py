@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 from rookery.core.blocks import Image
 from rookery.core.growing import CallText, Pieces
+from rookery.core.intents.questions import IntentQuestion
 from rookery.core.values import value
 
 Content: TypeAlias = str | Pieces | CallText | None
@@ -34,6 +35,7 @@ class Message:
     where: str = ""
     notes: tuple[str, ...] = ()
     rule: str = ""
+    governance: IntentQuestion | None = None
 
     @property
     def text(self) -> str | None:

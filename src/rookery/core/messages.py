@@ -255,6 +255,7 @@ class Transcript:
             where=fact.where,
             notes=fact.notes,
             rule=fact.rule,
+            governance=fact.governance,
         )
         begun = self._begun_question(fact)
         if begun and begun is sheet.last:

@@ -145,6 +145,8 @@ def sentence_in(result: str) -> str:
             return words
         case {"status": "denied" | "error", "message": str(words)}:
             return words
+        case {"code": str(code), "message": str(words), "error_type": str()}:
+            return f"{words} ({code})"
         case _:
             return result
 

@@ -12,6 +12,8 @@ from rookery.core.facts import (
     ApprovalSwitched,
     Event,
     Fact,
+    IntentCleared,
+    IntentSelected,
     ModelSwitched,
     ModeSwitched,
     RequestStarted,
@@ -40,6 +42,7 @@ class _Surroundings:
     """What was asked last, or is to be asked next."""
     automatic: bool | None = None
     """Whether actions are allowed without a question, if not as the run was started."""
+    intent: IntentSelected | None = None
     todos: tuple[Todo, ...] = ()
     closed: bool = False
 
@@ -97,6 +100,11 @@ class View:
         return self._surroundings.automatic
 
     @property
+    def intent(self) -> IntentSelected | None:
+        """What the task works for, if anything."""
+        return self._surroundings.intent
+
+    @property
     def todos(self) -> tuple[Todo, ...]:
         return self._surroundings.todos
 
@@ -138,6 +146,7 @@ def changes(before: View, after: View) -> ViewChange:
         "mode": (before.mode, after.mode),
         "model": (before.model, after.model),
         "automatic": (before.automatic, after.automatic),
+        "intent": (before.intent, after.intent),
         "usage": (before.usage, after.usage),
         "todos": (before.todos, after.todos),
         "queue": (before.queue, after.queue),
@@ -173,6 +182,10 @@ def _changed_by(old: _Surroundings, fact: Fact) -> _Surroundings:
             return replace(old, model=model)
         case ApprovalSwitched(automatic=automatic):
             return replace(old, automatic=automatic)
+        case IntentSelected():
+            return replace(old, intent=fact)
+        case IntentCleared():
+            return replace(old, intent=None)
         case TodosChanged(todos=todos):
             return replace(old, todos=todos)
         case TaskClosed():

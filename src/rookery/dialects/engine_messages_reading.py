@@ -11,6 +11,7 @@ from typing import Any
 
 from rookery.core.asks import Reply
 from rookery.core.characters import whole_values
+from rookery.core.intents.questions import CHOICES, reply_of
 from rookery.core.values import record
 from rookery.dialects import engine_messages_requests as wants
 from rookery.dialects.engine_messages_rows import Wire
@@ -108,8 +109,10 @@ def _new_task(given: Wire) -> wants.Request:
 
 
 def _answer(given: Wire) -> wants.Request:
+    choice = given.get("choice")
     return wants.Answer(
-        reply=REPLIES[given["askResponse"]],
+        reply=reply_of(choice) if choice else REPLIES[given["askResponse"]],
+        choice=choice,
         text=given.get("text", ""),
         images=_images(given),
         row=given.get("messageTs"),
@@ -157,6 +160,7 @@ KINDS: Mapping[str, Kind] = {
             Field("messageTs", MOMENT),
             Field("taskId", TEXT),
             Field("always", BOOL),
+            Field("choice", _one_of(*CHOICES)),
         ),
         _answer,
     ),

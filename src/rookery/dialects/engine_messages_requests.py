@@ -3,6 +3,7 @@
 from typing import Literal, TypeAlias
 
 from rookery.core.asks import Reply
+from rookery.core.intents.questions import Choice
 from rookery.core.values import value
 from rookery.dialects.start_settings import StartSettings
 
@@ -29,6 +30,8 @@ class Answer:
     task_id: str = ""
     always: bool = False
     """The rule that came with the question holds from now on."""
+    choice: Choice | None = None
+    """What goes beyond yes or no to a question of governance."""
 
 
 @value

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
+from rookery.core.intents.questions import as_json
 from rookery.core.message import Message
 from rookery.dialects.output_rows import output
 
@@ -50,8 +51,16 @@ def spelled(row: Message, extra: Mapping[str, Any] | None = None) -> Wire:
         where=row.where or None,
         notes=list(row.notes) or None,
         rule=row.rule or None,
+        governance=_governance(row),
         **(extra or {}),
     )
+
+
+def _governance(row: Message) -> Wire | None:
+    if row.governance is None:
+        return None
+    told = as_json(row.governance, approval_id=row.ask_id, binding=row.digest, diff=row.diff)
+    return cast(Wire, told)
 
 
 def read_row(given: object) -> Message | None:

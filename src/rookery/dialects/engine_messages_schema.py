@@ -57,6 +57,7 @@ _ROW: dict[str, Any] = {
     "where": _TEXT,
     "notes": _TEXTS,
     "rule": _TEXT,
+    "governance": {"type": "object", "description": "What the active intent has to do with it."},
     "taskId": {"type": "string", "description": "The task that asks, if not the session itself."},
 }
 _TASK = _object(

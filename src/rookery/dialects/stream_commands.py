@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from rookery.core.asks import Reply
 from rookery.core.blocks import Image
 from rookery.core.characters import whole_values
+from rookery.core.intents.questions import CHOICES, Choice, reply_of
 from rookery.core.values import record, value
 from rookery.dialects.data_uris import PATTERN, image_in
 
@@ -68,7 +69,8 @@ def _no_row(given: Any) -> str:
 
 
 def _no_choice(given: Any) -> str:
-    return "" if given in ("yes", "no") else 'must be "yes" or "no"'
+    known = given in ("yes", "no", *CHOICES)
+    return "" if known else f"must be one of yes, no, {', '.join(CHOICES)}"
 
 
 WORDS = Shape({"type": "string", "pattern": "\\S"}, _no_words)
@@ -80,7 +82,7 @@ IMAGES = Shape(
 TASK_ID = Shape({"type": "string", "pattern": UUID_PATTERN}, _no_uuid)
 SETTINGS = Shape({"type": "object"}, _no_settings)
 ROW = Shape({"type": "integer"}, _no_row)
-CHOICE = Shape({"enum": ["yes", "no"]}, _no_choice)
+CHOICE = Shape({"enum": ["yes", "no", *CHOICES]}, _no_choice)
 
 _PROMPT, _IMAGES, _TEXT = Field("prompt", WORDS, True), Field("images", IMAGES), Field("text", TEXT)
 
@@ -131,6 +133,8 @@ class AnswerAsk:
     text: str = ""
     images: tuple[Image, ...] = ()
     row: int | None = None
+    choice: Choice | None = None
+    """What goes beyond yes or no to a question of governance."""
 
 
 @value
@@ -245,10 +249,16 @@ def _command(name: str, request_id: str, given: Mapping[str, Any]) -> StreamComm
         case "reject":
             return AnswerAsk(name=name, request_id=request_id, reply="no", text=text, images=images)
         case "answer":
-            reply = given.get("choice", "message")
-            row = given.get("id")
+            said = given.get("choice", "message")
+            choice = said if said in CHOICES else None
             return AnswerAsk(
-                name=name, request_id=request_id, reply=reply, text=text, images=images, row=row
+                name=name,
+                request_id=request_id,
+                reply=reply_of(choice) if choice else said,
+                text=text,
+                images=images,
+                row=given.get("id"),
+                choice=choice,
             )
         case _:
             return _WITHOUT_FIELDS[name](request_id=request_id)

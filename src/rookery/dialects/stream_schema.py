@@ -56,6 +56,7 @@ FIELDS: Mapping[str, Any] = {
         cacheWrites=_COUNT,
         cacheReads=_COUNT,
     ),
+    "asks": {"type": "object", "description": "What the active intent has to do with it."},
     "governance": _object(
         ("intent_id", "mutations", "blocked", "approvals", "out_of_scope", "state_id"),
         intent_id={"type": ["string", "null"], "description": "What the changes were made for."},
@@ -95,7 +96,7 @@ class EventShape:
 _CALLS = ("tool", "command", "mcp")
 EVENTS = (
     EventShape("system", ("init",), "content schemaVersion protocol capabilities", "taskId"),
-    EventShape("system", ("waiting",), "id code content", "taskId", tuple(AskKind)),
+    EventShape("system", ("waiting",), "id code content", "taskId asks", tuple(AskKind)),
     EventShape("system", ("note",), "content"),
     EventShape("control", ("ack",), "requestId command content code success", "taskId", ACK_CODES),
     EventShape(

@@ -32,6 +32,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.governance_tally import GovernanceTally
+from rookery.core.intents.questions import as_json
 from rookery.core.usage import added
 from rookery.dialects.call_rows import CallRows
 from rookery.dialects.output_rows import Ids, Output, Speech, output
@@ -213,7 +214,7 @@ class StructuredOutput:
                 pass
             case Asked(call_id=call_id) if call_id and not self._is_in_words(question):
                 yield from self._calls.ask(ts, question)
-                yield from self._wait(self._calls.id_of(call_id), question.ask)
+                yield from self._wait(self._calls.id_of(call_id), question.ask, question)
             case Asked(ask=AskKind.COMPLETION_RESULT, text=text):
                 self._completion = (ts, text) if text else self._completion
                 self.question_id = self._completion[0] if self._completion else ts
@@ -227,12 +228,19 @@ class StructuredOutput:
         is told: its result is what the answer was."""
         return False
 
-    def _wait(self, id: int | None, ask: AskKind) -> Iterator[Output]:
+    def _wait(
+        self, id: int | None, ask: AskKind, question: Asked | None = None
+    ) -> Iterator[Output]:
         self.question_id = id
         if not self._automatic:
             action = required_action(ask)
             yield output(
-                type="system", subtype="waiting", id=id, code=ask.value, content=action.value
+                type="system",
+                subtype="waiting",
+                id=id,
+                code=ask.value,
+                content=action.value,
+                asks=_governance(question) if question else None,
             )
 
     def _row(self, ts: int, type: str, content: str, subtype: str | None = None) -> Output:
@@ -251,6 +259,18 @@ class DrivenOutput(StructuredOutput):
 
     def _is_in_words(self, question: Asked) -> bool:
         return question.ask is AskKind.FOLLOWUP
+
+
+def _governance(question: Asked) -> Output | None:
+    if question.governance is None:
+        return None
+    told: Output = as_json(
+        question.governance,
+        approval_id=question.ask_id,
+        binding=question.digest,
+        diff=question.diff,
+    )
+    return told
 
 
 def _is_complete(told: Output) -> bool:

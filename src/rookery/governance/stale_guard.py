@@ -17,7 +17,8 @@ from rookery.core.facts import (
     ToolStarted,
     live,
 )
-from rookery.core.rulings import Ruling, deny
+from rookery.core.intents.errors import Refusal, RefusedTarget
+from rookery.core.rulings import Decision, Ruling
 from rookery.core.values import record
 from rookery.engine.ports import Action, Outcome
 
@@ -28,6 +29,17 @@ class _Known:
 
     sha: str
     whole: bool
+
+
+@record
+class _Stale:
+    """Why a file must not be changed: what the model knew, and what is there."""
+
+    path: str
+    reason: str
+    sentence: str
+    expected: str
+    actual: str
 
 
 class StaleGuard:
@@ -46,34 +58,55 @@ class StaleGuard:
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         self._read_on()
-        problems = (self._problem(change, action) for change in action.changes if change.before)
-        problem = next(filter(None, problems), "")
-        return deny(problem) if problem else Ruling()
+        problems = (self._problem(change, action) for change in action.changes)
+        stale = next(filter(None, problems), None)
+        if stale is None:
+            return Ruling()
+        refusal = Refusal(
+            code="REQ-007",
+            message=stale.sentence,
+            reason=stale.reason,
+            targets=(RefusedTarget(stale.path, "modify", "stale"),),
+            details=(
+                ("expected_hash", stale.expected or None),
+                ("actual_hash", stale.actual or None),
+            ),
+        )
+        return Ruling(Decision.DENY, (stale.sentence,), refusals=(refusal,))
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
 
-    def _problem(self, change: Change, action: Action) -> str:
-        path = change.path
-        known = self._known.get(path)
+    def _problem(self, change: Change, action: Action) -> _Stale | None:
+        path, known = change.path, self._known.get(change.path)
+        expected = known.sha if known else ""
+
+        def stale(reason: str, sentence: str) -> _Stale:
+            return _Stale(path, reason, sentence, expected, change.before)
+
+        if not change.before:
+            return None
         if known and known.sha and known.sha != change.before:
-            return (
+            return stale(
+                "changed",
                 f"{path} has changed since you read it; nothing was written. Read it again, then "
-                "repeat the edit."
+                "repeat the edit.",
             )
         if path not in action.whole:
-            return ""
+            return None
         if known is None:
-            return (
+            return stale(
+                "not_read",
                 f"{path} is there already and you have not read it; nothing was written. Read it "
-                "first, then write it or change part of it."
+                "first, then write it or change part of it.",
             )
         if not known.whole:
-            return (
+            return stale(
+                "partly_read",
                 f"You have read only part of {path}, and the rest would be lost; nothing was "
-                "written. Read all of it at once, or use edit or apply_diff."
+                "written. Read all of it at once, or use edit or apply_diff.",
             )
-        return ""
+        return None
 
     def _read_on(self) -> None:
         events = self._events()

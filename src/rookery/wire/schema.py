@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from rookery.core.blocks import Block, Image
-from rookery.core.facts import Todo
+from rookery.core.facts import IntentSelected, Todo
 from rookery.core.message import Message
 from rookery.core.usage import Totals
 from rookery.wire.codec import BLOCKS, COMMANDS, FACTS, PROTOCOL, QUERIES, kind_of
@@ -136,6 +136,7 @@ def _define_view(made: _Definitions) -> None:
         "mode": {"type": "string"},
         "model": {"type": "string"},
         "automatic": {"type": ["boolean", "null"]},
+        "intent": made.of(IntentSelected | None),
         "usage": made.of(Totals),
         "todos": made.of(tuple[Todo, ...]),
         "queue": {

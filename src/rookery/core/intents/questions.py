@@ -1,12 +1,20 @@
 """A question that governance has, as clients are told of it, and what may be answered."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from rookery.core.values import value
 
 Choice: TypeAlias = Literal["task", "expand", "halt"]
 """What can be said besides yes and no: yes, and for the rest of the task; yes, and it belongs to
 the scope from now on; no, and stop the task."""
+
+
+CHOICES: tuple[Choice, ...] = get_args(Choice)
+
+
+def reply_of(choice: Choice) -> Literal["yes", "no"]:
+    """What a choice is first of all."""
+    return "no" if choice == "halt" else "yes"
 
 
 @value
@@ -76,3 +84,17 @@ def as_json(question: IntentQuestion, *, approval_id: str, binding: str, diff: s
     if diff:
         said["diff"] = diff
     return said
+
+
+def question_lines(question: IntentQuestion) -> tuple[str, ...]:
+    """What else a person must know to answer, line by line."""
+    name = f' "{question.intent_name}"' if question.intent_name else ""
+    owns = ", ".join(question.scope) or "nothing"
+    lines = [f"{question.intent_id}{name} owns: {owns}"] if question.intent_id else []
+    if "task" in question.choices:
+        lines.append(f"t  allow {question.grant} for the rest of this task")
+    if "expand" in question.choices:
+        lines.append(f"e  add {question.pattern} to the scope of {question.intent_id}")
+    if "halt" in question.choices:
+        lines.append("s  no, and stop the task")
+    return tuple(lines)

@@ -28,13 +28,16 @@ class LedgerStatistics:
 
 def statistics(records: Iterable[TracedRecord]) -> LedgerStatistics:
     kinds, intents, codes, models, classes, files = (Counter[str]() for _ in range(6))
-    refused = approvals = added = deleted = 0
+    refused = added = deleted = 0
+    approved: set[tuple[str, str]] = set()
     for record in records:
         kinds[record.kind] += 1
         if record.kind == "blocked" and record.outcome in REFUSED:
             refused += 1
             codes[record.error_code or "without a code"] += 1
-        approvals += record.kind == "decision" and record.approval not in {"", "no", "denied"}
+        if _let_by_a_person(record):
+            # what was decided about a call may stand in a record of its own, too
+            approved.add((record.task_id, record.tool_use_id or record.id))
         if record.kind == "mutation":
             intents[record.intent_id or "none"] += 1
             classes[record.mutation_class or "unknown"] += 1
@@ -48,7 +51,7 @@ def statistics(records: Iterable[TracedRecord]) -> LedgerStatistics:
         mutations=kinds["mutation"],
         commands=kinds["command"],
         refused=refused,
-        approvals=approvals,
+        approvals=len(approved),
         by_intent=_ranked(intents),
         refusals=_ranked(codes),
         lines_added=added,
@@ -57,6 +60,11 @@ def statistics(records: Iterable[TracedRecord]) -> LedgerStatistics:
         classes=_ranked(classes),
         hot_files=_ranked(files)[:10],
     )
+
+
+def _let_by_a_person(record: TracedRecord) -> bool:
+    yes = record.approval not in {"", "no", "denied"} and record.outcome != "denied"
+    return yes and record.approved_by == "human" and record.kind in CALLS | {"decision"}
 
 
 _CLASS_WORDS = {"INTENT_EVOLUTION": "evolution", "AST_REFACTOR": "refactor"}

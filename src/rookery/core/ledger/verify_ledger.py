@@ -129,7 +129,7 @@ class Finding(NamedTuple):
         return f"{self.file} line {self.line}: " if self.line else ""
 
 
-_BREAKING = frozenset({"known-head", "torn-tail", "not-as-left"})
+_BREAKING = frozenset({"known-head", "torn-tail", "not-as-left", "pruned-by-others"})
 
 
 class Report(NamedTuple):
@@ -215,6 +215,12 @@ class Verifier:
         self._failures = self._untold = 0
         self._references: list[tuple[Tip, Place]] = []
         self._anchored: dict[str, int] = {}
+        self._grounds: dict[str, list[tuple[str, int]]] = {}
+        """Which records each stream builds upon."""
+        self._pruned: list[tuple[str, int, dict[str, Any]]] = []
+        """The tombstones: the stream and the place of each, and what it says of one file."""
+        self._absent: set[Tip] = set()
+        """Records that are known to be away."""
         self._states: set[str] = set()
         self._unchained: Counter[str] = Counter()
         self._odd: Counter[str] = Counter()
@@ -264,11 +270,17 @@ class Verifier:
             calls = "call was" if entries == 1 else "calls were"
             self._warn("backlog", f"{entries} {calls} begun and not recorded yet", None)
 
+    def pass_over(self, tips: Iterable[Tip]) -> None:
+        """The file that ends with these is not to be read."""
+        self._absent.update(tips)
+
     def report(self) -> Report:
         for stream, state in self._streams.items():
             self._check_gaps(stream, state)
+        self._check_pruned()
         for tip, place in self._references:
-            if self._holds(tip) is not True:
+            away = tip in self._absent and tip[0] not in self._streams
+            if self._holds(tip) is not True and not away:
                 self._missing_anchor(tip, place)
         tips = self._tips()
         known = self._check_known(tips)
@@ -379,6 +391,10 @@ class Verifier:
         for tip in anchors:
             if tip[0] != own["stream"]:
                 self._anchored[tip[0]] = max(tip[1], self._anchored.get(tip[0], -1))
+                self._grounds.setdefault(own["stream"], []).append(tip[:2])
+        if isinstance(pruned := own.get("pruned"), list):
+            files = [file for file in pruned if isinstance(file, dict)]
+            self._pruned += [(own["stream"], own["seq"], file) for file in files]
         for tip in (*anchors, *tips):
             if self._holds(tip) is not True:
                 self._references.append((tip, place))
@@ -425,10 +441,43 @@ class Verifier:
         tips = ((name, *state.tip) for name, state in self._streams.items())
         return tuple(sorted(tip for tip in tips if tip[1] > self._anchored.get(tip[0], -1)))
 
+    def _check_pruned(self) -> None:
+        """Say what was removed with a tombstone in its place. Anybody can write a tombstone: if
+        the head is known, only one that it covers excuses that a file is away."""
+        covered = self._covered_by_known() if self._known and self._pruned else {}
+        for stream, seq, file in self._pruned:
+            tips = tips_in(file.get("tips")) or []
+            if not tips or any(tip[0] in self._streams for tip in tips):
+                continue
+            if self._known and seq > covered.get(stream, -1):
+                text = "was pruned by somebody whom the known head does not know of"
+                self._warn("pruned-by-others", f"{file.get('file')} {text}", None)
+            self._absent.update(tips)
+            span = f"{str(file.get('first_time'))[:10]} to {str(file.get('last_time'))[:10]}"
+            self._info(
+                "pruned", f"{file.get('file')} was pruned ({file.get('records')} records, {span})"
+            )
+
+    def _covered_by_known(self) -> dict[str, int]:
+        """How far each stream is known, by its own tip or because another builds upon it."""
+        covered: dict[str, int] = {}
+        left = [tip[:2] for tip in self._known.tips] if self._known else []
+        while left:
+            stream, seq = left.pop()
+            if stream not in covered:
+                left += self._grounds.get(stream, [])
+            covered[stream] = max(seq, covered.get(stream, -1))
+        return covered
+
     def _check_known(self, tips: tuple[Tip, ...]) -> str:
         if self._known is None:
             return ""
-        absent = [tip for tip in self._known.tips if self._holds(tip) is not True]
+        absent = [
+            tip
+            for tip in self._known.tips
+            if self._holds(tip) is not True
+            and not (tip in self._absent and tip[0] not in self._streams)
+        ]
         for stream, seq, _ in absent:
             self._warn(
                 "known-head",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Answered, Ending, Event, IntentSelected, Noted, RequestStarted
+from rookery.core.facts import Answered, Ending, Event, IntentSelected, Noted, RequestStarted, Seen
 from rookery.core.intents.command_reach import Kind
 from rookery.core.intents.errors import KINDS
 from rookery.core.ledger.records import Entry, Related
@@ -122,7 +122,12 @@ class CallRecords:
         )
 
     async def end(
-        self, call: ToolCall, outcome: Outcome | None, *, settles: bool
+        self,
+        call: ToolCall,
+        outcome: Outcome | None,
+        *,
+        settles: bool,
+        written: Mapping[str, bytes | None] | None = None,
     ) -> tuple[FilesTold, bool]:
         """What the call did, and whether that is on record. Of a command that still `settles` it
         is not known yet."""
@@ -136,7 +141,9 @@ class CallRecords:
             self._unsettled[call.id] = (entry, begun.journal)
             return FilesTold(), True
         after = await anyio.to_thread.run_sync(self._contents, list(begun.before))
-        told = await anyio.to_thread.run_sync(files_told, begun.before, after)
+        told = await anyio.to_thread.run_sync(
+            partial(files_told, begun.before, after, written=written)
+        )
         entry = _with_files(entry, told)
         if not told.files and entry.kind == "mutation" and entry.outcome == "success":
             # nothing is another than it was: there is nothing to tell
@@ -239,6 +246,21 @@ class CallRecords:
         layout = self._project.layout
         at = layout.workspace / path
         return at.relative_to(layout.root).as_posix() if at.is_relative_to(layout.root) else path
+
+    def contents_of(self, action: Action) -> dict[str, bytes | None]:
+        return self._contents([self._named(each.path) for each in action.changes])
+
+    def seen_anew(self, written: Mapping[str, bytes | None]) -> list[Seen]:
+        """Files that are others than the call wrote them: the model must know them as they are,
+        or its next edit would be refused."""
+        layout = self._project.layout
+        found: list[Seen] = []
+        for path, data in written.items():
+            now = content(self._project.path(path))
+            if now is not None and now != data:
+                at = (layout.root / path).relative_to(layout.workspace).as_posix()
+                found.append(Seen(at, sha256(now).hexdigest(), whole=False))
+        return found
 
     def _contents(self, paths: Sequence[str]) -> dict[str, bytes | None]:
         return {path: content(self._project.path(path)) for path in paths}

@@ -24,7 +24,8 @@ from rookery.core.facts import (
     Reminded,
     ScopeGranted,
 )
-from rookery.core.intents.errors import Refusal
+from rookery.core.intents.change_class import MutationClass
+from rookery.core.intents.errors import KINDS, Refusal
 from rookery.core.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.core.intents.lessons import Lesson
 from rookery.core.intents.scope_suggestions import writable_prefixes
@@ -37,9 +38,17 @@ from rookery.workspace.governed.call_records import CallRecords, approval_of
 from rookery.workspace.governed.expanding import about_expansion, expand
 from rookery.workspace.governed.file_records import content, files_told
 from rookery.workspace.governed.in_force import InForce
+from rookery.workspace.governed.learning import Done
 from rookery.workspace.governed.project import GovernedProject
 from rookery.workspace.governed.selecting import Chosen, choose, context_of
-from rookery.workspace.governed.touched import CHECK, EXPAND, LESSON, SELECT, is_destructive
+from rookery.workspace.governed.touched import (
+    CHANGING_TOOLS,
+    CHECK,
+    EXPAND,
+    LESSON,
+    SELECT,
+    is_destructive,
+)
 from rookery.workspace.governed.verdicts import CallVerdict, Objection, Standing, judge_call
 from rookery.workspace.ledger.errors import LedgerUnwritable
 from rookery.workspace.orchestration.judged_paths import NamedPath, judge_paths
@@ -81,7 +90,7 @@ class GovernedTask:
         """Why the ledger cannot be trusted, if that is to stop the task."""
         self._intruders: dict[str, tuple[str, ...]] = {}
         self._files_before: dict[str, str] = {}
-        self.happenings: list[tuple[ToolCall, Action, Outcome | None, tuple[str, ...]]] = []
+        self.done: list[Done] = []
         """What was done, for whoever learns from it."""
 
     @property
@@ -234,17 +243,33 @@ class GovernedTask:
 
     # ── after a call ────────────────────────────────────────────────────────────────────
 
+    async def written(self, action: Action) -> dict[str, bytes | None]:
+        """What a call has made of files, before anybody else changes them again."""
+        return await anyio.to_thread.run_sync(self._records.contents_of, action)
+
     async def ended(
-        self, call: ToolCall, action: Action, outcome: Outcome | None
+        self,
+        call: ToolCall,
+        action: Action,
+        outcome: Outcome | None,
+        *,
+        written: Mapping[str, bytes | None] | None = None,
     ) -> Outcome | None:
+        """`written` is what the call itself wrote, if hooks may have changed that since."""
         if not is_destructive(call, action):
             return outcome
         may_do_more = bool(action.command or action.external)
         settles = may_do_more and action.may_change_files and self._contents is not None
         if call.name == CHECK:
             settles = False
-        told, recorded = await self._records.end(call, outcome, settles=settles)
-        self.happenings.append((call, action, outcome, tuple(each.path for each in told.files)))
+        told, recorded = await self._records.end(call, outcome, settles=settles, written=written)
+        if written and outcome is not None:
+            outcome = replace(outcome, seen=(*outcome.seen, *self._records.seen_anew(written)))
+        paths = tuple(each.path for each in told.files)
+        evolves = told.mutation_class == MutationClass.INTENT_EVOLUTION
+        self.done.append(
+            Done(tool=call.name, action=action, outcome=outcome, paths=paths, evolves=evolves)
+        )
         if may_do_more:
             await self._watch_own_files(call)
         if not recorded and outcome is not None:
@@ -267,7 +292,7 @@ class GovernedTask:
         outside = await self._outside(paths)
         old, new = await self._before_and_after(before, after, paths)
         await self._records.settle(call_id, old, new, outside=outside)
-        self.happenings.append((ToolCall(id=call_id, name=""), _NO_ACTION, None, tuple(paths)))
+        self.done.append(Done(paths=tuple(paths), evolves=bool(paths)))
         if outside:
             self._tell_outside(call_id, outside)
 
@@ -381,6 +406,16 @@ class GovernedTask:
         entry = self._records.entry(kind, ToolCall(id=call_id, name=SELECT), None)
         await self._records.note(replace(entry, outcome="success", more=more))
 
+    def is_closed_to(self, call: ToolCall) -> bool:
+        """Whether the call is one that is refused for want of an intent, whatever it says."""
+        none = self._state().intent is None and not self._observes
+        return none and call.name in CHANGING_TOOLS
+
+    async def note_hook(self, call: ToolCall, code: str, why: str) -> None:
+        """A hook refused the call, or failed."""
+        if code in KINDS:
+            await self.note_refusal(call, Refusal(code=code, message=why))
+
     async def note_refusal(self, call: ToolCall, refusal: Refusal) -> None:
         await self._records.refused(call, Ruling(refusals=(refusal,)), None, None)
 
@@ -391,13 +426,6 @@ class GovernedTask:
 
     async def settle_rest(self) -> None:
         await self._records.settle_rest()
-
-
-async def _nothing(permit: Permit) -> Outcome:
-    return Outcome(text="")
-
-
-_NO_ACTION = Action(title="", perform=_nothing)
 
 
 def _refused(refusal: Refusal) -> CallVerdict:

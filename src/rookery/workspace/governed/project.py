@@ -83,6 +83,9 @@ class GovernedProject:
         """The intent file as it is now, once whoever saves it has done so."""
         return await self._reader.settled(active)
 
+    def read_now(self) -> IntentText:
+        return self._reader.read()
+
     def rules(self, intent: Intent, policy: Policy) -> ScopeRules:
         if self._ignores_case is None:
             self._ignores_case = ignores_case(self.layout.root)

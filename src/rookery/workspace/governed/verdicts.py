@@ -12,7 +12,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import ScopeGranted
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.command_policy import CommandPolicy, opinion
-from rookery.core.intents.command_reach import Kind, Reach, reach
+from rookery.core.intents.command_reach import Kind, Reach, all_commands_known, reach
 from rookery.core.intents.errors import KINDS, Refusal, RefusedTarget, scope_refusal
 from rookery.core.intents.intent import Intent, Policy
 from rookery.core.intents.permission_rules import RuleCall, decide
@@ -201,7 +201,7 @@ def _decided(
         tool=mcp_tool(action) if action.external else call.name,
         paths=tuple(each.path for each in findings) if action.changes else (),
         commands=judged.commands if judged else (),
-        all_known=judged is None or not (judged.why_not or judged.too_deep),
+        all_known=judged is None or all_commands_known(action.command, judged),
     )
     try:
         return decide(at.intent.permissions, asked)

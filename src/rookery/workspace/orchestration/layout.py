@@ -27,7 +27,7 @@ _FIRST_KNOWLEDGE = """\
 
 What everybody who works here should know.
 
-## Lessons
+## Lessons Learned
 """
 
 

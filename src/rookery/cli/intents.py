@@ -1,0 +1,74 @@
+"""`rookery intents`: why something may be changed, and where. Said by people, kept by the gate."""
+
+import os
+
+import click
+
+from rookery import NAME
+from rookery.cli.intents_check import check_command
+from rookery.cli.intents_close import close_command
+from rookery.cli.intents_coverage import coverage_command, map_command
+from rookery.cli.intents_desk import GovernanceGroup, Wishes, common
+from rookery.cli.intents_list import list_command
+from rookery.cli.intents_moves import (
+    expand_command,
+    pause_command,
+    reopen_command,
+    start_command,
+)
+from rookery.cli.intents_new import new_command
+from rookery.cli.intents_show import show_command
+from rookery.cli.intents_validate import validate_command
+from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.storage.places import find_places
+from rookery.storage.settings_files import find_settings
+from rookery.workspace.orchestration.layout import init
+
+_LEDGER = {
+    "ignore": "not under version control",
+    "track": "under version control",
+    "notes": "in git notes",
+}
+
+
+@click.group(cls=GovernanceGroup, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> int:
+    """Say what is to be done, where, and how one can tell that it is done; agents stay inside.
+    Without a command the intents are listed."""
+    return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
+
+
+@click.command("init")
+@common
+def init_command(wishes: Wishes) -> int:
+    """Begin to govern a folder: make the files that are needed, and no others."""
+    settings = find_settings(find_places(os.environ).settings_file, None, os.environ, {}).settings
+    vcs = settings.trace.vcs
+    made = init(wishes.folder, vcs=vcs)
+    said = f"created {GOVERNANCE_FOLDER}/ ({', '.join(made)})"
+    other = "ignore" if vcs == "track" else "track"
+    wishes.say(
+        said if made else f"{GOVERNANCE_FOLDER}/ has all it needs already",
+        f"ledger: {_LEDGER[vcs]} (change with: {NAME} config set trace.vcs {other})",
+    )
+    wishes.tell({"folder": str(wishes.folder), "created": list(made), "ledger": vcs})
+    return 0
+
+
+for each in (
+    init_command,
+    list_command,
+    new_command,
+    show_command,
+    start_command,
+    pause_command,
+    close_command,
+    reopen_command,
+    expand_command,
+    validate_command,
+    check_command,
+    map_command,
+    coverage_command,
+):
+    command.add_command(each)

@@ -1,0 +1,43 @@
+"""What judges and runs commands here, made as a task's are."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from rookery.app import open_sandbox, own_folders
+from rookery.cli.intents_desk import Desk
+from rookery.engine.ports import Shell
+from rookery.governance.command_judge import CommandJudge
+from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.git_folders import own_repository
+from rookery.workspace.launching import Launching
+from rookery.workspace.terminal import Terminal
+
+
+@contextmanager
+def shell_of(desk: Desk) -> Iterator[Shell]:
+    """Commands in it are confined as the settings say, and end with us."""
+    workspace, settings = desk.layout.workspace, desk.settings
+    with open_sandbox(settings, workspace, desk.places) as sandbox:
+        launching = Launching(_files(desk).boundaries, sandbox)
+        shell = settings.commands.shell
+        yield Terminal(workspace, settings.as_limits(), launching, shell=shell)
+
+
+def judge_of(desk: Desk) -> CommandJudge:
+    files = _files(desk)
+    return CommandJudge(
+        files,
+        desk.layout.workspace,
+        home=Path.home(),
+        hiding=files.boundaries.hiding,
+        leave=desk.settings.sandbox.leave,
+        own_repository=partial(own_repository, str(files.boundaries.root)),
+    )
+
+
+def _files(desk: Desk) -> WorkspaceFiles:
+    own = own_folders(desk.places)
+    limits = desk.settings.as_limits()
+    return WorkspaceFiles(desk.layout.workspace, limits, own_folders=own, home=Path.home())

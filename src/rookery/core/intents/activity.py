@@ -1,0 +1,68 @@
+"""What was done under each intent, as the ledger tells it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rookery.core.ledger.line_ranges import LineRange
+from rookery.core.ledger.statistics import CALLS, REFUSED
+from rookery.core.ledger.traced import TracedRecord
+
+OUTSIDE_SCOPE = frozenset({"approved_once", "approved_task"})
+HOST_CALLS = frozenset({"intent_check"})
+"""What the host runs to see how an intent stands, which is nobody's work under it."""
+
+
+@dataclass(slots=True)
+class FileActivity:
+    """One file's changes under an intent. `ranges` are of the last of them."""
+
+    path: str
+    changes: int = 0
+    last_change: str = ""
+    after: str = ""
+    ranges: tuple[LineRange, ...] = ()
+
+
+@dataclass(slots=True)
+class Activity:
+    files: dict[str, FileActivity] = field(default_factory=dict)
+    calls: int = 0
+    refused: int = 0
+    approved_outside: int = 0
+    lines: int = 0
+    last_change: str = ""
+    evolved: bool = False
+    """Whether something changed what the code does, and not only how it is written."""
+
+
+def activity(records: Iterable[TracedRecord]) -> dict[str, Activity]:
+    """By the intent's id, from records oldest first. What was refused changed nothing."""
+    found: dict[str, Activity] = {}
+    for record in records:
+        if record.tool_name in HOST_CALLS:
+            continue
+        own = found.setdefault(record.intent_id, Activity())
+        own.calls += record.kind in CALLS
+        if record.outcome in REFUSED:
+            own.refused += record.kind == "blocked"
+            continue
+        own.approved_outside += bool(record.files) and record.scope in OUTSIDE_SCOPE
+        own.evolved = own.evolved or record.mutation_class == "INTENT_EVOLUTION"
+        _take_files(own, record)
+    return found
+
+
+def _take_files(own: Activity, record: TracedRecord) -> None:
+    for file in record.files:
+        own.lines += file.lines_added + file.lines_deleted
+        own.last_change = max(own.last_change, record.time)
+        if file.op == "rename" and file.origin:
+            own.files.pop(file.origin, None)
+        if file.op == "delete":
+            own.files.pop(file.path, None)
+            continue
+        its = own.files.setdefault(file.path, FileActivity(file.path))
+        its.changes += 1
+        its.last_change = record.time
+        its.after = file.after.sha256 if file.after else ""
+        its.ranges = file.ranges

@@ -1,0 +1,162 @@
+"""`intent_map.md`: where each intent lives in the code. The text between its marks is ours.
+
+What stands outside the marks is somebody's and is kept. Everything is sorted, so that the same
+ledger gives the same bytes.
+"""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+
+from rookery.core.intents.activity import Activity, FileActivity
+from rookery.core.intents.intent import Intent
+from rookery.core.ledger.line_ranges import LineRange
+from rookery.core.values import value
+
+FIRST_LINES = """\
+# Intent map
+
+Where each intent lives in the code. What stands between the marks is written anew by
+`rookery intents map`; the rest is yours.
+"""
+SHORT_HASH = 12
+MOST_SYMBOLS = 12
+
+_REGION = re.compile(
+    r"<!-- intent-map:begin (?P<id>[A-Za-z][A-Za-z0-9_.-]{0,63}) -->\n.*?"
+    r"<!-- intent-map:end(?: (?P=id))? -->\n?",
+    re.DOTALL,
+)
+
+
+@value
+class MapFile:
+    path: str
+    symbols: tuple[str, ...] = ()
+    last_change: str = ""
+    after: str = ""
+    changes: int = 0
+
+
+@value
+class MapEntry:
+    intent: Intent
+    files: tuple[MapFile, ...] = ()
+
+
+def updated_map(text: str, entries: Sequence[MapEntry]) -> str:
+    """The map with the regions of these intents. A region whose intent is gone goes with it; a new
+    one stands after the others, in the order of ids."""
+    waiting = {each.intent.id: _region(each) for each in sorted(entries, key=_by_id)}
+
+    def renewed(found: re.Match[str]) -> str:
+        return waiting.pop(found["id"], "")
+
+    kept = _REGION.sub(renewed, text if text.strip() else FIRST_LINES)
+    if not waiting:
+        return kept
+    parts = [kept.rstrip("\n"), *(each.rstrip("\n") for each in waiting.values())]
+    return "\n\n".join(parts) + "\n"
+
+
+def with_entry(text: str, entry: MapEntry) -> str:
+    """The map with one region renewed, and every other as it was."""
+    region, wanted = _region(entry), entry.intent.id
+    start = text if text.strip() else FIRST_LINES
+    if not any(found["id"] == wanted for found in _REGION.finditer(start)):
+        kept = start.rstrip("\n")
+        return f"{kept}\n\n{region}"
+    return _REGION.sub(lambda found: region if found["id"] == wanted else found[0], start)
+
+
+def map_entries(
+    intents: Sequence[Intent],
+    activities: Mapping[str, Activity],
+    texts: Mapping[str, str],
+) -> tuple[MapEntry, ...]:
+    """`texts` are the present contents of files, where there are any; names are looked for in
+    them."""
+    return tuple(
+        MapEntry(
+            intent=intent,
+            files=tuple(
+                _file(each, texts.get(each.path, ""))
+                for _, each in sorted(activities[intent.id].files.items())
+            )
+            if intent.id in activities
+            else (),
+        )
+        for intent in sorted(intents, key=lambda each: each.id)
+    )
+
+
+def symbols(path: str, text: str, ranges: Sequence[LineRange]) -> tuple[str, ...]:
+    """The innermost functions and classes that the lines belong to, in the file's order."""
+    if not path.endswith((".py", ".pyi")):
+        return ()
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    touched = {line for each in ranges for line in range(each.start, min(each.end, 100_000) + 1)}
+    names: dict[str, None] = {}
+    _collect(tree, "", touched, names)
+    return tuple(names)
+
+
+def _collect(node: ast.AST, above: str, touched: set[int], names: dict[str, None]) -> None:
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        own = set(range(child.lineno, (child.end_lineno or child.lineno) + 1)) & touched
+        if not own:
+            continue
+        name = f"{above}{child.name}"
+        inner: dict[str, None] = {}
+        _collect(child, f"{name}.", touched, inner)
+        names.update(inner or {name: None})
+
+
+def _file(own: FileActivity, text: str) -> MapFile:
+    return MapFile(
+        path=own.path,
+        symbols=symbols(own.path, text, own.ranges),
+        last_change=own.last_change,
+        after=own.after,
+        changes=own.changes,
+    )
+
+
+def _by_id(entry: MapEntry) -> str:
+    return entry.intent.id
+
+
+def _region(entry: MapEntry) -> str:
+    intent = entry.intent
+    lines = [
+        f"<!-- intent-map:begin {intent.id} -->",
+        f"## {intent.id} {_words(intent.name)}",
+        "",
+        f"{intent.status}, revision {intent.revision}",
+        "",
+        *(map(_row, entry.files) if entry.files else ["No recorded change."]),
+    ]
+    if intent.depends_on:
+        lines += ["", f"depends on: {', '.join(sorted(intent.depends_on))}"]
+    return "\n".join([*lines, f"<!-- intent-map:end {intent.id} -->"]) + "\n"
+
+
+def _row(file: MapFile) -> str:
+    named = ", ".join(f"`{each}`" for each in file.symbols[:MOST_SYMBOLS])
+    more = len(file.symbols) - MOST_SYMBOLS
+    named += f" and {more} more" if more > 0 else ""
+    times = "1 change" if file.changes == 1 else f"{file.changes} changes"
+    told = [file.last_change[:10], file.after[:SHORT_HASH], times]
+    about = ", ".join(each for each in told if each)
+    return f"- `{_words(file.path)}`{f': {named}' if named else ''} ({about})"
+
+
+def _words(text: str) -> str:
+    """On one line, and unable to open or close a region."""
+    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return plain.replace("<!--", "<! --").replace("-->", "-- >").replace("`", "'")

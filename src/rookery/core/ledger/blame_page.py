@@ -1,0 +1,163 @@
+"""Whose the lines of a file are, as people and programs read it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from rookery.core.ledger.log_lines import feedback
+from rookery.core.ledger.traced import TracedRecord
+from rookery.core.values import value
+
+Origin = Literal["recorded", "edited since", "version control", "unknown"]
+NAMES = (22, 10)
+"""How wide the columns for who and where are at least."""
+
+
+@value
+class CommitOfLine:
+    """What version control says of a line."""
+
+    revision: str
+    author: str
+    day: str
+    path: str
+    """Where the line was in that commit."""
+    line: int
+
+
+@value
+class OwnedLine:
+    number: int
+    text: str
+    origin: Origin = "unknown"
+    record: TracedRecord | None = None
+    """Who wrote it, or what was there before it was edited."""
+    noted: bool = False
+    """Told by a note of the commit, not by the ledger."""
+    commit: CommitOfLine | None = None
+
+
+@value
+class NamedCriterion:
+    id: str
+    text: str
+    checked_by: str = ""
+
+
+@value
+class Why:
+    """What stands behind a call: the intent as it is now, and who let the call through."""
+
+    intent_name: str = ""
+    criteria: tuple[NamedCriterion, ...] = ()
+    changed: str = ""
+    """Why the intent is not what it was for the call; empty if it is."""
+    approved: str = ""
+
+
+def approval_words(record: TracedRecord, decision: TracedRecord | None) -> str:
+    """Who let a call through, as far as it is recorded."""
+    for each in (record, decision):
+        if each and (each.approved_by or each.approval):
+            by = f"approved by {each.approved_by or 'unknown'}"
+            said = feedback(each)
+            answer = f" ({each.approval})" if each.approval else ""
+            return f"{by}{answer}" + (f': "{said}"' if said else "")
+    if record.scope == "in_scope":
+        return "approved by rule (in scope)"
+    return "no approval is recorded"
+
+
+def blame_rows(lines: Sequence[OwnedLine]) -> Iterator[str]:
+    width = max(3, len(str(lines[-1].number))) if lines else 3
+    cells = [_cells(line) for line in lines]
+    who = max([NAMES[0], *(len(cell[0]) for cell in cells)])
+    where = max([NAMES[1], *(len(cell[1]) for cell in cells)])
+    for line, (name, place, day) in zip(lines, cells, strict=True):
+        yield f"{line.number:>{width}}  {name:<{who}}  {place:<{where}}  {day:<10}  {line.text}"
+
+
+def _cells(line: OwnedLine) -> tuple[str, str, str]:
+    record, commit = line.record, line.commit
+    match line.origin:
+        case "recorded" if record:
+            by = record.model_id or record.contributor
+            return f"{record.intent_id or 'no intent'}  {by}", record.task_id, record.time[:10]
+        case "edited since" if record:
+            return "edited since", f"({record.intent_id or 'no intent'})", record.time[:10]
+        case "version control" if commit:
+            return commit.author, commit.revision[:7], commit.day
+        case _:
+            return "unknown", "-", "-"
+
+
+def why_rows(line: OwnedLine, why: Why | None) -> Iterator[str]:
+    """What stands behind a line, one step a row."""
+    record = line.record
+    if record is None or why is None:
+        return
+    if line.origin == "edited since":
+        yield "  edited    since the call below wrote it; by whom is not recorded"
+    call = f" ({record.tool_use_id})" if record.tool_use_id else ""
+    told = " (told by the note of its commit)" if line.noted else ""
+    yield f"  call      {record.tool_name or 'unknown'}{call}, record {record.id[:8]}{told}"
+    if not record.intent_id:
+        yield "  intent    none"
+    else:
+        name = f" {why.intent_name}" if why.intent_name else ""
+        yield f"  intent    {record.intent_id}{name}" + (f" ({why.changed})" if why.changed else "")
+    for each in why.criteria:
+        checked = f" (checked by: {each.checked_by})" if each.checked_by else ""
+        yield f"  criterion {f'{each.id} ' if each.id else ''}{each.text}{checked}"
+    yield f"  approval  {why.approved}"
+
+
+_MISSING = "-"
+
+
+def porcelain(line: OwnedLine) -> str:
+    """One line with tabs in between: its number, origin, intent, model, task, call, record,
+    commit, time and text. What is not known is a dash."""
+    record, commit = line.record, line.commit
+    told = (
+        (record.intent_id, record.model_id, record.task_id, record.tool_use_id, record.id)
+        if record
+        else ("",) * 5
+    )
+    time = record.time if record else commit.day if commit else ""
+    cells = (line.origin, *told, commit.revision if commit else "", time)
+    # a tab inside a cell would make two of it; the text comes last and may hold what it likes
+    said = [(cell or _MISSING).replace("\t", " ").replace("\n", " ") for cell in cells]
+    return "\t".join((str(line.number), *said, line.text))
+
+
+def as_json(line: OwnedLine, whys: Mapping[str, Why]) -> dict[str, Any]:
+    record, commit = line.record, line.commit
+    why = whys.get(record.id) if record else None
+    return {
+        "line": line.number,
+        "text": line.text,
+        "origin": line.origin,
+        "record": record.id if record else None,
+        "time": record.time if record else None,
+        "intent": record.intent_id if record else None,
+        "model": record.model_id if record else None,
+        "task": record.task_id if record else None,
+        "call": record.tool_use_id if record else None,
+        "tool": record.tool_name if record else None,
+        "told_by": ("note" if line.noted else "ledger") if record else None,
+        "commit": commit.revision if commit else None,
+        "author": commit.author if commit else None,
+        "why": _why_json(why) if why else None,
+    }
+
+
+def _why_json(why: Why) -> dict[str, Any]:
+    return {
+        "intent_name": why.intent_name,
+        "intent_changed": why.changed,
+        "criteria": [
+            {"id": each.id, "text": each.text, "verify": each.checked_by or None}
+            for each in why.criteria
+        ],
+        "approval": why.approved,
+    }

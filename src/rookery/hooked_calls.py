@@ -1,0 +1,192 @@
+"""The user's own programs around a task's calls: part of the composition root.
+
+They are looked for when a task begins, and nothing of this is loaded where there are none.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rookery import NAME
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    CriteriaChecked,
+    CriterionCheck,
+    Ending,
+    Event,
+    Fact,
+    Noted,
+    Reminded,
+    RequestStarted,
+    TaskOpened,
+)
+from rookery.core.rulings import Ruling, ask
+from rookery.core.task_state import TaskState
+from rookery.engine.ports import Outcome
+from rookery.errors import Denied
+from rookery.settings import Settings
+from rookery.storage.places import Places
+
+if TYPE_CHECKING:
+    from rookery.core.hooks.hook_verdict import HookVerdict
+    from rookery.governance.external_hooks import ExternalHooks
+
+
+class HookedCalls:
+    """What hooks have to say about the calls of one task."""
+
+    def __init__(
+        self, hooks: "ExternalHooks", append: Callable[[Fact], Event], problems: Sequence[str]
+    ) -> None:
+        self._hooks = hooks
+        self._append = append
+        self._asks: dict[str, str] = {}
+        self._contexts: dict[str, str] = {}
+        for problem in problems:
+            append(Noted(text=f"hooks: {problem}"))
+
+    async def rewritten(self, call: ToolCall) -> ToolCall:
+        """Raises `Denied`."""
+        verdict = await self._hooks.before_tool(call)
+        self._show(verdict)
+        if verdict.decision in ("deny", "halt"):
+            raise _denial(call, verdict)
+        if verdict.decision == "ask":
+            self._asks[call.id] = verdict.reason or "a hook wants you to be asked"
+        if verdict.context:
+            self._contexts[call.id] = verdict.context
+        if verdict.updated_input is None:
+            return call
+        return replace(call, arguments=dict(verdict.updated_input))
+
+    def opinion(self, call: ToolCall) -> Ruling:
+        reason = self._asks.pop(call.id, "")
+        return ask(f"hook: {reason}") if reason else Ruling()
+
+    async def after(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        """What the model reads, with what hooks add to it."""
+        from rookery.core.hooks.hook_dialect import ToolResponse
+
+        response = ToolResponse(text=outcome.text, failed=outcome.ending is not Ending.DONE)
+        verdict = await self._hooks.after_tool(call, response)
+        self._show(verdict)
+        text = outcome.text if verdict.new_output is None else verdict.new_output
+        objection = verdict.reason if verdict.decision in ("deny", "halt") else ""
+        added = [self._contexts.pop(call.id, ""), verdict.context, objection]
+        return replace(outcome, text="\n\n".join([text, *filter(None, added)]))
+
+    async def began(self, opened: TaskOpened | None) -> None:
+        source = "startup" if opened else "resume"
+        await self._event("SessionStart", {"source": source})
+        if opened and not opened.parent:
+            verdict = await self._event("UserPromptSubmit", {"prompt": opened.text})
+            if verdict.decision in ("deny", "halt"):
+                raise Denied(verdict.reason or "A hook refused the task.")
+
+    async def claims_to_be_done(self, *, child: bool) -> None:
+        """A hook may find that there is more to do."""
+        verdict = await self._event("SubagentStop" if child else "Stop", {})
+        if verdict.decision in ("deny", "halt"):
+            said = CriterionCheck(id="hook", text=verdict.reason, state="failed")
+            self._append(CriteriaChecked(intent_id="", checks=(said,)))
+            self._append(Reminded(text=f"[automatic] A hook of the user's: {verdict.reason}"))
+
+    async def ended(self) -> None:
+        await self._event("SessionEnd", {"reason": "other"})
+
+    async def _event(self, name: str, fields: dict[str, Any]) -> "HookVerdict":
+        verdict = await self._hooks.event(name, fields)
+        self._show(verdict)
+        if verdict.context:
+            self._append(Reminded(text=f"[automatic] {verdict.context}"))
+        return verdict
+
+    def _show(self, verdict: "HookVerdict") -> None:
+        for message in verdict.system_messages:
+            self._append(Noted(text=message))
+
+
+def _denial(call: ToolCall, verdict: "HookVerdict") -> Denied:
+    from rookery.core.intents.errors import Refusal
+
+    refusal = Refusal(
+        code=verdict.code or "HOOK-001",
+        message=verdict.reason or "A hook refused the call.",
+        tool=call.name,
+        tool_use_id=call.id,
+    )
+    text = json.dumps(refusal.to_json(), ensure_ascii=False)
+    return Denied(text, code=refusal.code, halts=verdict.decision == "halt")
+
+
+def open_hooks(
+    settings: Settings,
+    workspace: Path,
+    places: Places,
+    task_id: str,
+    *,
+    trusted: bool,
+    interactive: bool,
+    state: Callable[[], TaskState],
+    events: Callable[[], Sequence[Event]],
+    append: Callable[[Fact], Event],
+) -> HookedCalls | None:
+    """None where there are no hooks, which is found out by looking for a few files."""
+    files = [
+        Path("/etc") / NAME / "hooks.json",
+        places.config / "hooks.json",
+        workspace / ".orchestration" / "hooks.json",
+    ]
+    if settings.hooks.import_claude:
+        files += [workspace / ".claude" / name for name in ("settings.json", "settings.local.json")]
+    if not any(path.exists() for path in files):
+        return None
+    from rookery.core.hooks.hook_dialect import Situation
+    from rookery.governance.external_hooks import ExternalHooks
+    from rookery.governed_places import hook_trust_file
+    from rookery.workspace.hooks.hook_desk import HookDesk
+    from rookery.workspace.hooks.hook_files import MANAGED_FILE, HookPlaces, find_hooks
+    from rookery.workspace.hooks.hook_runner import HookRunner
+    from rookery.workspace.hooks.hook_trust import HookTrust
+
+    found = find_hooks(
+        HookPlaces(
+            workspace=workspace,
+            managed=MANAGED_FILE,
+            user=places.config / "hooks.json",
+            import_claude=settings.hooks.import_claude,
+            managed_only=settings.hooks.managed_only,
+        )
+    )
+
+    def situation() -> Situation:
+        now = state()
+        facts = (event.fact for event in reversed(events()))
+        asked = next((fact for fact in facts if isinstance(fact, RequestStarted)), None)
+        return Situation(
+            session_id=task_id,
+            cwd=str(workspace),
+            root=str(workspace),
+            model=asked.model if asked else "",
+            permission_mode="default" if interactive else "dontAsk",
+            agent_id=task_id if now.parent else "",
+            agent_type=now.mode if now.parent else "",
+            mode=now.governed.mode if now.governed else "off",
+            intent_id=now.intent.intent_id if now.intent else "",
+            intent_digest=now.intent.digest if now.intent else "",
+        )
+
+    def tell(text: str) -> None:
+        append(Noted(text=text))
+
+    trust = HookTrust(hook_trust_file(workspace, places), workspace, workspace_trusted=trusted)
+    runner = HookRunner(workspace, env_allow=settings.hooks.env_allow)
+    hooks = ExternalHooks(
+        HookDesk(found, trust, runner, places.state / "hooks"),
+        situation=situation,
+        tell=tell,
+        interactive=interactive,
+    )
+    return HookedCalls(hooks, append, [*map(str, found.problems), *filter(None, [trust.problem])])

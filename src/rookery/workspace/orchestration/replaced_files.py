@@ -1,0 +1,40 @@
+"""Files of governance that are replaced as a whole: the old one or the new one, never half."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from rookery.errors import RookeryError
+from rookery.workspace.orchestration.layout import Layout
+
+
+class NotReplaced(RookeryError):
+    """The file is as it was."""
+
+
+def replace_file(layout: Layout, path: Path, data: bytes) -> None:
+    """Write a file in the governance folder. Raises `NotReplaced`. Links are not followed: whoever
+    wrote the repository could have things written elsewhere."""
+    name = layout.shown(path)
+    if layout.folder.is_symlink() or path.is_symlink():
+        raise NotReplaced(f"{name} is a link; nothing was written. Remove it.")
+    try:
+        _replace(path, data)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise NotReplaced(f"{name} cannot be written ({reason}); it is as it was.") from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    mode = path.stat().st_mode & 0o7777 if path.exists() else 0o644
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "wb") as opened:
+            os.fchmod(handle, mode)
+            opened.write(data)
+            opened.flush()
+            os.fsync(handle)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
