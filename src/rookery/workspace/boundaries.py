@@ -132,9 +132,16 @@ class Boundaries:
     @cached_property
     def _secret_places(self) -> tuple[str, ...]:
         """Also where links in the home folder lead: the place is meant, not its name."""
-        named = [self._home / place for place in CREDENTIAL_PLACES]
-        real = {os.path.realpath(place) for place in (*named, *self._own)}
-        return (*map(str, self._own), *sorted(real))
+        home = os.path.realpath(self._home)
+        real = {_real_place(home, place) for place in CREDENTIAL_PLACES}
+        return (*map(str, self._own), *sorted(real.union(map(os.path.realpath, self._own))))
+
+
+def _real_place(home: str, place: str) -> str:
+    """Where links lead below `home`, which has none in it. Most places are not there at all."""
+    path = os.path.join(home, place)
+    top = os.path.join(home, place.partition("/")[0])
+    return os.path.realpath(path) if os.path.lexists(top) else path
 
 
 class Hiding:

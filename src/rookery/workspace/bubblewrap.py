@@ -2,14 +2,23 @@
 
 Mounts are made in the order they are said here, and a later one covers an earlier one: the
 machine read-only, then private temporary folders, then what may be written, then what is
-hidden, then the workspace, and last what must stay as it is inside it.
+hidden, then the workspace or the part of it that may be written, and last what must stay as it is
+inside it.
 """
 
 import os
 from collections.abc import Iterable, Iterator
 
 from rookery.core.values import record
-from rookery.workspace.confinement import Confinement, Spot, within, within_any
+from rookery.workspace.confinement import (
+    Confinement,
+    Narrowed,
+    Spot,
+    depth,
+    spots_inside,
+    within,
+    within_any,
+)
 
 TEMPORARY = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
 """Which folder of the private one stands for which of the machine's."""
@@ -66,6 +75,8 @@ def mounted(confinement: Confinement) -> Iterator[Spot]:
     """What must be found behind the mounts."""
     yield confinement.root
     yield from confinement.writable
+    if narrowed := confinement.narrowed:
+        yield from (*narrowed.opened, *narrowed.beside, *narrowed.folders, *narrowed.files)
     yield from confinement.pinned
     yield from confinement.kept
     yield from confinement.fixed
@@ -97,7 +108,10 @@ def _workspace(confinement: Confinement) -> Iterator[str]:
     for writable in confinement.writable:
         yield from ("--bind", writable.path, writable.path)
     yield from _hide(outside, confinement.private)
-    yield from ("--bind", root, root)
+    if confinement.narrowed:
+        yield from _part(confinement, confinement.narrowed)
+    else:
+        yield from ("--bind", root, root)
     for pinned in confinement.pinned:  # a folder that is a mount cannot be renamed
         yield from ("--bind", pinned.path, pinned.path)
     yield from _hide(inside, confinement.private)
@@ -110,6 +124,18 @@ def _workspace(confinement: Confinement) -> Iterator[str]:
     for path in (*outside, *inside):
         if os.path.isdir(path):  # only now, when whatever is mounted inside has its place
             yield from ("--remount-ro", path)
+
+
+def _part(confinement: Confinement, narrowed: Narrowed) -> Iterator[str]:
+    """A file is only mounted where its folder is not open: a mount cannot be replaced."""
+    opened = {at.path for at in narrowed.opened}
+    files = (at for at in narrowed.files if os.path.dirname(at.path) not in opened)
+    inside = spots_inside(confinement.root, confinement.writable)
+    still = (confinement.root, *narrowed.beside)
+    writable = (*narrowed.opened, *narrowed.folders, *files, *inside)
+    ways = {at.path: "--ro-bind" for at in still} | {at.path: "--bind" for at in writable}
+    for path in sorted(ways, key=depth):
+        yield from (ways[path], path, path)
 
 
 def _seen(confinement: Confinement) -> Iterator[str]:

@@ -8,6 +8,8 @@ operand, then `--`, then the command:
     limit WHAT=NUMBER     a resource limit
     drop capabilities     for root, who keeps none
     write PATH            below it the command may write; without any, this is not restricted
+    keep PATH             below it the command may not write, even if it may around it
+    grow PATH             below it the command may make folders
     hide PATH             what is below it, the command cannot read
     network off
 
@@ -35,6 +37,7 @@ _ASK_VERSION, _PATH_BENEATH = 1, 1
 EXECUTE, WRITE_FILE, READ_FILE = 1 << 0, 1 << 1, 1 << 2
 CHANGE_ENTRIES = 0b1_1111_1111_0000
 """Make and remove entries of folders, of every kind."""
+MAKE_DIR = 1 << 7
 REFER, TRUNCATE = 1 << 13, 1 << 14
 _BIND_TCP_AND_CONNECT_TCP = 0b11
 KNOWS_TCP = 4
@@ -70,7 +73,7 @@ def main(words: list[str]) -> None:
     _must(_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "new privileges cannot be ruled out")
     network_off = bool(plan.all("network"))
     if plan.all("write") or plan.all("hide"):
-        landlock(plan.all("write"), plan.all("hide"), network_off=network_off)
+        landlock(plan, network_off=network_off)
     if network_off:
         close_network()
     for number in _SIGNALS:
@@ -121,12 +124,13 @@ def landlock_version() -> int:
     return _call("syscall", _CREATE_RULESET, None, 0, _ASK_VERSION)
 
 
-def landlock(writable: list[str], hidden: list[str], *, network_off: bool) -> None:
+def landlock(plan: Plan, *, network_off: bool) -> None:
     version = landlock_version()
     if version < 1:
         raise Refused("the kernel has no Landlock")
     changes = WRITE_FILE | CHANGE_ENTRIES
     changes |= (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
+    hidden, unwritten = plan.all("hide"), plan.all("hide") + plan.all("keep")
     reads = EXECUTE | READ_FILE if hidden else 0
     handled = [changes | reads]
     if version >= KNOWS_TCP:
@@ -137,11 +141,13 @@ def landlock(writable: list[str], hidden: list[str], *, network_off: bool) -> No
     rules = _call("syscall", _CREATE_RULESET, attributes, len(attributes), 0)
     if rules < 0:
         raise Refused("Landlock takes no rules")
-    above = _ancestors(hidden)
-    for path in writable:
-        allow_around(rules, path, changes | reads, frozenset(hidden), above)
+    left_out, above = frozenset(unwritten), _ancestors(unwritten)
+    for path in plan.all("write"):
+        allow_around(rules, path, changes | reads, left_out, above)
+    for path in plan.all("grow"):
+        allow(rules, path, MAKE_DIR)
     if hidden:
-        allow_around(rules, "/", reads, frozenset(hidden), above)
+        allow_around(rules, "/", reads, frozenset(hidden), _ancestors(hidden))
     _must(_call("syscall", _RESTRICT_SELF, rules, 0), "Landlock does not hold")
 
 
@@ -161,11 +167,11 @@ def allow(rules: int, path: str, access: int) -> None:
 
 
 def allow_around(
-    rules: int, folder: str, access: int, hidden: frozenset[str], above: frozenset[str]
+    rules: int, folder: str, access: int, left_out: frozenset[str], above: frozenset[str]
 ) -> None:
-    """Landlock only allows, and all below too. So whatever stands beside a hidden place is
-    allowed, and beside each folder on the way there."""
-    if folder in hidden:
+    """Landlock only allows, and all below too. So whatever stands beside a place that is left out
+    is allowed, and beside each folder on the way there."""
+    if folder in left_out:
         return
     if folder not in above:
         allow(rules, folder, access)
@@ -175,7 +181,7 @@ def allow_around(
     except OSError:
         return
     for name in names:
-        allow_around(rules, f"{folder.rstrip('/')}/{name}", access, hidden, above)
+        allow_around(rules, f"{folder.rstrip('/')}/{name}", access, left_out, above)
 
 
 def _ancestors(paths: list[str]) -> frozenset[str]:

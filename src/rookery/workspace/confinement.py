@@ -16,10 +16,33 @@ class Spot:
     inode: int
     folder: bool
 
+    @property
+    def identity(self) -> str:
+        """The operand of `is` for `confine`."""
+        return f"{self.device}:{self.inode}:{self.path}"
+
+
+@value
+class Narrowed:
+    """The part of the workspace that can be written, where that is not all of it.
+
+    `folders` with all below, and `files`. In `opened` folders new entries can be made, and what is
+    `beside` must stay as it is; in those of them that are `growing`, something is to be made that
+    is not there yet. What is `never` written is not written inside of `folders` either.
+    """
+
+    folders: tuple[Spot, ...]
+    files: tuple[Spot, ...]
+    growing: tuple[Spot, ...]
+    opened: tuple[Spot, ...]
+    beside: tuple[Spot, ...]
+    never: tuple[Spot, ...]
+
 
 @value
 class Confinement:
-    """All paths are canonical and exist. What is outside every `writable` is read-only.
+    """All paths are canonical and exist. What is outside every `writable` is read-only, and if it
+    is `narrowed`, the rest of the workspace too.
 
     `kept` are folders that can be written but not moved away, and so are `pinned`, which lead to
     what is special in the workspace. `fixed` cannot be changed, `hidden` and `ignored` not read.
@@ -36,6 +59,7 @@ class Confinement:
     fixed: tuple[Spot, ...] = ()
     hidden: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    narrowed: Narrowed | None = None
 
 
 def spot(path: str) -> Spot | None:
@@ -55,6 +79,19 @@ def spots(paths: Iterable[str]) -> tuple[Spot, ...]:
     """The ones that are there, each once and outer ones first."""
     found = {path: there for path in paths if (there := spot(path))}
     return tuple(found[path] for path in sorted(found, key=depth))
+
+
+def spots_inside(folder: Spot, found: Iterable[Spot]) -> tuple[Spot, ...]:
+    return tuple(at for at in found if at != folder and within(at.path, folder.path))
+
+
+def outermost(found: Iterable[Spot]) -> tuple[Spot, ...]:
+    """Without what is inside one of the folders; they are given outer ones first."""
+    kept: list[Spot] = []
+    for each in found:
+        if not within_any(each.path, [one.path for one in kept if one.folder]):
+            kept.append(each)
+    return tuple(kept)
 
 
 def depth(path: str) -> tuple[int, str]:

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePosixPath
 
 import anyio.to_thread
@@ -15,6 +15,7 @@ from rookery.core.values import record
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.boundaries import Boundaries, Hiding
 from rookery.workspace.ignore import IGNORE_FILES
+from rookery.workspace.narrowing import check_not_narrowed
 from rookery.workspace.plain_argv import plain_argv
 from rookery.workspace.sandbox import Launch, Sandbox
 
@@ -26,6 +27,7 @@ MOST_SEARCHED = 50_000
 MOST_MASKED = 500
 """Mounts for ignored files and the folders that lead to them; twice as many take four times as
 long, and these take about half a second."""
+MOST_NAMED = 5
 _WITHOUT_PROTECTED = {"node_modules", "__pycache__"}
 
 
@@ -52,16 +54,25 @@ class Launching:
         if permit.plain:
             words = plain_argv(permit.plain, root=str(self._root))
         if not permit.confined:
+            check_not_narrowed(permit.writable)
             return Launch(tuple(words), {})
         found = self._special_files()
         return self._sandbox.launch(
-            words, cwd=str(folder), protected=found.protected, ignored=found.ignored
+            words,
+            cwd=str(folder),
+            protected=found.protected,
+            ignored=found.ignored,
+            writable=permit.writable,
         )
 
-    def describe(self, *, confined: bool) -> str:
+    def describe(self, *, confined: bool, writable: Collection[str] | None = None) -> str:
         """Where a command runs, in one line for whoever is asked."""
         if not confined:
             return "outside the sandbox, with your keys and the network"
+        line = self._describe_sandbox()
+        return line if writable is None else f"{line}; of the workspace only {_named(writable)}"
+
+    def _describe_sandbox(self) -> str:
         state = self._sandbox.state
         if state.kind == "none" or not _has_rules(self._hiding()):
             return state.line
@@ -79,6 +90,13 @@ class Launching:
         found = _special_files(self._root, hiding, thorough=_has_rules(hiding))
         self._masks_all = found.whole
         return found
+
+
+def _named(writable: Collection[str]) -> str:
+    """The part of the workspace that can be written, in a few words."""
+    names = sorted(path or "." for path in writable)
+    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    return ", ".join([*names[:MOST_NAMED], *more]) or "nothing"
 
 
 def _has_rules(hiding: Hiding) -> bool:

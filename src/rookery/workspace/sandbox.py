@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -19,7 +19,17 @@ from rookery import NAME
 from rookery.core.values import record, value
 from rookery.errors import Denied, ToolError
 from rookery.workspace.bubblewrap import TEMPORARY, prepare_private
-from rookery.workspace.confinement import Confinement, Spot, spot, spots, within, within_any
+from rookery.workspace.confinement import (
+    Confinement,
+    Narrowed,
+    Spot,
+    outermost,
+    spot,
+    spots,
+    spots_inside,
+    within,
+    within_any,
+)
 from rookery.workspace.git_folders import common_folder, git_folders, git_programs
 from rookery.workspace.hidden_places import (
     folders_between,
@@ -35,6 +45,7 @@ from rookery.workspace.layers import (
     no_layers,
     prefix,
 )
+from rookery.workspace.narrowing import narrow, never_writable, not_kept
 from rookery.workspace.private_caches import PrivateCaches
 
 
@@ -60,6 +71,8 @@ class Launch:
     environment: Mapping[str, str]
 
 
+KNOWS_TRUNCATING = 3
+"""The first version of Landlock that keeps a command from cutting files to nothing."""
 MOST_PINNED = 500
 """Each pinned folder is a mount, and a mount costs the start of every command some time."""
 
@@ -95,6 +108,11 @@ class Sandbox:
         return self._found().state
 
     @property
+    def narrows(self) -> bool:
+        """Whether a command can be kept to a part of the workspace."""
+        return _narrows(self.state)
+
+    @property
     def writable(self) -> tuple[str, ...]:
         """All places besides the workspace where commands can leave something for later."""
         temporary = (
@@ -109,19 +127,22 @@ class Sandbox:
         cwd: str,
         protected: Sequence[str] = (),
         ignored: Sequence[str] = (),
+        writable: Collection[str] | None = None,
     ) -> Launch:
         """How to start a command in the sandbox. Where there is none: as it is.
 
-        `cwd` is absolute; `protected` and `ignored` are relative to the workspace. Raises
-        `Denied` if a sandbox is required, and `ToolError` if the one there was is gone, or the
-        workspace is.
+        `cwd` is absolute; `protected`, `ignored` and `writable` are relative to the workspace.
+        Of that, only what is `writable` can be written; None is for all of it. Raises `Denied` if
+        a sandbox is required, and `ToolError` if the one there was is gone, or the workspace is.
         """
         self._check_workspace()
         layers = self._found()
+        if writable is not None and not _narrows(layers.state):
+            raise not_kept(f"nothing here can keep it to that: {layers.state.why}")
         if layers.state.kind == "none":
             return self._unconfined(argv, layers.state)
         self._check_still_there(layers)
-        confinement = self._confinement(protected, ignored)
+        confinement = self._confinement(protected, ignored, writable)
         words = prefix(layers, confinement, self._inside(cwd))
         return Launch((*words, *argv), self._environment(layers))
 
@@ -150,7 +171,7 @@ class Sandbox:
             self._remove = weakref.finalize(self, _remove_tree, self._private, lock)
             prepare_private(self._private)
             self._caches.make(os.path.join(self._private, "tmp"))
-        return find_layers(self._confinement((), ()), self._programs)
+        return find_layers(self._confinement((), (), None), self._programs)
 
     def _unconfined(self, argv: Sequence[str], state: SandboxState) -> Launch:
         if self._wishes.mode == "required":
@@ -190,19 +211,26 @@ class Sandbox:
             raise Denied(f"{cwd} is outside the workspace. Commands run inside it.")
         return folder
 
-    def _confinement(self, protected: Iterable[str], ignored: Iterable[str]) -> Confinement:
+    def _confinement(
+        self, protected: Iterable[str], ignored: Iterable[str], part: Collection[str] | None
+    ) -> Confinement:
         guarded = self._inner(protected)
         repositories = [path for path in guarded if os.path.basename(path) == ".git"]
         own = os.path.join(self._root.path, ".git")
         git = spots(git_folders([own, *repositories, self._common]))
+        never = self._never_written(git) if part is not None else ()
         fixed = [path for path in guarded if path not in repositories]
+        fixed += [each.path for each in never]
         fixed += [each.path for each in git if not each.folder]
-        fixed += [part for each in git if each.folder for part in git_programs(each.path)]
-        unchangeable = _outermost(spots(fixed))
+        fixed += [program for each in git if each.folder for program in git_programs(each.path)]
+        unchangeable = outermost(spots(fixed))
         folders = [each.path for each in unchangeable if each.folder]
         kept = tuple(e for e in git if e.folder and not within_any(e.path, folders))
         masked = self._inner(ignored)
         special = (*masked, *self._hidden, *(at.path for at in (*kept, *unchangeable)))
+        narrowed = None
+        if part is not None:
+            narrowed = narrow(self._root.path, part, never=never, closed=special)
         return Confinement(
             root=self._root,
             home=self._home,
@@ -210,16 +238,27 @@ class Sandbox:
             network=self._wishes.network,
             writable=self._writable,
             kept=kept,
-            pinned=self._on_the_way(special, (*folders, *(at.path for at in kept))),
+            pinned=self._on_the_way(special, (*folders, *(at.path for at in kept)), narrowed),
             fixed=unchangeable,
             hidden=self._hidden,
             ignored=tuple(masked),
+            narrowed=narrowed,
         )
 
-    def _on_the_way(self, paths: Iterable[str], mounted: Sequence[str]) -> tuple[Spot, ...]:
+    def _never_written(self, git: Iterable[Spot]) -> tuple[Spot, ...]:
+        """What a command that is kept to a part of the workspace can change under no name."""
+        return outermost(spots((*never_writable(self._root.path), *(at.path for at in git))))
+
+    def _on_the_way(
+        self, paths: Iterable[str], mounted: Sequence[str], narrowed: Narrowed | None
+    ) -> tuple[Spot, ...]:
         """The folders of the workspace that lead to the paths and are not mounted anyway. By
         renaming one, a command would find under the new name what was shielded under the old."""
-        leading = dict.fromkeys(folders_between([self._root.path], list(paths)))
+        written = [self._root.path]
+        if narrowed:
+            inside = spots_inside(self._root, self._writable)
+            written = [at.path for at in (*narrowed.folders, *inside)]
+        leading = dict.fromkeys(folders_between(written, list(paths)))
         return spots(islice((p for p in leading if not within_any(p, mounted)), MOST_PINNED))
 
     def _inner(self, paths: Iterable[str]) -> list[str]:
@@ -235,6 +274,10 @@ class Sandbox:
         return {"TMPDIR": temporary, **self._caches.environment(temporary)}
 
 
+def _narrows(state: SandboxState) -> bool:
+    return state.kind.startswith("bubblewrap") or state.landlock >= KNOWS_TRUNCATING
+
+
 def _folder(path: str) -> Spot:
     found = spot(path)
     if not found or not found.folder:
@@ -244,14 +287,6 @@ def _folder(path: str) -> Spot:
 
 def _plain(path: str) -> bool:
     return os.path.isfile(path) or os.path.isdir(path)
-
-
-def _outermost(found: Iterable[Spot]) -> tuple[Spot, ...]:
-    kept: list[Spot] = []
-    for each in found:
-        if not within_any(each.path, [one.path for one in kept if one.folder]):
-            kept.append(each)
-    return tuple(kept)
 
 
 def _held(folder: str) -> int:

@@ -26,6 +26,7 @@ from rookery.errors import Denied, ToolError
 from rookery.workspace.command_environment import command_environment
 from rookery.workspace.command_output import KeptOutput
 from rookery.workspace.guarded_process import GuardedProcess, guarded, not_started
+from rookery.workspace.narrowing import check_not_narrowed
 from rookery.workspace.own_programs import find_own_program
 from rookery.workspace.wardens import Wardens
 
@@ -70,6 +71,7 @@ class AsItIsLauncher:
     """Commands run as they are, confined by nothing."""
 
     def __call__(self, shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
+        check_not_narrowed(permit.writable)
         return AsItIs(shell_argv, {})
 
     def describe(self, *, confined: bool) -> str:

@@ -5,7 +5,7 @@ lines that stand in the commit, found by their content; what is not found is cou
 out. A finalised record is no part of the chain: it names the one that is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -94,6 +94,14 @@ def finalised_record(placed: PlacedRecord, revision: str) -> dict[str, Any]:
         "files": [_file(record, path, spans) for path, spans in placed.files],
         "metadata": {"orchestration": told},
     }
+
+
+def record_finalised_by(record: Mapping[str, Any]) -> str:
+    """The id of the record that a finalised one stands for; empty for any other."""
+    metadata = record.get("metadata")
+    told = metadata.get("orchestration") if isinstance(metadata, dict) else None
+    named = told.get("finalises") if isinstance(told, dict) else None
+    return named if isinstance(named, str) else ""
 
 
 def _spans(file: CommittedFile, origins: Sequence[LineOrigin]) -> Iterator[tuple[str, LineRange]]:

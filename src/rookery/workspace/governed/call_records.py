@@ -100,6 +100,7 @@ class CallRecords:
             command=_command(action, verdict),
             mcp=_mcp(action),
             error=_would_be(verdict) if self._observes else None,
+            more={"matched": verdict.matched} if label == "ignored" else None,
         )
         paths = list(dict.fromkeys(self._named(each.path) for each in action.changes))
         before = await anyio.to_thread.run_sync(self._contents, paths)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -40,6 +40,7 @@ from rookery.workspace.governed.file_records import content, files_told
 from rookery.workspace.governed.in_force import InForce
 from rookery.workspace.governed.learning import Done
 from rookery.workspace.governed.project import GovernedProject
+from rookery.workspace.governed.refused_paths import displaced, unreadable
 from rookery.workspace.governed.selecting import Chosen, choose, context_of
 from rookery.workspace.governed.touched import (
     CHANGING_TOOLS,
@@ -114,6 +115,9 @@ class GovernedTask:
         edits = bool(action.changes) and not (action.command or action.external)
         if self.project.wishes.in_scope_unasked and edits and verdict.label == "in_scope":
             return allow() if verdict.decision is Decision.NONE else verdict.ruling
+        if at is not None and at.sandboxed:
+            where = ", ".join(writable_prefixes(at.intent.owned_scope)) or "the whole workspace"
+            return replace(verdict.ruling, notes=(f"it can write only to: {where}",))
         return verdict.ruling
 
     async def _judged(self, call: ToolCall, action: Action) -> tuple[CallVerdict, Standing | None]:
@@ -169,6 +173,10 @@ class GovernedTask:
         label, approval = self._approval(verdict, said)
         if said is not None:
             await self._decision(call, why, said, at)
+            # a person takes their time, and files are moved meanwhile
+            intent_id = at.intent.id if at else ""
+            if moved := displaced(action, self.project.layout, intent_id):
+                await self._deny(call, moved)
         if said is not None and at is not None and why.question:
             await self._widen(call, said, why, at)
         await self._begin(call, action, verdict, at, approval, label)
@@ -415,6 +423,19 @@ class GovernedTask:
         """A hook refused the call, or failed."""
         if code in KINDS:
             await self.note_refusal(call, Refusal(code=code, message=why))
+
+    async def refuse_unreadable(self, call: ToolCall) -> None:
+        """Raises `Denied` for a call with a path of which nobody can tell where it leads."""
+        active = self._state().intent
+        refusal = unreadable(call, active.intent_id if active else "")
+        if refusal and not self._observes:
+            await self._deny(call, refusal)
+
+    async def _deny(self, call: ToolCall, refusal: Refusal) -> NoReturn:
+        await self.note_refusal(call, refusal)
+        said = replace(refusal, tool=call.name, tool_use_id=call.id)
+        text = json.dumps(said.to_json(), ensure_ascii=False)
+        raise Denied(text, code=refusal.code, retryable=refusal.retryable)
 
     async def note_refusal(self, call: ToolCall, refusal: Refusal) -> None:
         await self._records.refused(call, Ruling(refusals=(refusal,)), None, None)

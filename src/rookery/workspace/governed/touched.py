@@ -45,7 +45,7 @@ def changed_paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedP
     is given as the model wrote it wherever that leads to the same file: a link counts as well."""
     said: dict[str, str] = {}
     unclear: list[NamedPath] = []
-    for path in _said(call):
+    for path in said_paths(call):
         found = find_location(layout, path, Op.MODIFY)
         if isinstance(found, PathFinding):
             unclear.append(NamedPath(path, Op.MODIFY))
@@ -65,7 +65,8 @@ def _op(change: Change) -> Op:
     return Op.MODIFY if change.after else Op.DELETE
 
 
-def _said(call: ToolCall) -> Iterator[str]:
+def said_paths(call: ToolCall) -> Iterator[str]:
+    """The files that a call names itself."""
     for name in ("path", "file_path"):
         if isinstance(said := call.arguments.get(name), str):
             yield said

@@ -161,7 +161,6 @@ class HookProcess:
         self._process.stop()
         with anyio.move_on_after(GRACE + WARDEN_SECONDS):
             while not self._process.gone:
-                self._drain()
                 await self._listen()
         if not self._process.gone:
             self._process.kill()

@@ -10,8 +10,20 @@ class LedgerUnwritable(StorageError):
     error_type = "trace_write_failed"
 
 
+class LedgerBusy(LedgerUnwritable):
+    """Another process held the lock for too long."""
+
+
 def unwritable(why: str) -> LedgerUnwritable:
-    return LedgerUnwritable(
+    return LedgerUnwritable(_sentence(why))
+
+
+def busy(why: str) -> LedgerBusy:
+    return LedgerBusy(_sentence(why))
+
+
+def _sentence(why: str) -> str:
+    return (
         f"The ledger could not be written ({why}). What the call did is kept in the call journal "
         "and will be recorded as soon as the ledger can be written again."
     )

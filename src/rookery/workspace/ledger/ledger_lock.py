@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rookery.workspace.ledger.errors import unwritable
+from rookery.workspace.ledger.errors import busy, unwritable
 from rookery.workspace.ledger.state_folder import make_state_folder
 
 WAIT = 5.0
@@ -44,6 +44,6 @@ def _take(fd: int, path: Path, until: float) -> None:
             return
         except BlockingIOError:
             if time.monotonic() >= until:
-                raise unwritable(f"{path} is held by another process") from None
+                raise busy(f"{path} is held by another process") from None
         time.sleep(pause * random.uniform(0.5, 1))
         pause = min(2 * pause, _LONGEST_PAUSE)

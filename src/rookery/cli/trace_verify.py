@@ -1,0 +1,148 @@
+"""`rookery trace verify`: whether the ledger is whole and untouched, here or for an auditor."""
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from rookery.cli.session_argument import confirmed
+from rookery.cli.trace_desk import TASK, Desk, Ending, ledger_command, point_in_time
+from rookery.clients.terminal_text import harmless, harmless_line
+from rookery.core.ledger.verification import KnownHead, Report, known_head, told
+from rookery.errors import SettingsError, StorageError
+from rookery.workspace.ledger.verifying import mend_tail, verified_since
+
+_STATE = re.compile(r"\b(?:sha256:)?([0-9a-f]{64})\b")
+
+
+@click.command("verify")
+@click.option("--since", metavar="WHEN", help="Pass over sealed files that end before.")
+@click.option("--expect", default="", metavar="STATE", help="A state that it must have reached.")
+@click.option("--require-chain", is_flag=True, help="Allow no records of other writers.")
+@click.option("--strict", is_flag=True, help="Let warnings count: the exit code is 3 then.")
+@click.option("--fix-tail", is_flag=True, help="First mend a last line that was cut off.")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Compare with a heads.json or a state that was kept elsewhere.",
+)
+@click.option("--accept", is_flag=True, help="Take the ledger as it is from now on; asks first.")
+@click.option(
+    "--script",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write out the script that checks a ledger without this product, and do nothing else.",
+)
+@ledger_command
+def verify_command(
+    desk: Desk,
+    since: str | None,
+    expect: str,
+    require_chain: bool,
+    strict: bool,
+    fix_tail: bool,
+    checkpoint: Path | None,
+    accept: bool,
+    script: Path | None,
+) -> int:
+    """Check that no record was altered, removed or forged. The exit code is 0 only if so."""
+    if script:
+        return _write_script(desk, script)
+    if fix_tail and mend_tail(desk.recording().ledger, task_id=TASK):
+        desk.say("The last line was mended.")
+    known, state = _known(desk, checkpoint)
+    report = verified_since(
+        desk.folder,
+        point_in_time(since),
+        known=known,
+        expected=expect or state,
+        require_chain=require_chain,
+    )
+    _print(desk, report)
+    if accept:
+        return _accepted(desk, report)
+    return _ending(report, strict=strict)
+
+
+def _ending(report: Report, *, strict: bool) -> int:
+    if not report.whole:
+        return Ending.FINDINGS
+    warned = any(finding.level == "WARN" for finding in report.findings)
+    return Ending.WARNINGS if strict and warned else Ending.FINE
+
+
+def _known(desk: Desk, checkpoint: Path | None) -> tuple[KnownHead | None, str]:
+    """The head that is known, and the state that is expected, from a file or from this machine."""
+    if checkpoint is None:
+        return desk.known_head(), ""
+    try:
+        text = checkpoint.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{checkpoint} cannot be read ({error}).") from error
+    try:
+        return known_head(text), ""
+    except ValueError:
+        if found := _STATE.search(text):
+            return None, found[1]
+    raise SettingsError(f"{checkpoint} holds neither heads nor a state of a ledger.")
+
+
+def _print(desk: Desk, report: Report) -> None:
+    if desk.as_json:
+        print(json.dumps(_as_json(report)))
+        return
+    if desk.quiet:
+        return
+    colours = {"FAIL": desk.paint.red, "WARN": desk.paint.yellow}
+    for line in told(report).splitlines():
+        text = harmless_line(line)
+        colour = colours.get(text[:4])
+        print(colour(text[:4]) + text[4:] if colour else text)
+
+
+def _as_json(report: Report) -> dict[str, object]:
+    return {
+        "whole": report.whole,
+        "segments": report.files,
+        "records": report.records,
+        "streams": report.streams,
+        "broken_streams": report.broken_streams,
+        "seals": report.seals,
+        "tips": [{"stream": a, "seq": b, "hash": c} for a, b, c in report.tips],
+        "state": report.state,
+        "known_head": report.known or None,
+        "failures": report.failures,
+        "unchained": report.unchained,
+        "findings": [finding._asdict() for finding in report.findings],
+    }
+
+
+def _accepted(desk: Desk, report: Report) -> int:
+    """What this machine remembers is its only proof of a cut-off end: only a person at a terminal
+    can have it forgotten."""
+    if report.failures:
+        desk.say("Nothing was accepted: records are damaged, and would stay so.")
+        return Ending.FINDINGS
+    if not confirmed("Forget the heads that this ledger no longer holds, and go on from here?"):
+        return Ending.FINDINGS
+    desk.heads.accept(desk.recording().ledger.tail())
+    desk.say("The ledger is taken as it is now.")
+    return Ending.FINE
+
+
+def _write_script(desk: Desk, target: Path) -> int:
+    from rookery.core.ledger import verify_ledger
+
+    try:
+        held = Path(verify_ledger.__file__).read_bytes()
+        target.write_bytes(held)
+        target.chmod(0o755)
+    except OSError as error:
+        raise StorageError(f"{target} could not be written ({error.strerror}).") from error
+    words = ["python3", "-I", "-S", str(target), "--head", str(desk.heads.path), str(desk.folder)]
+    print(harmless(f"An auditor runs: {shlex.join(words)}"), file=sys.stderr)
+    return Ending.FINE

@@ -1,0 +1,57 @@
+"""A verification that begins somewhere, and the mending of a torn end."""
+
+import os
+from pathlib import Path
+
+from rookery.core.ledger.records import Entry
+from rookery.core.ledger.verification import (
+    KnownHead,
+    Report,
+    Verifier,
+    calls_in_journal,
+    ledger_files,
+    read_files,
+)
+from rookery.workspace.ledger.ledger_file import Ledger
+from rookery.workspace.ledger.pruning import segments_before
+from rookery.workspace.ledger.segments import active_file
+
+
+def verified_since(
+    folder: Path,
+    since: str,
+    *,
+    known: KnownHead | None = None,
+    expected: str = "",
+    require_chain: bool = False,
+) -> Report:
+    """Sealed files that end before are passed over; with nothing given, none is."""
+    verifier = Verifier(known=known, expected=expected, require_chain=require_chain)
+    old = segments_before(folder, since) if since else []
+    for segment in old:
+        verifier.pass_over(segment.seal.tips)
+    passed = {str(segment.path) for segment in old}
+    files = [file for file in ledger_files(str(folder)) if file[0] not in passed]
+    read_files(verifier, files, lambda name: Path(name).relative_to(folder).as_posix())
+    verifier.backlog(calls_in_journal(str(folder)))
+    return verifier.report()
+
+
+def mend_tail(ledger: Ledger, *, task_id: str) -> bool:
+    """Complete or move away a torn last line, and record that. False if it is whole."""
+    if not _is_torn(active_file(ledger.folder)):
+        return False
+    ledger.append(Entry(kind="checkpoint", task_id=task_id, more={"reason": "tail mended"}))
+    ledger.close()
+    return True
+
+
+def _is_torn(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            if not file.seek(0, os.SEEK_END):
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read() != b"\n"
+    except FileNotFoundError:
+        return False

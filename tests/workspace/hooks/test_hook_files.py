@@ -1,0 +1,273 @@
+"""10.1 and 10.6: where hooks come from, and which of them may run."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rookery.core.hooks.known_hooks import HookSource, KnownHook, TrustStatus
+from rookery.errors import StorageError
+from rookery.workspace.hooks.hook_files import LARGEST, HookPlaces, find_hooks
+from rookery.workspace.hooks.hook_trust import HookTrust
+
+
+def document(*commands: str, **more: Any) -> str:
+    entries = [{"type": "command", "command": command, **more} for command in commands]
+    return json.dumps({"hooks": {"PreToolUse": [{"hooks": entries}]}})
+
+
+def put(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> HookPlaces:
+    work = tmp_path / "work"
+    put(work / ".orchestration" / "hooks.json", document("project"))
+    put(work / ".claude" / "settings.json", document("claude"))
+    put(work / ".claude" / "settings.local.json", document("local"))
+    return HookPlaces(
+        workspace=work,
+        managed=put(tmp_path / "etc" / "hooks.json", document("managed")),
+        user=put(tmp_path / "home" / "hooks.json", document("user")),
+        import_claude=True,
+    )
+
+
+def commands(places: HookPlaces) -> list[tuple[str, str]]:
+    return [(str(each.source), each.hook.command) for each in find_hooks(places).hooks]
+
+
+def changed(places: HookPlaces, **fields: Any) -> HookPlaces:
+    return replace(places, **fields)
+
+
+def test_10_1_all_sources_add_up(places: HookPlaces):
+    assert commands(places) == [
+        ("managed", "managed"),
+        ("user", "user"),
+        ("project", "project"),
+        ("claude", "claude"),
+        ("claude", "local"),
+    ]
+
+
+def test_10_1_files_of_another_product_are_read_only_on_request(places: HookPlaces):
+    assert {source for source, _ in commands(changed(places, import_claude=False))} == {
+        "managed",
+        "user",
+        "project",
+    }
+
+
+def test_10_1_the_administrator_can_have_all_others_left_out(places: HookPlaces):
+    assert commands(changed(places, managed_only=True)) == [("managed", "managed")]
+
+
+def test_10_1_no_file_is_no_problem(tmp_path: Path):
+    found = find_hooks(HookPlaces(workspace=tmp_path, user=tmp_path / "a" / "b"))
+    assert (found.hooks, found.problems) == ((), ())
+
+
+BROKEN = {
+    "no json": b"{",
+    "no object": b"[]",
+    "no text": b"\xff\xfe{}",
+    "deep": b"[" * 200_000,
+    "too large": b" " * (LARGEST + 1),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("which", ["user", "project"])
+def test_10_1_a_broken_file_spoils_no_other(places: HookPlaces, case: str, which: str):
+    path = places.user if which == "user" else places.workspace / ".orchestration" / "hooks.json"
+    assert path
+    path.write_bytes(BROKEN[case])
+    found = find_hooks(places)
+    assert len(found.hooks) == 4
+    (problem,) = found.problems
+    assert problem.text
+    assert str(problem).startswith(problem.file)
+
+
+@pytest.mark.parametrize("case", ["link out", "pipe", "folder"])
+def test_10_1_what_is_no_file_of_the_project_is_not_read(places: HookPlaces, case: str):
+    path = places.workspace / ".orchestration" / "hooks.json"
+    path.unlink()
+    if case == "link out":
+        assert places.user
+        path.symlink_to(places.user)
+    elif case == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    found = find_hooks(places)
+    assert "project" not in {str(each.source) for each in found.hooks}
+    assert [problem.file for problem in found.problems] == [".orchestration/hooks.json"]
+
+
+def test_10_1_an_imported_file_may_hold_anything_else(places: HookPlaces):
+    text = json.dumps({"version": "x", "permissions": {}, **json.loads(document("kept"))})
+    put(places.workspace / ".claude" / "settings.json", text)
+    assert ("claude", "kept") in commands(places)
+    assert find_hooks(places).problems == ()
+
+
+class Project:
+    """A project whose one hook runs a script of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "work"
+        self.file = folder / "config" / "hook_trust.json"
+        self.script = put(self.root / "tools" / "scan.sh", "exit 0\n")
+        self.define("sh tools/scan.sh")
+
+    def define(self, command: str, **more: Any) -> None:
+        text = document(command, name="scan", **more)
+        put(self.root / ".orchestration" / "hooks.json", text)
+
+    @property
+    def hook(self) -> KnownHook:
+        (known,) = find_hooks(HookPlaces(workspace=self.root)).hooks
+        return known
+
+    def trust(self, *, folder: bool = True) -> HookTrust:
+        return HookTrust(self.file, self.root, workspace_trusted=folder)
+
+    def accept(self) -> None:
+        trust = self.trust()
+        trust.accept(self.hook, trust.covered(self.hook))
+
+    @property
+    def status(self) -> TrustStatus:
+        return self.trust().status(self.hook)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_10_6_a_hook_of_the_project_is_untrusted_until_it_was_looked_at(project: Project):
+    assert project.status is TrustStatus.UNTRUSTED
+    project.accept()
+    assert project.status is TrustStatus.TRUSTED
+    assert project.file.stat().st_mode & 0o077 == 0
+
+
+def test_TRUST_1_nothing_of_a_folder_that_is_not_trusted_runs(project: Project):
+    project.accept()
+    assert project.trust(folder=False).status(project.hook) is TrustStatus.UNTRUSTED
+
+
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [(HookSource.MANAGED, TrustStatus.MANAGED), (HookSource.USER, TrustStatus.TRUSTED)],
+)
+def test_10_1_whose_own_hooks_need_no_looking_at(
+    project: Project, source: HookSource, status: TrustStatus
+):
+    known = KnownHook(source, "x", project.hook.hook)
+    assert project.trust(folder=False).status(known) is status
+
+
+def test_22_82_a_changed_script_is_noticed_though_the_command_is_the_same(project: Project):
+    project.accept()
+    project.script.write_text("exit 2\n")
+    assert project.status is TrustStatus.MODIFIED
+    trust = project.trust()
+    (line,) = trust.difference(project.hook, trust.covered(project.hook))
+    assert line.startswith("file tools/scan.sh: changed (")
+    assert "tools/scan.sh" in trust.why_not(project.hook, TrustStatus.MODIFIED)
+    project.accept()
+    assert project.status is TrustStatus.TRUSTED
+
+
+@pytest.mark.parametrize("change", [{"timeout": 5}, {"on_failure": "block"}, {"env": {"A": "b"}}])
+def test_TRUST_5_any_change_makes_it_pending_again(project: Project, change: dict[str, Any]):
+    project.accept()
+    project.define("sh tools/scan.sh", **change)
+    assert project.status is TrustStatus.MODIFIED
+
+
+def test_10_6_a_script_that_appears_later_is_noticed(project: Project):
+    project.script.unlink()
+    project.accept()
+    project.script.write_text("rm -rf /\n")
+    assert project.status is TrustStatus.MODIFIED
+
+
+def test_10_6_a_link_is_followed_to_what_would_run(project: Project, tmp_path: Path):
+    outside = put(tmp_path / "elsewhere.sh", "exit 0\n")
+    project.script.unlink()
+    project.script.symlink_to(outside)
+    project.accept()
+    outside.write_text("exit 2\n")
+    assert project.status is TrustStatus.MODIFIED
+
+
+def test_10_6_a_workspace_behind_a_link_is_the_same(project: Project, tmp_path: Path):
+    (tmp_path / "alias").symlink_to(project.root)
+    project.define(f"sh {project.root}/tools/scan.sh")
+    trust = HookTrust(project.file, tmp_path / "alias", workspace_trusted=True)
+    trust.accept(project.hook, trust.covered(project.hook))
+    project.script.write_text("exit 2\n")
+    assert trust.status(project.hook) is TrustStatus.MODIFIED
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"accepted": [{}]}', '{"accepted": 7}'])
+def test_10_6_a_damaged_file_counts_for_nothing(project: Project, text: str):
+    project.accept()
+    project.file.write_text(text)
+    assert project.status is TrustStatus.UNTRUSTED
+    assert "no hook of the project is trusted" in project.trust().problem
+    with pytest.raises(StorageError):
+        project.accept()
+    assert project.file.read_text() == text
+
+
+def test_10_6_a_file_that_others_can_write_counts_for_nothing(project: Project):
+    project.accept()
+    project.file.chmod(0o666)
+    assert project.status is TrustStatus.UNTRUSTED
+    assert "others can write it" in project.trust().problem
+
+
+def test_10_6_what_it_was_before_is_no_longer_trusted(project: Project):
+    project.accept()
+    project.script.write_text("exit 2\n")
+    project.accept()
+    project.script.write_text("exit 0\n")
+    assert project.status is TrustStatus.MODIFIED
+
+
+def test_10_6_a_hook_that_takes_the_name_of_another_does_not_take_its_trust(project: Project):
+    def found(*commands: str) -> tuple[KnownHook, ...]:
+        put(project.root / ".orchestration" / "hooks.json", document(*commands))
+        return find_hooks(HookPlaces(workspace=project.root)).hooks
+
+    trust = project.trust()
+    for known in (before := found("one", "two")):
+        trust.accept(known, trust.covered(known), before)
+    after = found("new", "one", "two")
+    assert [str(trust.status(each)) for each in after] == ["modified", "trusted", "trusted"]
+    trust.accept(after[0], trust.covered(after[0]), after)
+    assert {trust.status(each) for each in after} == {TrustStatus.TRUSTED}
+
+
+def test_10_6_accepting_one_hook_keeps_the_others(project: Project):
+    project.accept()
+    first = project.hook
+    project.define("other")
+    other = KnownHook(first.source, first.file, project.hook.hook)
+    renamed = KnownHook(other.source, other.file, replace(other.hook, name="other"))
+    trust = project.trust()
+    trust.accept(renamed, trust.covered(renamed))
+    assert trust.status(first) is TrustStatus.TRUSTED
+    assert trust.status(renamed) is TrustStatus.TRUSTED
