@@ -12,7 +12,7 @@ import anyio.to_thread
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered, Ending, Event, IntentSelected, Noted, RequestStarted, Seen
 from rookery.core.intents.command_reach import Kind
-from rookery.core.intents.errors import KINDS
+from rookery.core.intents.errors import KINDS, Refusal, shown
 from rookery.core.ledger.records import Entry, Related
 from rookery.core.rulings import Ruling
 from rookery.core.task_state import TaskState
@@ -195,9 +195,15 @@ class CallRecords:
             await self._written(partial(self._project.recording.end, journal, entry))
 
     async def refused(
-        self, call: ToolCall, why: Ruling, at: Standing | None, said: Answered | None
+        self,
+        call: ToolCall,
+        why: Ruling,
+        at: Standing | None,
+        said: Answered | None,
+        action: Action | None = None,
     ) -> None:
         refusals, reasons = why.refusals, why.reasons
+        wanted = self._wanted(refusals, action)
         human = said is not None and said.by == "user"
         gravest = min(refusals, key=lambda each: KINDS[each.code].rank) if refusals else None
         error = (
@@ -213,10 +219,21 @@ class CallRecords:
                     outcome="denied",
                     error=error,
                     approval=approval_of(said, [each.code for each in refusals]),
+                    **wanted,
                 )
             )
         blocked = self.entry("blocked", call, at)
-        await self.note(replace(blocked, outcome="denied" if human else "blocked", error=error))
+        outcome: Any = "denied" if human else "blocked"
+        await self.note(replace(blocked, outcome=outcome, error=error, **wanted))
+
+    def _wanted(self, refusals: Sequence[Refusal], action: Action | None) -> dict[str, Any]:
+        """What a call would have touched, for whoever reads of its refusal."""
+        changed = [self._named(each.path) for each in action.changes] if action else []
+        paths = changed or [each.path for one in refusals for each in one.targets]
+        told: dict[str, Any] = {"more": {"targets": list(dict.fromkeys(map(shown, paths)))}}
+        if action and action.command:
+            told["command"] = {"text": action.command, "cwd": action.cwd or "."}
+        return told if paths or "command" in told else {}
 
     def entry(self, kind: Any, call: ToolCall, at: Standing | None) -> Entry:
         state = self._state()

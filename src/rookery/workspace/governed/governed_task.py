@@ -160,7 +160,7 @@ class GovernedTask:
     ) -> None:
         _, at = self._verdicts.pop(call.id, (None, None))
         if is_destructive(call, action) or call.name in (SELECT, EXPAND):
-            await self._records.refused(call, why, at, said)
+            await self._records.refused(call, why, at, said, action)
 
     async def permitted(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
