@@ -165,6 +165,8 @@ async def open_host(
             confines=lambda: sandbox.narrows,
             contents=checkpoints.diff if isinstance(checkpoints, ShadowCheckpoints) else None,
             start_beside=start_beside,
+            judge=judge,
+            wardens=wardens,
             trusted=consent.trusted,
             attended=consent.attended,
         )

@@ -22,25 +22,33 @@ from rookery.core.facts import (
     RequestStarted,
     TaskOpened,
 )
+from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.rulings import Ruling, ask
+from rookery.core.shell.judgement import Judgement
 from rookery.core.task_state import TaskState
 from rookery.engine.ports import Outcome
 from rookery.errors import Denied
 from rookery.settings import Settings
 from rookery.storage.places import Places
+from rookery.workspace.wardens import Wardens
 
 if TYPE_CHECKING:
     from rookery.core.hooks.hook_verdict import HookVerdict
-    from rookery.governance.external_hooks import ExternalHooks
+    from rookery.governance.external_hooks import CallSummary, ExternalHooks
 
 
 class HookedCalls:
     """What hooks have to say about the calls of one task."""
 
     def __init__(
-        self, hooks: "ExternalHooks", append: Callable[[Fact], Event], problems: Sequence[str]
+        self,
+        hooks: "ExternalHooks",
+        append: Callable[[Fact], Event],
+        problems: Sequence[str],
+        judge: Callable[[str, str], Judgement],
     ) -> None:
         self._hooks = hooks
+        self._judge = judge
         self._append = append
         self._asks: dict[str, str] = {}
         self._contexts: dict[str, str] = {}
@@ -49,7 +57,7 @@ class HookedCalls:
 
     async def rewritten(self, call: ToolCall) -> ToolCall:
         """Raises `Denied`."""
-        verdict = await self._hooks.before_tool(call)
+        verdict = await self._hooks.before_tool(call, self._summary(call))
         self._show(verdict)
         if verdict.decision in ("deny", "halt"):
             raise _denial(call, verdict)
@@ -65,12 +73,23 @@ class HookedCalls:
         reason = self._asks.pop(call.id, "")
         return ask(f"hook: {reason}") if reason else Ruling()
 
+    def _summary(self, call: ToolCall) -> "CallSummary":
+        """What is known of a command, for hooks that want to hear of some only."""
+        from rookery.governance.external_hooks import CallSummary
+
+        line, cwd = call.arguments.get("command"), call.arguments.get("cwd") or ""
+        if not isinstance(line, str) or not isinstance(cwd, str):
+            return CallSummary()
+        judged = self._judge(line, cwd)
+        known = not (judged.why_not or judged.too_deep)
+        return CallSummary(commands=judged.commands, all_known=known)
+
     async def after(self, call: ToolCall, outcome: Outcome) -> Outcome:
         """What the model reads, with what hooks add to it."""
         from rookery.core.hooks.hook_dialect import ToolResponse
 
         response = ToolResponse(text=outcome.text, failed=outcome.ending is not Ending.DONE)
-        verdict = await self._hooks.after_tool(call, response)
+        verdict = await self._hooks.after_tool(call, response, self._summary(call))
         self._show(verdict)
         text = outcome.text if verdict.new_output is None else verdict.new_output
         objection = verdict.reason if verdict.decision in ("deny", "halt") else ""
@@ -92,6 +111,10 @@ class HookedCalls:
             said = CriterionCheck(id="hook", text=verdict.reason, state="failed")
             self._append(CriteriaChecked(intent_id="", checks=(said,)))
             self._append(Reminded(text=f"[automatic] A hook of the user's: {verdict.reason}"))
+
+    async def tell(self, name: str, fields: dict[str, Any]) -> None:
+        """Of something that nobody can object to."""
+        await self._event(name, fields)
 
     async def ended(self) -> None:
         await self._event("SessionEnd", {"reason": "other"})
@@ -132,6 +155,9 @@ def open_hooks(
     state: Callable[[], TaskState],
     events: Callable[[], Sequence[Event]],
     append: Callable[[Fact], Event],
+    judge: Callable[[str, str], Judgement],
+    wardens: Wardens,
+    background: Callable[..., None],
 ) -> HookedCalls | None:
     """None where there are no hooks, which is found out by looking for a few files."""
     files = [
@@ -182,11 +208,15 @@ def open_hooks(
         append(Noted(text=text))
 
     trust = HookTrust(hook_trust_file(workspace, places), workspace, workspace_trusted=trusted)
-    runner = HookRunner(workspace, env_allow=settings.hooks.env_allow)
+    runner = HookRunner(workspace, env_allow=settings.hooks.env_allow, wardens=wardens)
+    governed = workspace / GOVERNANCE_FOLDER
+    texts = governed / ".state" if governed.is_dir() else places.state / "hooks"
     hooks = ExternalHooks(
-        HookDesk(found, trust, runner, places.state / "hooks"),
+        HookDesk(found, trust, runner, texts),
         situation=situation,
         tell=tell,
         interactive=interactive,
+        background=background,
     )
-    return HookedCalls(hooks, append, [*map(str, found.problems), *filter(None, [trust.problem])])
+    problems = [*map(str, found.problems), *filter(None, [trust.problem])]
+    return HookedCalls(hooks, append, problems, judge)

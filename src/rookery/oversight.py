@@ -28,6 +28,7 @@ from rookery.core.facts import (
 from rookery.core.queries import KnownIntent
 from rookery.core.replies import sentence_in
 from rookery.core.rulings import Ruling, joined
+from rookery.core.shell.judgement import Judgement
 from rookery.core.values import value
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Outcome, Permit, Restored, Tool, ToolContext, ToolSpec
@@ -35,6 +36,7 @@ from rookery.errors import CommandRejected, Denied, IntentNotSelectable, Rookery
 from rookery.hooked_calls import HookedCalls, open_hooks
 from rookery.settings import Settings
 from rookery.storage.places import Places
+from rookery.workspace.wardens import Wardens
 
 if TYPE_CHECKING:
     from rookery.workspace.governed.governed_task import GovernedTask
@@ -67,10 +69,14 @@ class Oversight:
         confines: Callable[[], bool],
         contents: Contents | None,
         start_beside: Callable[..., None],
+        judge: Callable[[str, str], Judgement],
+        wardens: Wardens,
         trusted: bool,
         attended: bool,
     ) -> None:
         """`attended` if somebody can be asked."""
+        self.judge = judge
+        self.wardens = wardens
         self.trusted = trusted
         self.attended = attended
         self.settings = settings
@@ -186,7 +192,12 @@ class TaskOversight:
             state=lambda: log.state,
             events=lambda: log.events,
             append=log.append,
+            judge=over.judge,
+            wardens=over.wardens,
+            background=over.start_beside,
         )
+        if self._hooks and self._task:
+            self._task.announce = self._hooks.tell
         if self._hooks:
             opened = log.events[0].fact
             new = self._is_new() and isinstance(opened, TaskOpened)
@@ -320,6 +331,12 @@ class TaskOversight:
         pass
 
     async def rewritten(self, call: ToolCall) -> ToolCall:
+        call = await self._as_hooks_want(call)
+        if self._task:
+            await self._task.refuse_unreadable(call)
+        return call
+
+    async def _as_hooks_want(self, call: ToolCall) -> ToolCall:
         """Who changes things without an intent is refused anyway, so no program is run for it."""
         if self._hooks is None or (self._task and self._task.is_closed_to(call)):
             return call

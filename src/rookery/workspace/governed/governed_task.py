@@ -87,6 +87,8 @@ class GovernedTask:
         self._records = CallRecords(project, task_id, state, events, append)
         self.in_force = InForce(project, task_id, state, append, self._note)
         self._verdicts: dict[str, tuple[CallVerdict, Standing | None]] = {}
+        self.announce: Callable[[str, dict[str, Any]], Awaitable[None]] = _to_nobody
+        """Who wants to hear that an intent was selected, or no longer holds."""
         self.broken = ""
         """Why the ledger cannot be trusted, if that is to stop the task."""
         self._intruders: dict[str, tuple[str, ...]] = {}
@@ -413,6 +415,8 @@ class GovernedTask:
     async def _note(self, kind: Any, call_id: str, more: Mapping[str, Any] | None) -> None:
         entry = self._records.entry(kind, ToolCall(id=call_id, name=SELECT), None)
         await self._records.note(replace(entry, outcome="success", more=more))
+        if event := _EVENTS.get(kind):
+            await self.announce(event, {"intent_id": entry.intent_id, **(more or {})})
 
     def is_closed_to(self, call: ToolCall) -> bool:
         """Whether the call is one that is refused for want of an intent, whatever it says."""
@@ -447,6 +451,13 @@ class GovernedTask:
 
     async def settle_rest(self) -> None:
         await self._records.settle_rest()
+
+
+_EVENTS = {"intent_selected": "IntentSelected", "intent_invalidated": "IntentInvalidated"}
+
+
+async def _to_nobody(event: str, fields: dict[str, Any]) -> None:
+    pass
 
 
 def _refused(refusal: Refusal) -> CallVerdict:

@@ -1,0 +1,240 @@
+"""10.4: exit status and output read as answers, and several answers joined into one."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.blocks import ToolCall
+from rookery.core.hooks.hook_answers import HookAnswer, HookRun, Opinion, answer_of, untrusted
+from rookery.core.hooks.hook_config import HookCommand, HookEvent, OnFailure
+from rookery.core.hooks.hook_verdict import Heard, HookDecision, joined, refusal
+
+PRE = HookEvent.PRE_TOOL_USE
+
+
+def hook(event: HookEvent = PRE, *, name: str = "guard", block: bool = False) -> HookCommand:
+    on_failure = OnFailure.BLOCK if block else OnFailure.WARN
+    return HookCommand(event=event, name=name, command="x", on_failure=on_failure)
+
+
+def said(document: Any, event: HookEvent = PRE, *, status: int = 0, err: str = "") -> HookAnswer:
+    text = document if isinstance(document, str) else json.dumps(document)
+    return answer_of(hook(event), HookRun(status=status, stdout=text, stderr=err))
+
+
+def own(event: HookEvent = PRE, **fields: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": {"hookEventName": str(event), **fields}}
+
+
+def test_22_74_exit_status_2_blocks_with_the_text_on_standard_error():
+    answer = said("", status=2, err="a key is in there\n")
+    assert (answer.opinion, answer.code) == (Opinion.DENY, "HOOK-001")
+    assert answer.reason == "a key is in there"
+
+
+@pytest.mark.parametrize("out", ["{not json", '{"decision": "approve"}', "text"])
+def test_22_75_exit_status_2_blocks_whatever_is_on_standard_output(out: str):
+    assert said(out, status=2, err="no").opinion is Opinion.DENY
+
+
+@pytest.mark.parametrize("status", [1, 3, 127, 137, None])
+def test_22_76_another_exit_status_is_a_failure_and_no_opinion(status: int | None):
+    run = HookRun(status=status, stderr="Traceback")
+    answer = answer_of(hook(), run)
+    assert answer.opinion is Opinion.NONE
+    assert answer.warning.startswith("The hook guard ")
+    assert answer.warning.endswith("(Traceback).")
+    blocked = answer_of(hook(block=True), run)
+    assert (blocked.opinion, blocked.code) == (Opinion.DENY, "HOOK-002")
+
+
+def test_22_77_a_timeout_is_never_told_as_somebodys_refusal():
+    run = HookRun(status=143, timed_out=True)
+    assert answer_of(hook(), run).opinion is Opinion.NONE
+    blocked = answer_of(hook(block=True), run)
+    assert (blocked.opinion, blocked.code) == (Opinion.DENY, "HOOK-003")
+    assert "took longer than 60 s" in blocked.reason
+    assert "nobody has refused it" in blocked.reason
+
+
+def test_22_82_who_is_not_trusted_blocks_only_if_it_guards():
+    assert untrusted(hook(), "it has changed").opinion is Opinion.NONE
+    blocked = untrusted(hook(block=True), "it has changed")
+    assert (blocked.opinion, blocked.code) == (Opinion.DENY, "HOOK-004")
+
+
+@pytest.mark.parametrize(
+    ("word", "opinion"),
+    [
+        ("allow", Opinion.ALLOW),
+        ("deny", Opinion.DENY),
+        ("ask", Opinion.ASK),
+        ("defer", Opinion.DEFER),
+        ("maybe", Opinion.ASK),
+        (["deny"], Opinion.ASK),
+    ],
+)
+def test_10_4_permission_decisions(word: Any, opinion: Opinion):
+    answer = said(own(permissionDecision=word, permissionDecisionReason="because"))
+    assert answer.opinion is opinion
+    assert answer.reason
+
+
+@pytest.mark.parametrize(
+    ("word", "opinion"), [("block", Opinion.DENY), ("approve", Opinion.ALLOW), (None, Opinion.NONE)]
+)
+def test_10_4_the_older_form(word: str | None, opinion: Opinion):
+    assert said({"decision": word, "reason": "because"}).opinion is opinion
+
+
+def test_10_4_the_newer_form_counts_where_both_are_given():
+    both = {"decision": "approve", **own(permissionDecision="deny")}
+    assert said(both).opinion is Opinion.DENY
+
+
+def test_10_4_continue_false_stops_the_task_with_the_reason():
+    answer = said({"continue": False, "stopReason": "enough", "decision": "approve"})
+    assert (answer.opinion, answer.reason) == (Opinion.HALT, "enough")
+
+
+def test_10_4_messages_context_and_new_input():
+    answer = said(
+        {
+            "systemMessage": "for you",
+            "unknown": 1,
+            **own(additionalContext="for the model", updatedInput={"command": "ls"}),
+        }
+    )
+    assert (answer.message, answer.context) == ("for you", "for the model")
+    assert answer.updated_input == {"command": "ls"}
+    assert answer.opinion is Opinion.NONE
+
+
+def test_10_4_what_is_meant_for_another_event_counts_for_nothing():
+    other = own(HookEvent.POST_TOOL_USE, permissionDecision="allow")
+    assert said(other) == HookAnswer()
+
+
+@pytest.mark.parametrize(
+    "out", ["{", '{"a": }', '{"hookSpecificOutput": {"updatedInput": 7}}', "{" * 100_000]
+)
+def test_SCOPE_1_an_answer_that_cannot_be_understood_is_a_failure(out: str):
+    assert said(out).warning
+    run = HookRun(status=0, stdout=out)
+    assert answer_of(hook(block=True), run).code == "HOOK-002"
+
+
+@pytest.mark.parametrize("event", HookEvent)
+def test_10_4_plain_text_is_context_only_where_that_is_the_custom(event: HookEvent):
+    heeded = event in (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
+    answer = said("All good.\n", event)
+    assert answer == HookAnswer(context="All good." if heeded else "")
+
+
+@pytest.mark.parametrize("event", HookEvent)
+@pytest.mark.parametrize("way", ["status", "json"])
+def test_10_4_only_some_events_can_be_blocked(event: HookEvent, way: str):
+    if way == "status":
+        answer = said("", event, status=2, err="no")
+    else:
+        answer = said({"decision": "block", "reason": "no"}, event)
+    blocks = {"UserPromptSubmit", "PreToolUse", "PermissionRequest", "Stop", "SubagentStop"}
+    if event in {*blocks, "PreCompact"}:
+        assert (answer.opinion, answer.reason) == (Opinion.DENY, "no")
+    elif event.is_after_tool:
+        assert answer == HookAnswer(context="no")
+    else:
+        assert answer == HookAnswer(message="no")
+
+
+def test_10_4_permission_requests_have_their_own_form():
+    asked = HookEvent.PERMISSION_REQUEST
+    decision = {"behavior": "deny", "message": "no", "updatedInput": {"a": 1}}
+    answer = said(own(asked, decision=decision), asked)
+    assert (answer.opinion, answer.reason) == (Opinion.DENY, "no")
+    assert answer.updated_input == {"a": 1}
+
+
+@pytest.mark.parametrize("key", ["updatedToolOutput", "updatedMCPToolOutput"])
+def test_10_4_after_a_tool_its_output_can_be_replaced(key: str):
+    after = HookEvent.POST_TOOL_USE
+    assert said(own(after, **{key: "new"}), after).new_output == "new"
+    assert said(own(after, **{key: {"a": 1}}), after).new_output == '{"a": 1}'
+    assert said(own(**{key: "new"})).new_output is None
+
+
+def heard(opinion: Opinion, name: str = "guard", **fields: Any) -> Heard:
+    arguments = fields.pop("arguments", None)
+    answer = HookAnswer(opinion=opinion, reason=f"{name}.", **fields)
+    return Heard(hook=hook(name=name), answer=answer, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"decision": "block", "reason": "x" * 100_000},
+        {"continue": False, "stopReason": "x" * 100_000},
+        own(permissionDecision="ask", permissionDecisionReason="x" * 100_000),
+    ],
+)
+def test_9_6_no_reason_is_endless(document: dict[str, Any]):
+    assert 0 < len(said(document).reason) <= 4_000
+
+
+@given(st.lists(st.sampled_from(Opinion), max_size=6), st.booleans())
+def test_9_4_the_strictest_answer_holds_in_whichever_order(opinions: list[Opinion], asked: bool):
+    verdict = joined([heard(each) for each in opinions], interactive=asked)
+    gravest = max(opinions, default=Opinion.NONE)
+    expected = {
+        Opinion.NONE: "none",
+        Opinion.ALLOW: "allow",
+        Opinion.ASK: "ask",
+        Opinion.DEFER: "ask" if asked else "deny",
+        Opinion.DENY: "deny",
+        Opinion.HALT: "halt",
+    }[gravest]
+    assert verdict.decision == expected
+    assert bool(verdict.code) is (expected in ("deny", "halt"))
+    reordered = joined([heard(each) for each in reversed(opinions)], interactive=asked)
+    assert reordered.decision == expected
+
+
+def test_10_4_of_several_new_inputs_the_last_in_the_file_counts_and_that_is_noted():
+    verdict = joined(
+        [
+            heard(Opinion.NONE, "one", arguments={"a": 1}),
+            heard(Opinion.NONE, "two"),
+            heard(Opinion.NONE, "three", arguments={"a": 3}),
+        ],
+        interactive=True,
+    )
+    assert verdict.updated_input == {"a": 3}
+    assert "one, three" in verdict.notes[0]
+    alike = [heard(Opinion.NONE, name, arguments={"a": 1}) for name in ("one", "two")]
+    assert joined(alike, interactive=True).notes == ()
+
+
+def test_9_6_context_of_several_hooks_is_joined_and_says_whose_it_is():
+    both = [heard(Opinion.NONE, "one", context="a"), heard(Opinion.NONE, "two", context="b")]
+    assert joined(both, interactive=True).context == "[hook one] a\n[hook two] b"
+
+
+def test_12_a_refusal_has_the_code_and_the_text_of_the_hook():
+    denied = [
+        heard(Opinion.DENY, "late", code="HOOK-003"),
+        heard(Opinion.DENY, "guard", code="HOOK-001"),
+    ]
+    verdict = joined(denied, interactive=True)
+    call = ToolCall(id="c1", name="write_to_file")
+    told = refusal(verdict, call, intent_id="INT-001").to_json()
+    assert verdict.decision is HookDecision.DENY
+    assert (told["code"], told["error_type"]) == ("HOOK-001", "hook_blocked")
+    assert told["message"] == "late. guard."
+    assert (told["tool"], told["tool_use_id"], told["intent_id"]) == (
+        "write_to_file",
+        "c1",
+        "INT-001",
+    )

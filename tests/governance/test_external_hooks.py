@@ -1,0 +1,464 @@
+"""Scripts as people write them for the widespread contract, unchanged, told of real events."""
+
+import json
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from rookery.core.blocks import ToolCall
+from rookery.core.hooks.hook_config import HookEvent
+from rookery.core.hooks.hook_dialect import Situation, ToolResponse
+from rookery.core.hooks.hook_verdict import HookDecision, HookVerdict
+from rookery.governance.external_hooks import MOST_HOLDS, CallSummary, ExternalHooks
+from rookery.workspace.hooks.hook_desk import LONG_CONTEXTS, HookDesk
+from rookery.workspace.hooks.hook_files import HookPlaces, find_hooks
+from rookery.workspace.hooks.hook_runner import HookRunner
+from rookery.workspace.hooks.hook_trust import HookTrust
+
+pytestmark = pytest.mark.anyio
+
+SECRET_SCANNER = """\
+#!/usr/bin/env python3
+import json
+import re
+import sys
+
+data = json.load(sys.stdin)
+tool_input = data.get("tool_input", {})
+text = tool_input.get("content") or tool_input.get("new_string") or ""
+if re.search(r"AKIA[0-9A-Z]{16}", text):
+    print(f"Secret found in {tool_input.get('file_path')}", file=sys.stderr)
+    sys.exit(2)
+sys.exit(0)
+"""
+BASH_GUARD = """\
+import json, sys
+d = json.load(sys.stdin)
+if d["tool_name"] == "Bash" and "rm -rf" in d["tool_input"]["command"]:
+    print(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse",
+        "permissionDecision": "deny", "permissionDecisionReason": "no rm -rf here"}}))
+"""
+FORMATTER = """\
+#!/bin/sh
+f=$(python3 -c 'import json,sys; print(json.load(sys.stdin)["tool_input"]["file_path"])')
+case "$f" in *.txt) printf '%s formatted\\n' "$1" >> "$f";; esac
+"""
+REWRITER = """\
+import json, sys
+d = json.load(sys.stdin)
+new = dict(d["tool_input"], file_path=d["cwd"] + "/" + sys.argv[1])
+print(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": new}}))
+"""
+
+
+class Bench:
+    """A workspace with scripts, hooks of the user's own, and what the person was told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "work"
+        self.root.mkdir()
+        self.config = folder / "hooks.json"
+        self.told: list[str] = []
+        self.intent = ""
+        self.state: Path | None = None
+
+    def script(self, name: str, text: str) -> str:
+        path = self.root / "tools" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        interpreter = "python3" if name.endswith(".py") else "sh"
+        return f'{interpreter} "$CLAUDE_PROJECT_DIR"/tools/{name}'
+
+    def hooks(
+        self,
+        *entries: dict[str, Any] | str,
+        event: str = "PreToolUse",
+        interactive: bool = True,
+        ofproject: bool = False,
+        background: Callable[[Callable[[], Awaitable[None]]], None] | None = None,
+        **group: Any,
+    ) -> ExternalHooks:
+        listed = [each if isinstance(each, dict) else {"command": each} for each in entries]
+        file = self.root / ".orchestration" / "hooks.json" if ofproject else self.config
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps({"hooks": {event: [{"hooks": listed, **group}]}}))
+        return self.open(interactive=interactive, background=background)
+
+    def open(
+        self,
+        *,
+        interactive: bool = True,
+        background: Callable[[Callable[[], Awaitable[None]]], None] | None = None,
+    ) -> ExternalHooks:
+        found = find_hooks(HookPlaces(workspace=self.root, user=self.config))
+        assert found.problems == ()
+        desk = HookDesk(found, self.trust, HookRunner(self.root), self.state)
+        return ExternalHooks(
+            desk,
+            situation=self.situation,
+            tell=self.told.append,
+            interactive=interactive,
+            background=background,
+        )
+
+    @property
+    def trust(self) -> HookTrust:
+        file = self.config.with_name("hook_trust.json")
+        return HookTrust(file, self.root, workspace_trusted=True)
+
+    def situation(self) -> Situation:
+        root = str(self.root)
+        return Situation(session_id="t1", cwd=root, root=root, intent_id=self.intent)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def write(path: str, content: str = "x") -> ToolCall:
+    return ToolCall(id="c1", name="write_to_file", arguments={"path": path, "content": content})
+
+
+def command(line: str) -> ToolCall:
+    return ToolCall(id="c1", name="execute_command", arguments={"command": line})
+
+
+def patch(*files: tuple[str, str]) -> ToolCall:
+    added = "\n".join(f"*** Add File: {name}\n+{text}" for name, text in files)
+    text = f"*** Begin Patch\n{added}\n*** End Patch"
+    return ToolCall(id="c1", name="apply_patch", arguments={"patch": text})
+
+
+KEY = "AKIA" + "B" * 16
+
+
+async def test_22_74_a_secret_scanner_that_exits_2_blocks_with_its_text(bench: Bench):
+    hooks = bench.hooks(bench.script("scan.py", SECRET_SCANNER), matcher="Edit|Write")
+    verdict = await hooks.before_tool(write("a.txt", KEY))
+    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-001")
+    assert verdict.reason == f"Secret found in {bench.root}/a.txt"
+    assert await hooks.before_tool(write("a.txt", "harmless")) == HookVerdict()
+    assert await hooks.before_tool(command(KEY)) == HookVerdict()
+
+
+async def test_22_80_a_script_that_knows_only_Bash_works_unchanged(bench: Bench):
+    hooks = bench.hooks(bench.script("guard.py", BASH_GUARD), matcher="Bash")
+    verdict = await hooks.before_tool(command("rm -rf build"))
+    assert (verdict.decision, verdict.reason) == (HookDecision.DENY, "no rm -rf here")
+    assert (await hooks.before_tool(command("ls"))).decision is HookDecision.NONE
+
+
+async def test_22_81_one_refused_file_refuses_the_whole_patch(bench: Bench):
+    hooks = bench.hooks(bench.script("scan.py", SECRET_SCANNER), matcher="Edit|Write")
+    verdict = await hooks.before_tool(patch(("a.txt", "fine"), ("b.txt", KEY)))
+    assert verdict.decision is HookDecision.DENY
+    assert verdict.reason == f"Secret found in {bench.root}/b.txt"
+    assert await hooks.before_tool(patch(("a.txt", "fine"), ("b.txt", "fine"))) == HookVerdict()
+
+
+async def test_22_76_a_script_that_exits_1_warns_or_blocks(bench: Bench):
+    hooks = bench.hooks("echo oops >&2; exit 1")
+    verdict = await hooks.before_tool(write("a.txt"))
+    assert verdict.decision is HookDecision.NONE
+    warning = "The hook PreToolUse-1 failed with exit status 1 (oops)."
+    assert bench.told == [warning]
+    await hooks.before_tool(write("a.txt"))
+    assert bench.told == [warning]
+    hooks = bench.hooks({"command": "exit 1", "on_failure": "block"})
+    verdict = await hooks.before_tool(write("a.txt"))
+    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
+
+
+async def test_22_77_a_script_that_hangs_is_killed_and_nobody_is_said_to_have_refused(
+    bench: Bench,
+):
+    hooks = bench.hooks({"command": "sleep 600", "timeout": 1, "on_failure": "block"})
+    verdict = await hooks.before_tool(write("a.txt"))
+    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-003")
+    assert "nobody has refused it" in verdict.reason
+
+
+@pytest.mark.parametrize("script", ["exit 0", "head -c 9000000 /dev/zero", "yes >&2 & kill $!"])
+async def test_10_5_who_reads_nothing_or_writes_much_says_nothing(bench: Bench, script: str):
+    verdict = await bench.hooks(script).before_tool(write("a.txt", "x" * 500_000))
+    assert verdict == HookVerdict()
+
+
+async def test_22_78_a_rewritten_path_comes_back_as_arguments_to_be_judged_anew(bench: Bench):
+    hooks = bench.hooks(f"{bench.script('move.py', REWRITER)} src/api/user.py")
+    verdict = await hooks.before_tool(write("a.txt", "text"))
+    assert verdict.decision is HookDecision.NONE
+    assert verdict.updated_input == {"path": "src/api/user.py", "content": "text"}
+
+
+async def test_10_4_of_two_that_rewrite_the_last_in_the_file_wins_however_slow_the_first(
+    bench: Bench,
+):
+    move = bench.script("move.py", REWRITER)
+    hooks = bench.hooks(f"sleep 0.3; {move} slow", f"{move} quick")
+    verdict = await hooks.before_tool(write("a.txt"))
+    assert verdict.updated_input == {"path": "quick", "content": "x"}
+    assert "PreToolUse-1, PreToolUse-2" in verdict.notes[0]
+
+
+async def test_10_3_rewriting_one_of_several_files_is_refused(bench: Bench):
+    hooks = bench.hooks(f"{bench.script('move.py', REWRITER)} b.txt")
+    verdict = await hooks.before_tool(patch(("a.txt", "x"), ("c.txt", "x")))
+    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
+    assert "touches several" in verdict.reason
+
+
+async def test_9_4_who_stops_the_task_stops_it_whatever_else_it_wants(bench: Bench):
+    own = {"hookEventName": "PreToolUse", "updatedInput": {"file_path": "x"}}
+    answer = {"continue": False, "stopReason": "enough", "hookSpecificOutput": own}
+    hooks = bench.hooks(f"echo '{json.dumps(answer)}'")
+    verdict = await hooks.before_tool(patch(("a.txt", "x"), ("c.txt", "x")))
+    assert (verdict.decision, verdict.reason) == (HookDecision.HALT, "enough")
+
+
+async def test_22_83_two_formatters_run_one_after_the_other(bench: Bench):
+    script = bench.script("format.sh", FORMATTER)
+    hooks = bench.hooks(f"sleep 0.3; {script} one", f"{script} two", event="PostToolUse")
+    (bench.root / "a.txt").write_text("")
+    verdict = await hooks.after_tool(write("a.txt"), ToolResponse(text="Created a.txt."))
+    assert verdict == HookVerdict()
+    assert (bench.root / "a.txt").read_text() == "one formatted\ntwo formatted\n"
+
+
+async def test_10_4_after_a_tool_a_refusal_is_something_to_be_told(bench: Bench):
+    hooks = bench.hooks("echo 'line 3 is too long' >&2; exit 2", event="PostToolUse")
+    verdict = await hooks.after_tool(write("a.txt"), ToolResponse(text="Done."))
+    assert verdict.decision is HookDecision.NONE
+    assert verdict.context == "[hook PostToolUse-1] line 3 is too long"
+
+
+async def test_10_4_a_failed_tool_is_an_event_of_its_own(bench: Bench):
+    script = bench.script(
+        "why.py",
+        """\
+        import json, sys
+        d = json.load(sys.stdin)
+        print(d["error"], d["duration_ms"], file=sys.stderr)
+        sys.exit(2)
+        """,
+    )
+    hooks = bench.hooks(script, event="PostToolUseFailure")
+    failed = ToolResponse(text="It broke.", failed=True, duration_ms=7)
+    assert (await hooks.after_tool(write("a"), failed)).context.endswith("] It broke. 7")
+    assert await hooks.after_tool(write("a"), ToolResponse(text="Done.")) == HookVerdict()
+
+
+async def test_10_4_the_input_says_where_who_and_what_for(bench: Bench):
+    bench.intent = "INT-001"
+    hooks = bench.hooks("cat > heard.json")
+    await hooks.before_tool(write("a.txt", "text"))
+    assert json.loads((bench.root / "heard.json").read_text()) == {
+        "session_id": "t1",
+        "transcript_path": None,
+        "cwd": str(bench.root),
+        "hook_event_name": "PreToolUse",
+        "permission_mode": "default",
+        "model": "",
+        "turn_id": "",
+        "tool_name": "Write",
+        "tool_input": {"file_path": f"{bench.root}/a.txt", "content": "text"},
+        "tool_use_id": "c1",
+        "native_tool_name": "write_to_file",
+        "native_tool_input": {"path": "a.txt", "content": "text"},
+        "governance": {
+            "mode": "off",
+            "intent_id": "INT-001",
+            "intent_digest": None,
+            "scope_verdict": None,
+        },
+    }
+
+
+async def test_10_2_in_the_native_dialect_the_call_is_shown_as_it_is(bench: Bench):
+    hooks = bench.hooks({"command": "cat > heard.json", "dialect": "native"}, matcher="Edit")
+    made = patch(("a.txt", "x"), ("b.txt", "x"))
+    await hooks.before_tool(made)
+    heard = json.loads((bench.root / "heard.json").read_text())
+    assert (heard["tool_name"], heard["tool_input"]) == ("apply_patch", dict(made.arguments))
+
+
+async def test_10_5_identical_commands_run_once(bench: Bench):
+    hooks = bench.hooks("echo run >> runs", "echo run >> runs", {"command": "echo run >> runs"})
+    await hooks.before_tool(write("a.txt"))
+    assert (bench.root / "runs").read_text() == "run\n"
+
+
+@pytest.mark.parametrize(
+    ("rule", "made", "runs"),
+    [
+        ("Bash(rm *)", command("rm x"), True),
+        ("Bash(rm *)", command("ls x"), False),
+        ("Edit(src/**)", patch(("src/a", "x")), True),
+        ("Edit(src/**)", patch(("docs/a", "x")), False),
+        ("Write", write("a"), True),
+        ("Write", command("ls"), False),
+    ],
+)
+async def test_10_2_a_condition_says_which_calls_a_hook_is_for(
+    bench: Bench, rule: str, made: ToolCall, runs: bool
+):
+    hooks = bench.hooks({"command": "exit 2", "if": rule})
+    words = tuple(str(made.arguments.get("command", "")).split())
+    verdict = await hooks.before_tool(made, CallSummary(commands=(words,), all_known=True))
+    assert (verdict.decision is HookDecision.DENY) is runs
+
+
+async def test_AX_3_a_condition_on_a_command_that_nobody_understands_is_met(bench: Bench):
+    hooks = bench.hooks({"command": "exit 2", "if": "Bash(rm *)"})
+    assert (await hooks.before_tool(command("eval $x"))).decision is HookDecision.DENY
+
+
+@pytest.mark.parametrize(
+    ("interactive", "decision"), [(True, HookDecision.ASK), (False, HookDecision.DENY)]
+)
+async def test_10_4_to_defer_is_to_ask_or_to_deny_if_nobody_is_there(
+    bench: Bench, interactive: bool, decision: HookDecision
+):
+    own = {"hookEventName": "PreToolUse", "permissionDecision": "defer"}
+    answer = json.dumps({"hookSpecificOutput": own})
+    hooks = bench.hooks(f"echo '{answer}'", interactive=interactive)
+    assert (await hooks.before_tool(write("a"))).decision is decision
+
+
+async def test_10_2_who_runs_in_the_background_decides_nothing(bench: Bench):
+    async with anyio.create_task_group() as group:
+        hooks = bench.hooks(
+            {"command": "sleep 0.2; touch ran; exit 2", "async": True},
+            background=lambda work: group.start_soon(work),
+        )
+        assert await hooks.before_tool(write("a.txt")) == HookVerdict()
+        assert not (bench.root / "ran").exists()
+    assert (bench.root / "ran").exists()
+
+
+async def test_22_82_a_hook_of_the_project_runs_once_it_was_looked_at(bench: Bench):
+    script = bench.script("guard.sh", "exit 2")
+    hooks = bench.hooks({"command": script, "name": "guard"}, ofproject=True)
+    assert (await hooks.before_tool(write("a"))).decision is HookDecision.NONE
+    assert bench.told == ["The hook guard was not run: nobody has trusted it yet."]
+    (known,) = find_hooks(HookPlaces(workspace=bench.root)).hooks
+    bench.trust.accept(known, bench.trust.covered(known))
+    assert (await hooks.before_tool(write("a"))).code == "HOOK-001"
+    bench.script("guard.sh", "exit 0")
+    assert (await hooks.before_tool(write("a"))).decision is HookDecision.NONE
+    assert "it has changed since it was trusted (file tools/guard.sh" in bench.told[-1]
+
+
+async def test_22_82_a_guard_that_was_changed_blocks_instead(bench: Bench):
+    hooks = bench.hooks({"command": "exit 0", "on_failure": "block"}, ofproject=True)
+    verdict = await hooks.before_tool(write("a"))
+    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-004")
+
+
+async def test_SCOPE_4_a_guard_that_is_deleted_in_mid_task_stays(bench: Bench):
+    hooks = bench.hooks("exit 2")
+    bench.config.unlink()
+    assert (await hooks.before_tool(write("a"))).decision is HookDecision.DENY
+
+
+async def test_10_4_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
+    script = bench.script(
+        "hold.sh",
+        """\
+        #!/bin/sh
+        grep -q '"stop_hook_active": true' && again=True || again=False
+        echo "{\\"decision\\": \\"block\\", \\"reason\\": \\"$again\\"}"
+        """,
+    )
+    hooks = bench.hooks(script, event="Stop")
+    verdicts = [await hooks.event("Stop", {}) for _ in range(MOST_HOLDS + 2)]
+    assert [each.decision for each in verdicts] == [
+        *[HookDecision.DENY] * MOST_HOLDS,
+        HookDecision.NONE,
+        HookDecision.DENY,
+    ]
+    assert [each.reason for each in verdicts[:2]] == ["False", "True"]
+    assert bench.told == ["Hooks held the turn open 8 times in a row; it ends now all the same."]
+
+
+@pytest.mark.parametrize(
+    ("event", "matcher", "fields", "heard"),
+    [
+        ("SessionStart", "startup", {"source": "startup"}, True),
+        ("SessionStart", "resume", {"source": "startup"}, False),
+        ("PreCompact", "auto", {"trigger": "auto"}, True),
+        ("PreCompact", "auto", {"trigger": "manual"}, False),
+        ("Notification", "idle", {"type": "idle", "message": "x"}, True),
+        ("SessionEnd", "logout", {"reason": "other"}, False),
+        ("UserPromptSubmit", "anything", {"prompt": "x"}, True),
+        ("Stop", "anything", {}, True),
+        ("SubagentStop", "", {}, True),
+        ("IntentSelected", "", {"intent_id": "INT-001"}, True),
+        ("IntentInvalidated", "", {"intent_id": "INT-001"}, True),
+    ],
+)
+async def test_10_4_each_event_has_its_own_matchers(
+    bench: Bench, event: str, matcher: str, fields: dict[str, Any], heard: bool
+):
+    hooks = bench.hooks("cat > heard.json", event=event, matcher=matcher)
+    assert await hooks.event(event, fields) == HookVerdict()
+    assert (bench.root / "heard.json").exists() is heard
+    if heard:
+        told = json.loads((bench.root / "heard.json").read_text())
+        assert {**fields, "hook_event_name": event}.items() <= told.items()
+
+
+async def test_10_4_what_a_script_prints_at_the_start_is_context(bench: Bench):
+    hooks = bench.hooks("git --version >/dev/null; echo 'Use tabs.'", event="SessionStart")
+    verdict = await hooks.event(HookEvent.SESSION_START, {"source": "startup"})
+    assert verdict.context == "[hook SessionStart-1] Use tabs."
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_9_6_a_long_context_is_cut_and_the_whole_is_kept(bench: Bench, kept: bool):
+    bench.state = bench.root / ".state" if kept else None
+    hooks = bench.hooks("head -c 30000 /dev/zero | tr '\\0' x", event="UserPromptSubmit")
+    verdict = await hooks.event("UserPromptSubmit", {"prompt": "x"})
+    head, _, note = verdict.context.partition("\n")
+    assert head == f"[hook UserPromptSubmit-1] {'x' * 10_000}"
+    assert note.startswith("[20000 more characters left out")
+    if kept:
+        (file,) = (bench.root / ".state" / LONG_CONTEXTS).iterdir()
+        assert f"all of it is in {file}]" in note
+        assert file.read_text() == "x" * 30_000
+
+
+async def test_10_4_a_permission_request_says_what_would_be_asked(bench: Bench):
+    own = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}
+    answer = json.dumps({"hookSpecificOutput": own})
+    hooks = bench.hooks(f"cat > heard.json; echo '{answer}'", event="PermissionRequest")
+    verdict = await hooks.permission_request(write("a"), "Create a?")
+    assert verdict.decision is HookDecision.ALLOW
+    assert json.loads((bench.root / "heard.json").read_text())["ask"] == "Create a?"
+
+
+async def test_1_without_hooks_nothing_is_worked_out(bench: Bench):
+    def nobody_asks() -> Situation:
+        raise AssertionError
+
+    found = find_hooks(HookPlaces(workspace=bench.root))
+    desk = HookDesk(found, bench.trust, HookRunner(bench.root))
+    hooks = ExternalHooks(desk, situation=nobody_asks, tell=bench.told.append, interactive=True)
+    assert await hooks.before_tool(write("a")) == HookVerdict()
+    assert await hooks.event("Stop", {}) == HookVerdict()
+    assert not hooks.any_for(*HookEvent)
+
+
+async def test_9_5_a_cancelled_call_ends_its_hooks(bench: Bench):
+    hooks = bench.hooks("touch began; exec sleep 600")
+    async with anyio.create_task_group() as group:
+        group.start_soon(hooks.before_tool, write("a"))
+        with anyio.fail_after(20):
+            while not (bench.root / "began").exists():  # noqa: ASYNC110 (a script makes it)
+                await anyio.sleep(0.01)
+        group.cancel_scope.cancel()
