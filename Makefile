@@ -26,6 +26,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/checkpoints.py
 	$(BIN)/python benchmarks/full_screen.py
+	$(BIN)/python benchmarks/governance.py
 
 docs: pages $(VENV)/.dev
 	$(BIN)/python tests/pictures.py

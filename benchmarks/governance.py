@@ -1,0 +1,116 @@
+"""What governance costs: `python benchmarks/governance.py`, part of `make bench`.
+
+The same task, which writes one small file after the other, is run in a workspace with intents and in
+one without, by turns, in one process. What is measured is the time from the model's answer to the
+recorded result of its call. A governed write has a journal entry before it, a verdict, a record after it.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median, quantiles
+
+import anyio
+
+sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from run import machine, seconds_of_a_sync, table
+
+from rookery.app import Consent, open_host
+from rookery.core.commands import OpenTask
+from rookery.core.facts import Asked, AssistantSpoke, ToolFinished
+from rookery.model_choices import ModelChoice
+from rookery.settings import Settings
+from rookery.storage.places import find_places
+from rookery.storage.tasks import TaskStore
+
+WRITES = 150
+ROUNDS = 3
+MOST_MORE = 3.0
+"""Milliseconds that a governed write may take more, at the 95th percentile."""
+INTENTS = """\
+schema_version: 1
+active_intents:
+  - id: INT-001
+    name: Write files
+    status: IN_PROGRESS
+    owned_scope: ["src/**"]
+"""
+
+
+def script(folder: Path, *, governed: bool) -> Path:
+    lines = ["- calls: [{tool: select_active_intent, arguments: {intent_id: INT-001}}]"]
+    body = "".join(f"def f{line}(x):\\n    return x + {line}\\n" for line in range(20))
+    lines += [
+        f'- calls: [{{tool: write_to_file, arguments: {{path: src/f{number}.py, content: "{body}"}}}}]'
+        for number in range(WRITES)
+    ]
+    lines.append("- calls: [{tool: attempt_completion, arguments: {result: done}}]")
+    path = folder / "script.yaml"
+    path.write_text("\n".join(lines if governed else lines[1:]) + "\n", encoding="utf-8")
+    return path
+
+
+async def milliseconds(folder: Path, *, governed: bool) -> list[float]:
+    """Of each write, from the answer that asks for it to its result."""
+    work = folder / "work"
+    work.mkdir(parents=True)
+    if governed:
+        (work / ".orchestration").mkdir()
+        (work / ".orchestration" / "active_intents.yaml").write_text(INTENTS, encoding="utf-8")
+    places = find_places({"ROOKERY_HOME": str(folder / "home")})
+    lines = script(folder, governed=governed)
+    choice = ModelChoice(provider="scripted", model=str(lines), base_url=None, key=None)
+    consent = Consent(automatic=True, trusted=True)
+    taken: list[float] = []
+    async with open_host(
+        Settings(), choice, TaskStore(places), work, places, consent, choose=lambda _: choice
+    ) as host:
+        await host.send(OpenTask(task_id="t", text="Write"))
+        said = 0.0
+        async for event in host.follow("t"):
+            match event.fact:
+                case AssistantSpoke():
+                    said = time.perf_counter()
+                case ToolFinished():
+                    taken.append((time.perf_counter() - said) * 1000)
+                case Asked():
+                    break
+    written = taken[-WRITES - 1 : -1]
+    return written[10:]  # the first ones fill caches
+
+
+def percentile(times: Sequence[float], part: int) -> float:
+    return quantiles(times, n=100)[part - 1]
+
+
+def main() -> None:
+    plain: list[float] = []
+    governed: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(ROUNDS):
+            for times, kind in ((plain, False), (governed, True)):
+                at = Path(folder) / f"{number}-{kind}"
+                times += anyio.run(lambda at=at, kind=kind: milliseconds(at, governed=kind))
+        sync = seconds_of_a_sync(Path(folder)) * 1000
+    more = percentile(governed, 95) - percentile(plain, 95)
+    print(machine())
+    print(f"one flush of a small file takes {sync:.2f} ms here\n")
+    rows = [
+        ("a write of a file", f"{median(plain):.2f} ms", f"{percentile(plain, 95):.2f} ms", ""),
+        ("for an intent", f"{median(governed):.2f} ms", f"{percentile(governed, 95):.2f} ms", ""),
+        (
+            "more",
+            f"{median(governed) - median(plain):.2f} ms",
+            f"{more:.2f} ms",
+            f"at most {MOST_MORE:g} ms: {'ok' if more <= MOST_MORE else 'over'}",
+        ),
+    ]
+    print(table([("what", "median", "95th percentile", "wanted"), *rows]))
+
+
+if __name__ == "__main__":
+    main()
