@@ -1,8 +1,9 @@
 """What governance costs: `python benchmarks/governance.py`, part of `make bench`.
 
-The same task, which writes one small file after the other, is run in a workspace with intents and in
-one without, by turns, in one process. What is measured is the time from the model's answer to the
-recorded result of its call. A governed write has a journal entry before it, a verdict, a record after it.
+The same task, which writes one small file after the other, is run in a workspace with intents and
+in one without, by turns, in one process. What is measured is the time from the model's answer to
+the recorded result of its call. A governed write has a verdict and an entry in the call journal
+before it, and a record after it.
 """
 
 import sys
@@ -44,10 +45,9 @@ active_intents:
 def script(folder: Path, *, governed: bool) -> Path:
     lines = ["- calls: [{tool: select_active_intent, arguments: {intent_id: INT-001}}]"]
     body = "".join(f"def f{line}(x):\\n    return x + {line}\\n" for line in range(20))
-    lines += [
-        f'- calls: [{{tool: write_to_file, arguments: {{path: src/f{number}.py, content: "{body}"}}}}]'
-        for number in range(WRITES)
-    ]
+    for number in range(WRITES):
+        arguments = f'{{path: src/f{number}.py, content: "{body}"}}'
+        lines.append(f"- calls: [{{tool: write_to_file, arguments: {arguments}}}]")
     lines.append("- calls: [{tool: attempt_completion, arguments: {result: done}}]")
     path = folder / "script.yaml"
     path.write_text("\n".join(lines if governed else lines[1:]) + "\n", encoding="utf-8")

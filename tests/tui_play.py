@@ -26,7 +26,7 @@ class Play:
         """Until everything that came is on the screen."""
         with anyio.fail_after(PATIENCE):
             await self.pilot.pause(A_MOMENT)
-            while self.app._picture_due:
+            while self.app._pacing.is_due:
                 await self.pilot.pause(A_MOMENT)
             await self.pilot.pause()
 
@@ -46,7 +46,7 @@ class Play:
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
-        await self.until(lambda: not self.app._page.panel._waiting)
+        await self.until(lambda: not self.app._page.panel.has_waiting_letter)
 
     async def type(self, text: str) -> None:
         for character in text:

@@ -12,8 +12,20 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rookery.clients.attendant import Fate, RunEnd
+from rookery.clients.driven import (
+    DONE,
+    ENDING,
+    MENDED,
+    Conversation,
+    FollowedTasks,
+    LineReader,
+    News,
+    Telling,
+    cause_of,
+    left_open,
+)
 from rookery.clients.input_lines import LONGEST, InputLost
-from rookery.clients.json_output import JsonWriter, ReaderLeft
+from rookery.clients.json_output import ReaderLeft
 from rookery.clients.outbox import Outbox
 from rookery.clients.stream_requests import NOT_ANY_MORE, Requests
 from rookery.core.commands import ReopenTask
@@ -36,19 +48,10 @@ RECOVERY = 8.0
 """Seconds until a task that was interrupted asks whether to go on."""
 RESUMING = 2.0
 """The same for a stored task that was opened."""
-ENDING = 3.0
-"""What a task is given to come to rest when the run ends."""
-PATIENCE = 5.0
-"""What a reader is given to take the last of what is told."""
 
 NO_COMMAND = "No command came. Write one JSON object on each line, beginning with a start."
-LEFT_OPEN = (
-    "The input ended while the task waits for an answer ({ask}). Go on with --session-id {id}."
-)
 TOO_LONG = f"stdin command line {{number}}: it is longer than {LONGEST} bytes"
 
-_MENDED = (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY, FailureKind.EMPTY)
-"""What the engine sees to by itself, however strict the driver is."""
 _CODES = {
     FailureKind.BAD_KEY: "auth_failed",
     FailureKind.NO_CREDIT: "no_credit",
@@ -79,8 +82,7 @@ class StreamClient:
         events of the task that is driven, `complain` tells a person why the run ended, and
         `blame` gives the code of what a start was refused with."""
         self._lines = lines
-        self._outbox = outbox
-        self._writer = JsonWriter(outbox)
+        self._telling = Telling(outbox)
         self._first = first
         self._stored = stored
         self._worked = worked
@@ -91,11 +93,12 @@ class StreamClient:
         self._blame = blame
         self._stream = ControlStream()
         self._delayed: deque[StreamCommand] = deque()
-        self._news = anyio.Event()
-        self._followed: set[str] = set()
+        self._reader = LineReader(
+            read_command, bad=BadCommand, too_long=TOO_LONG, refuse=self._refuse_line
+        )
+        self._news = News()
         self._heard_any = False
         self._leaving = False
-        self._struck: RunEnd | None = None
 
     async def run(self, host: Host) -> RunEnd:
         try:
@@ -117,66 +120,57 @@ class StreamClient:
     def ended(self, end: RunEnd) -> None:
         code = "" if end.fate is Fate.COMPLETED else end.code
         with suppress(ReaderLeft):  # how it ended is also in the exit code
-            self._writer.tell(self._stream.finish(code, end.reason))
-            self._outbox.empty(PATIENCE)
+            self._telling.tell_last(self._stream.finish(code, end.reason))
         if code and end.reason:
             self._complain(end.reason)
 
     def _broke(self, errors: BaseExceptionGroup[Exception]) -> RunEnd:
         """What went wrong, once it was told. What cannot be kept is told when the run ends."""
-        error: BaseException = errors
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
+        error = cause_of(errors)
         if isinstance(error, StorageError):
             return RunEnd(Fate.FAILED, str(error), "storage_failed")
-        self._writer.tell(self._stream.finish("task_failed", f"{type(error).__name__}: {error}"))
-        self._outbox.empty(PATIENCE)
+        reason = f"{type(error).__name__}: {error}"
+        self._telling.tell_last(self._stream.finish("task_failed", reason))
         return RunEnd(Fate.FAILED, "", "task_failed")
 
     async def _drive(self, host: Host) -> RunEnd:
-        self._host = host
         async with anyio.create_task_group() as group:
             self._group: TaskGroup = group
-            group.start_soon(self._send_on)
-            self._writer.tell(self._stream.begin(self._first.task_id if self._first else ""))
+            self._conversation = Conversation()
+            self._followed = FollowedTasks(
+                host, group, self._news, see=self._tell_event, ended=self._tell_end
+            )
+            group.start_soon(self._telling.run)
+            self._telling.tell(self._stream.begin(self._first.task_id if self._first else ""))
             if self._first:
-                await self._resume(self._first)
+                await self._resume(self._first, host)
             self._requests = Requests(
                 host,
                 self._stream,
-                tell=self._writer.tell,
-                follow=self._follow,
+                tell=self._telling.tell,
+                follow=self._followed.follow,
                 recovered=self._recovered,
                 blame=self._blame,
             )
-            end = RunEnd(Fate.COMPLETED)
-            with anyio.CancelScope() as self._conversation:
-                end = await self._converse()
-            end = self._struck or end
+            end = await self._conversation.hold(self._converse)
             await self._leave()
-            await self._until(lambda: all(map(self._stream.drives, self._followed)), ENDING)
+            await self._news.until(self._all_told, ENDING)
             group.cancel_scope.cancel()
         return end
 
-    async def _send_on(self) -> None:
-        try:
-            await self._outbox.run()
-        except ConnectionError as error:
-            self._writer.give_up()
-            raise ReaderLeft from error
+    def _all_told(self) -> bool:
+        return all(map(self._stream.drives, self._followed.ids))
 
-    async def _resume(self, first: ReopenTask) -> None:
-        self._writer.tell(self._stream.resume_task(first.task_id, self._stored, self._worked))
-        await self._host.send(first)
-        self._follow(first.task_id, self._stored[-1].seq if self._stored else 0)
-        await self._until(lambda: self._stream.question is not None, RESUMING)
+    async def _resume(self, first: ReopenTask, host: Host) -> None:
+        self._telling.tell(self._stream.resume_task(first.task_id, self._stored, self._worked))
+        await host.send(first)
+        self._followed.follow(first.task_id, self._stored[-1].seq if self._stored else 0)
+        await self._news.until(lambda: self._stream.question is not None, RESUMING)
 
     async def _converse(self) -> RunEnd:
-        number = 0
         try:
             async for line in self._lines:
-                number += 1
-                command = self._read(line, number)
+                command = self._reader.wanted(line)
                 if command is None:
                     continue
                 self._heard_any = True
@@ -187,18 +181,8 @@ class StreamClient:
             return RunEnd(Fate.LEFT, str(lost), "usage")
         return await self._out_of_input()
 
-    def _read(self, line: bytes, number: int) -> StreamCommand | None:
-        """The command on a line; None if there is none, which the driver is told unless it is
-        blank."""
-        if not line.strip():
-            return None
-        try:
-            if len(line) > LONGEST:
-                raise BadCommand(TOO_LONG.format(number=number))
-            return read_command(line, number)
-        except BadCommand as bad:
-            self._writer.tell([self._stream.refuse_line(bad)])
-            return None
+    def _refuse_line(self, bad: BadCommand, number: int) -> None:
+        self._telling.tell([self._stream.refuse_line(bad)])
 
     async def _hear(self, command: StreamCommand) -> None:
         hurried = isinstance(command, Ping | CancelTask | Shutdown)
@@ -218,40 +202,39 @@ class StreamClient:
             else:
                 await self._requests.carry_out(command)
             self._delayed.popleft()
-            self._wake()
+            self._news.spread()
 
     async def _recovered(self) -> bool:
-        await self._until(lambda: self._leaving or not self._stream.cancelling, RECOVERY)
+        await self._news.until(lambda: self._leaving or not self._stream.cancelling, RECOVERY)
         return not self._leaving
 
     async def _leave(self) -> None:
         """Nothing new is begun, not even what was to wait for its turn."""
         self._leaving = True
-        self._wake()
-        await self._until(lambda: not self._delayed)
+        self._news.spread()
+        await self._news.until(lambda: not self._delayed)
 
     async def _shut_down(self, command: Shutdown) -> RunEnd:
         await self._leave()
         if self._stream.under_way:
             with suppress(CommandRejected):
                 await self._requests.interrupt(command.request_id)
-            await self._until(lambda: not self._stream.busy, ENDING)
-        return RunEnd(Fate.COMPLETED)
+            await self._news.until(lambda: not self._stream.busy, ENDING)
+        return DONE
 
     async def _out_of_input(self) -> RunEnd:
         """Nobody can say any more, so what the task asks now stays unanswered."""
         stream = self._stream
         if not self._heard_any:
             return RunEnd(Fate.LEFT, NO_COMMAND, "usage")
-        await self._until(self._at_rest)
+        await self._news.until(self._at_rest)
         question = stream.question
         if question is None:
             failure = stream.failure
-            return RunEnd(Fate.FAILED, failure, stream.failure_code) if failure else _DONE
+            return RunEnd(Fate.FAILED, failure, stream.failure_code) if failure else DONE
         if stream.complete:
-            return _DONE
-        reason = LEFT_OPEN.format(ask=question.ask, id=stream.task_id)
-        return RunEnd(Fate.LEFT, reason, "needs_human")
+            return DONE
+        return left_open(question.ask, stream.task_id)
 
     def _at_rest(self) -> bool:
         stream = self._stream
@@ -259,48 +242,24 @@ class StreamClient:
             return False
         return not stream.task_id or (stream.question is not None and stream.overheard is None)
 
-    def _follow(self, task_id: str, after: int = 0) -> None:
-        self._followed.add(task_id)
-        self._group.start_soon(self._tell_task, task_id, after)
-
-    async def _tell_task(self, task_id: str, after: int) -> None:
-        # refused means that a child ended before we came: its parent tells the rest
-        with suppress(CommandRejected):
-            async for event in self._host.follow(task_id, after):
-                await self._tell_event(task_id, event)
-                self._wake()
-        self._writer.tell(self._stream.end_task(task_id))
-        self._followed.discard(task_id)
-        self._wake()
-
     async def _tell_event(self, task_id: str, event: Event) -> None:
         if task_id == self._stream.task_id:
             self._watch(event)
-        self._writer.tell(self._stream.see(task_id, event))
+        self._telling.tell(self._stream.see(task_id, event))
         match event.fact:
             case ChildBegan(task_id=child, after=known):
-                self._follow(child, known)
-            case RequestFailed() as failure if self._strict and failure.error not in _MENDED:
+                self._followed.follow(child, known)
+            case RequestFailed() as failure if self._strict and failure.error not in MENDED:
                 self._strike(failure)
             case _:
                 pass
         if question := self._stream.overheard:
             await self._requests.hear_out(question)
 
+    def _tell_end(self, task_id: str) -> None:
+        self._telling.tell(self._stream.end_task(task_id))
+
     def _strike(self, failure: RequestFailed) -> None:
         code = _CODES.get(failure.error, "task_failed")
-        self._writer.tell(self._stream.give_up_start(failure.message))
-        self._struck = RunEnd(Fate.FAILED, failure.message, code)
-        self._conversation.cancel()
-
-    async def _until(self, holds: Callable[[], bool], seconds: float | None = None) -> None:
-        with anyio.move_on_after(seconds):
-            while not holds():
-                await self._news.wait()
-
-    def _wake(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
-
-
-_DONE = RunEnd(Fate.COMPLETED)
+        self._telling.tell(self._stream.give_up_start(failure.message))
+        self._conversation.break_off(RunEnd(Fate.FAILED, failure.message, code))

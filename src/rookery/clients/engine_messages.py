@@ -10,37 +10,39 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rookery.clients.attendant import Fate, RunEnd
+from rookery.clients.driven import (
+    DONE,
+    ENDING,
+    MENDED,
+    Conversation,
+    FollowedTasks,
+    LineReader,
+    News,
+    Telling,
+    cause_of,
+    left_open,
+)
 from rookery.clients.engine_requests import EngineRequests
 from rookery.clients.input_lines import LONGEST
-from rookery.clients.json_output import JsonWriter, ReaderLeft
+from rookery.clients.json_output import ReaderLeft
 from rookery.clients.outbox import Outbox
-from rookery.clients.outcomes import SETTLED_BY_THE_ENGINE, code_of_failure
+from rookery.clients.outcomes import code_of_failure
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Asked, ChildBegan, Event, RequestFailed
-from rookery.core.failures import FailureKind
 from rookery.core.queries import AskAbout
 from rookery.dialects.engine_messages import EngineMessages, error, event
 from rookery.dialects.engine_messages_reading import BadMessage, read_request
-from rookery.dialects.engine_messages_requests import Request, Shutdown
+from rookery.dialects.engine_messages_requests import Shutdown
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.dialects.engine_messages_task import PACE
-from rookery.errors import CommandRejected, StorageError
+from rookery.errors import StorageError
 from rookery.wire.host import Host
 
-ENDING = 3.0
-"""Seconds that a task is given to come to rest when the run ends."""
-PATIENCE = 5.0
-"""What a reader is given to take the last of what is told."""
 TOO_LONG = f"Line {{number}} of the input is longer than {LONGEST} bytes, so it was not read."
-LEFT_OPEN = (
-    "The input ended while the task waits for an answer ({ask}). Go on with --session-id {id}."
-)
 STOPPED = "The run was ended from outside. The task is kept and can be resumed."
 
-_MENDED = (*SETTLED_BY_THE_ENGINE, FailureKind.EMPTY)
 _RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
-_DONE = RunEnd(Fate.COMPLETED)
 _debug = logging.getLogger(__name__)
 
 
@@ -66,8 +68,7 @@ class EngineMessagesClient:
         the run with the first request that fails; `watch` sees the events of the task that is
         driven, and `complain` tells a person why the run ended."""
         self._lines = lines
-        self._outbox = outbox
-        self._writer = JsonWriter(outbox)
+        self._telling = Telling(outbox)
         self._exit_code = exit_code
         self._first = first
         self._opening = opening
@@ -75,12 +76,13 @@ class EngineMessagesClient:
         self._strict = strict
         self._watch = watch
         self._complain = complain
-        self._news = anyio.Event()
-        self._followed: set[str] = set()
+        self._reader = LineReader(
+            read_request, bad=BadMessage, too_long=TOO_LONG, refuse=self._refuse_line
+        )
+        self._news = News()
         self._pacing = False
         self._errands = 0
         """What is being looked up, or tidied, beside the conversation."""
-        self._struck: RunEnd | None = None
 
     async def run(self, host: Host) -> RunEnd:
         try:
@@ -103,32 +105,35 @@ class EngineMessagesClient:
         else:
             told.append(event("complete", exitCode=self._exit_code(end)))
         with suppress(ReaderLeft):  # how it ended is also in the exit code
-            self._writer.tell(told)
-            self._outbox.empty(PATIENCE)
+            self._telling.tell_last(told)
         if end.reason:
             self._complain(end.reason)
 
     def _broke(self, errors: BaseExceptionGroup[Exception]) -> None:
         """Say what went wrong. What cannot be kept is told when the run ends."""
-        cause: BaseException = errors
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
+        cause = cause_of(errors)
         if not isinstance(cause, StorageError):
-            self._writer.tell([error(f"{type(cause).__name__}: {cause}")])
-            self._outbox.empty(PATIENCE)
+            self._telling.tell_last([error(f"{type(cause).__name__}: {cause}")])
 
     async def _drive(self, host: Host) -> RunEnd:
-        self._host = host
         self._told = EngineMessages(await host.query(AskAbout()))
-        end = _DONE
         async with anyio.create_task_group() as group:
             self._group: TaskGroup = group
-            group.start_soon(self._send_on)
+            self._conversation = Conversation()
+            self._followed = FollowedTasks(
+                host,
+                group,
+                self._news,
+                see=self._tell_event,
+                ended=self._tell_end,
+                begun=self._catch_up_soon,
+            )
+            group.start_soon(self._telling.run)
             self._requests = EngineRequests(
                 host,
                 self._told,
                 tell=self._tell,
-                follow=self._follow,
+                follow=self._followed.follow,
                 beside=self._beside,
                 ended=self._task_ended,
                 note=_debug.debug,
@@ -136,21 +141,11 @@ class EngineMessagesClient:
                 next_id=self._next_id,
             )
             self._tell(self._told.begin())
-            with anyio.CancelScope() as self._conversation:
-                await self._begin()
-                end = await self._converse()
-            end = self._struck or end
-            await self._until(lambda: not self._errands, ENDING)
+            end = await self._conversation.hold(self._converse)
+            await self._news.until(lambda: not self._errands, ENDING)
             self._tell(self._told.news(anyio.current_time() + 3600.0))
             group.cancel_scope.cancel()
         return end
-
-    async def _send_on(self) -> None:
-        try:
-            await self._outbox.run()
-        except ConnectionError as gone:
-            self._writer.give_up()
-            raise ReaderLeft from gone
 
     async def _begin(self) -> None:
         match self._first:
@@ -162,49 +157,37 @@ class EngineMessagesClient:
                 pass
 
     async def _converse(self) -> RunEnd:
-        number = 0
+        await self._begin()
         async for line in self._lines:
-            number += 1
-            request = self._read(line, number)
+            request = self._reader.wanted(line)
             if isinstance(request, Shutdown):
                 return await self._shut_down()
             if request is not None:
                 await self._requests.carry_out(request)
         return await self._out_of_input()
 
-    def _read(self, line: bytes, number: int) -> Request | None:
-        """What a line requests; None for a blank one, and for one that is no message, which the
-        driver is told."""
-        if not line.strip():
-            return None
-        try:
-            if len(line) > LONGEST:
-                raise BadMessage(TOO_LONG.format(number=number))
-            return read_request(line, number)
-        except BadMessage as bad:
-            self._tell([error(str(bad), {"line": number})])
-            return None
+    def _refuse_line(self, bad: BadMessage, number: int) -> None:
+        self._tell([error(str(bad), {"line": number})])
 
     async def _shut_down(self) -> RunEnd:
         if self._told.busy:
             await self._requests.interrupt()
-            await self._until(lambda: not self._told.busy, ENDING)
-        return _DONE
+            await self._news.until(lambda: not self._told.busy, ENDING)
+        return DONE
 
     async def _out_of_input(self) -> RunEnd:
         """Nobody can say any more, so what the task asks now stays unanswered."""
         told = self._told
-        await self._until(lambda: not told.busy and told.overheard is None)
+        await self._news.until(lambda: not told.busy and told.overheard is None)
         question = told.question
         if question is None:
-            return RunEnd(Fate.FAILED, told.failure, "task_failed") if told.failure else _DONE
+            return RunEnd(Fate.FAILED, told.failure, "task_failed") if told.failure else DONE
         if told.complete:
-            return _DONE
-        reason = LEFT_OPEN.format(ask=question.ask, id=told.root)
-        return RunEnd(Fate.LEFT, reason, "needs_human")
+            return DONE
+        return left_open(question.ask, told.root)
 
     def _tell(self, told: Sequence[Wire]) -> None:
-        self._writer.tell(told)
+        self._telling.tell(told)
         if self._told.waits and not self._pacing:
             self._pacing = True
             self._group.start_soon(self._pace)
@@ -213,35 +196,17 @@ class EngineMessagesClient:
         """Tell what may not be told yet when it may."""
         while self._told.waits:
             await anyio.sleep(PACE)
-            self._writer.tell(self._told.news(anyio.current_time()))
+            self._telling.tell(self._told.news(anyio.current_time()))
         self._pacing = False
 
     def _beside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def do() -> None:
             await work()
             self._errands -= 1
-            self._wake()
+            self._news.spread()
 
         self._errands += 1
         self._group.start_soon(do)
-
-    def _follow(self, task_id: str, after: int = 0) -> None:
-        self._followed.add(task_id)
-        self._group.start_soon(self._tell_task, task_id, after)
-
-    async def _tell_task(self, task_id: str, after: int) -> None:
-        if task_id == self._told.root:
-            # this runs as soon as all that is on record has been seen
-            self._group.start_soon(self._catch_up, task_id)
-        # refused means that a child ended before we came: its parent tells the rest
-        with suppress(CommandRejected):
-            async for each in self._host.follow(task_id, after):
-                await self._tell_event(task_id, each)
-                self._wake()
-        if task_id in self._told.tasks:
-            self._tell(self._told.end_task(task_id, anyio.current_time()))
-        self._followed.discard(task_id)
-        self._wake()
 
     async def _tell_event(self, task_id: str, happened: Event) -> None:
         if task_id == self._told.root:
@@ -249,8 +214,8 @@ class EngineMessagesClient:
         self._tell(self._told.see(task_id, happened, anyio.current_time()))
         match happened.fact:
             case ChildBegan(task_id=child) if child in self._told.tasks:
-                self._follow(child)
-            case RequestFailed() as failure if self._strict and failure.error not in _MENDED:
+                self._followed.follow(child)
+            case RequestFailed() as failure if self._strict and failure.error not in MENDED:
                 self._strike(failure)
             case Asked(ask=AskKind.COMMAND_OUTPUT):
                 await self._requests.answers.handle_offer()
@@ -258,11 +223,20 @@ class EngineMessagesClient:
                 pass
         await self._mind_question()
 
+    def _tell_end(self, task_id: str) -> None:
+        if task_id in self._told.tasks:
+            self._tell(self._told.end_task(task_id, anyio.current_time()))
+
+    def _catch_up_soon(self, task_id: str) -> None:
+        if task_id == self._told.root:
+            # this runs as soon as all that is on record has been seen
+            self._group.start_soon(self._catch_up, task_id)
+
     async def _catch_up(self, task_id: str) -> None:
         if task_id == self._told.root:
             self._tell(self._told.catch_up(anyio.current_time()))
             await self._mind_question()
-            self._wake()
+            self._news.spread()
 
     async def _mind_question(self) -> None:
         """Answer what can be answered with what was said before it was asked."""
@@ -277,17 +251,7 @@ class EngineMessagesClient:
         if self._told.replaying:
             return
         code = code_of_failure(failure.error)
-        self._struck = RunEnd(Fate.FAILED, failure.message, code)
-        self._conversation.cancel()
+        self._conversation.break_off(RunEnd(Fate.FAILED, failure.message, code))
 
     async def _task_ended(self, task_id: str) -> None:
-        await self._until(lambda: task_id not in self._followed, ENDING)
-
-    async def _until(self, holds: Callable[[], bool], seconds: float | None = None) -> None:
-        with anyio.move_on_after(seconds):
-            while not holds():
-                await self._news.wait()
-
-    def _wake(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
+        await self._news.until(lambda: task_id not in self._followed.ids, ENDING)

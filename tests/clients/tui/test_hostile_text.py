@@ -128,7 +128,7 @@ async def test_GATE_4_a_question_that_is_not_in_sight_takes_no_answer(size: tupl
         assert not panel.live
         panel.focus()
         await pilot.press("y")
-        await until(pilot, lambda: not panel._waiting)
+        await until(pilot, lambda: not panel.has_waiting_letter)
         assert not [each for each in host.sent if isinstance(each, Answer)]
         resized = time.monotonic()
         await pilot.resize_terminal(80, 24)

@@ -9,7 +9,8 @@ import pytest
 from textual.worker import WorkerFailed
 
 from played_host import PlayedHost
-from rookery.clients.tui.app import TYPED_AHEAD, FullScreen, Opening
+from rookery.clients.tui.app import FullScreen, Opening
+from rookery.clients.tui.saying import TYPED_AHEAD
 from rookery.core.asks import AskKind
 from rookery.core.commands import (
     Answer,

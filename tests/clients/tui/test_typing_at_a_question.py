@@ -68,7 +68,7 @@ async def test_GATE_4_words_that_begin_at_a_question_are_words(words: str, quest
     async with asked(question) as it:
         await it.type(words, pause=0.12)
         assert it.composer.text == words
-        await until(it.pilot, lambda: not it.panel._waiting)
+        await until(it.pilot, lambda: not it.panel.has_waiting_letter)
         assert it.answers == []
 
 
@@ -98,7 +98,7 @@ async def test_GATE_4_a_key_that_answers_nothing_is_text():
 async def test_GATE_4_escape_takes_back_a_key_that_waits():
     async with asked(COMMAND) as it:
         await it.pilot.press("y", "escape")
-        assert it.panel._waiting is None
+        assert not it.panel.has_waiting_letter
         assert it.answers == []
 
 
@@ -113,7 +113,7 @@ async def test_typing_yes_at_a_question_and_enter_says_yes():
 async def test_GATE_4_back_from_the_rule_the_question_has_to_be_seen_again():
     async with asked(EDIT) as it:
         await it.type("a", pause=0)
-        await until(it.pilot, lambda: not it.panel._waiting and it.panel.live)
+        await until(it.pilot, lambda: not it.panel.has_waiting_letter and it.panel.live)
         back = time.monotonic()
         await it.pilot.press("escape")
         await until(it.pilot, lambda: it.panel.live)

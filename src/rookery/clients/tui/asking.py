@@ -1,7 +1,7 @@
 """What is shown of a question: exactly what would happen, and the keys that answer it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import Enum
 
 from rich.text import Text
@@ -83,6 +83,18 @@ def page_of(asked: Asked, step: Step) -> Page:
 def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
     always = (("a", "always…"),) if asked.rule else ()
     return (("y", "yes"), ("n", "no"), *always, ("r", "no, because…"))
+
+
+def answer_letters(asked: Asked, step: Step) -> Collection[str]:
+    """The keys that answer, each a single letter. Whatever else is typed is text."""
+    match step:
+        case Step.CHOICE:
+            count = min(9, len(suggestions(asked.text)))
+            return [str(number) for number in range(1, count + 1)]
+        case Step.RULE:
+            return ("y", "n")
+        case Step.ANSWER:
+            return [key for key, _ in page_of(asked, step).keys]
 
 
 def body_of(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[Text]:

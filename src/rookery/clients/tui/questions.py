@@ -4,10 +4,11 @@ import time
 from collections.abc import Sequence
 
 from rookery.clients.questions import suggestions
-from rookery.clients.tui.ask_panel import UNTOUCHABLE_SECONDS, AskPanel
+from rookery.clients.tui.ask_panel import AskPanel
 from rookery.clients.tui.asking import APPROVALS, has_panel
 from rookery.clients.tui.attention import Attention
 from rookery.clients.tui.composer import Composer
+from rookery.clients.tui.lone_letter import UNTOUCHABLE_SECONDS
 from rookery.clients.tui.seam import Desk
 from rookery.clients.tui.session import RESUMES, Question, Said, Session
 from rookery.clients.tui.wording import needs_you

@@ -1,0 +1,31 @@
+"""What typed words mean as the reply to a question."""
+
+from collections.abc import Sequence
+
+from rookery.clients.questions import chosen, suggestions
+from rookery.clients.tui.asking import APPROVALS, TRIES
+from rookery.clients.tui.session import Question, Said
+from rookery.core.asks import AskKind, Reply
+from rookery.core.commands import Command
+
+_YES, _NO = ("y", "yes"), ("n", "no")
+
+
+def yes_or_no(said: Said, question: Question) -> Reply | None:
+    """What a word alone answers, where yes and no are answers."""
+    word = said.text.strip().lower()
+    if said.images or question.asked.ask not in (*APPROVALS, *TRIES):
+        return None
+    return "yes" if word in _YES else "no" if word in _NO else None
+
+
+def can_answer(said: Said, question: Question) -> bool:
+    """Pictures alone refuse nothing."""
+    return bool(said.text) or question.asked.ask not in APPROVALS
+
+
+def in_words(question: Question, said: Said) -> Sequence[Command]:
+    if question.asked.ask is AskKind.FOLLOWUP:
+        suggestion = chosen(said.text, suggestions(question.asked.text))
+        return question.chosen(suggestion, said.images)
+    return question.in_words(said)
