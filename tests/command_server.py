@@ -109,7 +109,22 @@ def import_everything() -> None:
     for name in ("tomllib", "tree_sitter", "tree_sitter_bash", "importlib.resources.readers"):
         importlib.import_module(name)
     anyio.run(anyio.lowlevel.checkpoint)
+    _work_out_what_is_worked_out_once()
     gc.freeze()  # no child then copies the pages of what it only reads
+
+
+def _work_out_what_is_worked_out_once() -> None:
+    """Which the product does when it first needs it, and nearly every run does."""
+    from rookery.core.protected_paths import protected
+    from rookery.providers.models import find_model
+    from rookery.settings import all_settings
+    from rookery.workspace.command_environment import command_environment
+
+    all_settings()
+    find_model("anthropic", "any", {})
+    for either in (True, False):
+        protected("README.md", new=either)
+        command_environment({"PATH": ""}, confined=either)
 
 
 def _become(

@@ -14,7 +14,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from terminal_session import COMMAND, Installed
+from terminal_session import Installed
 
 Line = dict[str, Any]
 PATIENCE = 20.0
@@ -32,14 +32,7 @@ class PipedCommand:
         self.lines: list[Line] = []
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(
-            [COMMAND, *self._arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self._installed.workspace,
-            env=self._installed.environ,
-        )
+        self.process = self._installed.piped(*self._arguments)
         assert self.process.stdin
         assert self.process.stdout
         self._in, self._out = self.process.stdin, self.process.stdout

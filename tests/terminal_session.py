@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rookery.storage.trust import TrustStore
-from warm_start import WarmProcess, needs_plain_start, start_warm
+from warm_start import PipedProcess, WarmProcess, needs_plain_start, start_piped, start_warm
 
 COMMAND = str(Path(sys.executable).parent / "rookery")
 PATIENCE = 20.0
@@ -214,6 +214,19 @@ class Installed:
             stderr=subprocess.PIPE,
             cwd=self.workspace,
             env=self.environ | environ,
+        )
+
+    def piped(self, *arguments: str) -> "subprocess.Popen[bytes] | PipedProcess":
+        """Start the command with a pipe for each of its streams."""
+        if not needs_plain_start(self.environ):
+            return start_piped(arguments, self.environ, str(self.workspace))
+        return subprocess.Popen(
+            [COMMAND, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.workspace,
+            env=self.environ,
         )
 
     def terminal(self, *arguments: str, columns: int = 100, **environ: str) -> TerminalSession:

@@ -12,6 +12,7 @@ whoever wants another locale or seed starts the command plainly (see `needs_plai
 
 import atexit
 import fcntl
+import gc
 import io
 import json
 import os
@@ -27,7 +28,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Self
+from typing import NoReturn, Self
 
 from command_server import import_everything
 
@@ -88,6 +89,28 @@ class WarmProcess:
         return said
 
 
+class PipedProcess(WarmProcess):
+    """With pipes to its standard streams, which close when they are closed here."""
+
+    def __init__(self, link: socket.socket, stdin: int, stdout: int, stderr: int) -> None:
+        super().__init__(link)
+        self.stdin = os.fdopen(stdin, "wb")
+        self.stdout = os.fdopen(stdout, "rb")
+        self.stderr = os.fdopen(stderr, "rb")
+
+
+def start_piped(arguments: Sequence[str], environ: Mapping[str, str], folder: str) -> PipedProcess:
+    """As `start_warm`, for whoever talks to it."""
+    (stdin, into), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
+    streams = [stdin, stdout, stderr]
+    try:
+        link = _ask_for(arguments, environ, folder, streams=streams, terminal=False)
+    finally:
+        for each in streams:
+            os.close(each)
+    return PipedProcess(link, into, out, err)
+
+
 def start_warm(
     arguments: Sequence[str],
     environ: Mapping[str, str],
@@ -98,6 +121,18 @@ def start_warm(
 ) -> WarmProcess:
     """Become `rookery` in a new process. With `terminal` its standard input is the terminal that
     controls a session of its own."""
+    return WarmProcess(_ask_for(arguments, environ, folder, streams=streams, terminal=terminal))
+
+
+def _ask_for(
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    folder: str,
+    *,
+    streams: Sequence[int],
+    terminal: bool,
+) -> socket.socket:
+    """What the new process is heard of by."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         request = {
@@ -108,7 +143,7 @@ def start_warm(
         }
         body = json.dumps(request).encode()
         socket.send_fds(_starter(), [body], [*streams, theirs.fileno()])
-    return WarmProcess(ours)
+    return ours
 
 
 @cache
@@ -229,5 +264,20 @@ def _open_standard_streams() -> None:
         setattr(sys, f"__{name}__", stream)
 
 
+def _end(code: int) -> NoReturn:
+    """As Python ends, but without taking apart all that was imported: in a copy of a process that
+    takes longer than most runs do."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream and not stream.closed:
+                stream.flush()
+    except Exception:
+        sys.exit(code)  # what cannot be written is told by Python itself, which has its own code
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(_serve())
+    _end(_serve())

@@ -112,7 +112,7 @@ def there(here: Server) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def bench(program: str) -> AsyncIterator[Bench]:
     async def find(host: str, port: int) -> list[str]:
         if host != STRANGER:

@@ -123,10 +123,21 @@ def sweep_temporary_places() -> None:
     """Remove those of runs that were killed: whoever is alive holds the lock in theirs."""
     import tempfile
 
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}{'?' * _RANDOM}"):
-        with suppress(OSError):  # it is held, somebody else's, or gone by now
-            if not folder.is_symlink() and folder.stat().st_uid == os.getuid():
-                _remove_if_abandoned(folder)
+    parent = tempfile.gettempdir()
+    with suppress(OSError):  # who may not look into it has left nothing that could be found
+        for name in os.listdir(parent):
+            if name.startswith(_PREFIX) and len(name) == len(_PREFIX) + _RANDOM:
+                _sweep(f"{parent}/{name}")
+
+
+def _sweep(path: str) -> None:
+    # there may be thousands that are none of these, and every run comes by
+    if not os.path.lexists(f"{path}/{_LOCK}"):
+        return
+    folder = Path(path)
+    with suppress(OSError):  # it is held, somebody else's, or gone by now
+        if not folder.is_symlink() and folder.stat().st_uid == os.getuid():
+            _remove_if_abandoned(folder)
 
 
 def _remove_if_abandoned(folder: Path) -> None:
