@@ -83,8 +83,9 @@ class JsonReport:
         pass
 
     def end(self, end: RunEnd) -> None:
-        self._output.end(end.fate is Fate.COMPLETED, end.code or None, end.reason)
-        if end.fate is not Fate.COMPLETED and end.reason:
+        done = end.fate is Fate.COMPLETED and not end.code
+        self._output.end(done, end.code or None, end.reason)
+        if not done and end.reason:
             print(f"Error: {harmless(end.reason)}", file=sys.stderr)
 
 
@@ -128,7 +129,7 @@ class TextReport:
         cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
         if usage.tokens_in or usage.tokens_out:
             self._dim(f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out{cost}")
-        if end.fate is not Fate.COMPLETED:
+        if end.fate is not Fate.COMPLETED or end.code:
             self._say_why_not(end)
 
     def _say_why_not(self, end: RunEnd) -> None:

@@ -105,7 +105,7 @@ class JsonOutput:
             self._kept += outputs
 
 
-_SUMMARY = ("type", "taskId", "success", "code", "error", "content", "cost")
+_SUMMARY = ("type", "taskId", "success", "code", "error", "content", "cost", "governance")
 
 
 def _readable(text: str) -> str:

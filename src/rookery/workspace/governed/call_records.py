@@ -142,6 +142,8 @@ class CallRecords:
             self._unsettled[call.id] = (entry, begun.journal)
             return FilesTold(), True
         after = await anyio.to_thread.run_sync(self._contents, list(begun.before))
+        if entry.kind == "mutation" and entry.outcome != "success":
+            after = self._own_doing(begun, after)
         told = await anyio.to_thread.run_sync(
             partial(files_told, begun.before, after, written=written)
         )
@@ -150,7 +152,7 @@ class CallRecords:
             # nothing is another than it was: there is nothing to tell
             await anyio.to_thread.run_sync(self._project.recording.drop, begun.journal)
             return told, True
-        await self._count(entry)
+        self._count(entry)
         recording = self._project.recording
         return told, await self._written(partial(recording.end, begun.journal, entry))
 
@@ -175,7 +177,7 @@ class CallRecords:
         if outside:
             error = {"code": "CMD-002", "type": KINDS["CMD-002"].error_type}
             entry = replace(entry, scope="out_of_scope_detected", error=error)
-        await self._count(entry)
+        self._count(entry)
         recording = self._project.recording
         write = (
             partial(recording.end, journal, entry) if journal else partial(recording.note, entry)
@@ -283,6 +285,16 @@ class CallRecords:
     def _contents(self, paths: Sequence[str]) -> dict[str, bytes | None]:
         return {path: content(self._project.path(path)) for path in paths}
 
+    def _own_doing(
+        self, begun: Begun, after: Mapping[str, bytes | None]
+    ) -> dict[str, bytes | None]:
+        """What a call that failed can have done is what it wanted; all else was somebody else."""
+        wanted = {self._named(each.path): each.after for each in begun.action.changes}
+        return {
+            path: data if _sha(data) == wanted[path] else begun.before[path]
+            for path, data in after.items()
+        }
+
     def _turn(self) -> int:
         """The event at which the model was last asked."""
         return next((e.seq for e in reversed(self._events()) if _is_request(e)), 0)
@@ -291,9 +303,8 @@ class CallRecords:
         asked = next((e.fact for e in reversed(self._events()) if _is_request(e)), None)
         return f"{asked.provider}/{asked.model}" if isinstance(asked, RequestStarted) else ""
 
-    async def _count(self, entry: Entry) -> None:
-        if entry.intent_id:
-            used = await self._project.used(entry.intent_id)
+    def _count(self, entry: Entry) -> None:
+        if used := self._project.counted(entry.intent_id):
             used.calls += 1
             used.files.update(each.path for each in entry.files)
             used.lines += sum(each.lines_added + each.lines_deleted for each in entry.files)
@@ -328,6 +339,10 @@ def approval_of(said: Answered | None, codes: Sequence[str] = ()) -> dict[str, A
 def input_digest(call: ToolCall) -> str:
     text = json.dumps([call.name, dict(call.arguments)], sort_keys=True, default=str)
     return "sha256:" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _sha(data: bytes | None) -> str:
+    return "" if data is None else sha256(data).hexdigest()
 
 
 def _is_request(event: Event) -> bool:

@@ -26,6 +26,7 @@ from rookery.engine.ports import Action
 from rookery.workspace.governed.project import GovernedProject
 from rookery.workspace.governed.selecting import fact_of, is_descendant
 from rookery.workspace.governed.verdicts import Standing
+from rookery.workspace.governed.wording import difference
 from rookery.workspace.orchestration.intent_file import IntentText
 
 NoteIntent = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[None]]
@@ -50,6 +51,8 @@ class InForce:
         """By their digests: an old wording is needed to tell what a new one changes."""
         self.inherited = ""
         """The intent that a sub-task was begun for."""
+        self.shown = ""
+        """The digest of the wording that a person was asked about, if one had to be."""
 
     @property
     def definition(self) -> Definition | None:
@@ -182,7 +185,8 @@ class InForce:
         state = self._state()
         wanted = wanted_id(dict(call.arguments))
         text = await self.project.intents()
-        intent = text.file.find(wanted) if text.there else None
+        intent = self._meant(text.file, wanted) if text.there else None
+        self.shown = ""
         if intent is None:
             return Ruling()
         if state.distrusted:
@@ -190,12 +194,27 @@ class InForce:
                 f"A command of this task changed the files of governance. Look at {intent.id} as "
                 "it is worded now before it is selected again."
             )
-            return _asking(intent, "REQ-012", why)
+            new = Definition(intent, text.file.policy)
+            self.shown = digest(intent, text.file.policy)
+            return _asking(intent, "REQ-012", why, self._difference(new))
         parent = self.inherited
         if parent and not is_descendant(text.file, intent, parent):
             why = f"{intent.id} is not part of {parent}, which this sub-task works for."
             return _asking(intent, "REQ-004", why)
         return Ruling()
+
+    def _meant(self, file: IntentFile, wanted: str) -> Intent | None:
+        """What would be selected: no id may stand for the only one there is."""
+        choices = file.selectable(self.project.now())
+        if not wanted and self.project.wishes.auto_single and len(choices) == 1:
+            return choices[0]
+        return file.find(wanted)
+
+    def _difference(self, new: Definition) -> tuple[str, ...]:
+        """From the last wording that this process knows."""
+        known = reversed(self._definitions.values())
+        old = next((each for each in known if each.intent.id == new.intent.id), None)
+        return difference(old, new) if old else ()
 
     async def adopt(self, fact: IntentSelected, definition: Definition, call_id: str = "") -> None:
         """From now on this holds."""
@@ -258,7 +277,7 @@ class InForce:
         return mark.hexdigest()
 
 
-def _asking(intent: Intent, code: str, why: str) -> Ruling:
+def _asking(intent: Intent, code: str, why: str, notes: tuple[str, ...] = ()) -> Ruling:
     question = IntentQuestion(
         intent_id=intent.id,
         intent_name=intent.name,
@@ -269,7 +288,7 @@ def _asking(intent: Intent, code: str, why: str) -> Ruling:
     )
     refusal = Refusal(code=code, message=why, intent_id=intent.id)
     note = f"scope: {', '.join(intent.owned_scope)}"
-    return Ruling(Decision.ASK, (why,), (note,), (refusal,), question)
+    return Ruling(Decision.ASK, (why,), (note, *notes), (refusal,), question)
 
 
 def _unusable(text: IntentText) -> Refusal | None:

@@ -12,6 +12,7 @@ from rookery.core.intents.errors import Refusal
 from rookery.core.intents.lessons import Lesson, LessonType
 from rookery.core.intents.scope_suggestions import smallest_pattern
 from rookery.core.intents.scope_verdict import Op, Outside, PathFinding, always_protected
+from rookery.core.intents.selection import wanted_id
 from rookery.errors import Denied, RookeryError, ToolError
 from rookery.workspace.governed.expanding import expand
 from rookery.workspace.governed.governed_task import GovernedTask
@@ -22,10 +23,20 @@ from rookery.workspace.orchestration.locations import find_location
 
 async def select(task: GovernedTask, intent_id: str, call_id: str) -> str:
     """The context of the intent. Raises `Denied`; then the one before still holds."""
-    found = await choose(task.project, task.task_id, intent_id, by="model")
+    wanted = wanted_id({"intent_id": intent_id})
+    found = await choose(task.project, task.task_id, wanted, by="model")
     if isinstance(found, Refusal):
         await task.note_refusal(ToolCall(id=call_id, name=SELECT), found)
         raise denial(found, SELECT, call_id)
+    if task.in_force.shown not in ("", found.fact.digest):
+        changed = Refusal(
+            code="REQ-012",
+            message=f"{found.fact.intent_id} was changed after the user had looked at it. Select "
+            "it again.",
+            intent_id=found.fact.intent_id,
+        )
+        await task.note_refusal(ToolCall(id=call_id, name=SELECT), changed)
+        raise denial(changed, SELECT, call_id)
     await task.adopt(found, call_id)
     notes = "".join(f"{note}\n" for note in found.notes)
     return f"{notes}{found.context}"

@@ -15,10 +15,13 @@ from rookery.core.intents.lessons import knowledge_shown
 from rookery.core.intents.scope_patterns import scope
 from rookery.core.intents.scope_verdict import ScopeRules
 from rookery.core.ledger.queries import Query
+from rookery.core.ledger.traced import TracedRecord, records_on
+from rookery.core.limits import MIB
 from rookery.core.values import value
 from rookery.errors import RookeryError
 from rookery.workspace.ledger.ledger_index import LedgerIndex
 from rookery.workspace.ledger.recording import Recording
+from rookery.workspace.ledger.segments import newest_first
 from rookery.workspace.orchestration.active_scope import active_scope
 from rookery.workspace.orchestration.command_policy_file import read_command_policy
 from rookery.workspace.orchestration.intent_file import IntentReader, IntentText
@@ -31,6 +34,8 @@ from rookery.workspace.orchestration.shared_knowledge import SharedKnowledge
 
 T = TypeVar("T")
 MOST_RELATED = 5
+MOST_LOOKED_BACK = 4 * MIB
+"""Bytes of the ledger in which work for an intent is looked for, so that a long one is as fast."""
 KNOWLEDGE_CHARS = 4_000
 
 
@@ -109,6 +114,10 @@ class GovernedProject:
             self._used[intent_id] = await anyio.to_thread.run_sync(self._count, intent_id)
         return self._used[intent_id]
 
+    def counted(self, intent_id: str) -> Used | None:
+        """None as long as nobody has asked: without a budget there is no need to count."""
+        return self._used.get(intent_id)
+
     def _count(self, intent_id: str) -> Used:
         used = Used()
         for record in LedgerIndex(self.layout.folder).find(Query(intent=intent_id)):
@@ -122,8 +131,8 @@ class GovernedProject:
         """What helps whoever begins to work for an intent."""
         near = self.neighbours(task_id, intent)
         related = await anyio.to_thread.run_sync(self._related, intent.id)
-        used = await self.used(intent.id)
         most = intent.budget.max_files
+        files = () if most is None else (await self.used(intent.id)).files
         return Surroundings(
             related=related,
             others=tuple(
@@ -131,23 +140,21 @@ class GovernedProject:
                 for each in (*near.same_intent, *near.overlapping)
             ),
             knowledge=self._shared(intent),
-            files_left=None if most is None else max(most - len(used.files), 0),
+            files_left=None if most is None else max(most - len(files), 0),
         )
 
     def _related(self, intent_id: str) -> tuple[TraceLine, ...]:
+        """The newest of the work for an intent, as far as it is near the end of the ledger."""
+        query, named = Query(intent=intent_id), intent_id.encode()
         lines: list[TraceLine] = []
-        for record in LedgerIndex(self.layout.folder).find(Query(intent=intent_id)):
-            if record.files:
-                lines.append(
-                    TraceLine(
-                        id=record.id,
-                        at=record.time,
-                        tool=record.tool_name,
-                        files=tuple(each.path for each in record.files[:5]),
-                    )
-                )
-            if len(lines) == MOST_RELATED:
+        left = MOST_LOOKED_BACK
+        for line in newest_first(self.layout.folder):
+            left -= len(line)
+            if left < 0 or len(lines) >= MOST_RELATED:
                 break
+            if named in line:
+                found = filter(query.matches, records_on(line))
+                lines += [_told(record) for record in found if record.files]
         return tuple(lines)
 
     def _shared(self, intent: Intent) -> str:
@@ -161,3 +168,12 @@ class GovernedProject:
     def path(self, relative: str) -> Path:
         """A file by the name that verdicts and records give it."""
         return self.layout.root / relative
+
+
+def _told(record: TracedRecord) -> TraceLine:
+    return TraceLine(
+        id=record.id,
+        at=record.time,
+        tool=record.tool_name,
+        files=tuple(each.path for each in record.files[:5]),
+    )
