@@ -1,0 +1,182 @@
+"""A session that lives through anything: a user, a process with its messages, and a manager.
+
+A move is a name and a number; the world makes an event of it that could happen now, has the
+machine take it, and keeps what a manager would have stored. Processes keep the engine's promise:
+after a blocking ask they say nothing new before it is answered somewhere.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from rookery.core.asks import AskKind
+from rookery.core.message import Message
+from rookery.core.sessions.events import (
+    Activity,
+    AgentAsked,
+    AgentMessage,
+    ApiReqStarted,
+    ApproveAction,
+    AskAnswered,
+    AutoApproved,
+    CancelSession,
+    CreationTimeout,
+    Event,
+    ProcessError,
+    ProcessEvent,
+    ProcessExit,
+    RejectAction,
+    ResumeSession,
+    Retry,
+    SayCheckpointSaved,
+    SayCompletionResult,
+    SendMessage,
+    SessionCreated,
+    StartSession,
+)
+from rookery.core.sessions.hearing import is_dead
+from rookery.core.sessions.machine import advance
+from rookery.core.sessions.record import SessionRecord, recorded
+from rookery.core.sessions.session import Session
+from rookery.core.sessions.states import SessionState
+
+Move = tuple[str, int]
+
+KINDS = [*AskKind, "moonrise"]
+TEXTS = ["", "why?", '401 {"message": "no key"}', "402: pay", "model x not found", '{"a": 1}']
+
+
+class World:
+    def __init__(self) -> None:
+        self.session = Session(session_id="s")
+        self.record: SessionRecord | None = None
+        self.messages: list[Message] = []
+        self.last_ts = 0
+        self.now = 1000
+
+    def play(self, move: Move) -> Event:
+        """The event that this move is now, after the machine took it."""
+        name, number = move
+        event = EVENT_OF[name](self, number)
+        if isinstance(event, AgentMessage) and not is_dead(self.session, event):
+            self._keep(event, partial=name == "partial")
+        self.take(event)
+        return event
+
+    def take(self, event: Event) -> None:
+        self.now += 1
+        self.session = advance(self.session, event)
+        if self.session.state is SessionState.IDLE:
+            return
+        record = self.record or SessionRecord(session_id="s", start_time=self.now)
+        self.record = recorded(record, self.session, now=self.now, selected=False)
+
+    def _keep(self, event: AgentMessage, *, partial: bool) -> None:
+        if isinstance(event, AskAnswered):
+            self.messages = [_answered(row, event.ts) for row in self.messages]
+            return
+        row = _row(event, partial=partial)
+        if event.ts > self.last_ts:
+            self.messages.append(row)
+        elif self.messages[-1].ts == event.ts and self.messages[-1].partial:
+            self.messages[-1] = row
+        self.last_ts = max(self.last_ts, event.ts)
+
+    @property
+    def asked(self) -> int:
+        return self.session.pending_ask.ts if self.session.pending_ask else -1
+
+    @property
+    def here(self) -> int:
+        return self.session.generation
+
+    @property
+    def next_ts(self) -> int:
+        return self.last_ts + 1
+
+
+def _answered(row: Message, ts: int) -> Message:
+    return replace(row, answered=True) if row.ts == ts else row
+
+
+def _row(event: AgentMessage, *, partial: bool) -> Message:
+    match event:
+        case AgentAsked(ts=ts, ask=ask, text=text):
+            return Message(ts=ts, type="ask", ask=str(ask), content=text)
+        case SayCheckpointSaved(ts=ts):
+            return Message(ts=ts, type="say", say="checkpoint_saved")
+        case ApiReqStarted(ts=ts):
+            return Message(ts=ts, type="say", say="api_req_started")
+        case SayCompletionResult(ts=ts, text=text):
+            return Message(ts=ts, type="say", say="completion_result", content=text)
+        case _:
+            kind = "ask" if partial else "say"
+            said = {"ask": "tool"} if partial else {"say": "text"}
+            return Message(ts=event.ts, type=kind, partial=partial, **said)
+
+
+def _ask(world: World, number: int) -> Event:
+    kind, text = KINDS[number % len(KINDS)], TEXTS[number % len(TEXTS)]
+    last = world.messages[-1] if world.messages else None
+    ts = last.ts if last and last.partial else world.next_ts
+    return AgentAsked(generation=world.here, ts=ts, ask=kind, text=text)
+
+
+def _again(world: World, number: int) -> Event:
+    """A message that was told before, told once more."""
+    if not world.messages:
+        return Activity(generation=world.here, ts=world.next_ts)
+    old = world.messages[number % len(world.messages)]
+    if old.answered:
+        return AskAnswered(generation=world.here, ts=old.ts)
+    if old.ask and not old.partial:
+        return AgentAsked(generation=world.here, ts=old.ts, ask=old.ask, text=old.text or "")
+    return Activity(generation=world.here, ts=old.ts)
+
+
+def _of_the_dead(world: World, number: int) -> Event:
+    """Anything a process of another generation says."""
+    name = PROCESS_MOVES[number % len(PROCESS_MOVES)]
+    event = EVENT_OF[name](world, number)
+    assert isinstance(event, ProcessEvent)
+    return replace(event, generation=world.here - 1 - number % 3)
+
+
+EVENT_OF: dict[str, Callable[[World, int], Event]] = {
+    "start": lambda world, n: StartSession(text=f"task {n}"),
+    "send": lambda world, n: SendMessage(text=f"said {n}", ask_ts=world.asked),
+    "send unasked": lambda world, n: SendMessage(text=f"said {n}"),
+    "approve": lambda world, n: ApproveAction(ask_ts=world.asked),
+    "approve late": lambda world, n: ApproveAction(ask_ts=world.asked - 1),
+    "reject": lambda world, n: RejectAction(ask_ts=world.asked, text="no"),
+    "cancel": lambda world, n: CancelSession(),
+    "resume": lambda world, n: ResumeSession(),
+    "resume with": lambda world, n: ResumeSession(text=f"on {n}"),
+    "retry": lambda world, n: Retry(),
+    "created": lambda world, n: SessionCreated(generation=world.here, session_id=f"s{n % 2}"),
+    "request": lambda world, n: ApiReqStarted(generation=world.here, ts=world.next_ts),
+    "activity": lambda world, n: Activity(generation=world.here, ts=world.next_ts),
+    "partial": lambda world, n: Activity(generation=world.here, ts=world.next_ts),
+    "result": lambda world, n: SayCompletionResult(
+        generation=world.here, ts=world.next_ts, text=f"done {n}"
+    ),
+    "checkpoint": lambda world, n: SayCheckpointSaved(generation=world.here, ts=world.next_ts),
+    "ask": _ask,
+    "again": _again,
+    "answered": lambda world, n: AskAnswered(generation=world.here, ts=world.asked),
+    "auto": lambda world, n: AutoApproved(generation=world.here, ask_ts=world.asked),
+    "auto late": lambda world, n: AutoApproved(generation=world.here, ask_ts=world.asked - 1),
+    "timeout": lambda world, n: CreationTimeout(generation=world.here, text="stuck"),
+    "broken": lambda world, n: ProcessError(generation=world.here, text="broken pipe"),
+    "exit": lambda world, n: ProcessExit(generation=world.here),
+    "crash": lambda world, n: ProcessExit(generation=world.here, code=n % 3 + 1),
+    "killed": lambda world, n: ProcessExit(generation=world.here, code=None, signal=9),
+    "ended": lambda world, n: ProcessExit(generation=world.here, code=n % 2, requested=True),
+    "dead": _of_the_dead,
+}
+
+PROCESS_MOVES = (
+    *("created", "request", "activity", "result", "checkpoint", "ask", "again", "answered", "auto"),
+    *("timeout", "broken", "exit", "crash", "killed", "ended"),
+)
+LIVELY = (*EVENT_OF, *["ask"] * 14, *["created", "request", "send", "activity", "start"] * 2)
+"""All moves, the ones that keep a session going more often."""
