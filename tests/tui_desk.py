@@ -95,6 +95,11 @@ class DeskApp(App[None]):
         return self._desk_about
 
     @property
+    def intent(self) -> str:
+        view = self.view
+        return view.intent.intent_id if view and view.intent else ""
+
+    @property
     def views(self) -> Mapping[str, View]:
         return self._following.views
 

@@ -10,10 +10,13 @@ from played_host import PlayedHost
 from rookery.clients.tui.app import FullScreen, Opening
 from rookery.clients.tui.look import DARK, LIGHT
 from rookery.core.commands import OpenTask
-from tui_scenes import SCENES, TASK, completed
+from tui_intent_scenes import asking_beyond_the_scope
+from tui_scenes import SCENES as OF_ANY_TASK
+from tui_scenes import TASK, completed
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 SIZES = ((80, 24), (160, 48))
+SCENES = {**OF_ANY_TASK, "intent": asking_beyond_the_scope}
 NAMES = ("welcome", *SCENES, "help")
 _FONTS = re.compile(r"\s*@font-face \{.*?\}\n", re.DOTALL)
 _NUMBERED = re.compile(r"terminal-\d+")

@@ -4,11 +4,11 @@ import os
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -16,12 +16,13 @@ import anyio
 from rookery import VERSION
 from rookery.briefing import Briefing, situation
 from rookery.browser.known_origins import KnownOrigins
-from rookery.core.facts import Event, Fact, Noted, Reminded
+from rookery.core.facts import Effect, Event, Fact, Noted, Reminded
 from rookery.core.file_steps import commands_running_on, was_started
 from rookery.core.findings import Finding, Health
 from rookery.core.hiding import Hiding
 from rookery.core.limits import Limits
 from rookery.core.queries import About
+from rookery.core.shell.judgement import Judgement
 from rookery.core.values import record, value
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
@@ -32,11 +33,14 @@ from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo
 from rookery.extra_tools import Browsers, open_extra_tools
 from rookery.governance.approval_gate import ApprovalGate
-from rookery.governance.command_judge import CommandJudge
 from rookery.governance.command_rules import CommandRules
 from rookery.governance.mode_limits import ModeLimits
 from rookery.governance.restrictions import Restrictions
-from rookery.governance.shielded import nothing_shielded, shielded
+from rookery.governance.shielded import (
+    nothing_shielded,
+    shielded,
+    shielded_where_it_is_mounted,
+)
 from rookery.governance.stale_guard import StaleGuard
 from rookery.governance.trust_gate import TrustGate
 from rookery.model_choices import ModelChoice, Models
@@ -61,6 +65,9 @@ from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
 from rookery.workspace.wardens import WardensInAdvance
 from rookery.workspace.without_checkpoints import ProtectedFilesOnly
+
+if TYPE_CHECKING:
+    from rookery.governance.command_judge import CommandJudge
 
 
 @value
@@ -130,15 +137,25 @@ async def open_host(
             )
         )
         launching = Launching(files.boundaries, sandbox)
-        judge = CommandJudge(
-            files,
-            workspace,
-            home=home,
-            hiding=files.boundaries.hiding,
-            leave=settings.sandbox.leave,
-            writable=sandbox.writable,
-            own_repository=partial(own_repository, str(files.boundaries.root)),
-        )
+
+        @cache
+        def command_judge() -> "CommandJudge":
+            # what is known of commands is much to load, and the first request has none
+            from rookery.governance.command_judge import CommandJudge
+
+            return CommandJudge(
+                files,
+                workspace,
+                home=home,
+                hiding=files.boundaries.hiding,
+                leave=settings.sandbox.leave,
+                writable=sandbox.writable,
+                own_repository=partial(own_repository, str(files.boundaries.root)),
+            )
+
+        def judge(command: str, cwd: str) -> Judgement:
+            return command_judge()(command, cwd)
+
         shell = Terminal(workspace, limits, launching, wardens, settings.commands.shell)
         checkpoints = _checkpoints(settings, workspace, places)
 
@@ -156,6 +173,11 @@ async def open_host(
 
         def start_beside(work: Callable[..., Coroutine[Any, Any, object]], *about: object) -> None:
             group.start_soon(work, *about)
+
+        def shields(effects: Sequence[Effect], expected: Collection[str]) -> Sequence[str]:
+            # what the sandbox can do is found out with the first command, not before
+            by = shielded_where_it_is_mounted if sandbox.mounts else shielded
+            return by(effects, expected)
 
         oversight = Oversight(
             settings,
@@ -243,7 +265,7 @@ async def open_host(
                 governance=governance,
                 rules=rules,
                 checkpoints=checkpoints,
-                shielded=nothing_shielded if consent.protected else shielded,
+                shielded=nothing_shielded if consent.protected else shields,
                 judge=judge,
                 files=files,
                 finder=finder,

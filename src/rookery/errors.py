@@ -7,6 +7,7 @@ RookeryError             its text is for a reader, and says what to do next
 ├── StorageError         a task could not be read from disk or written to it
 ├── ToolError            a tool could not do its work; the model reads the text
 │   ├── BadArguments     the model called the tool wrongly; counts as a mistake
+│   ├── ChangedMeanwhile a file is not as it was when the change of it was prepared
 │   └── Denied           a rule or the user refused the call
 └── ProviderError        the model could not be reached, or refused; `kind` says what to do
 
@@ -42,6 +43,10 @@ class ToolError(RookeryError):
 
 class BadArguments(ToolError):
     pass
+
+
+class ChangedMeanwhile(ToolError):
+    """A file is not as it was when the change of it was prepared."""
 
 
 class Denied(ToolError):

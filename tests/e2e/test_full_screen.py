@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from governed.stage import FILE, Governed, intents
 from terminal_session import COMMAND, Installed
 from tmux_session import TmuxSession
 
@@ -193,3 +194,42 @@ def test_CS_13_3_without_textual_it_runs_line_by_line_and_says_so(
     )
     with opened(project, "go", PYTHONPATH=str(hidden)) as terminal:
         terminal.wait_for("Textual is not installed", "Allow this?")
+
+
+BEYOND = """
+- calls: [{tool: write_to_file, arguments: {path: src/auth/new.py, content: "n = 1\\n"}}]
+- calls: [{tool: write_to_file, arguments: {path: src/api/user.py, content: "a = 1\\n"}}]
+- calls: [{tool: write_to_file, arguments: {path: src/web/page.py, content: "b = 1\\n"}}]
+- calls: [{tool: write_to_file, arguments: {path: src/web/page.py, content: "b = 2\\n"}}]
+- calls: [{tool: attempt_completion, arguments: {result: "It checks tokens now."}}]
+"""
+PROMISED = 'acceptance_criteria:\n  - "Somebody has read it."'
+
+
+def test_an_intent_is_chosen_first_and_what_goes_beyond_it_is_asked(rookery: Installed):
+    governed = Governed(rookery, intents(more=PROMISED))
+    with opened(rookery, "-y", script=BEYOND) as terminal:
+        terminal.wait_for("What should be done?")
+        terminal.type("/intent")
+        terminal.press("Enter")
+        terminal.wait_for("▸ INT-001  JWT authentication migration  src/auth/**")
+        terminal.press("Enter")
+        terminal.wait_for("· INT-001")
+        terminal.type("check the token")
+        terminal.press("Enter")
+        terminal.wait_for("! REQ-001 ", "✗ create src/api/user.py  out of scope", "owns: src/auth")
+        answer(terminal, "e")
+        terminal.wait_for("Add this to the scope of INT-001?", "src/api/user.py", "y add it")
+        assert "src/api" not in governed.text(FILE)
+        assert governed.text("src/auth/new.py") == "n = 1\n"
+        terminal.press("y")
+        terminal.wait_for("✗ create src/web/page.py  out of scope")
+        assert "src/api/user.py" in governed.text(FILE)
+        assert governed.text("src/api/user.py") == "a = 1\n"
+        answer(terminal, "t")
+        terminal.wait_for("Allow this for the rest of the task?", "y allow")
+        terminal.press("y")
+        terminal.wait_for("It checks tokens now.", "? A1 claimed, not checked: Somebody has read")
+        assert governed.text("src/web/page.py") == "b = 2\n"
+        terminal.press("C-c", "C-c")
+        assert terminal.exit_code() == 0

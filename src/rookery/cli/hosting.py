@@ -1,5 +1,6 @@
 """Opens a host for a client, and ends both when a signal comes or the time is up."""
 
+import gc
 import logging
 import os
 import signal
@@ -81,6 +82,7 @@ async def _hosted(run: Run, client: Client) -> tuple[RunEnd, int]:
             run.consent,
             choose=run.choose,
         ) as host:
+            gc.freeze()  # whatever there is by now stays to the end, and is never garbage
             try:
                 async with anyio.create_task_group() as group:
                     group.start_soon(leaving.watch, signals, host, group.cancel_scope)

@@ -1,10 +1,8 @@
 """`rookery [PROMPT]`: options, their validation in order, and the choice of client."""
 
-import gc
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,6 @@ WRONG_USAGE = 2
 NOT_WRITTEN = 9
 HUNG_UP = 129
 NEAR_MISS = 0.75
-OBJECTS_UNTIL_GARBAGE_IS_SOUGHT = 50_000
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -281,21 +278,7 @@ class _Task(GroupedCommand):
 @click.version_option(VERSION, "-V", "--version", message=f"{NAME} %(version)s")
 def task(**wishes: Any) -> int:
     """Give the agent a task: fix a bug, add a feature, explain some code."""
-    with _garbage_sought_seldom():
-        from rookery.cli.session import run_session
-        from rookery.cli.wishes import Wishes
+    from rookery.cli.session import run_session
+    from rookery.cli.wishes import Wishes
 
-        return run_session(Wishes(**wishes))
-
-
-@contextmanager
-def _garbage_sought_seldom() -> Iterator[None]:
-    """What is made at the start stays to the end. To look through all of it for garbage, again
-    and again while it grows and once more at the exit, would take a fifth of a short run."""
-    usual = gc.get_threshold()
-    gc.set_threshold(OBJECTS_UNTIL_GARBAGE_IS_SOUGHT)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-        gc.freeze()
+    return run_session(Wishes(**wishes))

@@ -153,6 +153,8 @@ def _mode(run: Run) -> str:
 
 def _where_we_were(stored: Sequence[Event]) -> list[str]:
     """What a resumed task is about, what was said last, and what was cut short."""
+    if not stored:
+        return []
     from rookery.cli.list import title
 
     opened = [event.fact.text for event in stored if isinstance(event.fact, TaskOpened)]

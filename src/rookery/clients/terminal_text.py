@@ -55,14 +55,14 @@ def harmless_line(text: str) -> str:
 
 _EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff"
 _JOINER = "\u200d"
-_INSIDE_EMOJI = re.compile(f"(?<=[{_EMOJI}\ufe0f]){_JOINER}(?=[{_EMOJI}])")
+_INSIDE_EMOJI = f"(?<=[{_EMOJI}\ufe0f]){_JOINER}(?=[{_EMOJI}])"
 
 
 def _translated(text: str, table: dict[int, str]) -> str:
     """A joiner between two emoji makes one of them, and hides nothing."""
     if _JOINER not in text:
         return text.translate(table)
-    return _JOINER.join(part.translate(table) for part in _INSIDE_EMOJI.split(text))
+    return _JOINER.join(part.translate(table) for part in re.split(_INSIDE_EMOJI, text))
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -103,13 +103,13 @@ def visible_line(text: str) -> str:
     return plainly_visible(harmless_line(text))
 
 
-_NOBODY_KNOWS = re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")
+_NOBODY_KNOWS = "[\ue000-\uf8ff\U000f0000-\U0010ffff]"
 
 
 def approvable(text: str) -> str:
     """A change of files that somebody is to judge, harmless and without private characters, which
     look different everywhere."""
-    return _NOBODY_KNOWS.sub(lambda found: f"<U+{ord(found[0]):04X}>", harmless(text))
+    return re.sub(_NOBODY_KNOWS, lambda found: f"<U+{ord(found[0]):04X}>", harmless(text))
 
 
 def seen_letters(text: str) -> str:

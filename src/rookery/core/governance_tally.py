@@ -8,6 +8,7 @@ from rookery.core.facts import (
     CriteriaChecked,
     Ending,
     Fact,
+    FilesChanged,
     Governed,
     IntentSelected,
     OutOfScopeWritten,
@@ -31,6 +32,8 @@ class GovernanceTally:
         self._state_id = ""
         self._checks: CriteriaChecked | None = None
         self._changing: set[str] = set()
+        self._others: set[str] = set()
+        """Calls that may change files without saying which."""
         self._asked: set[str] = set()
         self._unresolved = ""
 
@@ -40,14 +43,19 @@ class GovernanceTally:
                 self.governed = True
             case IntentSelected(intent_id=intent_id):
                 self._intent = intent_id
-            case ToolStarted(call_id=call_id) as started if not started.harmless:
+            case ToolStarted(call_id=call_id, changes=changes) if changes:
                 self._changing.add(call_id)
+            case ToolStarted(call_id=call_id, child=""):
+                self._others.add(call_id)
             case ToolFinished(refusal=refusal, ending=ending) if refusal:
                 self._blocked += ending is not Ending.DONE
                 self._unresolved = refusal
             case ToolFinished(call_id=call_id, ending=Ending.DONE) if call_id in self._changing:
-                self._mutations += 1
-                self._unresolved = ""
+                self._changed()
+            case FilesChanged(call_id=call_id, before=before, after=after) if (
+                call_id in self._others and before != after
+            ):
+                self._changed()
             case Asked(ask_id=ask_id, governance=question) if question:
                 self._asked.add(ask_id)
             case Answered(ask_id=ask_id, reply="yes") if ask_id in self._asked:
@@ -59,6 +67,11 @@ class GovernanceTally:
                 self._state_id = state_id
             case _:
                 pass
+
+    def _changed(self) -> None:
+        """Who got something done was not stopped by what was refused before."""
+        self._mutations += 1
+        self._unresolved = ""
 
     @property
     def code(self) -> str:

@@ -7,7 +7,6 @@ changed must then fit, whichever tool changes it. Patterns were checked when the
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
-from rookery.core.path_patterns import path_pattern
 from rookery.core.values import record, value
 
 DEFAULT = "code"
@@ -126,7 +125,11 @@ def offers(mode: Mode, group_name: str) -> bool:
 def may_change(mode: Mode, path: str) -> bool:
     """Whether a file may be changed, by any tool."""
     group = _group(mode, "edit")
-    return group is not None and (not group.pattern or path_pattern(group.pattern).found_in(path))
+    if group is None or not group.pattern:
+        return group is not None
+    from rookery.core.path_patterns import path_pattern
+
+    return path_pattern(group.pattern).found_in(path)
 
 
 def gains(current: Mode, target: Mode) -> tuple[str, ...]:

@@ -5,31 +5,26 @@ import re
 from rookery.core.values import record
 
 _NUMBER = r"(\d[\d,_.]{0,11}\d|\d)"
-_LIMITS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"maximum context length (?:is|of) {_NUMBER}",
-        rf"> {_NUMBER} maximum",
-        rf"exceeds? [a-z ]{{0,40}}(?:limit|size|window|length)\D{{0,20}}{_NUMBER}",
-        rf"maximum number of tokens allowed \(?{_NUMBER}",
-        rf"(?:available )?context size \(?{_NUMBER}",
-        rf"maximum (?:allowed )?input length (?:of |is )?{_NUMBER}",
-        rf"n_ctx\D{{0,6}}{_NUMBER}",
-        rf"limit (?:is|of) {_NUMBER}",
-    )
+# compiled by whoever searches for them: there are many, and hardly a run ever does
+_LIMITS = (
+    rf"maximum context length (?:is|of) {_NUMBER}",
+    rf"> {_NUMBER} maximum",
+    rf"exceeds? [a-z ]{{0,40}}(?:limit|size|window|length)\D{{0,20}}{_NUMBER}",
+    rf"maximum number of tokens allowed \(?{_NUMBER}",
+    rf"(?:available )?context size \(?{_NUMBER}",
+    rf"maximum (?:allowed )?input length (?:of |is )?{_NUMBER}",
+    rf"n_ctx\D{{0,6}}{_NUMBER}",
+    rf"limit (?:is|of) {_NUMBER}",
 )
-_USED = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"{_NUMBER} in the messages",
-        rf"resulted in {_NUMBER} tokens",
-        rf"(?:you )?requested (?:about )?{_NUMBER} tokens",
-        rf"{_NUMBER} tokens > ",
-        rf"input token count \(?{_NUMBER}",
-        rf"request \(?{_NUMBER} tokens",
-        rf"n_prompt_tokens\D{{0,6}}{_NUMBER}",
-        rf"your (?:input|prompt|messages?) (?:has|is|contains?) {_NUMBER}",
-    )
+_USED = (
+    rf"{_NUMBER} in the messages",
+    rf"resulted in {_NUMBER} tokens",
+    rf"(?:you )?requested (?:about )?{_NUMBER} tokens",
+    rf"{_NUMBER} tokens > ",
+    rf"input token count \(?{_NUMBER}",
+    rf"request \(?{_NUMBER} tokens",
+    rf"n_prompt_tokens\D{{0,6}}{_NUMBER}",
+    rf"your (?:input|prompt|messages?) (?:has|is|contains?) {_NUMBER}",
 )
 
 
@@ -45,8 +40,8 @@ def overflow_in(message: str) -> Overflow:
     return Overflow(_first(_LIMITS, message), _first(_USED, message))
 
 
-def _first(patterns: tuple[re.Pattern[str], ...], message: str) -> int:
+def _first(patterns: tuple[str, ...], message: str) -> int:
     for pattern in patterns:
-        if found := pattern.search(message[:4096]):
+        if found := re.search(pattern, message[:4096], re.IGNORECASE):
             return int(re.sub(r"\D", "", found[1]))
     return 0

@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from rookery.core.intents.errors import Refusal
 from rookery.core.intents.questions import IntentQuestion
 from rookery.core.values import record
+
+if TYPE_CHECKING:
+    from rookery.core.intents.errors import Refusal
 
 
 class Decision(IntEnum):
@@ -26,7 +29,7 @@ class Ruling:
     decision: Decision = Decision.NONE
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: "tuple[Refusal, ...]" = ()
     question: IntentQuestion | None = None
 
 

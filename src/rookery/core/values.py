@@ -12,6 +12,9 @@ from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
+FEW = 3
+"""Instances that are filled field by field before it pays to write a class its `__init__`."""
+
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
@@ -36,16 +39,37 @@ def _made(cls: type[T], *, by_name: bool) -> type[T]:
 
 
 def _init_when_needed(cls: type[Any], *, by_name: bool) -> Any:
-    """Half of what a class takes is its `__init__`, and most of a run's classes stay empty."""
+    """To write and compile an `__init__` takes longer than all the rest of a class, and most of a
+    run's classes get an instance or two, or none."""
     for name, field in cls.__dataclass_fields__.items():
         if field.default_factory is not MISSING:
             raise TypeError(f"{cls.__name__}.{name}: values share their defaults, so make none.")
 
+    made = 0
+
     def __init__(self: Any, *placed: Any, **named: Any) -> None:
+        nonlocal made
+        made += 1
+        if made <= FEW and not (placed and by_name) and _filled(self, cls, placed, named):
+            return
         init = cls.__init__ = _init_of(cls, by_name=by_name)
         init(self, *placed, **named)
 
     return __init__
+
+
+def _filled(self: Any, cls: type[Any], placed: tuple[Any, ...], named: dict[str, Any]) -> bool:
+    """Whether it could be filled: what is wrong with the arguments, a written `__init__` says."""
+    fields = cls.__dataclass_fields__
+    given = {**dict(zip(fields, placed, strict=False)), **named}
+    if len(given) < len(placed) + len(named):
+        return False
+    for name, field in fields.items():
+        content = given.pop(name, field.default)
+        if content is MISSING:
+            return False
+        object.__setattr__(self, name, content)
+    return not given
 
 
 def _init_of(cls: type[Any], *, by_name: bool) -> Any:

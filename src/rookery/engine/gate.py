@@ -13,13 +13,12 @@ from hashlib import sha256
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered
-from rookery.core.intents.errors import merged
 from rookery.core.replies import denied
 from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.core.shell.judgement import Judgement
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.ports import Action, Governance, Hook, Outcome, Permit, RuleBook, Ungoverned
-from rookery.errors import CommandRejected, Denied, StorageError
+from rookery.errors import ChangedMeanwhile, CommandRejected, Denied, StorageError, ToolError
 
 REFUSED_BEFORE = "You have refused exactly this before."
 MOST_NAMED = 20
@@ -74,6 +73,22 @@ class Gate:
             await hook.after(call, action, outcome)
         return await self.governance.ended(call, action, outcome) or outcome
 
+    def told(self, call: ToolCall, error: ToolError) -> ToolError:
+        """What went wrong, with a code if governance has one for it."""
+        if not isinstance(error, ChangedMeanwhile) or not self.governance.governs:
+            return error
+        from rookery.core.intents.errors import Refusal
+
+        stale = Refusal(
+            code="REQ-007",
+            message=str(error),
+            reason="changed",
+            tool=call.name,
+            tool_use_id=call.id,
+        )
+        text = json.dumps(stale.to_json(), ensure_ascii=False)
+        return Denied(text, code=stale.code, retryable=stale.retryable)
+
     async def _ask(self, call: ToolCall, action: Action, ruling: Ruling) -> Answered:
         refused = [REFUSED_BEFORE] if action.digest in self._refused else []
         answer = await self._dialogue.ask(
@@ -103,6 +118,8 @@ class Gate:
         said = answer.text if answer else ""
         halts = answer is not None and answer.choice == "halt"
         if ruling.refusals and self.governance.governs:
+            from rookery.core.intents.errors import merged
+
             nobody = answer is not None and answer.by == "policy"
             refusal = merged(
                 [replace(each, tool=call.name, tool_use_id=call.id) for each in ruling.refusals]

@@ -90,8 +90,9 @@ async def _carried_out(
             await gate.governance.ended(call, action, None)
         raise
     except ToolError as error:
-        await gate.governance.ended(call, action, _refusal(error))
-        raise
+        told = gate.told(call, error)
+        await gate.governance.ended(call, action, _refusal(told))
+        raise told from error
     kp("tool.performed")
     outcome = await gate.report(call, action, outcome)
     return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome

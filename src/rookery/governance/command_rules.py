@@ -11,8 +11,6 @@ from rookery.core.rulings import Decision, Ruling, allow, deny
 from rookery.core.shell.command_entries import EVERYTHING, begins_with
 from rookery.core.shell.judgement import Judgement
 from rookery.core.shell.plain_commands import plain
-from rookery.core.shell.programs import known_reader, reading
-from rookery.core.shell.shell_words import words
 from rookery.engine.ports import Action, Outcome
 
 
@@ -99,5 +97,8 @@ def _covers(entry: Sequence[str], said: Sequence[str]) -> bool:
     table of its options accepts."""
     if tuple(entry) == tuple(said):
         return True
+    from rookery.core.shell.programs import known_reader, reading
+    from rookery.core.shell.shell_words import words
+
     begins = tuple(said[: len(entry)]) == tuple(entry)
     return begins and known_reader(said) and reading(words(said)).reads_only

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 from rookery.core.facts import Effect
 from rookery.core.folded_names import folded
+from rookery.core.intents.governance_mode import is_hosts_own
 from rookery.core.protected_paths import (
     OF_BUILDS,
     PARTS_OF_A_REPOSITORY,
@@ -24,6 +25,12 @@ def shielded(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
         for effect in effects
         if effect.path in planted or (effect.path not in expected and _is_protected(effect))
     ]
+
+
+def shielded_where_it_is_mounted(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
+    """The same where commands cannot write the files of governance: if one that the host writes
+    is another now, somebody had it changed, such as by `rookery intents pause`."""
+    return [path for path in shielded(effects, expected) if not is_hosts_own(path)]
 
 
 def nothing_shielded(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rookery.core.facts import Change
 from rookery.core.values import record
-from rookery.errors import ToolError
+from rookery.errors import ChangedMeanwhile, ToolError
 from rookery.faults import kp
 from rookery.workspace.descriptors import (
     hash_of,
@@ -114,13 +114,13 @@ def _demand_unchanged(folder: int | None, name: str, change: Change) -> os.stat_
 
 
 def _created_meanwhile(change: Change) -> ToolError:
-    return ToolError(
+    return ChangedMeanwhile(
         f"{change.path} was created by somebody else meanwhile; nothing was written. Read it first."
     )
 
 
 def _changed_meanwhile(change: Change) -> ToolError:
-    return ToolError(
+    return ChangedMeanwhile(
         f"{change.path} changed on disk after this edit was prepared; nothing was written. "
         "Read it again and repeat the edit."
     )

@@ -113,6 +113,11 @@ class Sandbox:
         return _narrows(self.state)
 
     @property
+    def mounts(self) -> bool:
+        """Whether commands see protected files without being able to write them."""
+        return self.state.kind.startswith("bubblewrap")
+
+    @property
     def writable(self) -> tuple[str, ...]:
         """All places besides the workspace where commands can leave something for later."""
         temporary = (

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, LEDGER_NAMES
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import protected
 from rookery.core.values import record
@@ -39,9 +39,6 @@ from rookery.workspace.unfinished import is_unfinished_edit, is_unfinished_resto
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 200
-HOSTS_OWN = frozenset({".state", "trace", "agent_trace.jsonl"})
-"""What tasks of this and of other processes write while a command runs: the ledger, its locks and
-leases. It is only ever added to, and no step back may take that away."""
 _GOVERNANCE = f"/{GOVERNANCE_FOLDER}/"
 
 
@@ -162,7 +159,7 @@ class Survey:
             entries.put_own_rights(os.fstat(folder).st_mode)
         for entry in found:
             name = entry.name
-            if name in HOSTS_OWN and f"/{path}".endswith(_GOVERNANCE):
+            if name in LEDGER_NAMES and f"/{path}".endswith(_GOVERNANCE):
                 entries.put_uncovered(name)
                 continue
             if entry.is_dir(follow_symlinks=False):

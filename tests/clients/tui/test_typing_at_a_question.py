@@ -15,6 +15,7 @@ from rookery.clients.tui.ask_panel import AskPanel
 from rookery.clients.tui.composer import Composer
 from rookery.core.commands import Answer, OpenTask
 from rookery.core.facts import Asked
+from tui_play import sweep
 from tui_scenes import COMMAND, EDIT, FOLLOWUP, TASK
 from tui_waiting import until
 
@@ -51,6 +52,7 @@ class Asking:
 
 @asynccontextmanager
 async def asked(*questions: Asked) -> AsyncIterator[Asking]:
+    sweep()
     host = PlayedHost()
     app = FullScreen(host, Opening(first=OpenTask(task_id="t1", text=TASK), home="/home/ada"))
     async with app.run_test(size=(80, 24)) as pilot:

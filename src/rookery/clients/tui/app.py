@@ -203,7 +203,7 @@ class FullScreen(TaskDesk):
     async def on_ask_panel_answered(self, message: AskPanel.Answered) -> None:
         question = self._questions.open
         if question and question.asked is message.asked:
-            answer = question.answer(message.reply, always=message.always)
+            answer = question.answer(message.reply, always=message.always, choice=message.choice)
             await self._questions.answer(question, answer)
 
     async def on_ask_panel_chosen(self, message: AskPanel.Chosen) -> None:

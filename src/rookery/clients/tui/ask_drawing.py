@@ -67,4 +67,5 @@ class AskDrawing:
         self._title.update(title_line(words, self.paper.position, self.look))
         keys = page_of(asked, step).keys
         line = keys_line(keys, standing, unread=unread, counting=counting, look=self.look)
+        line.rstrip()  # what is behind the last key must not be what does not fit
         self._keys.update(cut(line, width))

@@ -11,11 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from rookery.clients.questions import Suggestion, suggestions
-from rookery.clients.tui.asking import APPROVALS, Step, answer_letters
+from rookery.clients.tui.asking import APPROVALS, CHOSEN, CONFIRMING, Step, answer_letters
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.shown_question import ShownQuestion
 from rookery.core.asks import Reply
 from rookery.core.facts import Asked
+from rookery.core.intents.questions import Choice, reply_of
 
 
 class AskPanel(ShownQuestion, can_focus=True):
@@ -23,6 +24,9 @@ class AskPanel(ShownQuestion, can_focus=True):
         Binding("y", "yes", "Yes", show=False),
         Binding("n", "no", "No", show=False),
         Binding("a", "always", "Always", show=False),
+        Binding("t", "for_task", "Yes, for the rest of the task", show=False),
+        Binding("e", "expand", "Yes, and add it to the scope", show=False),
+        Binding("s", "halt", "No, and stop the task", show=False),
         Binding("r", "reason", "No, with a reason", show=False),
         Binding("enter", "choose", "Choose", show=False),
         Binding("up", "up", "Up", show=False),
@@ -33,12 +37,23 @@ class AskPanel(ShownQuestion, can_focus=True):
     ]
 
     class Answered(Message):
-        def __init__(self, task_id: str, asked: Asked, reply: Reply, always: bool = False) -> None:
+        """`always` keeps the rule; `choice` is what goes beyond the reply otherwise."""
+
+        def __init__(
+            self,
+            task_id: str,
+            asked: Asked,
+            reply: Reply,
+            *,
+            always: bool = False,
+            choice: Choice | None = None,
+        ) -> None:
             super().__init__()
             self.task_id = task_id
             self.asked = asked
             self.reply = reply
             self.always = always
+            self.choice = choice
 
     class Chosen(Message):
         """One of the suggestions."""
@@ -61,23 +76,21 @@ class AskPanel(ShownQuestion, can_focus=True):
         super().__init__(look)
         self._give_way = give_way
 
-    def _answer(self, reply: Reply, *, always: bool = False) -> None:
+    def _answer(self, reply: Reply, *, always: bool = False, choice: Choice | None = None) -> None:
         asked = self._asked
         if asked is None or not self.live:
             return
         self._live = False
-        self.post_message(self.Answered(self._task_id, asked, reply, always))
+        self.post_message(self.Answered(self._task_id, asked, reply, always=always, choice=choice))
 
     def action_yes(self) -> None:
         if self.unread:
             return
-        if self._step is Step.RULE:
-            self._answer("yes", always=True)
-        elif self._step is Step.ANSWER:
-            self._answer("yes")
+        if self._step in (Step.ANSWER, *CONFIRMING):
+            self._answer("yes", always=self._step is Step.RULE, choice=CHOSEN.get(self._step))
 
     def action_no(self) -> None:
-        if self._step is Step.RULE:
+        if self._step in CONFIRMING:
             self.back()
         elif self._asked and self._asked.ask in APPROVALS:
             self._answer("no")
@@ -86,9 +99,30 @@ class AskPanel(ShownQuestion, can_focus=True):
 
     def action_always(self) -> None:
         """Show the rule; only a yes to that keeps it, and it has to be seen first."""
-        can = self.live and self._step is Step.ANSWER and not self.unread
-        if can and self._asked and self._asked.rule:
-            self._turn_to(Step.RULE)
+        if self._asked and self._asked.rule:
+            self._confirm(Step.RULE)
+
+    def action_for_task(self) -> None:
+        """Show what would be allowed until the task is over, likewise."""
+        if self._offers("task"):
+            self._confirm(Step.TASK)
+
+    def action_expand(self) -> None:
+        """Show what would be added to the scope, likewise."""
+        if self._offers("expand"):
+            self._confirm(Step.EXPAND)
+
+    def action_halt(self) -> None:
+        if self._offers("halt") and self._step is Step.ANSWER:
+            self._answer(reply_of("halt"), choice="halt")
+
+    def _offers(self, choice: Choice) -> bool:
+        question = self._asked.governance if self._asked else None
+        return question is not None and choice in question.choices
+
+    def _confirm(self, step: Step) -> None:
+        if self.live and self._step is Step.ANSWER and not self.unread:
+            self._turn_to(step)
 
     def action_reason(self) -> None:
         if self._live and self._step is Step.ANSWER:
@@ -96,8 +130,8 @@ class AskPanel(ShownQuestion, can_focus=True):
             self._give_way("")
 
     def back(self) -> bool:
-        """From the rule to the question. Whether there was a way back."""
-        if self._asked and self._step is Step.RULE:
+        """From what a yes would allow to the question. Whether there was a way back."""
+        if self._asked and self._step in CONFIRMING:
             self._letter.drop()
             self._turn_to(Step.ANSWER)
             return True
@@ -178,6 +212,9 @@ _LETTER_ACTIONS: dict[str, Callable[[AskPanel], None]] = {
     "y": AskPanel.action_yes,
     "n": AskPanel.action_no,
     "a": AskPanel.action_always,
+    "t": AskPanel.action_for_task,
+    "e": AskPanel.action_expand,
+    "s": AskPanel.action_halt,
     "r": AskPanel.action_reason,
     **{str(n): partial(AskPanel.action_pick, number=n) for n in range(1, 10)},
 }

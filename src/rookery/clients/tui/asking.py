@@ -8,6 +8,13 @@ from rich.text import Text
 
 from rookery.clients.questions import ceiling, followup, suggestions
 from rookery.clients.terminal_text import approvable, harmless, plainly_visible, visible_line
+from rookery.clients.tui.intent_lines import (
+    choice_keys,
+    choice_lines,
+    choice_title,
+    reason_lines,
+    target_lines,
+)
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.calls import is_edit, payload_in
 from rookery.clients.tui.rows.diffs import drawn_diff
@@ -15,6 +22,7 @@ from rookery.clients.tui.rows.lines import TAB, WHOLE, indented, wrapped
 from rookery.clients.tui.rows.markdown import markdown
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
+from rookery.core.intents.questions import Choice
 from rookery.core.values import value
 
 APPROVALS = (
@@ -37,7 +45,14 @@ class Step(Enum):
 
     ANSWER = "yes or no"
     RULE = "whether the rule, now shown, is to be kept"
+    TASK = "whether what is now shown is to be allowed for the rest of the task"
+    EXPAND = "whether what is now shown is to belong to the scope"
     CHOICE = "which of the suggestions"
+
+
+CHOSEN: dict[Step, Choice] = {Step.TASK: "task", Step.EXPAND: "expand"}
+CONFIRMING = (Step.RULE, *CHOSEN)
+"""A yes to more than this call, of which all is shown before another yes makes it so."""
 
 
 @value
@@ -60,6 +75,10 @@ def page_of(asked: Asked, step: Step) -> Page:
     if step is Step.RULE:
         rule_keys = (("y", "keep it and allow"), ("esc", "back"))
         return Page(title="Allow this from now on?", keys=rule_keys)
+    if asked.governance and (choice := CHOSEN.get(step)):
+        what = "allow" if choice == "task" else "add it and allow"
+        title = choice_title(asked.governance, choice)
+        return Page(title=title, keys=(("y", what), ("esc", "back")))
     match asked.ask:
         case AskKind.FOLLOWUP:
             choosing = (("↑↓ enter", "choose"), ("type", "something else"))
@@ -82,7 +101,13 @@ def page_of(asked: Asked, step: Step) -> Page:
 
 def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
     always = (("a", "always…"),) if asked.rule else ()
-    return (("y", "yes"), ("n", "no"), *always, ("r", "no, because…"))
+    return (
+        ("y", "yes"),
+        ("n", "no"),
+        *always,
+        *choice_keys(asked.governance),
+        ("r", "no, because…"),
+    )
 
 
 def answer_letters(asked: Asked, step: Step) -> Collection[str]:
@@ -91,10 +116,10 @@ def answer_letters(asked: Asked, step: Step) -> Collection[str]:
         case Step.CHOICE:
             count = min(9, len(suggestions(asked.text)))
             return [str(number) for number in range(1, count + 1)]
-        case Step.RULE:
-            return ("y", "n")
         case Step.ANSWER:
             return [key for key, _ in page_of(asked, step).keys]
+        case _:
+            return ("y", "n")
 
 
 def body_of(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[Text]:
@@ -103,8 +128,18 @@ def body_of(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[T
     if step is Step.RULE:
         rule = wrapped(Text(_visible(asked.rule), look.ink(look.words, bold=True)), width, WHOLE)
         return [Text("It will no longer be asked about:", quiet), *rule]
+    if asked.governance and (choice := CHOSEN.get(step)):
+        return list(choice_lines(asked.governance, choice, width, look))
     if asked.ask is AskKind.FOLLOWUP:
         return _suggestions(asked, at, width, look)
+    lines = _action(asked, width, look)
+    if asked.governance and asked.governance.targets:
+        lines += [*([Text()] if lines else []), *target_lines(asked.governance, width, look)]
+    return lines
+
+
+def _action(asked: Asked, width: int, look: Look) -> list[Text]:
+    quiet = look.ink(look.quiet)
     lines: list[Text] = []
     if asked.ask is AskKind.COMMAND:
         lines += _command(asked.text, width, look)
@@ -156,16 +191,24 @@ def _visible(text: str) -> str:
 
 def footing_of(asked: Asked, step: Step, width: int, look: Look) -> list[Text]:
     """What one must know to answer, which stays in sight while the rest scrolls."""
-    if step is Step.RULE:
+    if step in CONFIRMING:
         return []
     lines: list[Text] = []
     if asked.where:
         lines += wrapped(Text(visible_line(asked.where), look.ink(look.quiet)), width, WHOLE)
-    for note in asked.notes:
+    for note in _other_notes(asked):
         words = Text(visible_line(note), look.ink(look.careful))
         mark = Text("! ", look.ink(look.careful, bold=True))
         lines += indented(wrapped(words, width - 2, WHOLE), mark, Text("  "))
+    if asked.governance:
+        lines += reason_lines(asked.governance, width, look)
     return lines
+
+
+def _other_notes(asked: Asked) -> list[str]:
+    """Those that are not told with their code already."""
+    coded = {reason.text for reason in asked.governance.reasons} if asked.governance else set()
+    return [note for note in asked.notes if note not in coded]
 
 
 def _suggestions(asked: Asked, at: int, width: int, look: Look) -> list[Text]:

@@ -3,19 +3,21 @@
 import uuid
 from collections.abc import Sequence
 
-from rookery.core.commands import Command, SwitchApproval, SwitchModel
+from rookery.core.commands import Command, SelectIntent, SwitchApproval, SwitchModel
+from rookery.core.queries import AskIntents, KnownIntent
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
 
 
 class Beginning:
     """The next task, before it is opened. A model that was chosen holds for those after it too;
-    that it acts unasked holds for this one only."""
+    what it works for, and that it acts unasked, holds for this one only."""
 
     def __init__(self) -> None:
         self.task_id = str(uuid.uuid4())
         self._model: SwitchModel | None = None
         self._approval: SwitchApproval | None = None
+        self.intent: KnownIntent | None = None
 
     @property
     def model(self) -> str:
@@ -28,9 +30,11 @@ class Beginning:
     def remember(self, model: SwitchModel) -> None:
         self._model = model
 
-    async def choose(self, choice: SwitchModel | SwitchApproval, host: Host) -> None:
-        """Raises `CommandRejected` if the host would not have that model."""
+    async def choose(self, choice: SwitchModel | SwitchApproval | SelectIntent, host: Host) -> None:
+        """Raises `CommandRejected` if the host would not have that model, or that intent."""
         match choice:
+            case SelectIntent(intent_id=intent_id):
+                self.intent = await _intent(intent_id, host) if intent_id else None
             case SwitchApproval():
                 self._approval = choice
             case SwitchModel(provider=provider, model=model):
@@ -55,5 +59,17 @@ class Beginning:
             told.append(SwitchModel(task_id=task_id, provider=model.provider, model=model.model))
         if (approval := self._approval) is not None:
             told.append(SwitchApproval(task_id=task_id, automatic=approval.automatic))
-        self._approval = None
+        if (intent := self.intent) is not None:
+            told.append(SelectIntent(task_id=task_id, intent_id=intent.id))
+        self._approval = self.intent = None
         return told
+
+
+async def _intent(intent_id: str, host: Host) -> KnownIntent:
+    known = {each.id: each for each in await host.query(AskIntents())}
+    if intent_id not in known:
+        raise CommandRejected(f"There is no intent {intent_id}. /intent shows all.")
+    intent = known[intent_id]
+    if intent.problem:
+        raise CommandRejected(f"{intent_id} cannot be selected: {intent.problem}.")
+    return intent

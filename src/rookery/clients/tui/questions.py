@@ -8,6 +8,7 @@ from rookery.clients.tui.ask_panel import AskPanel
 from rookery.clients.tui.asking import APPROVALS, has_panel
 from rookery.clients.tui.attention import Attention
 from rookery.clients.tui.composer import Composer
+from rookery.clients.tui.intent_lines import LETTERS
 from rookery.clients.tui.lone_letter import UNTOUCHABLE_SECONDS
 from rookery.clients.tui.seam import Desk
 from rookery.clients.tui.session import RESUMES, Question, Said, Session
@@ -17,7 +18,7 @@ from rookery.core.commands import Command
 
 AT_REST = (*RESUMES, AskKind.COMPLETION_RESULT)
 """Whatever is said to a task that rests is what it is to do next."""
-_ANSWERS = ("y", "n", "a", "r")
+_ANSWERS = ("y", "n", "a", "r", *LETTERS.values())
 
 
 class Questions:

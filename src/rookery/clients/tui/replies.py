@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rookery.clients.questions import chosen, suggestions
-from rookery.clients.tui.asking import APPROVALS, TRIES
+from rookery.clients.tui.asking import APPROVALS, TRIES, Step, answer_letters
 from rookery.clients.tui.session import Question, Said
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import Command
@@ -17,6 +17,15 @@ def yes_or_no(said: Said, question: Question) -> Reply | None:
     if said.images or question.asked.ask not in (*APPROVALS, *TRIES):
         return None
     return "yes" if word in _YES else "no" if word in _NO else None
+
+
+def key_alone(said: Said, question: Question) -> str:
+    """The key of the question's panel, other than yes or no, that was typed where words go: such
+    a letter is no reason. Empty if it is none."""
+    letter = said.text.strip().lower()
+    if said.images or question.asked.ask not in APPROVALS or letter in (*_YES, *_NO):
+        return ""
+    return letter if letter in answer_letters(question.asked, Step.ANSWER) else ""
 
 
 def can_answer(said: Said, question: Question) -> bool:

@@ -7,7 +7,7 @@ from rookery.clients.tui.ask_panel import AskPanel
 from rookery.clients.tui.asking import APPROVALS
 from rookery.clients.tui.looking import Looking
 from rookery.clients.tui.questions import Questions
-from rookery.clients.tui.replies import can_answer, in_words, yes_or_no
+from rookery.clients.tui.replies import can_answer, in_words, key_alone, yes_or_no
 from rookery.clients.tui.seam import Desk
 from rookery.clients.tui.session import RESUMES, Question, Said, Session
 from rookery.clients.tui.showing import Showing
@@ -16,6 +16,7 @@ from rookery.core.commands import OpenTask, ReopenTask
 
 TYPED_AHEAD = "That was typed before the question was in sight. Answer it now: y or n."
 UNREAD = "Read it to its end first: Tab, then ↓."
+IS_A_KEY = "Tab, then {letter}: that is a key of the question, and nothing was answered."
 STILL_OPEN = "The model hears it with its next step. The question is still open."
 
 
@@ -68,8 +69,12 @@ class Saying:
         """Words are the answer to what is asked, or else wait for the model's next step."""
         question, root = self._questions.open, self._session.root
         assert root
-        if question and not self._panel.wants_reason and (word := yes_or_no(said, question)):
-            return await self._say_yes_or_no(question, word)
+        if question and not self._panel.wants_reason:
+            if word := yes_or_no(said, question):
+                return await self._say_yes_or_no(question, word)
+            if letter := key_alone(said, question):
+                self._desk.toast(IS_A_KEY.format(letter=letter), "warning")
+                return False
         if question and self._questions.is_ripe(question) and can_answer(said, question):
             return await self._questions.answer(question, *in_words(question, said))
         if root.over:

@@ -49,6 +49,11 @@ class Desk(Protocol):
     def about(self) -> About: ...
 
     @property
+    def intent(self) -> str:
+        """What that task works for, or the next one if there is none; by its id."""
+        ...
+
+    @property
     def views(self) -> Mapping[str, View]:
         """The task and all that work for it, as far as they were followed in this run."""
         ...
@@ -59,7 +64,7 @@ class Desk(Protocol):
 
     async def send(self, command: Command) -> bool:
         """Request something. A refusal is shown as a toast; whether it was accepted. Another
-        model, mode or way of acting for no task (`""`) holds for the next one."""
+        model, mode, intent or way of acting for no task (`""`) holds for the next one."""
         ...
 
     async def ask(self, query: Asking[T]) -> T:

@@ -11,6 +11,7 @@ from rookery.core.asks import AskKind, Reply
 from rookery.core.blocks import Image
 from rookery.core.commands import Answer, Cancel, Command, EditQueue, Speak, SwitchMode
 from rookery.core.facts import Asked, Event
+from rookery.core.intents.questions import Choice
 from rookery.core.values import record, value
 from rookery.core.view import View
 from rookery.wire.host import Host
@@ -40,6 +41,7 @@ class Question:
         *,
         images: tuple[Image, ...] = (),
         always: bool = False,
+        choice: Choice | None = None,
         by_policy: bool = False,
     ) -> Answer:
         by: Literal["user", "policy"] = "policy" if by_policy else "user"
@@ -52,6 +54,7 @@ class Question:
             digest=self.asked.digest,
             by=by,
             always=always,
+            choice=choice,
         )
 
     def in_words(self, said: Said) -> Sequence[Command]:

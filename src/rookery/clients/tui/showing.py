@@ -39,6 +39,14 @@ class Showing:
         return (view.mode if view else "") or self.mode or self.about.mode
 
     @property
+    def intent_now(self) -> tuple[str, str]:
+        """What the task works for, or the next one: its id and its name."""
+        view, chosen = self._session.view, self.next.intent
+        if view is None:
+            return (chosen.id, chosen.name) if chosen else ("", "")
+        return (view.intent.intent_id, view.intent.name) if view.intent else ("", "")
+
+    @property
     def automatic(self) -> bool:
         """Actions need no yes."""
         view = self._session.view
@@ -85,11 +93,14 @@ class Showing:
 
     def around(self) -> None:
         view = self._session.view
+        intent_id, intent_name = self.intent_now
         around = Around(
             about=self.about,
             home=self._home,
             model=view.model if view else self.next.model,
             mode=self.mode_now,
+            intent=intent_id,
+            intent_name=intent_name,
             automatic=self.automatic,
             usage=view.usage if view else Totals(),
         )

@@ -31,6 +31,9 @@ class Around:
     home: str = ""
     model: str = ""
     mode: str = ""
+    intent: str = ""
+    """What the task works for, by its id."""
+    intent_name: str = ""
     automatic: bool = False
     usage: Totals = Totals()
 
@@ -83,27 +86,44 @@ def _model_name(model: str) -> str:
 
 
 def header_line(around: Around, look: Look, width: int) -> Text:
-    about = around.about
     quiet = look.ink(look.quiet)
     left = Text("♜ rookery", look.ink(look.accent, bold=True))
     if around.automatic:
         left.append("  acts unasked", look.ink(look.careful, bold=True))
-    where = harmless_line(short_path(about.workspace, around.home))
-    model = harmless_line(_model_name(around.model or about.model))
-    mode = harmless_line(around.mode or about.mode)
     right = metrics(around, look, width // 2)
-    room = width - left.cell_len - right.cell_len - 4
-    short = model.rpartition("/")[2]
-    shorter = cut(Text(short), max(LEAST_MODEL, room - Text(mode).cell_len - 3)).plain
-    for parts in ((mode, model, where), (mode, model), (mode, short), (mode, shorter), (mode,)):
-        middle = " · ".join(filter(None, parts))
-        if Text(middle).cell_len <= room:
-            break
+    middle = _middle(around, width - left.cell_len - right.cell_len - 4)
     line = Text.assemble(left, "  ", (middle, quiet))
     line = cut(line, max(8, width - right.cell_len - 2))
     line.append(" " * max(1, width - line.cell_len - right.cell_len))
     line.append_text(right)
     return line
+
+
+def _middle(around: Around, room: int) -> str:
+    """As much as there is room for of who works for what, and where."""
+    about = around.about
+    where = harmless_line(short_path(about.workspace, around.home))
+    model = harmless_line(_model_name(around.model or about.model))
+    mode = harmless_line(around.mode or about.mode)
+    intent = harmless_line(around.intent)
+    named = f"{intent} {harmless_line(around.intent_name)}" if intent else ""
+    short = model.rpartition("/")[2]
+    taken = Text(" · ".join(filter(None, (mode, intent)))).cell_len
+    shorter = cut(Text(short), max(LEAST_MODEL, room - taken - 3)).plain
+    for parts in (
+        (mode, named, model, where),
+        (mode, named, model),
+        (mode, intent, model, where),
+        (mode, intent, model),
+        (mode, intent, short),
+        (mode, intent, shorter),
+        (mode, intent),
+        (intent or mode,),
+    ):
+        middle = " · ".join(filter(None, parts))
+        if Text(middle).cell_len <= room:
+            break
+    return middle
 
 
 class HeaderBar(Static):

@@ -18,7 +18,13 @@ from rookery.clients.tui.rendering import Rendering
 from rookery.clients.tui.seam import ToastKind
 from rookery.clients.tui.session import Session
 from rookery.clients.tui.showing import Showing
-from rookery.core.commands import Command, SwitchApproval, SwitchMode, SwitchModel
+from rookery.core.commands import (
+    Command,
+    SelectIntent,
+    SwitchApproval,
+    SwitchMode,
+    SwitchModel,
+)
 from rookery.core.facts import Event
 from rookery.core.queries import About, Asking
 from rookery.core.view import View
@@ -82,6 +88,10 @@ class TaskDesk(App[RunEnd]):
         return self._showing.about
 
     @property
+    def intent(self) -> str:
+        return self._showing.intent_now[0]
+
+    @property
     def views(self) -> Mapping[str, View]:
         return self._session.views
 
@@ -91,7 +101,9 @@ class TaskDesk(App[RunEnd]):
     async def send(self, command: Command) -> bool:
         try:
             match command:
-                case SwitchModel(task_id="") | SwitchApproval(task_id=""):
+                case (
+                    SwitchModel(task_id="") | SwitchApproval(task_id="") | SelectIntent(task_id="")
+                ):
                     await self._showing.next.choose(command, self._host)
                     self._showing.around()
                 case SwitchMode(task_id="", mode=mode):

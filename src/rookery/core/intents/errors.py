@@ -13,6 +13,8 @@ from rookery.core.intents.problems import Problem
 from rookery.core.values import record, value
 
 MOST_STEPS = 3
+DECLINED = "declined"
+"""The reason of a refusal after which the usual advice would only lead to the next one."""
 OUTSIDE = "(outside the workspace)"
 
 
@@ -124,7 +126,8 @@ class Refusal:
 
     @property
     def recovery(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.steps + KINDS[self.code].recovery))[:MOST_STEPS]
+        usual = () if self.reason == DECLINED else KINDS[self.code].recovery
+        return tuple(dict.fromkeys(self.steps + usual))[:MOST_STEPS]
 
     def to_json(self) -> dict[str, Any]:
         said: dict[str, Any] = {

@@ -1,10 +1,25 @@
 """Whether intents are asked for at all. Who may say so, and in which order they are heard."""
 
 from enum import StrEnum
+from itertools import pairwise
 
 from rookery.core.values import value
 
 GOVERNANCE_FOLDER = ".orchestration"
+LEDGER_NAMES = frozenset({".state", "trace", "agent_trace.jsonl"})
+"""What tasks of any process add to at any time, and nothing may take away."""
+_HOST_WRITTEN = LEDGER_NAMES | {
+    *("active_intents.yaml", "AGENT.md", "AGENT.archive.md", "intent_map.md"),
+}
+
+
+def is_hosts_own(path: str) -> bool:
+    """Whether a file of governance is one that the host itself writes, for whichever task or
+    person: that it has changed while a command ran does not mean that the command did it."""
+    names = path.split("/")
+    return any(
+        folder == GOVERNANCE_FOLDER and name in _HOST_WRITTEN for folder, name in pairwise(names)
+    )
 
 
 class Mode(StrEnum):

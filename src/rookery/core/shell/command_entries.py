@@ -3,8 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from rookery.core.shell.wrappers import program_name
-
 EVERYTHING = "*"
 
 
@@ -12,6 +10,8 @@ def begins_with(entry: Sequence[str], said: Sequence[str]) -> bool:
     """Word by word from the start. Letters of options count in any order and grouping."""
     if list(entry) == [EVERYTHING]:
         return True
+    from rookery.core.shell.wrappers import program_name
+
     if not said or program_name(entry[0]) != program_name(said[0]):
         return False
     if [word.lower() for word in entry[1:]] == [word.lower() for word in said[1 : len(entry)]]:

@@ -6,7 +6,7 @@ from functools import partial
 import anyio.to_thread
 
 from rookery.core.intents.changes import Definition
-from rookery.core.intents.errors import Refusal
+from rookery.core.intents.errors import DECLINED, Refusal
 from rookery.core.intents.intent import IntentFile, digest
 from rookery.core.intents.questions import AskedReason, IntentQuestion
 from rookery.core.rulings import Decision, Ruling
@@ -40,6 +40,7 @@ async def about_expansion(at: InForce, action: Action) -> Ruling:
         code="REQ-001",
         message=f"The scope of {intent.id} stays as it is.",
         intent_id=intent.id,
+        reason=DECLINED,
         steps=("do the work inside the scope, or finish and say what is left",),
     )
     return Ruling(Decision.ASK, (why,), refusals=(refusal,), question=question)

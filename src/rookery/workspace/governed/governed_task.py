@@ -25,7 +25,9 @@ from rookery.core.facts import (
     ScopeGranted,
 )
 from rookery.core.intents.change_class import MutationClass
+from rookery.core.intents.changes import Definition
 from rookery.core.intents.errors import KINDS, Refusal
+from rookery.core.intents.governance_mode import is_hosts_own
 from rookery.core.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.core.intents.lessons import Lesson
 from rookery.core.intents.scope_suggestions import writable_prefixes
@@ -93,6 +95,8 @@ class GovernedTask:
         """Why the ledger cannot be trusted, if that is to stop the task."""
         self._intruders: dict[str, tuple[str, ...]] = {}
         self._files_before: dict[str, str] = {}
+        self._held: dict[str, Definition | None] = {}
+        """What was in force when a command began."""
         self.done: list[Done] = []
         """What was done, for whoever learns from it."""
 
@@ -183,6 +187,8 @@ class GovernedTask:
             await self._widen(call, said, why, at)
         await self._begin(call, action, verdict, at, approval, label)
         self._files_before[call.id] = self.in_force.fingerprint()
+        if action.command or action.external:
+            self._held[call.id] = self.in_force.definition
         if at is not None and at.sandboxed and permit.confined:
             prefixes = writable_prefixes(at.intent.owned_scope)
             return permit if "" in prefixes else replace(permit, writable=frozenset(prefixes))
@@ -298,8 +304,8 @@ class GovernedTask:
     ) -> None:
         if self._contents is None:
             return
-        paths = [each.path for each in effects]
-        outside = await self._outside(paths)
+        paths = [each.path for each in effects if not is_hosts_own(each.path)]
+        outside = await self._outside(call_id, paths)
         old, new = await self._before_and_after(before, after, paths)
         await self._records.settle(call_id, old, new, outside=outside)
         self.done.append(Done(paths=tuple(paths), evolves=bool(paths)))
@@ -325,9 +331,9 @@ class GovernedTask:
                 old[name], new[name] = was, now
         return old, new
 
-    async def _outside(self, paths: Sequence[str]) -> tuple[str, ...]:
-        """Which of these files no active intent owns."""
-        definition = self.in_force.definition
+    async def _outside(self, call_id: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Which of these files the intent does not own that a command ran for."""
+        definition = self._held.get(call_id) or self.in_force.definition
         if definition is None:
             return tuple(paths)
         rules = self.project.rules(definition.intent, definition.policy)

@@ -12,12 +12,16 @@ from rookery.core.intents.earned_lessons import (
 )
 from rookery.core.intents.lessons import Lesson, LessonType
 from rookery.core.ledger.queries import Query
+from rookery.core.limits import MIB
 from rookery.core.values import value
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.governed.project import GovernedProject
 from rookery.workspace.governed.touched import CHECK
 from rookery.workspace.ledger.ledger_index import LedgerIndex
 from rookery.workspace.orchestration.intent_map_file import renew_in_map
+
+LARGEST_LEDGER = 16 * MIB
+"""Above this the map is made by `rookery intents map` only: nobody waits for it at a task's end."""
 
 
 @value
@@ -62,6 +66,6 @@ def _failure(text: str) -> str:
 def update_map(project: GovernedProject, intent_id: str) -> None:
     """Where an intent now lives in the code. Raises `RookeryError`."""
     intent = project.read_now().file.find(intent_id)
-    if intent:
+    if intent and project.layout.ledger.stat().st_size <= LARGEST_LEDGER:
         found = LedgerIndex(project.layout.folder).find(Query(intent=intent_id))
         renew_in_map(project.layout, intent, list(found)[::-1])

@@ -3,12 +3,14 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
-from rookery.core.intents.problems import Problem
 from rookery.core.values import record, value
 from rookery.errors import RookeryError
+
+if TYPE_CHECKING:
+    from rookery.core.intents.problems import Problem
 
 INTENT_FILE = "active_intents.yaml"
 LEDGER = "agent_trace.jsonl"
@@ -131,8 +133,10 @@ def find_layout(cwd: Path, workspace: Path) -> Found:
     return Found(notice=notice)
 
 
-def nested_roots(layout: Layout) -> tuple[Problem, ...]:
+def nested_roots(layout: Layout) -> "tuple[Problem, ...]":
     """Folders with intents inside of what others govern already."""
+    from rookery.core.intents.problems import Problem
+
     return tuple(
         Problem(
             file=path.relative_to(layout.root).as_posix(),

@@ -24,7 +24,6 @@ from rookery.core.modes import (
     gains,
     merged,
 )
-from rookery.core.path_patterns import path_pattern
 from rookery.core.values import value
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.config_files import (
@@ -206,6 +205,8 @@ def _group(entry: Any, slug: str) -> Group | None:
             f"mode {slug} has a fileRegex for the group {name}, which it cannot be held to; only "
             "edit has one"
         )
+    from rookery.core.path_patterns import path_pattern
+
     try:
         path_pattern(pattern)
     except ValueError as error:

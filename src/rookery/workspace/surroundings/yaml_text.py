@@ -19,6 +19,8 @@ def yaml_value(text: str) -> Any:
     Typographic quotes, dashes and spaces are taken for the plain ones that were meant.
     """
     bare = text.translate(_UNSEEN)
+    if not bare:  # most often there is no file, and loading a parser takes longer than the rest
+        return None
     try:
         return _loaded(plain_punctuation(bare))
     except ValueError as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from rookery.clients.slash_lines import Heard, SlashLines, Vocabulary, no_such_command
 from rookery.clients.tui.seam import Desk
 from rookery.core.points import Point, last_change, points
-from rookery.core.queries import AskCommands, AskModels, AskModes
+from rookery.core.queries import AskCommands, AskIntents, AskModels, AskModes
 from rookery.core.values import record
 from rookery.errors import CommandRejected
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rookery.clients.tui.screens.restoring import Back
 
 Do = Callable[["App[Any]", Desk, str], Awaitable[None]]
-_BEFORE_A_TASK = ("/mode ", "/model ", "/approve ")
+_BEFORE_A_TASK = ("/mode ", "/model ", "/intent ", "/approve ")
 """What can be chosen for the next task."""
 NO_TASK = "No task is open. Say what to do, or pick one with /tasks."
 
@@ -83,6 +83,15 @@ async def _model(app: "App[Any]", desk: Desk, words: str) -> None:
         await _by_line(desk, f"/model {words}")
     else:
         app.push_screen(ModelScreen(desk))
+
+
+async def _intent(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.clients.tui.screens.intents import IntentScreen
+
+    if words:
+        await _by_line(desk, f"/intent {words}")
+    else:
+        app.push_screen(IntentScreen(desk))
 
 
 async def _queue(app: "App[Any]", desk: Desk, words: str) -> None:
@@ -214,10 +223,16 @@ async def _by_line(desk: Desk, line: str) -> None:
 async def _heard(desk: Desk, task_id: str, line: str) -> Heard | None:
     modes = [mode.slug for mode in await desk.ask(AskModes())]
     models = [(each.provider, each.model) for each in await desk.ask(AskModels())]
+    wants_intent = line.startswith("/intent ")
+    intents = await desk.ask(AskIntents()) if wants_intent else ()
     automatic = desk.view.automatic if desk.view else None
     lines = SlashLines(
         task_id,
-        vocabulary=Vocabulary(modes=modes, models=models),
+        vocabulary=Vocabulary(
+            modes=modes,
+            models=models,
+            intents=[(each.id, each.name) for each in intents if not each.problem],
+        ),
         automatic=desk.about.automatic if automatic is None else automatic,
     )
     for event in desk.events(task_id):
@@ -240,6 +255,7 @@ OWN = (
     OwnCommand("checkpoints", "what was done when; go back", _checkpoints),
     OwnCommand("rewind", "go back: conversation and files", _rewind, "[N]"),
     OwnCommand("files", "put back only the files", _files, "[N]"),
+    OwnCommand("intent", "have it work for another intent", _intent, "[ID]"),
     OwnCommand("queue", "what the model has not heard yet", _queue, "[drop N]"),
     OwnCommand("tree", "the tasks that work for this one", _tree),
     OwnCommand("todos", "what is to be done", _todos),

@@ -9,6 +9,7 @@ from textual.strip import Strip
 from rookery.clients.questions import followup
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.calls import drawn_call, drawn_output
+from rookery.clients.tui.rows.criteria import drawn_criteria, tells_criteria
 from rookery.clients.tui.rows.families import Family, Shown, family_of
 from rookery.clients.tui.rows.lines import clean, cut, indented, padded, strip_of, wrapped
 from rookery.clients.tui.rows.markdown import markdown, markdown_strips
@@ -137,7 +138,9 @@ def _note(shown: Shown, width: int, look: Look) -> Iterator[Text]:
         text = reason.rstrip() + _tried(shown)
         text += f"\ntrying again in {seconds} s" if seconds else ""
     words = Text(text, look.ink(look.careful))
-    yield from indented(wrapped(words, width - 4), Text("  · ", look.ink(look.careful)), _FOUR)
+    room = width - 4
+    lines = drawn_criteria(text, room, look) if tells_criteria(text) else wrapped(words, room)
+    yield from indented(lines, Text("  · ", look.ink(look.careful)), _FOUR)
 
 
 def _summary(shown: Shown, width: int, look: Look) -> Iterator[Text]:

@@ -1,0 +1,1 @@
+"""Separate checkouts of a project, each with a branch of its own."""

@@ -1,0 +1,207 @@
+"""All that can be done with the worktrees of a project, each as one call.
+
+An operation returns what it has done, or the obstacle that was in its way. They block: call them
+in a thread. The project must be trusted, for git reads its settings.
+"""
+
+import errno
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from rookery.core.worktrees import (
+    Applied,
+    ApplyPlan,
+    BranchFate,
+    Code,
+    Copied,
+    Created,
+    Finished,
+    Forgotten,
+    Importable,
+    Keep,
+    Listed,
+    Merged,
+    Obstacle,
+    Recovered,
+    RemovalPlan,
+    Removed,
+    Resumed,
+    State,
+    VersionsMade,
+    Worktree,
+)
+from rookery.workspace.worktrees import (
+    applying,
+    bringing_back,
+    creating,
+    finishing,
+    importing,
+    keeping,
+    merging,
+    preparing,
+    removing,
+    resuming,
+    state,
+)
+from rookery.workspace.worktrees.fetching import Fetching
+from rookery.workspace.worktrees.git import InTheWay
+from rookery.workspace.worktrees.project import Project
+
+P = ParamSpec("P")
+R = TypeVar("R")
+D = TypeVar("D", bound="WorktreeDesk")
+
+
+def _answered(
+    operation: Callable[Concatenate[D, P], R],
+) -> Callable[Concatenate[D, P], R | Obstacle]:
+    """Obstacles are answers here, not errors; so are a full disk and rights that are lacking."""
+
+    @wraps(operation)
+    def answered(self: D, /, *given: P.args, **named: P.kwargs) -> R | Obstacle:
+        try:
+            return operation(self, *given, **named)
+        except InTheWay as error:
+            return error.obstacle
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            where = f" ({error.filename})" if error.filename else ""
+            return Obstacle(
+                code=Code.DISK_FULL if full else Code.GIT_FAILED,
+                text=f"The system refused{where}: {error.strerror}.",
+            )
+
+    return answered
+
+
+class WorktreeDesk:
+    """Of one project. `fetching` without protocols keeps git off the network."""
+
+    def __init__(self, project: Path, *, fetching: Fetching | None = None) -> None:
+        self._folder = project
+        self._fetching = fetching or Fetching()
+
+    @property
+    def _project(self) -> Project:
+        """Found anew each time: what git must not run is looked up in its settings."""
+        return Project(self._folder)
+
+    @_answered
+    def create(
+        self, branch: str, *, label: str = "", base: str = "", default_base: str = ""
+    ) -> Created:
+        return creating.create(
+            self._project,
+            self._fetching,
+            branch=branch,
+            label=label,
+            base=base,
+            default_base=default_base,
+        )
+
+    @_answered
+    def create_versions(
+        self,
+        branch: str,
+        *,
+        label: str,
+        versions: int,
+        models: Sequence[str] = (),
+        base: str = "",
+        default_base: str = "",
+    ) -> VersionsMade:
+        return creating.create_versions(
+            self._project,
+            self._fetching,
+            branch=branch,
+            label=label,
+            versions=versions,
+            models=models,
+            base=base,
+            default_base=default_base,
+        )
+
+    @_answered
+    def copy_included(
+        self, worktree: Worktree, progress: Callable[[int, int], None] = lambda done, of: None
+    ) -> Copied:
+        return preparing.copy_included(self._project, worktree, progress)
+
+    @_answered
+    def listed(self) -> list[Listed]:
+        return state.all_listed(self._project)
+
+    @_answered
+    def state_of(self, worktree: Worktree) -> State:
+        return state.state_of(self._project, worktree)
+
+    @_answered
+    def resume(self, worktree: Worktree) -> Resumed:
+        return resuming.resume(self._project, worktree)
+
+    @_answered
+    def stage(self, worktree: Worktree) -> Finished:
+        return finishing.stage(self._project, worktree)
+
+    @_answered
+    def staged(self, worktree: Worktree) -> list[str]:
+        """What is staged and not committed yet."""
+        return finishing.staged(state.git_of(self._project, worktree))
+
+    @_answered
+    def finish(self, worktree: Worktree, message: str = "") -> Finished:
+        return finishing.finish(self._project, worktree, message)
+
+    @_answered
+    def plan_apply(self, worktree: Worktree, only: Sequence[str] = ()) -> ApplyPlan:
+        return applying.plan_apply(self._project, worktree, only)
+
+    @_answered
+    def apply(self, worktree: Worktree, only: Sequence[str] = ()) -> Applied:
+        return applying.apply(self._project, worktree, only)
+
+    @_answered
+    def merge(self, worktree: Worktree) -> Merged:
+        return merging.merge(self._project, worktree)
+
+    @_answered
+    def plan_removal(self, worktree: Worktree) -> RemovalPlan:
+        return removing.plan_removal(self._project, worktree)
+
+    @_answered
+    def remove(self, plan: RemovalPlan, fate: BranchFate = BranchFate.KEEP) -> Removed | Forgotten:
+        return removing.remove(self._project, plan, fate)
+
+    @_answered
+    def clear(self, removed: Removed) -> None:
+        """Delete what a removal has left, which may take a while."""
+        if removed.leftover:
+            removing.delete(Path(removed.leftover))
+
+    @_answered
+    def recover(self) -> Recovered:
+        return removing.recover(self._project)
+
+    @_answered
+    def keeps(self) -> list[Keep]:
+        return keeping.keeps(self._project.git)
+
+    @_answered
+    def bring_back(self, keep: Keep, branch: str, *, label: str = "") -> Created:
+        return bringing_back.bring_back(self._project, keep.ref, branch=branch, label=label)
+
+    @_answered
+    def importable(self) -> Importable:
+        return importing.importable(self._project)
+
+    @_answered
+    def import_branch(self, branch: str, *, label: str = "", parent: str = "") -> Created:
+        return importing.import_branch(
+            self._project, self._fetching, branch, label=label, parent=parent
+        )
+
+    @_answered
+    def import_worktree(self, folder: Path, *, label: str = "", parent: str = "") -> Created:
+        return importing.import_worktree(self._project, folder, label=label, parent=parent)

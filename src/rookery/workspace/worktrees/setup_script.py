@@ -1,0 +1,152 @@
+"""The project's own script that makes a new worktree fit for work.
+
+It is a program that the project brings, run outside of the sandbox. So it is run only as the very
+text that somebody has agreed to.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+import anyio
+
+from rookery.core.limits import KIB, MIB
+from rookery.core.values import value
+from rookery.core.worktrees import Worktree, environment_of
+from rookery.errors import ToolError
+from rookery.workspace.command_environment import command_environment
+from rookery.workspace.git_folders import regular_content
+from rookery.workspace.guarded_process import GuardedProcess, guarded
+from rookery.workspace.own_programs import find_own_program
+from rookery.workspace.wardens import Wardens
+from rookery.workspace.worktrees.project import OWN_FOLDER, SETUP_SCRIPT
+
+LONGEST = 300.0
+LARGEST = 100 * KIB
+KEPT_OUTPUT = 1 * MIB
+GRACE = 2.0
+PATIENCE = 3.0
+"""How much longer than the grace a warden may take before it is killed itself."""
+TEMPLATE = """\
+#!/bin/sh
+# Run in each new worktree, with WORKTREE_PATH, REPO_PATH, WORKTREE_PORT and WORKTREE_PORTS set.
+set -e
+"""
+
+
+@value
+class SetupScript:
+    path: str
+    text: str
+    digest: str
+    """What an approval is bound to."""
+
+
+@value
+class SetupRun:
+    output: str
+    """The last of it, if there was more than is kept."""
+    trouble: str = ""
+    """One sentence; empty if all went well. The worktree can be used nevertheless."""
+
+
+def setup_script(project: Path) -> SetupScript | None:
+    """None if the project has none that can be run."""
+    for name in (SETUP_SCRIPT, f"{SETUP_SCRIPT}.sh"):
+        path = project / OWN_FOLDER / name
+        data = None if path.parent.is_symlink() else regular_content(str(path), LARGEST + 1)
+        if data is not None and len(data) <= LARGEST and b"\0" not in data:
+            text = data.decode("utf-8", "surrogateescape")
+            return SetupScript(path=str(path), text=text, digest=sha256(data).hexdigest())
+    return None
+
+
+async def run_setup(
+    script: SetupScript,
+    worktree: Worktree,
+    project: Path,
+    *,
+    approved: str,
+    heard: Callable[[str], None],
+    environ: Mapping[str, str] | None = None,
+    seconds: float = LONGEST,
+    wardens: Wardens | None = None,
+) -> SetupRun:
+    """`approved` is the digest that was agreed to; `heard` is given the output as it comes."""
+    if script.digest != approved:
+        return SetupRun(
+            output="", trouble=f"{script.path} has not been agreed to as it is now; look at it."
+        )
+    shell = find_own_program("bash", project) or "/bin/sh"
+    usual = command_environment(os.environ if environ is None else environ, confined=False)
+    try:
+        process = guarded(
+            wardens or Wardens(),
+            [shell, "-c", script.text, script.path],
+            grace=GRACE,
+            folder=Path(worktree.path),
+            environment={**usual, **environment_of(worktree, str(project))},
+        )
+    except ToolError as error:
+        return SetupRun(output="", trouble=f"The set-up script did not run. {error}")
+    return await _attended(process, heard, seconds)
+
+
+async def _attended(
+    process: GuardedProcess, heard: Callable[[str], None], seconds: float
+) -> SetupRun:
+    kept = bytearray()
+
+    def take() -> None:
+        while data := process.read():
+            kept.extend(data)
+            del kept[:-KEPT_OUTPUT]
+            heard(data.decode("utf-8", "replace"))
+
+    try:
+        with anyio.move_on_after(seconds) as time:
+            while process.status is None and not process.gone:
+                await _heard_of(process)
+                take()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _finish(process)
+            take()
+            process.close()
+    said = kept.decode("utf-8", "replace")
+    return SetupRun(
+        output=said, trouble=_trouble(process, seconds if time.cancelled_caught else 0.0)
+    )
+
+
+async def _heard_of(process: GuardedProcess) -> None:
+    async with anyio.create_task_group() as group:
+
+        async def wait(file: int) -> None:
+            await anyio.wait_readable(file)
+            group.cancel_scope.cancel()
+
+        for file in process.sources:
+            group.start_soon(wait, file)
+    process.listen()
+
+
+async def _finish(process: GuardedProcess) -> None:
+    """End whatever is left of it."""
+    process.stop()
+    with anyio.move_on_after(GRACE + PATIENCE):
+        while not process.gone:
+            await anyio.wait_readable(process.sources[0])
+            process.listen()
+    if not process.gone:
+        process.kill()
+
+
+def _trouble(process: GuardedProcess, after: float) -> str:
+    if after:
+        return f"The set-up script was ended after {after:g} s."
+    if process.failure or process.status is None:
+        return "The set-up script could not be started."
+    code = os.waitstatus_to_exitcode(process.status)
+    return f"The set-up script ended with status {code}." if code else ""
