@@ -6,10 +6,12 @@ until the last one is changed, and put back if one cannot be.
 """
 
 import errno
+import fcntl
 import os
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -32,6 +34,11 @@ from rookery.workspace.file_errors import explained
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+
+
+LONGEST_WAIT = 10.0
+LOOK_AGAIN = 0.005
+"""Seconds."""
 
 
 @record
@@ -76,14 +83,47 @@ def make(edits: Sequence[Edit]) -> None:
             for step in steps:
                 _write_temporary(step)
             kp("files.temp_written")
-            for step in steps:
-                _take(step, keeping=len(steps) > 1)
-            _settle(steps)
+            with _alone_in([step.folder for step in steps]):
+                for step in steps:
+                    _take(step, keeping=len(steps) > 1)
+                _settle(steps)
         except BaseException:
             _put_back(steps)
             raise
         finally:
             _clear(steps)
+
+
+@contextmanager
+def _alone_in(folders: Sequence[int]) -> Iterator[None]:
+    """Nobody else of ours writes in these folders between the last look at a file and what comes
+    of it, in whichever process. Editors know nothing of that; for them it is the rename alone that
+    must not be torn. Who waits too long, or where nobody can wait, goes on: the look remains."""
+    found = {(at.st_dev, at.st_ino): folder for folder in folders for at in (os.fstat(folder),)}
+    held: list[int] = []
+    until = time.monotonic() + LONGEST_WAIT
+    try:
+        for _, folder in sorted(found.items()):  # in one order, so that no two wait for each other
+            if _lock(folder, until):
+                held.append(folder)
+        yield
+    finally:
+        for folder in held:
+            fcntl.flock(folder, fcntl.LOCK_UN)
+
+
+def _lock(folder: int, until: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(LOOK_AGAIN)
+        except OSError:
+            return False  # a file system without locks
+        else:
+            return True
 
 
 def unfinished(change: Change) -> str:

@@ -18,8 +18,8 @@ from rookery.core.intents.intent import Intent, Policy
 from rookery.core.intents.permission_rules import RuleCall, decide
 from rookery.core.intents.questions import AskedReason, AskedTarget, Choice, IntentQuestion
 from rookery.core.intents.scope_patterns import scope
-from rookery.core.intents.scope_suggestions import smallest_pattern
-from rookery.core.intents.scope_verdict import PathFinding, ScopeRules, Verdict
+from rookery.core.intents.scope_suggestions import smallest_pattern, writable_prefixes
+from rookery.core.intents.scope_verdict import Op, PathFinding, ScopeRules, Verdict
 from rookery.core.rulings import Decision, Ruling
 from rookery.core.values import value
 from rookery.engine.ports import Action
@@ -90,7 +90,10 @@ def judge_call(call: ToolCall, action: Action, at: Standing, layout: Layout) -> 
     if known:
         paths = [NamedPath(each.path, each.op) for each in known.targets]
     # what names no file still is a call: a command that only reads, a server's tool
-    findings = judge_paths(layout, at.rules, paths)
+    findings = tuple(
+        _folder_of_scope(each, at, layout) if known else each
+        for each in judge_paths(layout, at.rules, paths)
+    )
     found = [
         *_about_paths(findings, at),
         *_about_rules(call, action, at, findings),
@@ -115,6 +118,18 @@ def judge_call(call: ToolCall, action: Action, at: Standing, layout: Layout) -> 
         by_flag=tuple(dict.fromkeys(each.refusal.code for each in flagged)),
     )
     return replace(verdict, question=_question(verdict, action, at)) if kept else verdict
+
+
+def _folder_of_scope(finding: PathFinding, at: Standing, layout: Layout) -> PathFinding:
+    """To make a folder that everything in the scope lies in is implied by the scope."""
+    if finding.verdict is not Verdict.OUT_OF_SCOPE or finding.op not in (Op.CREATE, Op.MODIFY):
+        return finding
+    place = layout.root / finding.path
+    inner = writable_prefixes(at.intent.owned_scope)
+    within = any(each == finding.path or each.startswith(f"{finding.path}/") for each in inner)
+    if not within or (place.exists() and not place.is_dir()):
+        return finding
+    return replace(finding, verdict=Verdict.IN_SCOPE, decision=Decision.NONE, code="")
 
 
 def _paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedPath]:
