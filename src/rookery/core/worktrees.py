@@ -6,12 +6,13 @@ nothing else is taken in its place.
 
 from enum import StrEnum
 
+from rookery import NAME
 from rookery.core.values import value
 
 PORTS_IN_A_BLOCK = 10
 FIRST_PORT, LAST_PORT = 20_000, 31_999
 """Below those that systems give to whoever asks for any."""
-KEEP_REFS = "refs/rookery/keep/"
+KEEP_REFS = f"refs/{NAME}/keep/"
 
 
 class Code(StrEnum):

@@ -16,6 +16,7 @@ from rookery.workspace.worktrees.project import Project
 PROTOCOLS = ("https", "ssh")
 FRESH_SECONDS = 60.0
 LONGEST = 30.0
+_NO_PROGRAMS = ("-c", "credential.helper=", "-c", "core.alternateRefsCommand=true")
 _OPTIONS = (
     "--no-tags",
     "--no-recurse-submodules",
@@ -59,7 +60,7 @@ class Fetching:
         }
         spec = f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}"
         try:
-            words = ("-c", "credential.helper=", "fetch", *_OPTIONS, "--", remote, spec)
+            words = (*_NO_PROGRAMS, "fetch", *_OPTIONS, "--", remote, spec)
             return not project.git.ask(*words, variables=allowed, seconds=LONGEST).status
         except subprocess.TimeoutExpired:
             return False

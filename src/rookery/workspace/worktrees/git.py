@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from rookery import NAME
 from rookery.core.values import record
 from rookery.core.worktrees import Code, Obstacle
 from rookery.errors import RookeryError
@@ -21,7 +22,6 @@ _OWN = ("core.quotePath=false", "advice.detachedHead=false", "commit.gpgSign=fal
 _DURABLE = ("core.fsync=all", "core.fsyncMethod=fsync", "fastimport.unpackLimit=1")
 _FULL = ("No space left on device", "Disk quota exceeded")
 _LOCKED = (".lock': File exists", "is locked", "Unable to create")
-_REVISION_START = "-"
 
 
 class InTheWay(RookeryError):
@@ -81,7 +81,7 @@ class Git:
 
     def commit(self, name: str) -> str:
         """The commit that a name stands for; empty if for none."""
-        if not name or name.startswith(_REVISION_START):
+        if not name or name.startswith("-"):
             return ""
         return self.ask("rev-parse", "--verify", "-q", f"{name}^{{commit}}").text.strip()
 
@@ -152,7 +152,7 @@ class Git:
     @property
     def _identity(self) -> dict[str, str]:
         """As the user's settings have it; reading them runs nothing."""
-        usual = {"NAME": ("user.name", "rookery"), "EMAIL": ("user.email", "rookery@localhost")}
+        usual = {"NAME": ("user.name", NAME), "EMAIL": ("user.email", f"{NAME}@localhost")}
         said: dict[str, str] = {}
         for what, (key, otherwise) in usual.items():
             asked = [self.program, "--git-dir", str(self.git_folder), "config", "--get", key]

@@ -9,6 +9,7 @@ from rookery.workspace.git_folders import common_folder
 from rookery.workspace.worktrees.creating import check_out, large_files, new_worktree, noted
 from rookery.workspace.worktrees.fetching import Fetching
 from rookery.workspace.worktrees.git import InTheWay
+from rookery.workspace.worktrees.naming import demand_name
 from rookery.workspace.worktrees.project import Project
 from rookery.workspace.worktrees.state import (
     holder_of,
@@ -33,8 +34,7 @@ def import_branch(
     """A worktree for a branch that is there, here or on a remote."""
     with project.alone():
         project.demand_commits()
-        if not project.git.succeeds("check-ref-format", "--branch", branch):
-            raise InTheWay(Code.BAD_NAME, f"{branch!r} is no name of a branch.")
+        demand_name(project, branch)
         if holder := holder_of(project, branch):
             return _attached(project, holder, branch)
         remote = "" if branch in project.branches else _found_on(project, fetching, branch)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from rookery import faults
+from rookery import NAME, faults
 from rookery.core.values import value
 from rookery.core.worktrees import KEEP_REFS, Code, Keep
 from rookery.workspace.git_folders import entries, is_folder, regular_content
@@ -28,7 +28,7 @@ _STEPS = ("orig-head", "onto", "stopped-sha", "autostash", "amend")
 _ELSEWHERE = ("--stdin", "--not", "--branches", "--tags", "--remotes", f"--glob={KEEP_REFS}*")
 _LARGEST = 16 * 1024 * 1024
 STAGED = "What was staged"
-_WHO = "rookery <rookery@localhost>"
+_WHO = f"{NAME} <{NAME}@localhost>"
 
 
 @value

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
+from rookery import NAME
 from rookery.core.worktrees import Code
 from rookery.workspace.git_folders import common_folder, is_folder
 from rookery.workspace.own_programs import find_own_program
@@ -19,7 +20,6 @@ STATE_FILE = "agent-manager.json"
 SETUP_SCRIPT, RUN_SCRIPT = "setup-script", "run-script"
 REMOVING, DELETING = ".removing-", ".deleting-"
 """How the folders are called of which a removal has begun; of the second kind all is kept."""
-LOCK = ".lock"
 WAIT = 120.0
 """Seconds after which somebody who works on the same repository is not waited for any longer."""
 _PAUSE = 0.05
@@ -70,7 +70,7 @@ class Project:
     def alone(self, *, wait: float = WAIT) -> Iterator[None]:
         """One writer for each repository; the lock dies with whoever holds it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.common / "rookery-worktrees.lock", flags, 0o600)
+        descriptor = os.open(self.common / f"{NAME}-worktrees.lock", flags, 0o600)
         try:
             _take(descriptor, time.monotonic() + wait)
             yield

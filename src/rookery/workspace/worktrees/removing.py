@@ -143,21 +143,17 @@ def _removed(project: Project, plan: RemovalPlan, found: Registered) -> Removed:
 def _kept(project: Project, git: Git, found: Registered, plan: RemovalPlan | None) -> Keep | None:
     """Keep what is there, until nothing has changed while it was kept."""
     newest: Keep | None = None
-    seen: object = None
     for _ in range(_TRIES):
         now = survey(project, git)
-        if seen == now.contents:
-            return newest
         more = [path for path in now.left_out if plan and path not in plan.left_out]
         if more:
             raise InTheWay(
                 Code.CHANGED, f"{more[0]} has come since you were asked; look again.", more
             )
-        if now.work or not newest:
+        if now.work:
             about = f"{found.folder.name} when it was removed"
-            newest = keep(git, found.folder.name, about, now.work) if now.work else None
-        seen = now.contents
-        if contents_of(git.folder) == seen:
+            newest = keep(git, found.folder.name, about, now.work)
+        if contents_of(git.folder) == now.contents:
             return newest
     raise InTheWay(Code.CHANGED, f"Something still writes into {found.folder}; stop it first.")
 

@@ -8,17 +8,18 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from rookery import NAME
 from rookery.core.values import value
 from rookery.core.worktrees import Code, Listed, PortBlock, State, Worktree
 from rookery.workspace.git_folders import common_folder, entries, is_folder, regular_content
 from rookery.workspace.worktrees.git import Git, InTheWay
 from rookery.workspace.worktrees.project import DELETING, REMOVING, Project
 
-NOTE = "rookery-worktree.json"
+NOTE = f"{NAME}-worktree.json"
 _LARGEST = 64 * 1024
 _INITIALIZING = b"initializing"
 
@@ -63,9 +64,10 @@ def all_listed(project: Project) -> list[Listed]:
 
 def known_of(project: Project, found: Registered) -> Worktree | None:
     """None if it is not ours. Somebody may have been killed before anything was noted."""
-    noted = noted_of(found.admin)
-    if noted or found.folder.parent != project.place or found.folder.name.startswith("."):
-        return noted
+    if noted := noted_of(found.admin):
+        return replace(noted, path=str(found.folder))
+    if found.folder.parent != project.place or found.folder.name.startswith("."):
+        return None
     return Worktree(id=found.folder.name, branch=found.branch, path=str(found.folder))
 
 
