@@ -20,6 +20,7 @@ from rookery.core.facts import (
     Effect,
     Governed,
     IntentCleared,
+    IntentSelected,
     Noted,
     Reminded,
     TaskOpened,
@@ -142,7 +143,8 @@ class Oversight:
 
         wanted = self.settings
         # without the folder there is no ledger, and nobody but the user makes that folder
-        heads = KnownHeads(self.heads(layout)) if layout.folder.is_dir() else None
+        kept = layout.folder.is_dir() and not layout.folder.is_symlink()
+        heads = KnownHeads(self.heads(layout)) if kept else None
         recording = Recording(
             layout.folder,
             writer=Writer(name=NAME, version=VERSION),
@@ -252,7 +254,7 @@ class TaskOversight:
             contents=over.contents,
         )
         self._tools = _tools(task)
-        if layout.folder.is_dir():
+        if project.keeps_records:
             await self._settle_the_past(project)
         await self._take_up(task, project)
         over.start_beside(self._stay_alive)
@@ -287,6 +289,10 @@ class TaskOversight:
         from rookery.core.intents.intent import digest, selectable
 
         active = self._log.state.intent
+        facts = (event.fact for event in self._log.events)
+        task.in_force.inherited = next(
+            (f.intent_id for f in facts if isinstance(f, IntentSelected) and f.by == "parent"), ""
+        )
         if active is None:
             if self._over.charter.intent and self._is_new() and not self._log.state.parent:
                 await task.select(self._over.charter.intent)
@@ -305,10 +311,8 @@ class TaskOversight:
             return
         task.in_force.know(Definition(intent, file.policy))
         await anyio.to_thread.run_sync(task.in_force.take_lease)
-        if active.by == "parent":
-            task.in_force.inherited = active.intent_id
-            if self._is_new():
-                await task.remind()
+        if active.by == "parent" and self._is_new():
+            await task.remind()
 
     async def _stay_alive(self) -> None:
         """Other tasks must see that this one still works for its intent."""
@@ -318,7 +322,7 @@ class TaskOversight:
             with anyio.move_on_after(HEARTBEAT_SECONDS):
                 await self._ended.wait()
                 return
-            if self._task and self._task.project.layout.folder.is_dir():
+            if self._task and self._task.project.keeps_records:
                 await anyio.to_thread.run_sync(self._task.in_force.take_lease)
 
     # ── what the engine asks and tells ──────────────────────────────────────────────────
@@ -399,7 +403,7 @@ class TaskOversight:
         """What is said of the intent at the end of a request; nothing without governance."""
         if self._task is None:
             return ""
-        if self._task.project.layout.folder.is_dir():
+        if self._task.project.keeps_records:
             await anyio.to_thread.run_sync(self._task.project.recording.flush)
         return await self._task.now()
 
@@ -452,7 +456,7 @@ class TaskOversight:
         if self._hooks and not self._log.ended:
             await self._hooks.ended()
         task = self._task
-        if task is None or not task.project.layout.folder.is_dir():
+        if task is None or not task.project.keeps_records:
             return
         await task.settle_rest()
         for last in (self._learn, self._close):

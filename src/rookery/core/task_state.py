@@ -263,7 +263,7 @@ def _selected(state: TaskState, fact: IntentSelected) -> TaskState:
     """Writing may begin once the model has read what it selected; the user and the parent hand
     that over before it says anything."""
     known = state.intent is not None and state.intent.digest == fact.digest
-    unread = fact.by == "model" and not known
+    unread = fact.by == "model" and (not known or state.unread_intent)
     return replace(state, intent=fact, unread_intent=unread, distrusted=False)
 
 

@@ -77,17 +77,21 @@ class Context:
         self._equip = equip
         self._now = now
         self._cache_key = cache_key
+        self.size = 0
+        """Of the last request, in bytes of text."""
 
     async def request(self) -> tuple[Provider, ModelRequest] | None:
         """The next request, and whom to send it to. What does not fit is condensed first; None if
         that turned out to need another look at what to do next."""
         gear = await self._equip()
         request = replace(self._request(gear), now=await self._now())
-        if self._tokens(size(request)) > self._room(gear).request:
+        self.size = size(request)
+        if self._tokens(self.size) > self._room(gear).request:
             await self.condense(beside=text_weight(request.now))
             if self._log.state.failure:
                 return None
             request = replace(self._request(gear), now=request.now)
+            self.size = size(request)
         return gear.provider, request
 
     async def condense(self, beside: int = 0) -> None:

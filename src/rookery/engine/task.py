@@ -52,7 +52,7 @@ from rookery.core.shell.judgement import Judgement
 from rookery.core.task_state import TaskState
 from rookery.core.values import value
 from rookery.engine.background import BackgroundCommands
-from rookery.engine.context import Context, Equipment, size
+from rookery.engine.context import Context, Equipment
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
@@ -188,6 +188,7 @@ class Task:
         try:
             async with anyio.create_task_group() as self._beside:
                 await self._gear.governance.begin()
+                await self._undo.tell_recovered()
                 while not isinstance(step := await self._next(), Stop):
                     with anyio.CancelScope() as self._step:
                         await self._take(step)
@@ -195,6 +196,7 @@ class Task:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._gear.settle()
+                await self._undo.settle_rest()
                 await self._gear.governance.end()
                 await self._gear.farewell()
 
@@ -331,7 +333,7 @@ class Task:
             request,
             new_id=gear.new_id,
             attempt=step.attempt,
-            size=size(request),
+            size=self._context.size,
             seconds=self._work.lap(),
             largest_arguments=gear.limits.arguments_bytes,
         )

@@ -80,6 +80,9 @@ class Undo:
         self._complained = False
         self._tidied = False
         self._unsettled = 0
+        self._open: set[str] = set()
+        """Calls that are over and of which it is not on record yet what they did."""
+        self._recovered: tuple[str, str, str, Sequence[Effect]] | None = None
         self._in_turn = anyio.Lock()
         self._settled = anyio.Event()
         self._settled.set()
@@ -124,6 +127,7 @@ class Undo:
             if not self._unsettled:
                 self._settled = anyio.Event()
             self._unsettled += 1
+            self._open.add(call_id)
             self._start_soon(partial(self._settle, call_id))
 
     async def settled(self) -> None:
@@ -131,6 +135,20 @@ class Undo:
         if command := running_on(self._log.events):
             self.settle_soon(command)
         await self._settled.wait()
+
+    async def settle_rest(self) -> None:
+        """The task ends while it was being found out what calls did: governance must know."""
+        if self._governance.governs:
+            for call_id in sorted(self._open):
+                await self._record(self._watched[call_id])
+            self._open.clear()
+
+    async def tell_recovered(self) -> None:
+        """Tell governance, once it is there, what was done before the crash."""
+        if self._recovered and self._governance.governs:
+            call_id, before, after, effects = self._recovered
+            await self._governance.changed(call_id, before, after, effects)
+        self._recovered = None
 
     async def recover(self) -> None:
         """Find out what a call did whose process died before it could tell.
@@ -153,6 +171,9 @@ class Undo:
         if intruders:
             done = await self._put_back(before.id, saved.id, intruders, CHANGED_BEFORE_A_CRASH)
         changed = self._enter(watched, before, saved.id)
+        if lost.paths is None:
+            left = [effect for effect in effects if effect.path not in intruders]
+            self._recovered = (lost.call_id, before.id, saved.id, left)
         if done.after:
             self._enter_restored(changed, done, named=())
             again = f"Going back to event {changed} brings what was put back just now."
@@ -189,6 +210,7 @@ class Undo:
         try:
             async with self._in_turn:
                 await self._record(self._watched[call_id])
+                self._open.discard(call_id)
         finally:
             self._unsettled -= 1
             if not self._unsettled:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from rookery.core.facts import Effect
 from rookery.core.folded_names import folded
-from rookery.core.intents.governance_mode import is_hosts_own
+from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.protected_paths import (
     OF_BUILDS,
     PARTS_OF_A_REPOSITORY,
@@ -12,6 +12,8 @@ from rookery.core.protected_paths import (
     protected,
 )
 
+_GOVERN_NOTHING = frozenset({"active_intents.yaml", ".intentignore", "agent_trace.jsonl"})
+"""Outside their folder."""
 _OF_A_REPOSITORY = frozenset(map(folded, (*PARTS_OF_A_REPOSITORY, "config")))
 
 
@@ -20,11 +22,26 @@ def shielded(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
     name; but by their names the parts of a repository are files like any other.
     """
     planted = _parts_of_new_repositories(effects)
+    moved = _moved_away(effects)
     return [
         effect.path
         for effect in effects
-        if effect.path in planted or (effect.path not in expected and _is_protected(effect))
+        if effect.path in planted
+        or (effect.path not in expected and effect.path not in moved and _is_protected(effect))
     ]
+
+
+def _moved_away(effects: Sequence[Effect]) -> set[str]:
+    """Copies of protected files that are gone: to remove them would be to lose what was in them.
+    Whatever else takes a protected name is planted, wherever it was before."""
+    gone = {
+        each.before.blob
+        for each in effects
+        if each.before and not each.after and _is_protected(each)
+    }
+    return {
+        each.path for each in effects if not each.before and each.after and each.after.blob in gone
+    }
 
 
 def shielded_where_it_is_mounted(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
@@ -39,6 +56,9 @@ def nothing_shielded(effects: Sequence[Effect], expected: Collection[str]) -> li
 
 
 def _is_protected(effect: Effect) -> bool:
+    folder, _, name = effect.path.rpartition("/")
+    if effect.before is None and name in _GOVERN_NOTHING and GOVERNANCE_FOLDER not in folder:
+        return False  # a copy somebody made: where it lies it governs nothing
     why = protected(effect.path, new=effect.before is None)
     return bool(why) and why not in OF_BUILDS
 

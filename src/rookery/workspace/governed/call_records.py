@@ -26,6 +26,8 @@ from rookery.workspace.governed.verdicts import CallVerdict, Standing
 from rookery.workspace.ledger.call_journal import BegunCall, Target
 from rookery.workspace.ledger.errors import LedgerUnwritable
 
+MOST_NAMED = 100
+"""Files that a command names of which it is noted how they were before."""
 _OUTCOMES: Mapping[Ending, Literal["success", "failure", "denied", "interrupted"]] = {
     Ending.DONE: "success",
     Ending.DENIED: "denied",
@@ -104,6 +106,7 @@ class CallRecords:
         )
         paths = list(dict.fromkeys(self._named(each.path) for each in action.changes))
         before = await anyio.to_thread.run_sync(self._contents, paths)
+        named = await anyio.to_thread.run_sync(self._named_by, verdict)
         journal = BegunCall(
             task_id=self._task_id,
             tool_use_id=call.id,
@@ -114,7 +117,7 @@ class CallRecords:
             intent_rev=entry.intent_rev,
             intent_digest=entry.intent_digest,
             scope=label,
-            targets=tuple(Target(path=path, before=hash_of(data)) for path, data in before.items()),
+            targets=(*map(_target, before.items()), *map(_target, named.items())),
             unknown_targets=not action.changes,
         )
         await anyio.to_thread.run_sync(self._project.recording.begin, journal)
@@ -267,6 +270,13 @@ class CallRecords:
         at = layout.workspace / path
         return at.relative_to(layout.root).as_posix() if at.is_relative_to(layout.root) else path
 
+    def _named_by(self, verdict: CallVerdict) -> dict[str, bytes | None]:
+        """The files that a command line names, as they are before it."""
+        targets = verdict.reach.targets if verdict.reach else ()
+        paths = [self._named(each.path) for each in targets if not each.outside]
+        files = [path for path in paths if not self._project.path(path).is_dir()]
+        return self._contents(files[:MOST_NAMED])
+
     def contents_of(self, action: Action) -> dict[str, bytes | None]:
         return self._contents([self._named(each.path) for each in action.changes])
 
@@ -310,7 +320,7 @@ class CallRecords:
             used.lines += sum(each.lines_added + each.lines_deleted for each in entry.files)
 
     async def _written(self, write: Callable[[], object]) -> bool:
-        if not self._project.layout.folder.is_dir():
+        if not self._project.keeps_records:
             return True  # nobody but the user makes that folder; without it there is no ledger
         try:
             await anyio.to_thread.run_sync(write)
@@ -320,6 +330,11 @@ class CallRecords:
                 self._tell(Noted(text=str(error)))
             return False
         return True
+
+
+def _target(file: tuple[str, bytes | None]) -> Target:
+    path, data = file
+    return Target(path=path, before=hash_of(data))
 
 
 def approval_of(said: Answered | None, codes: Sequence[str] = ()) -> dict[str, Any]:

@@ -24,10 +24,11 @@ from rookery.core.facts import (
     Reminded,
     ScopeGranted,
 )
+from rookery.core.file_steps import commands_running_on
 from rookery.core.intents.change_class import MutationClass
 from rookery.core.intents.changes import Definition
 from rookery.core.intents.errors import KINDS, Refusal
-from rookery.core.intents.governance_mode import is_hosts_own
+from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.core.intents.lessons import Lesson
 from rookery.core.intents.scope_suggestions import writable_prefixes
@@ -61,6 +62,7 @@ Contents: TypeAlias = Callable[
 ]
 """What was in each file that differs between two checkpoints."""
 
+LEDGER_NAME = f"{GOVERNANCE_FOLDER}/agent_trace.jsonl"
 MOST_TOLD = 20
 MOST_COMPARED = 500
 """Files changed by one command of which the lines are told."""
@@ -83,6 +85,7 @@ class GovernedTask:
         self.project = project
         self.task_id = task_id
         self._state = state
+        self._events = events
         self._append = append
         self._confines = confines
         self._contents = contents
@@ -95,6 +98,8 @@ class GovernedTask:
         """Why the ledger cannot be trusted, if that is to stop the task."""
         self._intruders: dict[str, tuple[str, ...]] = {}
         self._files_before: dict[str, str] = {}
+        self._running: dict[str, str] = {}
+        """Commands that run on, and what the files of governance were when each began."""
         self._held: dict[str, Definition | None] = {}
         """What was in force when a command began."""
         self.done: list[Done] = []
@@ -108,6 +113,8 @@ class GovernedTask:
     # ── before a call ───────────────────────────────────────────────────────────────────
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
+        if self._running:
+            await self._look_after_running()
         if call.name == SELECT:
             return Ruling() if self._observes else await self.in_force.about_selection(call)
         if call.name == EXPAND:
@@ -186,7 +193,7 @@ class GovernedTask:
         if said is not None and at is not None and why.question:
             await self._widen(call, said, why, at)
         await self._begin(call, action, verdict, at, approval, label)
-        self._files_before[call.id] = self.in_force.fingerprint()
+        self._files_before[call.id] = await self.in_force.fingerprint_now()
         if action.command or action.external:
             self._held[call.id] = self.in_force.definition
         if at is not None and at.sandboxed and permit.confined:
@@ -294,10 +301,37 @@ class GovernedTask:
 
     async def _watch_own_files(self, call: ToolCall) -> None:
         """What a command or a server changes about governance, governs nothing until a person
-        has agreed to it."""
+        has agreed to it. One that runs on is looked after for as long as it does."""
         before = self._files_before.pop(call.id, None)
-        if before is not None and before != self.in_force.fingerprint():
-            await self.in_force.lose_to_own_doing(call.id)
+        if before is None:
+            return
+        if call.id in commands_running_on(self._events()):
+            self._running[call.id] = before
+        await self._compare(before)
+        if not await anyio.to_thread.run_sync(self._ledger_is_whole):
+            self._append(OutOfScopeWritten(call_id=call.id, paths=(LEDGER_NAME,)))
+            await self.in_force.lose_to_own_doing("The ledger was changed while a command ran")
+
+    async def _compare(self, before: str) -> bool:
+        """Whether the files of governance are as they were."""
+        if before == await self.in_force.fingerprint_now():
+            return True
+        await self.in_force.lose_to_own_doing("A command changed the files of governance")
+        return False
+
+    async def _look_after_running(self) -> None:
+        """What commands that run on have done to the files of governance since anybody looked."""
+        still = commands_running_on(self._events())
+        for call_id, before in list(self._running.items()):
+            if call_id not in still:
+                del self._running[call_id]
+            if not await self._compare(before):
+                self._running = dict.fromkeys(self._running, await self.in_force.fingerprint_now())
+
+    def _ledger_is_whole(self) -> bool:
+        return not self.project.keeps_records or self.project.recording.ledger.holds_own(
+            self.task_id
+        )
 
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]

@@ -251,13 +251,13 @@ class InForce:
         self._append(IntentCleared(reason=reason, own_doing=own_doing))
         self._append(Noted(text=reason))
 
-    async def lose_to_own_doing(self, call_id: str) -> None:
-        reason = (
-            "A command changed the files of governance, so no intent is active any more. Selecting "
-            "one again needs a person's yes."
-        )
+    async def lose_to_own_doing(self, what: str) -> None:
+        reason = f"{what}, so no intent is active any more. Selecting one again needs your yes."
         await self.clear(reason, own_doing=True)
         self._append(Reminded(text=f"[automatic] CMD-002: {reason}"))
+
+    async def fingerprint_now(self) -> str:
+        return await anyio.to_thread.run_sync(self.fingerprint)
 
     def fingerprint(self) -> str:
         """Of the files that say what may be done."""

@@ -88,6 +88,12 @@ class GovernedProject:
         """The intent file as it is now, once whoever saves it has done so."""
         return await self._reader.settled(active)
 
+    @property
+    def keeps_records(self) -> bool:
+        """Nobody but the user makes the folder; without it, or behind a link, is no ledger."""
+        folder = self.layout.folder
+        return folder.is_dir() and not folder.is_symlink()
+
     def read_now(self) -> IntentText:
         return self._reader.read()
 

@@ -27,8 +27,10 @@ HARMLESS = frozenset({"access_mcp_resource"})
 _PATCH_PATHS = re.compile(
     r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE
 )
-_PATH_NAMES = ("path", "paths", "file", "file_path", "filename", "source", "destination")
-_MOST_ARGUMENTS = 200
+_PATH_NAMES = frozenset(
+    {"path", "paths", "file", "files", "filepath", "filename", "filenames", "source", "destination"}
+    | {"target", "directory", "dir", "folder", "from", "to", "oldpath", "newpath", "uri"}
+)
 
 
 def is_destructive(call: ToolCall, action: Action) -> bool:
@@ -81,23 +83,27 @@ def server_paths(call: ToolCall, action: Action) -> list[NamedPath]:
         arguments = json.loads(str(action.payload.get("arguments", "{}")))
     except ValueError:
         return []
-    return [NamedPath(path, Op.MODIFY) for path in _paths_in(arguments)][:_MOST_ARGUMENTS]
+    return [NamedPath(path, Op.MODIFY) for path in dict.fromkeys(_paths_in(arguments))]
 
 
-def _paths_in(arguments: Any, *, nested: bool = False) -> Iterator[str]:
-    if not isinstance(arguments, Mapping):
-        return
-    for name, held in arguments.items():
-        if isinstance(held, str) and held and _names_path(str(name), held):
-            yield held
-        elif isinstance(held, list) and name in _PATH_NAMES:
-            yield from (each for each in held if isinstance(each, str) and each)
-        elif not nested:
-            yield from _paths_in(held, nested=True)
+def _paths_in(arguments: Any, name: str = "") -> Iterator[str]:
+    """However deep they lie: a list or an object below a name of a path is looked through too."""
+    match arguments:
+        case Mapping():
+            for own, held in arguments.items():
+                yield from _paths_in(held, _plain(str(own)) or name)
+        case list():
+            for held in arguments:
+                yield from _paths_in(held, name)
+        case str() if arguments and (name in _PATH_NAMES or arguments.lower().startswith("file:")):
+            yield arguments
+        case _:
+            pass
 
 
-def _names_path(name: str, held: str) -> bool:
-    return name in _PATH_NAMES or (name == "uri" and held.lower().startswith("file:"))
+def _plain(name: str) -> str:
+    """A name as it is compared: `filePath` and `file_path` are one."""
+    return name.replace("_", "").replace("-", "").casefold()
 
 
 def mcp_tool(action: Action) -> str:

@@ -6,7 +6,6 @@ one question.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from shlex import join
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import ScopeGranted
@@ -28,6 +27,8 @@ from rookery.workspace.orchestration.judged_paths import NamedPath, judge_paths
 from rookery.workspace.orchestration.layout import Layout
 
 MOST_NAMED = 20
+LONGEST_GRANT = 300
+"""Characters of a command that can be allowed for the rest of a task."""
 _ALLOWED_BY = {"REQ-001": "scope", "REQ-002": "unknown", "REQ-008": "delete"}
 """Which flag of an unattended run stands for a yes."""
 
@@ -250,8 +251,10 @@ def _about_unknown(
 
 
 def _allowed_command(action: Action, at: Standing) -> bool:
-    words = action.judgement.commands if action.judgement else ()
-    return opinion(at.commands, words, redirects=True).decision is Decision.ALLOW
+    judged = action.judgement
+    if judged is None or not all_commands_known(action.command, judged):
+        return False
+    return opinion(at.commands, judged.commands, redirects=True).decision is Decision.ALLOW
 
 
 def _granted(objection: Objection, action: Action, at: Standing) -> bool:
@@ -273,20 +276,10 @@ def _granted(objection: Objection, action: Action, at: Standing) -> bool:
         if (
             grant.of == "command"
             and objection.refusal.code == "REQ-002"
-            and (command_prefix(action) == grant.pattern)
+            and action.command == grant.pattern
         ):
             return True
     return False
-
-
-def command_prefix(action: Action) -> str:
-    """How a line of one simple command begins: the program, and what it is to do."""
-    commands = action.judgement.commands if action.judgement else ()
-    if len(commands) != 1 or not commands[0]:
-        return ""
-    program, *rest = commands[0]
-    deed = rest[:1] if rest and not rest[0].startswith("-") else []
-    return join([program, *deed])
 
 
 def _label(
@@ -316,8 +309,9 @@ def _question(verdict: CallVerdict, action: Action, at: Standing) -> IntentQuest
     codes = {each.refusal.code for each in verdict.objections}
     once = any(each.once_only for each in found)
     pattern = smallest_pattern(outside) if outside and not once else ""
-    prefix = command_prefix(action) if codes == {"REQ-002"} and action.command else ""
-    grant = pattern if codes == {"REQ-001"} else prefix
+    # more than the very line would let the same program do something else
+    line = action.command if codes == {"REQ-002"} and len(action.command) <= LONGEST_GRANT else ""
+    grant = pattern if codes == {"REQ-001"} else line
     choices: list[Choice] = []
     if grant:
         choices.append("task")

@@ -7,19 +7,32 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from rookery.core.ledger.verify_ledger import decoded_objects, leaf_hash, own_part
+from rookery.core.ledger.verify_ledger import (
+    LONGEST_LINE,
+    bounded_lines,
+    decoded_objects,
+    leaf_hash,
+    own_part,
+)
+from rookery.core.limits import MIB
 from rookery.faults import kp
+from rookery.workspace.ledger.segments import LARGEST_FILE
 from rookery.workspace.ledger.state_folder import make_state_folder
+from rookery.workspace.orchestration.small_files import UnfitFile, regular_file
 
 _BLOCK = 256 * 1024
 
 
 class ActiveFile:
     def __init__(self, path: Path) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self.fd = os.open(path, flags, 0o644)
+        """Raises OSError, and so for what is no file of a ledger: it may have come with a clone."""
+        self.path = path
+        self.fd = regular_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         found = os.fstat(self.fd)
         self.inode, self.size = found.st_ino, found.st_size
+        if self.size > LARGEST_FILE:
+            self.close()
+            raise UnfitFile(path, f"holds more than {LARGEST_FILE // MIB} MiB")
 
     def close(self) -> None:
         os.close(self.fd)
@@ -31,7 +44,7 @@ class ActiveFile:
         """The whole lines from there to the end."""
         with open(os.dup(self.fd), "rb") as file:
             file.seek(offset)
-            yield from file
+            yield from bounded_lines(file.readline)
 
     def append(self, data: bytes) -> None:
         """All of it, in one call if the system takes it. After a failure, undo."""
@@ -72,6 +85,8 @@ class ActiveFile:
     def _last_line_start(self) -> int:
         at = self.size
         while at:
+            if self.size - at > LONGEST_LINE:
+                raise UnfitFile(self.path, "ends with a line that is longer than any record")
             size = min(_BLOCK, at)
             at -= size
             found = os.pread(self.fd, size, at).rfind(b"\n")

@@ -3,6 +3,16 @@
 from rookery.errors import StorageError
 
 
+class LedgerUnreadable(StorageError):
+    """A file of the ledger is none that a ledger has. It may have come with a clone."""
+
+    code = "TRC-001"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The ledger could not be read, and nothing was changed: {why}.")
+        self.why = why
+
+
 class LedgerUnwritable(StorageError):
     """Nothing could be recorded now. What was to be recorded is still in the call journal."""
 

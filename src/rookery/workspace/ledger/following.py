@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import IO
 
 from rookery.core.ledger.traced import TracedRecord, records_on
-from rookery.workspace.ledger.segments import active_file
+from rookery.core.ledger.verify_ledger import LONGEST_LINE
+from rookery.workspace.ledger.segments import active_file, open_ledger_file
 
 PAUSE = 0.5
 """Seconds between looks. Python has no way of its own to be told that a file grew, and whoever
@@ -36,7 +37,7 @@ def _from(file: IO[bytes] | None, path: Path) -> Iterator[TracedRecord]:
 
 def _opened(path: Path) -> IO[bytes] | None:
     try:
-        return open(path, "rb")
+        return open_ledger_file(path)
     except FileNotFoundError:
         return None
 
@@ -46,9 +47,9 @@ def _appended(file: IO[bytes], path: Path) -> Iterator[TracedRecord]:
     rest = b""
     while True:
         replaced = not _is_there(file, path)
-        while block := file.readline():
+        while block := file.readline(LONGEST_LINE):
             rest += block
-            if rest.endswith(b"\n"):
+            if rest.endswith(b"\n") or len(rest) >= LONGEST_LINE:
                 yield from records_on(rest)
                 rest = b""
         if replaced:

@@ -5,35 +5,74 @@ A chain does not show that its end was cut off. Whoever remembers the end does.
 
 import json
 import os
+import re
 import secrets
 from hashlib import sha256
 from pathlib import Path
 
 from rookery.core.ledger.tail import LedgerTail
 from rookery.core.ledger.verify_ledger import NO_BYTES, KnownHead, Tip, known_head, state_id
+from rookery.workspace.ledger.ledger_lock import exclusive
 from rookery.workspace.ledger.state_folder import make_state_folder
+from rookery.workspace.orchestration.small_files import UnfitFile, whole_file
 
 ABSENT = 64
 """Tips that are remembered though the file does not hold them: of a branch that is elsewhere."""
 _BLOCK = 1024
+_ID = re.compile(r"[0-9a-f]{16}")
 
 
-def workspace_key(state: Path, root: Path) -> str:
-    """The name under which a workspace is known here: a random id that lies in its state folder,
-    and where it is. A copied workspace is another one."""
+def workspace_key(state: Path, root: Path, kept: Path) -> str:
+    """The name under which a workspace is known in `kept`: a random id that lies in its state
+    folder, and where it is. A copied workspace is another one. An id that is lost, or that says
+    something new, is put right by what is known of the place: who could make a ledger a new one
+    by it could cut its end unseen."""
     path = state / "workspace_id"
-    try:
-        own = path.read_text(encoding="ascii").strip()
-    except FileNotFoundError:
-        make_state_folder(state)
-        own = secrets.token_hex(8)
-        try:
-            with open(path, "x", encoding="ascii") as file:
-                file.write(own + "\n")
-        except FileExistsError:
-            own = path.read_text(encoding="ascii").strip()
     where = sha256(os.fsencode(root.resolve())).hexdigest()[:16]
+    own = _own_id(path)
+    if own and (kept / f"{own}-{where}").is_dir():
+        return f"{own}-{where}"
+    known = _known_id(kept, where)
+    if known or not own:
+        own = _given(path, known)
     return f"{own}-{where}"
+
+
+def _own_id(path: Path) -> str:
+    try:
+        own = whole_file(path, largest=_BLOCK).decode("ascii", "replace").strip()
+    except (FileNotFoundError, UnfitFile):
+        return ""
+    return own if _ID.fullmatch(own) else ""
+
+
+def _known_id(kept: Path, where: str) -> str:
+    """Of the workspace that was last at work there."""
+    found = [path for path in kept.glob(f"*-{where}") if _ID.fullmatch(path.name[:16])]
+    newest = max(found, key=_last_noted, default=None)
+    return newest.name[:16] if newest else ""
+
+
+def _last_noted(folder: Path) -> float:
+    try:
+        return (folder / "heads.json").stat().st_mtime
+    except OSError:
+        return 0
+
+
+def _given(path: Path, known: str) -> str:
+    """Write the id into the workspace, in place of whatever is there. Of two processes that make
+    one at the same time, the second takes the first one's."""
+    make_state_folder(path.parent)
+    lock = path.parent / "locks" / "workspace_id"
+    with exclusive(lock):
+        own = known or _own_id(path) or secrets.token_hex(8)
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.unlink(missing_ok=True)
+        with open(unfinished, "x", encoding="ascii") as file:
+            file.write(f"{own}\n")
+        unfinished.replace(path)
+    return own
 
 
 class KnownHeads:
@@ -41,6 +80,17 @@ class KnownHeads:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    @property
+    def index(self) -> Path:
+        """Where an index of the ledger lies: budgets are counted by it, so no agent may reach it
+        either."""
+        return self.path.with_name("index.sqlite3")
+
+    @property
+    def journal_key(self) -> Path:
+        """What proves that an entry in the call journal was written here."""
+        return self.path.with_name("journal.key")
 
     def read(self) -> KnownHead | None:
         """What is known, or None. Raises ValueError if the file says nothing that can be used."""

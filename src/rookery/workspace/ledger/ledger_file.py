@@ -24,7 +24,7 @@ from rookery.core.ledger.verify_ledger import Tip, state_id
 from rookery.core.values import value
 from rookery.faults import kp
 from rookery.workspace.ledger.active_file import ActiveFile
-from rookery.workspace.ledger.errors import unwritable
+from rookery.workspace.ledger.errors import LedgerUnreadable, unwritable
 from rookery.workspace.ledger.known_heads import KnownHeads
 from rookery.workspace.ledger.ledger_lock import WAIT, exclusive
 from rookery.workspace.ledger.sealing import move_sealed, newest_seal, seal_entry
@@ -132,12 +132,23 @@ class Ledger:
                 self._memory.keep()
         return done
 
+    def holds_own(self, task_id: str) -> bool:
+        """Whether what the task recorded last is still where it was put; true if it recorded
+        nothing yet, or the file was sealed since."""
+        own = self._streams.get(task_id)
+        if own is None:
+            return True
+        if any(path.stat().st_ino == own.inode for path in sealed_files(self.folder)):
+            return True
+        with self._open() as page:
+            return self._is_where_it_was_left(own, page)
+
     def checkpoint(self, task_id: str) -> None:
         """Record the tips, as at the end of a task. A task that recorded nothing needs none."""
         if task_id in self._streams:
             with self._writing(task_id) as page:
                 self._put(page, _checkpoint_entry(task_id, page.tail))
-            self._memory.keep()
+                self._memory.keep()
 
     def seal(self, task_id: str) -> None:
         """Close the active file for good. Nothing is done to one without records."""
@@ -185,6 +196,8 @@ class Ledger:
                     yield page
                 finally:
                     page.file.close()
+        except LedgerUnreadable as error:
+            raise unwritable(error.why) from error
         except OSError as error:
             raise unwritable(error.strerror or str(error)) from error
 

@@ -68,7 +68,7 @@ def _segment(path: Path) -> Segment | None:
     line = next(lines_backwards(path), b"")
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     own = own_part(record)
     if own is None or own.get("kind") != "seal" or type(own.get("records")) is not int:

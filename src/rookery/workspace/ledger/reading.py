@@ -1,6 +1,6 @@
 """The records of a workspace's ledger, for whoever asks; streamed, never held as a whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rookery.core.ledger.exports import (
@@ -17,10 +17,10 @@ from rookery.core.ledger.verification import (
     Verifier,
     calls_in_journal,
     ledger_files,
-    read_files,
 )
 from rookery.errors import StorageError
-from rookery.workspace.ledger.segments import newest_first, oldest_first
+from rookery.workspace.ledger.errors import LedgerUnreadable
+from rookery.workspace.ledger.segments import lines, newest_first, oldest_first
 from rookery.workspace.ledger.signing import Signer
 
 
@@ -49,13 +49,21 @@ def verified(
 ) -> Report:
     """The report of a verification, as the auditor's script makes it."""
     verifier = Verifier(known=known, expected=expected, require_chain=require_chain)
-    read_files(
-        verifier,
-        ledger_files(str(folder)),
-        lambda name: Path(name).relative_to(folder).as_posix(),
-    )
+    read_into(verifier, folder, ledger_files(str(folder)))
     verifier.backlog(calls_in_journal(str(folder)))
     return verifier.report()
+
+
+def read_into(verifier: Verifier, folder: Path, files: Iterable[tuple[str, bool]]) -> None:
+    """Let it hear these files of the ledger, each of which is sealed or not."""
+    for name, sealed in files:
+        shown = Path(name).relative_to(folder).as_posix()
+        try:
+            verifier.read(shown, lines(Path(name)), sealed=sealed)
+        except LedgerUnreadable as error:
+            verifier.unreadable(shown, error.why)
+        except OSError as error:
+            verifier.unreadable(shown, str(error))
 
 
 def in_toto(folder: Path, intent_id: str, report: Report, signer: Signer | None = None) -> str:

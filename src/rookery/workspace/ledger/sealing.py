@@ -85,5 +85,5 @@ def _seal_of(path: Path) -> Seal | None:
 def _own(line: bytes) -> dict[str, Any] | None:
     try:
         return own_part(json.loads(line))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -7,7 +7,11 @@ import json
 from pathlib import Path
 
 from rookery.core.ledger.tail import LedgerTail
+from rookery.core.limits import MIB
 from rookery.workspace.ledger.active_file import ActiveFile
+from rookery.workspace.orchestration.small_files import whole_file
+
+_LARGEST = 64 * MIB
 
 
 class TailMemory:
@@ -29,7 +33,9 @@ class TailMemory:
         if self._known:
             inode, tail = self._known
             unfinished = self._path.with_suffix(".unfinished")
-            unfinished.write_text(json.dumps({"inode": inode, **tail.as_json()}), encoding="utf-8")
+            unfinished.unlink(missing_ok=True)  # it may be a link, and must lead nowhere
+            with open(unfinished, "x", encoding="utf-8") as file:
+                json.dump({"inode": inode, **tail.as_json()}, file)
             unfinished.replace(self._path)
 
     def forget(self) -> None:
@@ -38,9 +44,9 @@ class TailMemory:
 
     def _kept(self) -> tuple[int, LedgerTail] | None:
         try:
-            held = json.loads(self._path.read_text(encoding="utf-8"))
+            held = json.loads(whole_file(self._path, largest=_LARGEST))
             return int(held["inode"]), LedgerTail.from_json(held)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None  # a cache: without it, the file is read
 
 

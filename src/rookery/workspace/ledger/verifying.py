@@ -10,11 +10,11 @@ from rookery.core.ledger.verification import (
     Verifier,
     calls_in_journal,
     ledger_files,
-    read_files,
 )
 from rookery.workspace.ledger.ledger_file import Ledger
 from rookery.workspace.ledger.pruning import segments_before
-from rookery.workspace.ledger.segments import active_file
+from rookery.workspace.ledger.reading import read_into
+from rookery.workspace.ledger.segments import active_file, open_ledger_file
 
 
 def verified_since(
@@ -32,7 +32,7 @@ def verified_since(
         verifier.pass_over(segment.seal.tips)
     passed = {str(segment.path) for segment in old}
     files = [file for file in ledger_files(str(folder)) if file[0] not in passed]
-    read_files(verifier, files, lambda name: Path(name).relative_to(folder).as_posix())
+    read_into(verifier, folder, files)
     verifier.backlog(calls_in_journal(str(folder)))
     return verifier.report()
 
@@ -48,7 +48,7 @@ def mend_tail(ledger: Ledger, *, task_id: str) -> bool:
 
 def _is_torn(path: Path) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open_ledger_file(path) as file:
             if not file.seek(0, os.SEEK_END):
                 return False
             file.seek(-1, os.SEEK_END)
