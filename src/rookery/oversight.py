@@ -26,6 +26,7 @@ from rookery.core.facts import (
     TaskOpened,
     TaskReopened,
 )
+from rookery.core.limits import MIB
 from rookery.core.queries import KnownIntent
 from rookery.core.replies import sentence_in
 from rookery.core.rulings import Ruling, joined
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
     from rookery.workspace.orchestration.layout import Layout
 
 Contents = Callable[[str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]]
+
+
+LARGEST_CHECKED = 2 * MIB
+"""Bytes of a ledger that is looked through, beside the work, whenever a task begins."""
 
 
 @value
@@ -267,10 +272,17 @@ class TaskOversight:
             self._log.append(Noted(text=str(error)))
             return
         if left := found.changed + found.unchanged:
-            many = "A call that was" if left == 1 else f"{left} calls that were"
-            self._log.append(Noted(text=f"The ledger was told of {many} cut off."))
+            many = "a call that was" if left == 1 else f"{left} calls that were"
+            self._log.append(Noted(text=f"The ledger now tells of {many} cut off."))
         if project.wishes.block_broken and self._task:
             self._task.broken = await anyio.to_thread.run_sync(self._why_broken, project)
+        elif self._is_new() and _size(project.layout.ledger) <= LARGEST_CHECKED:
+            self._over.start_beside(self._warn_if_broken, project)
+
+    async def _warn_if_broken(self, project: "GovernedProject") -> None:
+        if await anyio.to_thread.run_sync(self._why_broken, project) and not self._log.ended:
+            what = "The ledger is not whole; what it tells cannot be relied on."
+            self._log.append(Noted(text=f"{what} See: rookery trace verify"))
 
     def _why_broken(self, project: "GovernedProject") -> str:
         from rookery.workspace.ledger.known_heads import KnownHeads
@@ -484,6 +496,13 @@ class TaskOversight:
     async def _close(self, task: "GovernedTask") -> None:
         await anyio.to_thread.run_sync(task.project.leases.release, self._task_id)
         await anyio.to_thread.run_sync(task.project.recording.close, self._task_id)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _tools(task: "GovernedTask") -> dict[str, Tool[Any]]:

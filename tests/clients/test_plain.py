@@ -139,7 +139,14 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
             ],
             ["  [x] Look", "  [-] Fix", "  [ ] Test␊it"],
         ),
-        ([CompletionOffered(result="All\ngood.")], ["✔ All", "good."]),
+        ([CompletionOffered(result="All\ngood.")], []),
+        (
+            [
+                CompletionOffered(result="All\ngood."),
+                Asked(ask_id="1", ask=AskKind.COMPLETION_RESULT),
+            ],
+            ["✔ All", "good."],
+        ),
         (
             [
                 failed("Overloaded."),

@@ -57,6 +57,7 @@ BY_CODE = {
     "rate_limited": Exit.RATE_LIMITED,
     "storage_failed": Exit.STORAGE,
     "governance_refused": Exit.GOVERNANCE,
+    "criteria_failed": Exit.GOVERNANCE,
     "trace_failed": Exit.LEDGER,
     "timeout": Exit.TIMED_OUT,
     "usage": Exit.USAGE,

@@ -3,12 +3,14 @@
 import json
 import re
 from collections import deque
+from typing import TypeGuard
 
 from rookery.clients.attendant import BESIDE_A_QUESTION
 from rookery.clients.questions import followup
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.asks import AskKind
+from rookery.core.blocks import Block, ToolCall
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -55,6 +57,7 @@ OUTPUT_LINES = 18
 """Lines of one command's output that are shown as they come; then only the last ones are."""
 LAST_LINES = 6
 LINE_LENGTH = 500
+LONGEST_CALL = 120
 
 _TALK = {"ask_followup_question", "attempt_completion", "update_todo_list"}
 """Tools whose effect is what they say, which is shown anyway."""
@@ -77,6 +80,10 @@ class PlainDisplay:
         """The next try was already spoken of."""
         self._title = ""
         """What the last question was about."""
+        self._called: dict[str, str] = {}
+        """What the calls of the last answer are about, for those that never begin."""
+        self._unproved = False
+        """A result was offered and is not shown yet."""
         self._at_rest = False
         """The task is done and asks what else to do."""
         self._question = ""
@@ -146,13 +153,18 @@ class PlainDisplay:
             case CallStreamed(name=name, arguments=arguments):
                 self._arguments += len(arguments)
                 screen.status(f"  preparing {harmless_line(name)}{_size(self._arguments)}")
-            case AssistantSpoke(usage=usage):
+            case AssistantSpoke(usage=usage, blocks=blocks):
                 self.usage = added(self.usage, usage)
+                self._called = {each.id: _called(each) for each in blocks if _is_call(each)}
                 screen.end_line()
             case ToolStarted(tool=tool) if tool not in _TALK:
                 self._begin_call(fact)
             case OutputStreamed(text=text):
                 self._show_output(text)
+            case Asked(ask=AskKind.COMPLETION_RESULT) if self._unproved:
+                # not before it was seen whether it holds
+                self._unproved = False
+                screen.sentence(f"{paint.green('✔')} {harmless(self.result)}")
             case Asked(ask=AskKind.FOLLOWUP, text=text):
                 self._question, _ = followup(text)
             case Asked(title=title):
@@ -168,8 +180,7 @@ class PlainDisplay:
                     screen.line(f"  {_BOXES[todo.status]} {harmless_line(todo.content)}")
             case CompletionOffered(result=result):
                 self.result = result
-                if self._shows_result:
-                    screen.sentence(f"{paint.green('✔')} {harmless(result)}")
+                self._unproved = self._shows_result
             case RequestFailed(message=message, usage=usage):
                 self.usage = added(self.usage, usage)
                 self.failure = message
@@ -221,6 +232,7 @@ class PlainDisplay:
                 pass
 
     def _begin_call(self, started: ToolStarted) -> None:
+        self._called.pop(started.call_id, None)
         self._output = _Output()
         mark = self._screen.paint.cyan("●")
         self._screen.line(f"{mark} {harmless_line(started.title)}{_stats(started.text)}")
@@ -250,6 +262,8 @@ class PlainDisplay:
         self._output = _Output()
         if end.ending is Ending.DENIED and self._title:
             screen.line(paint.red(f"✗ {harmless_line(self._title)}: {harmless(_reason(end))}"))
+        elif end.ending is not Ending.DONE and (what := self._called.get(end.call_id)):
+            screen.line(paint.red(f"✗ {harmless_line(what)}: {harmless(_reason(end))}"))
         elif end.ending is not Ending.DONE:
             screen.line(paint.red(f"  ✗ {harmless(_reason(end))}"))
         elif end.exit_code:
@@ -295,6 +309,18 @@ class _Output:
         """The last lines, after the number of those that were left out before them."""
         between = self.hidden - len(self._last)
         return [*([f"… {between} more lines"] if between else []), *self._last]
+
+
+def _called(call: ToolCall) -> str:
+    """A call in a few words, as the model made it."""
+    about = ("path", "file_path", "command", "intent_id", "tool_name", "mode_slug")
+    words = (call.arguments.get(name) for name in about)
+    subject = next((each for each in words if isinstance(each, str) and each.strip()), "")
+    return f"{call.name} {subject.strip()}".strip()[:LONGEST_CALL]
+
+
+def _is_call(block: Block) -> TypeGuard[ToolCall]:
+    return isinstance(block, ToolCall)
 
 
 def _size(characters: int) -> str:

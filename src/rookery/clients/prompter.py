@@ -102,7 +102,10 @@ class Prompter:
     async def _approve(self, asked: Asked) -> Response:
         self._show_action(asked)
         choices = "y/n/a" if asked.rule else "/".join(["y", "n", *_letters(asked)])
-        while (line := await self._line(f"Allow this? [{choices}, or say why not] ")) is not None:
+        question = f"Allow this? [{choices}, or say why not] "
+        if asked.title.endswith("?"):  # it is one already
+            question = f"[{choices}] "
+        while (line := await self._line(question)) is not None:
             match line.strip().lower():
                 case word if word in _YES:
                     return Say("yes")

@@ -58,6 +58,8 @@ HELP = """\
 _NAMES = ("help", *(line.split()[0].removeprefix("/") for line in HELP.splitlines()), "stop")
 _COMMAND = re.compile(r"/(?P<name>[a-z][a-z0-9_-]*)(?=\s|$)")
 MOST_NAMED = 20
+NONE = "none"
+"""What is said instead of an intent's id."""
 
 
 def looks_like_a_command(line: str) -> bool:
@@ -239,8 +241,9 @@ class SlashLines:
         if not known:
             return Heard(words="There are no intents to work for here; see: rookery intents")
         if intent_id:
-            return Heard((SelectIntent(task_id=self._task_id, intent_id=intent_id),))
-        rows = [f"  {each}  {what}" for each, what in known]
+            wanted = "" if intent_id == NONE else intent_id
+            return Heard((SelectIntent(task_id=self._task_id, intent_id=wanted),))
+        rows = [f"  {each}  {what}" for each, what in (*known, (NONE, "work for no intent"))]
         now = f"It works for {self._intent}." if self._intent else "It works for none."
         return Heard(words="\n".join([now, *rows]))
 

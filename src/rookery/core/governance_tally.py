@@ -24,6 +24,7 @@ class GovernanceTally:
 
     def __init__(self) -> None:
         self.governed = False
+        self._observed = False
         self._intent = ""
         self._mutations = 0
         self._blocked = 0
@@ -39,8 +40,9 @@ class GovernanceTally:
 
     def see(self, fact: Fact) -> None:
         match fact:
-            case Governed():
+            case Governed(mode=mode):
                 self.governed = True
+                self._observed = mode == "observe"
             case IntentSelected(intent_id=intent_id):
                 self._intent = intent_id
             case ToolStarted(call_id=call_id, changes=changes) if changes:
@@ -78,10 +80,22 @@ class GovernanceTally:
         """Why a run is no success although its task was completed; empty if it is one."""
         if self._unresolved in UNRECORDED:
             return "trace_failed"
+        if self._observed:
+            return ""
+        if self._failing:
+            return "criteria_failed"
         return "governance_refused" if self._unresolved or self._outside else ""
 
     @property
+    def _failing(self) -> list[str]:
+        checks = self._checks.checks if self._checks else ()
+        return [f"{each.id} ({each.command})" for each in checks if each.state == "failed"]
+
+    @property
     def reason(self) -> str:
+        if self._failing and self._checks:
+            which = ", ".join(self._failing)
+            return f"The criteria of {self._checks.intent_id} are not met: {which} fails."
         if self._outside:
             named = ", ".join(dict.fromkeys(self._outside[:5]))
             return f"A command changed files outside the scope of the intent: {named}."

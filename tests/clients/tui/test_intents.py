@@ -262,9 +262,9 @@ def test_GATE_4_only_what_is_offered_has_a_key(asked: Asked, letters: str):
 @pytest.mark.parametrize(
     ("asked", "step", "title", "what", "allowed"),
     [
-        (GOVERNED, Step.TASK, "Allow this for the rest of the task?", "files that fit", "user.py"),
+        (GOVERNED, Step.TASK, "Allow this for the rest of the task?", "within the scope", "user.py"),
         (GOVERNED, Step.EXPAND, "Add this to the scope of INT-001?", "owns this too", "user.py"),
-        (UNKNOWN, Step.TASK, "Allow this for the rest of the task?", "begin so", "make all"),
+        (UNKNOWN, Step.TASK, "Allow this for the rest of the task?", "this very command", "make all"),
     ],
     ids=["files", "scope", "commands"],
 )
@@ -285,7 +285,7 @@ def answers(played: Play) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("key", "choice", "shown"),
     [
-        ("t", "task", "files that fit this are not asked about:"),
+        ("t", "task", "this counts as within the scope:"),
         ("e", "expand", "From now on INT-001 owns this too, in every task:"),
     ],
 )

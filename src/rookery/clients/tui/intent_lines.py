@@ -90,5 +90,5 @@ def _allowance(question: IntentQuestion, choice: Choice) -> tuple[str, str]:
         owner = visible_line(question.intent_id)
         return f"From now on {owner} owns this too, in every task:", question.pattern
     if question.grant == question.pattern:
-        return "Until the task is over, files that fit this are not asked about:", question.grant
-    return "Until the task is over, commands that begin so are not asked about:", question.grant
+        return "Until the task is over, this counts as within the scope:", question.grant
+    return "Until the task is over, this very command counts as known:", question.grant

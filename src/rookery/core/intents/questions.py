@@ -92,7 +92,7 @@ def question_lines(question: IntentQuestion) -> tuple[str, ...]:
     owns = ", ".join(question.scope) or "nothing"
     lines = [f"{question.intent_id}{name} owns: {owns}"] if question.intent_id else []
     if "task" in question.choices:
-        lines.append(f"t  allow {question.grant} for the rest of this task")
+        lines.append(f"t  count {question.grant} as within the scope for the rest of this task")
     if "expand" in question.choices:
         lines.append(f"e  add {question.pattern} to the scope of {question.intent_id}")
     if "halt" in question.choices:

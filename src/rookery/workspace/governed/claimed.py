@@ -7,7 +7,7 @@ from rookery.core.facts import CriterionCheck, Ending
 from rookery.core.intents.intent import Criterion, Intent, Verify
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext
 from rookery.errors import ToolError
-from rookery.workspace.governed.touched import CHECK
+from rookery.workspace.governed.touched import CHECK, CHECK_IDS
 from rookery.workspace.orchestration.criteria_checks import CheckResult, run_check
 from rookery.workspace.orchestration.layout import Layout
 
@@ -15,6 +15,7 @@ Act = Callable[[ToolCall, Action], Awaitable[Outcome]]
 
 _MARKS = {"passed": "✓", "failed": "✗", "not_run": "?", "manual": "?"}
 LONGEST_OUTPUT = 2_000
+LONGEST_LINE = 200
 
 
 async def checked(
@@ -45,7 +46,7 @@ async def _check(
     act: Act,
     context: Callable[[ToolCall], ToolContext],
 ) -> CriterionCheck:
-    call = ToolCall(id=f"check-{intent.id}-{name}", name=CHECK)
+    call = ToolCall(id=f"{CHECK_IDS}-{intent.id}-{name}", name=CHECK)
     ctx = context(call)
     found: list[CheckResult] = []
 
@@ -64,7 +65,9 @@ async def _check(
         cwd=folder,
         where=ctx.shell.describe(confined=True),
         judgement=ctx.judge(verify.command, folder),
-        notes=(f"{intent.id} says that this proves: {criterion.text}",),
+        notes=()
+        if criterion.text == verify.command
+        else (f"{intent.id} says that this proves: {criterion.text}",),
     )
     try:
         await act(call, action)
@@ -111,7 +114,10 @@ def _line(check: CriterionCheck) -> str:
         case "passed":
             return f"  {mark} {check.id} passed ({check.seconds:.1f} s): {check.text}"
         case "failed":
-            return f"  {mark} {check.id} FAILED ({check.command}): {check.text}"
+            how = "" if check.command == check.text else f" ({check.command})"
+            lines = check.output.strip().splitlines()
+            last = f"\n      {lines[-1].strip()[:LONGEST_LINE]}" if lines else ""
+            return f"  {mark} {check.id} FAILED{how}: {check.text}{last}"
         case _:
             return f"  {mark} {check.id} claimed, not checked: {check.text}"
 

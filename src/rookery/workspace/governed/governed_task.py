@@ -25,6 +25,7 @@ from rookery.core.facts import (
     ScopeGranted,
 )
 from rookery.core.file_steps import commands_running_on
+from rookery.core.intents.by_products import is_by_product
 from rookery.core.intents.change_class import MutationClass
 from rookery.core.intents.changes import Definition
 from rookery.core.intents.errors import KINDS, Refusal
@@ -48,6 +49,7 @@ from rookery.workspace.governed.selecting import Chosen, choose, context_of
 from rookery.workspace.governed.touched import (
     CHANGING_TOOLS,
     CHECK,
+    CHECK_IDS,
     EXPAND,
     LESSON,
     SELECT,
@@ -124,6 +126,9 @@ class GovernedTask:
         verdict, at = await self._judged(call, action)
         self._verdicts[call.id] = (verdict, at)
         if self._observes:
+            for each in verdict.objections:
+                code = each.refusal.code
+                self._append(Noted(text=f"observed, not refused: {each.refusal.message} ({code})"))
             return Ruling()
         edits = bool(action.changes) and not (action.command or action.external)
         if self.project.wishes.in_scope_unasked and edits and verdict.label == "in_scope":
@@ -339,11 +344,16 @@ class GovernedTask:
         if self._contents is None:
             return
         paths = [each.path for each in effects if not is_hosts_own(each.path)]
-        outside = await self._outside(call_id, paths)
+        # what tools leave behind as they run is on record, and nobody's trespass
+        work = [path for path in paths if not is_by_product(path)]
+        outside = await self._outside(call_id, work)
         old, new = await self._before_and_after(before, after, paths)
         await self._records.settle(call_id, old, new, outside=outside)
-        self.done.append(Done(paths=tuple(paths), evolves=bool(paths)))
-        if outside:
+        self.done.append(Done(paths=tuple(work), evolves=bool(work)))
+        if outside and call_id.startswith(f"{CHECK_IDS}-"):
+            named = ", ".join(outside[:MOST_TOLD])
+            self._append(Noted(text=f"A check changed files outside the scope: {named}."))
+        elif outside:
             self._tell_outside(call_id, outside)
 
     async def _before_and_after(

@@ -20,6 +20,7 @@ from rookery.core.intents.intent import Intent, IntentFile, digest
 from rookery.core.intents.questions import AskedReason, IntentQuestion
 from rookery.core.intents.scope_patterns import scope
 from rookery.core.intents.selection import wanted_id
+from rookery.core.limits import MIB
 from rookery.core.rulings import Decision, Ruling
 from rookery.core.task_state import TaskState
 from rookery.engine.ports import Action
@@ -28,9 +29,12 @@ from rookery.workspace.governed.selecting import fact_of, is_descendant
 from rookery.workspace.governed.verdicts import Standing
 from rookery.workspace.governed.wording import difference
 from rookery.workspace.orchestration.intent_file import IntentText
+from rookery.workspace.orchestration.small_files import Unreadable, small_file
 
 NoteIntent = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[None]]
 MOST_NAMED = 20
+LARGEST_RULES = 1 * MIB
+"""None of the files that say what may be done is read if it is larger."""
 
 
 class InForce:
@@ -270,8 +274,8 @@ class InForce:
             layout.command_policy_file,
         ):
             try:
-                mark.update(path.read_bytes())
-            except OSError as error:
+                mark.update(small_file(path, layout.workspace, largest=LARGEST_RULES))
+            except (FileNotFoundError, Unreadable) as error:  # nobody goes by it either
                 mark.update(type(error).__name__.encode())
             mark.update(b"\0")
         return mark.hexdigest()

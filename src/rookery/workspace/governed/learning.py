@@ -17,7 +17,6 @@ from rookery.core.values import value
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.governed.project import GovernedProject
 from rookery.workspace.governed.touched import CHECK
-from rookery.workspace.ledger.ledger_index import LedgerIndex
 from rookery.workspace.orchestration.intent_map_file import renew_in_map
 
 LARGEST_LEDGER = 16 * MIB
@@ -67,5 +66,5 @@ def update_map(project: GovernedProject, intent_id: str) -> None:
     """Where an intent now lives in the code. Raises `RookeryError`."""
     intent = project.read_now().file.find(intent_id)
     if intent and project.layout.ledger.stat().st_size <= LARGEST_LEDGER:
-        found = LedgerIndex(project.layout.folder).find(Query(intent=intent_id))
+        found = project.recording.find(Query(intent=intent_id))
         renew_in_map(project.layout, intent, list(found)[::-1])

@@ -19,7 +19,6 @@ from rookery.core.ledger.traced import TracedRecord, records_on
 from rookery.core.limits import MIB
 from rookery.core.values import value
 from rookery.errors import RookeryError
-from rookery.workspace.ledger.ledger_index import LedgerIndex
 from rookery.workspace.ledger.recording import Recording
 from rookery.workspace.ledger.segments import newest_first
 from rookery.workspace.orchestration.active_scope import active_scope
@@ -126,7 +125,7 @@ class GovernedProject:
 
     def _count(self, intent_id: str) -> Used:
         used = Used()
-        for record in LedgerIndex(self.layout.folder).find(Query(intent=intent_id)):
+        for record in self.recording.find(Query(intent=intent_id)):
             if record.kind in ("mutation", "command", "external", "recovered"):
                 used.calls += 1
                 used.lines += sum(each.lines_added + each.lines_deleted for each in record.files)

@@ -22,6 +22,8 @@ CHANGING_TOOLS = frozenset(
     {"write_to_file", "apply_diff", "apply_patch", "edit", "edit_file", "search_replace"}
     | {"execute_command", "use_mcp_tool"}
 )
+CHECK_IDS = "check"
+"""How the ids of those calls begin."""
 HARMLESS = frozenset({"access_mcp_resource"})
 
 _PATCH_PATHS = re.compile(
@@ -90,8 +92,8 @@ def _paths_in(arguments: Any, name: str = "") -> Iterator[str]:
     """However deep they lie: a list or an object below a name of a path is looked through too."""
     match arguments:
         case Mapping():
-            for own, held in arguments.items():
-                yield from _paths_in(held, _plain(str(own)) or name)
+            for own, held in _named_in(arguments, name):
+                yield from _paths_in(held, own)
         case list():
             for held in arguments:
                 yield from _paths_in(held, name)
@@ -99,6 +101,19 @@ def _paths_in(arguments: Any, name: str = "") -> Iterator[str]:
             yield arguments
         case _:
             pass
+
+
+def _named_in(held: Mapping[Any, Any], name: str) -> list[tuple[str, Any]]:
+    """What an object holds, each by its name. Below the name of a path an object without such
+    names has paths for its names (`{"files": {"a.py": "..."}}`) or holds nothing but them."""
+    own = [(_plain(str(key)), each) for key, each in held.items()]
+    if name not in _PATH_NAMES or any(key in _PATH_NAMES for key, _ in own):
+        return own
+    return [(name, str(key) if _looks_like_path(str(key)) else each) for key, each in held.items()]
+
+
+def _looks_like_path(key: str) -> bool:
+    return "/" in key or "." in key
 
 
 def _plain(name: str) -> str:

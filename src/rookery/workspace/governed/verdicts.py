@@ -170,8 +170,8 @@ def _path_refusal(finding: PathFinding, at: Standing) -> Refusal:
 
 
 _MESSAGES = {
-    "REQ-001": "{intent} may not change {path} without being asked: {why}.",
-    "REQ-008": "{intent} may not remove or move {path} without being asked.",
+    "REQ-001": "{intent} may change {path} only if the user agrees: {why}.",
+    "REQ-008": "{intent} may remove or move {path} only if the user agrees, though it owns it.",
     "REQ-014": "{path} is protected: {why}.",
     "REQ-015": "{path} cannot be judged, so it is not touched: {why}.",
 }
