@@ -19,7 +19,7 @@ from rookery.core.environment_details import (
 )
 from rookery.core.facts import ToolFinished, ToolStarted
 from rookery.core.file_steps import commands_running_on
-from rookery.core.instructions import Skill, SlashCommand, skills_for
+from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
 from rookery.core.modes import Mode, find_mode, offers, why_not
 from rookery.core.system_prompt import system_prompt
 from rookery.core.task_state import TaskState
@@ -41,7 +41,7 @@ from rookery.workspace.surroundings.gathering import Gatherer
 from rookery.workspace.surroundings.mode_files import ModeFiles
 from rookery.workspace.surroundings.rule_files import RuleFiles
 from rookery.workspace.surroundings.skills import SkillFiles
-from rookery.workspace.surroundings.slash_commands import CommandFiles
+from rookery.workspace.surroundings.slash_commands import CommandFiles, FoundCommands
 
 LITTLE_ROOM = 16_384
 """Tokens of a window below which a model is told only what it must know."""
@@ -138,9 +138,7 @@ class Briefing:
         """`more` are tools that only this task has."""
         mode = self.mode_of(state)
         provider = self._provider_of(mode)
-        rules = await anyio.to_thread.run_sync(self._rules.read, mode.slug)
-        skills = await anyio.to_thread.run_sync(self.skills, mode.slug)
-        commands = await anyio.to_thread.run_sync(self._command_files.read)
+        rules, skills, commands = await anyio.to_thread.run_sync(self._written_down, mode.slug)
         self._tell_problems(tell, [*rules.problems, *commands.problems, *self._news()])
         specs = [*self._specs_for(mode, skills), *more()]
         compact = self._is_brief(provider)
@@ -158,6 +156,10 @@ class Briefing:
             compact=compact,
         )
         return Equipment(provider, system, [compact_spec(s) for s in specs] if compact else specs)
+
+    def _written_down(self, slug: str) -> tuple[Rules, tuple[Skill, ...], FoundCommands]:
+        """What users and projects have written for a mode."""
+        return self._rules.read(slug), self.skills(slug), self._command_files.read()
 
     def gatherer(self, log: EventLog, server_prompt: Callable[[str], Action]) -> Gatherer:
         return Gatherer(

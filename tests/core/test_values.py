@@ -3,7 +3,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 import msgspec
 import pytest
 
-from rookery.core.values import record, value
+from rookery.core.values import FEW, record, value
 
 
 @value
@@ -47,6 +47,33 @@ def test_a_value_takes_its_fields_by_name_only():
 def test_missing_and_unknown_fields_are_refused(given: dict[str, object]):
     with pytest.raises(TypeError):
         Named(**given)
+
+
+@pytest.mark.parametrize("before", [0, FEW - 1, FEW, FEW + 1])
+@pytest.mark.parametrize(
+    ("placed", "named"),
+    [
+        pytest.param((), {}, id="missing"),
+        pytest.param(("a", 2, 3), {}, id="too-many"),
+        pytest.param(("a",), {"first": "b"}, id="twice"),
+        pytest.param(("a",), {"third": 3}, id="unknown"),
+    ],
+)
+def test_every_instance_is_filled_alike_and_faults_are_always_refused(
+    before: int, placed: tuple[object, ...], named: dict[str, object]
+):
+    @record
+    class Fresh:
+        first: str
+        second: int = 2
+
+    there = [Fresh("a", second=number) for number in range(before)]
+    with pytest.raises(TypeError):
+        Fresh(*placed, **named)
+    assert [(each.first, each.second) for each in (*there, Fresh("a"))] == [
+        *(("a", number) for number in range(before)),
+        ("a", 2),
+    ]
 
 
 def test_values_of_one_class_are_equal_if_their_content_is():

@@ -17,7 +17,6 @@ from rookery.core.facts import (
     ToolStarted,
     live,
 )
-from rookery.core.intents.errors import Refusal, RefusedTarget
 from rookery.core.rulings import Decision, Ruling
 from rookery.core.values import record
 from rookery.engine.ports import Action, Outcome
@@ -62,6 +61,8 @@ class StaleGuard:
         stale = next(filter(None, problems), None)
         if stale is None:
             return Ruling()
+        from rookery.core.intents.errors import Refusal, RefusedTarget
+
         refusal = Refusal(
             code="REQ-007",
             message=stale.sentence,

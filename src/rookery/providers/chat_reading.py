@@ -1,6 +1,6 @@
 """The stream of chat completions, in all the ways servers spell it, in our chunks."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,12 +128,13 @@ class ChatReading:
             elif value is not None:
                 kept[name] = value
 
-    def _seal_reasoning(self) -> Iterator[Chunk]:
+    def _seal_reasoning(self) -> Sequence[Chunk]:
         """What must be sent back belongs to the reasoning that has just ended."""
-        if self._details:
-            kept = msgspec.json.encode(list(self._details.values())).decode()
-            self._details = {}
-            yield ThinkingChunk("", kept, SOURCE)
+        if not self._details:
+            return ()
+        kept = msgspec.json.encode(list(self._details.values())).decode()
+        self._details = {}
+        return [ThinkingChunk("", kept, SOURCE)]
 
     def _hear_call(self, piece: Any, position: int) -> Iterator[Chunk]:
         function = table(piece.get("function"))

@@ -76,7 +76,7 @@ class EventReader:
     def _within_bounds(self, events: list[bytes]) -> list[bytes]:
         if self._unread + self._collected > self._longest:
             raise OversizedEvent
-        if any(len(event) > self._longest for event in events):
+        if max(map(len, events), default=0) > self._longest:
             raise OversizedEvent
         return events
 

@@ -1,16 +1,18 @@
 """Change parts of a file by search/replace blocks."""
 
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
 from rookery.core.characters import as_utf8
-from rookery.core.diff_blocks import Applied, Malformed, apply, explain, parse
 from rookery.engine.ports import Action, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
 from rookery.tools.threads import beside
+
+if TYPE_CHECKING:
+    from rookery.core.diff_blocks import Applied
 
 _HINT = "Several blocks may be sent in one call."
 
@@ -37,6 +39,8 @@ class ApplyDiff:
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
 
     async def prepare(self, args: ApplyDiffArgs, ctx: ToolContext) -> Action:
+        from rookery.core.diff_blocks import Malformed, apply, explain, parse
+
         blocks = await beside(partial(parse, args.diff))
         if isinstance(blocks, Malformed):
             raise BadArguments(f"The diff is malformed. {blocks.reason}")
@@ -56,7 +60,9 @@ class ApplyDiff:
         )
 
 
-def _note(text: str, applied: Applied) -> str:
+def _note(text: str, applied: "Applied") -> str:
+    from rookery.core.diff_blocks import explain
+
     if not applied.misses:
         return _HINT if applied.count == 1 else ""
     total = applied.count + len(applied.misses)

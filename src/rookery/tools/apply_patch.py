@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
 from rookery.core.facts import Change
 from rookery.core.line_diff import LineDiff
-from rookery.core.patch_places import explain, patched
-from rookery.core.patch_text import Addition, Deletion, Malformed, Section, Update, parse
 from rookery.core.values import value
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
@@ -26,6 +24,9 @@ from rookery.tools.file_changes import (
     unchanged,
 )
 from rookery.tools.threads import beside
+
+if TYPE_CHECKING:
+    from rookery.core.patch_text import Section
 
 TITLED = 4
 """Files that are named in a title."""
@@ -58,6 +59,8 @@ class ApplyPatch:
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
 
     async def prepare(self, args: ApplyPatchArgs, ctx: ToolContext) -> Action:
+        from rookery.core.patch_text import Malformed, parse
+
         sections = await beside(partial(parse, args.patch))
         if isinstance(sections, Malformed):
             raise BadArguments(f"The patch is malformed at line {sections.line}: {sections.reason}")
@@ -92,7 +95,7 @@ class _Step:
         return self.diff.text or _WITHOUT_DIFF.get(self.operation, "(It has no lines.)")
 
 
-def _refuse_repetition(sections: Sequence[Section], ctx: ToolContext) -> None:
+def _refuse_repetition(sections: "Sequence[Section]", ctx: ToolContext) -> None:
     """Every file has one section, whatever it is called in it."""
     named = Counter(ctx.files.locate(path) for section in sections for path in _paths(section))
     for path, times in named.items():
@@ -103,14 +106,19 @@ def _refuse_repetition(sections: Sequence[Section], ctx: ToolContext) -> None:
             )
 
 
-def _paths(section: Section) -> Iterator[str]:
+def _paths(section: "Section") -> Iterator[str]:
+    from rookery.core.patch_text import Update
+
     yield section.path
     if isinstance(section, Update) and section.to:
         yield section.to
 
 
-async def _step(section: Section, ctx: ToolContext) -> "_Step | Action":
+async def _step(section: "Section", ctx: ToolContext) -> "_Step | Action":
     """What a section does, or the explanation why it does not fit."""
+    from rookery.core.patch_places import explain, patched
+    from rookery.core.patch_text import Addition, Deletion, Update
+
     match section:
         case Addition(_, path, text):
             return await _addition(await _vacant(path, ctx), text)

@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from rookery.core.literal_edits import Ambiguous, Missing, explain, replace_text
 from rookery.engine.ports import Action, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
@@ -31,6 +30,8 @@ class Edit:
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
 
     async def prepare(self, args: EditArgs, ctx: ToolContext) -> Action:
+        from rookery.core.literal_edits import Ambiguous, Missing, explain, replace_text
+
         if not args.old_string:
             raise BadArguments("old_string is empty. write_to_file creates a file.")
         if args.old_string == args.new_string:

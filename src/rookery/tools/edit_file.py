@@ -6,8 +6,6 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from rookery.core.literal_edits import Missing
-from rookery.core.loose_edits import Miscounted, explain, replace_loosely
 from rookery.engine.ports import Action, FileText, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
@@ -30,6 +28,9 @@ class EditFile:
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
 
     async def prepare(self, args: EditFileArgs, ctx: ToolContext) -> Action:
+        from rookery.core.literal_edits import Missing
+        from rookery.core.loose_edits import Miscounted, explain, replace_loosely
+
         old, new = args.old_string, args.new_string
         if not old:
             return await _create(ctx, args.file_path, new)

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias
 from rookery.core.characters import as_utf8
 from rookery.core.facts import Change
 from rookery.core.line_diff import LineDiff, line_diff
-from rookery.core.omissions import omission
 from rookery.core.protected_paths import scripts_changed
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext
 from rookery.errors import BadArguments, ToolError
@@ -137,6 +136,8 @@ def readable_diff(old: str, new: str) -> LineDiff:
 
 
 def _refuse_omission(file: FileText, new: str) -> None:
+    from rookery.core.omissions import omission
+
     if left_out := omission(new, file.text):
         raise BadArguments(
             f"The line '{left_out}' stands for text that was left out; it would be lost. "

@@ -114,10 +114,11 @@ def _without_fences(content: str, path: str) -> str | None:
     None if it is something else, or the file may well be meant to hold a code block.
     """
     lines = content.strip().split("\n")
-    inner = lines[1:-1]
     fenced = len(lines) > 1 and _FENCE.fullmatch(lines[0]) and lines[-1].rstrip() == "```"
-    several = any(line.startswith("```") for line in inner)
-    if not fenced or several or PurePosixPath(path).suffix.lower() not in _SOURCE:
+    if not fenced or PurePosixPath(path).suffix.lower() not in _SOURCE:
+        return None
+    inner = lines[1:-1]
+    if any(line.startswith("```") for line in inner):
         return None
     return "".join(f"{line}\n" for line in inner)
 

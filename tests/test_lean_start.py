@@ -1,0 +1,62 @@
+"""What a run does not load before its first request, because that request does not need it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+
+START = """
+import sys
+from pathlib import Path
+
+import rookery.cli.session
+from rookery.providers import open_provider
+from rookery.tools import all_tools, offered
+from rookery.workspace.boundaries import Boundaries
+from rookery.workspace.surroundings.mode_files import ModeFiles
+
+here = Path(sys.argv[1])
+open_provider("openai", model="any", api_key="none")
+offered(all_tools())
+ModeFiles(here / "config", here, Boundaries(here, home=here, own=()), trusted=True).read()
+print(*sys.modules)
+"""
+"""All parts of a run put together, without its run."""
+
+NOT_YET = {
+    "a parser of YAML": "yaml",
+    "the reading of commands": "rookery.governance.command_judge",
+    "what programs do": "rookery.core.shell.programs",
+    "refusals with a code": "rookery.core.intents.errors",
+    "governed tasks": "rookery.workspace.governed",
+    "the ledger": "rookery.core.ledger",
+    "hooks": "rookery.core.hooks",
+    "search and replace": "rookery.core.diff_blocks",
+    "patches": "rookery.core.patch_places",
+    "expressions over paths": "rookery.core.path_patterns",
+    "the full screen": "textual",
+}
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", START, str(tmp_path_factory.mktemp("empty"))],
+        env={"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_all_parts_were_put_together(loaded: set[str]):
+    assert {"rookery.app", "rookery.tools.read_file", "httpx2"} <= loaded
+
+
+@pytest.mark.parametrize("module", NOT_YET.values(), ids=NOT_YET.keys())
+def test_the_first_request_does_not_wait_for(loaded: set[str], module: str):
+    assert module not in loaded
