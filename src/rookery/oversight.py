@@ -494,7 +494,7 @@ class TaskOversight:
                 await anyio.to_thread.run_sync(update_map, task.project, active.intent_id)
 
     async def _close(self, task: "GovernedTask") -> None:
-        await anyio.to_thread.run_sync(task.project.leases.release, self._task_id)
+        await anyio.to_thread.run_sync(task.in_force.release)
         await anyio.to_thread.run_sync(task.project.recording.close, self._task_id)
 
 

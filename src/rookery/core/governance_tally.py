@@ -52,6 +52,8 @@ class GovernanceTally:
             case ToolFinished(refusal=refusal, ending=ending) if refusal:
                 self._blocked += ending is not Ending.DONE
                 self._unresolved = refusal
+                # what was begun before is no answer to it, however late it shows
+                self._others.clear()
             case ToolFinished(call_id=call_id, ending=Ending.DONE) if call_id in self._changing:
                 self._changed()
             case FilesChanged(call_id=call_id, before=before, after=after) if (

@@ -5,15 +5,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Literal
 
 import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Answered, Ending, Event, IntentSelected, Noted, RequestStarted, Seen
+from rookery.core.facts import (
+    Answered,
+    Ending,
+    Event,
+    IntentSelected,
+    Noted,
+    RequestStarted,
+    Seen,
+    ToolFinished,
+)
 from rookery.core.intents.command_reach import Kind
 from rookery.core.intents.errors import KINDS, Refusal, shown
-from rookery.core.ledger.records import Entry, Related
+from rookery.core.ledger.records import Entry, Related, TracedFile
 from rookery.core.rulings import Ruling
 from rookery.core.task_state import TaskState
 from rookery.core.values import value
@@ -25,7 +35,10 @@ from rookery.workspace.governed.touched import mcp_tool
 from rookery.workspace.governed.verdicts import CallVerdict, Standing
 from rookery.workspace.ledger.call_journal import BegunCall, Target
 from rookery.workspace.ledger.errors import LedgerUnwritable
+from rookery.workspace.ledger.reading import newest
 
+MOST_LOOKED_THROUGH = 500
+"""Records that may tell already what a command did."""
 MOST_NAMED = 100
 """Files that a command names of which it is noted how they were before."""
 _OUTCOMES: Mapping[Ending, Literal["success", "failure", "denied", "interrupted"]] = {
@@ -173,6 +186,9 @@ class CallRecords:
         told = await anyio.to_thread.run_sync(
             partial(files_told, before, after, attribution="window" if follows else "")
         )
+        if follows:
+            fresh = await anyio.to_thread.run_sync(self._not_told_yet, call_id, told.files)
+            told = replace(told, files=fresh)
         if follows and not told.files:
             return
         entry, journal = known or (self._follow_up(call_id), None)
@@ -187,10 +203,26 @@ class CallRecords:
         )
         await self._written(write)
 
+    def _not_told_yet(self, call_id: str, files: Sequence[TracedFile]) -> tuple[TracedFile, ...]:
+        """What no record of the same call tells: one that was cut off may have been recovered."""
+        told = {
+            (file.path, file.after)
+            for record in islice(newest(self._project.layout.folder), MOST_LOOKED_THROUGH)
+            if (record.task_id, record.tool_use_id) == (self._task_id, call_id)
+            for file in record.files
+        }
+        return tuple(each for each in files if (each.path, each.after) not in told)
+
     def _follow_up(self, call_id: str) -> Entry:
         call = ToolCall(id=call_id, name="execute_command")
         entry = self.entry("command", call, None)
-        return replace(entry, outcome="success", more={"follow_up": True})
+        outcome: Any = "success" if self._has_ended(call_id) else "interrupted"
+        return replace(entry, outcome=outcome, more={"follow_up": True})
+
+    def _has_ended(self, call_id: str) -> bool:
+        """Unlike one whose process was killed."""
+        facts = (event.fact for event in reversed(self._events()))
+        return any(isinstance(each, ToolFinished) and each.call_id == call_id for each in facts)
 
     async def settle_rest(self) -> None:
         """Commands of which nobody will say any more what they did."""

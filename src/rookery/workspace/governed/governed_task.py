@@ -56,7 +56,7 @@ from rookery.workspace.governed.touched import (
     is_destructive,
 )
 from rookery.workspace.governed.verdicts import CallVerdict, Objection, Standing, judge_call
-from rookery.workspace.ledger.errors import LedgerUnwritable
+from rookery.workspace.ledger.errors import LedgerBusy, LedgerUnwritable
 from rookery.workspace.orchestration.judged_paths import NamedPath, judge_paths
 
 Contents: TypeAlias = Callable[
@@ -313,9 +313,7 @@ class GovernedTask:
         if call.id in commands_running_on(self._events()):
             self._running[call.id] = before
         await self._compare(before)
-        if not await anyio.to_thread.run_sync(self._ledger_is_whole):
-            self._append(OutOfScopeWritten(call_id=call.id, paths=(LEDGER_NAME,)))
-            await self.in_force.lose_to_own_doing("The ledger was changed while a command ran")
+        await self._look_at_ledger(call.id)
 
     async def _compare(self, before: str) -> bool:
         """Whether the files of governance are as they were."""
@@ -330,13 +328,24 @@ class GovernedTask:
         for call_id, before in list(self._running.items()):
             if call_id not in still:
                 del self._running[call_id]
+            await self._look_at_ledger(call_id)
             if not await self._compare(before):
                 self._running = dict.fromkeys(self._running, await self.in_force.fingerprint_now())
 
+    async def _look_at_ledger(self, call_id: str) -> None:
+        if not await anyio.to_thread.run_sync(self._ledger_is_whole):
+            self._append(OutOfScopeWritten(call_id=call_id, paths=(LEDGER_NAME,)))
+            await self.in_force.lose_to_own_doing("The ledger was changed while a command ran")
+
     def _ledger_is_whole(self) -> bool:
-        return not self.project.keeps_records or self.project.recording.ledger.holds_own(
-            self.task_id
-        )
+        if not self.project.keeps_records:
+            return True
+        try:
+            return self.project.recording.ledger.holds_own(self.task_id)
+        except LedgerBusy:
+            return True  # another host writes to it: nobody can tell yet
+        except LedgerUnwritable:
+            return False
 
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]

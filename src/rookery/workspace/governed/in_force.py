@@ -6,6 +6,7 @@ call of the task itself changed needs a person.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -147,9 +148,9 @@ class InForce:
             details=(("change", list(fields)),),
         )
         await self._note("intent_invalidated", "", {"reason": reason, "fields": list(fields)})
-        await anyio.to_thread.run_sync(self.project.leases.release, self.task_id)
         self._append(IntentCleared(reason=refusal.message))
         self._append(Noted(text=refusal.message))
+        await anyio.to_thread.run_sync(self.release)
         return refusal
 
     async def over_budget(self, intent: Intent, paths: Sequence[str]) -> Refusal | None:
@@ -242,6 +243,10 @@ class InForce:
                 self.task_id, active.intent_id, active.scope, now=self.project.now()
             )
 
+    def release(self) -> None:
+        with suppress(NotADirectoryError):  # a command left no folder in which it could be
+            self.project.leases.release(self.task_id)
+
     def know(self, definition: Definition) -> None:
         """A wording that an earlier run, or the parent, has selected."""
         self._definitions[digest(definition.intent, definition.policy)] = definition
@@ -251,14 +256,14 @@ class InForce:
             return
         kind = "intent_invalidated" if own_doing else "intent_cleared"
         await self._note(kind, "", {"reason": reason})
-        await anyio.to_thread.run_sync(self.project.leases.release, self.task_id)
         self._append(IntentCleared(reason=reason, own_doing=own_doing))
         self._append(Noted(text=reason))
+        await anyio.to_thread.run_sync(self.release)
 
     async def lose_to_own_doing(self, what: str) -> None:
-        reason = f"{what}, so no intent is active any more. Selecting one again needs your yes."
-        await self.clear(reason, own_doing=True)
-        self._append(Reminded(text=f"[automatic] CMD-002: {reason}"))
+        lost = f"{what}, so no intent is active any more. Selecting one again needs"
+        await self.clear(f"{lost} your yes.", own_doing=True)
+        self._append(Reminded(text=f"[automatic] CMD-002: {lost} the user's yes."))
 
     async def fingerprint_now(self) -> str:
         return await anyio.to_thread.run_sync(self.fingerprint)

@@ -33,6 +33,7 @@ _PATH_NAMES = frozenset(
     {"path", "paths", "file", "files", "filepath", "filename", "filenames", "source", "destination"}
     | {"target", "directory", "dir", "folder", "from", "to", "oldpath", "newpath", "uri"}
 )
+_OF_MANY_THINGS = frozenset({"from", "to", "source", "target", "uri"})
 
 
 def is_destructive(call: ToolCall, action: Action) -> bool:
@@ -97,10 +98,17 @@ def _paths_in(arguments: Any, name: str = "") -> Iterator[str]:
         case list():
             for held in arguments:
                 yield from _paths_in(held, name)
-        case str() if arguments and (name in _PATH_NAMES or arguments.lower().startswith("file:")):
+        case str() if _is_path(arguments, name):
             yield arguments
         case _:
             pass
+
+
+def _is_path(text: str, name: str) -> bool:
+    """Some names are those of paths only if what they hold looks like one."""
+    if name in _OF_MANY_THINGS:
+        return "/" in text and len(text.splitlines()) == 1
+    return bool(text) and (name in _PATH_NAMES or text.lower().startswith("file:"))
 
 
 def _named_in(held: Mapping[Any, Any], name: str) -> list[tuple[str, Any]]:
