@@ -26,8 +26,8 @@ class GovernedPlaces:
 
 
 def governed_places(layout: Layout, places: Places) -> GovernedPlaces:
-    key = workspace_key(layout.state, layout.root)
-    return GovernedPlaces(places.config / "governance" / key)
+    kept = places.config / "governance"
+    return GovernedPlaces(kept / workspace_key(layout.state, layout.root, kept))
 
 
 def hook_trust_file(workspace: Path, places: Places) -> Path:

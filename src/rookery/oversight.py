@@ -271,6 +271,9 @@ class TaskOversight:
         except RookeryError as error:
             self._log.append(Noted(text=str(error)))
             return
+        if found.put_away:
+            what = f"{found.put_away} notes of calls that nobody here wrote were put away"
+            self._log.append(Noted(text=f"{what}: .orchestration/.state/quarantine"))
         if left := found.changed + found.unchanged:
             many = "a call that was" if left == 1 else f"{left} calls that were"
             self._log.append(Noted(text=f"The ledger now tells of {many} cut off."))

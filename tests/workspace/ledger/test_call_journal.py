@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from rookery.core.ledger.traced import TracedRecord
 from rookery.core.ledger.verify_ledger import exit_code
 from rookery.workspace.ledger.call_journal import BegunCall, Target
 from rookery.workspace.ledger.errors import LedgerUnwritable
+from rookery.workspace.ledger.journal_key import JournalKey
+from rookery.workspace.ledger.known_heads import KnownHeads
 from rookery.workspace.ledger.ledger_file import Flush
 from rookery.workspace.ledger.reading import oldest
 from rookery.workspace.ledger.recovery import Recovered, hash_of_file
@@ -51,7 +54,7 @@ def as_a_process_that_is_gone(bench: LedgerBench, **owner: Any) -> None:
     for path in (bench.folder / ".state" / "journal").iterdir():
         said = json.loads(path.read_text())
         said["owner"] |= {"pid": ended.pid, **owner}
-        path.write_text(json.dumps(said))
+        path.write_bytes(JournalKey(bench.heads.journal_key).marked(said))
 
 
 def test_15_8_a_call_is_in_the_journal_until_the_ledger_tells_of_it(bench: LedgerBench):
@@ -206,6 +209,104 @@ def test_15_8_a_journal_that_came_with_the_workspace_leads_nowhere_else(
     assert record.files == ()
 
 
+HERE = f"{os.uname().nodename} {os.readlink('/proc/self/ns/pid')}"
+FOREIGN: dict[str, Any] = {
+    "well-formed": {},
+    "path is a number": {"targets": [{"path": 123, "before": None}]},
+    "path is a surrogate": {"targets": [{"path": "\ud800", "before": None}]},
+    "path has a zero": {"targets": [{"path": "x\0y", "before": None}]},
+    "path is long": {"targets": [{"path": "a" * 5000, "before": None}]},
+    "hash is none": {"targets": [{"path": "a", "before": {"sha256": 5, "size": "x"}}]},
+    "targets are a number": {"targets": 5},
+    "owner is a list": {"owner": []},
+    "number of the process is a word": {"owner": {"pid": "zz", "born": "x", "where": HERE}},
+    "number of the process is large": {"owner": {"pid": 10**30, "born": "", "where": HERE}},
+    "revision is large": {"intent_rev": 10**400},
+    "name is a surrogate": {"tool_name": "\ud800"},
+    "mark is guessed": {"mark": "0" * 64},
+    "mark is a list": {"mark": []},
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_15_8_a_call_that_nobody_here_began_is_put_away(bench: LedgerBench, name: str):
+    folder = bench.folder / ".state" / "journal"
+    folder.mkdir(parents=True)
+    said = {
+        "task_id": "t-9",
+        "tool_use_id": "x",
+        "tool_name": "write_to_file",
+        "intent_id": "INT-777",
+        "scope": "approved_once",
+        "targets": [{"path": "a.txt", "before": None}],
+        "owner": {"pid": 999_999_999, "born": "x", "where": HERE},
+        **FOREIGN[name],
+    }
+    (folder / "x.json").write_text(json.dumps(said))
+    (bench.root / "a.txt").write_text("a")
+    assert bench.recording().recover(bench.root) == Recovered(put_away=1)
+    assert list(folder.iterdir()) == []
+    assert len(list((bench.folder / ".state" / "quarantine").iterdir())) == 1
+    assert not bench.active.exists()
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "7", '{"a": 1}', "9" * 5000, "\xff"])
+def test_15_8_an_entry_that_is_none_is_put_away(bench: LedgerBench, text: str):
+    folder = bench.folder / ".state" / "journal"
+    folder.mkdir(parents=True)
+    (folder / "x.json").write_text(text, encoding="latin-1")
+    assert bench.recording().recover(bench.root) == Recovered(put_away=1)
+    assert list(folder.iterdir()) == []
+
+
+def test_15_8_an_entry_of_another_workspace_is_put_away(bench: LedgerBench, tmp_path: Path):
+    other = LedgerBench(tmp_path / "other")
+    other.recording().begin(call(1, unknown_targets=True))
+    as_a_process_that_is_gone(other)
+    shutil.copytree(other.folder / ".state", bench.folder / ".state")
+    assert bench.recording().recover(bench.root) == Recovered(put_away=1)
+    assert other.recording().recover(other.root) == Recovered(changed=1)
+
+
+@pytest.mark.parametrize("name", ["journal", "."])
+def test_15_8_nothing_is_put_away_where_a_link_leads(bench: LedgerBench, tmp_path: Path, name: str):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "journal").mkdir(parents=True)
+    for path in (elsewhere, elsewhere / "journal"):
+        (path / "package.json").write_text("{}")
+    state = bench.folder / ".state"
+    if name == "journal":
+        state.mkdir()
+    (state / name).symlink_to(elsewhere)
+    with pytest.raises(LedgerUnwritable, match="symbolic link"):
+        bench.recording().recover(bench.root)
+    assert (elsewhere / "package.json").exists()
+    assert (elsewhere / "journal" / "package.json").exists()
+
+
+def test_15_8_a_name_that_no_file_can_have_is_no_obstacle(bench: LedgerBench):
+    bench.recording().begin(call(1, "a" * 5000, "x\0y", "\ud800"))
+    as_a_process_that_is_gone(bench)
+    assert bench.recording().recover(bench.root) == Recovered(unchanged=1)
+
+
+def test_15_8_the_key_is_the_users_own_and_stays(bench: LedgerBench):
+    bench.recording().begin(call(1))
+    key = bench.heads.journal_key
+    assert key.stat().st_mode & 0o777 == 0o600
+    held = key.read_bytes()
+    bench.recording().begin(call(2))
+    assert key.read_bytes() == held
+    assert not key.is_relative_to(bench.root)
+
+
+def test_15_8_a_key_that_cannot_be_kept_stops_no_call(bench: LedgerBench, tmp_path: Path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    recording = bench.recording(heads=KnownHeads(tmp_path / "file" / "heads.json"))
+    recording.begin(call(1))
+    assert len(recording.journal) == 1
+
+
 @pytest.mark.parametrize("name", ["../../../etc/x", "a/b", "é" * 300, "", "a\0b"])
 def test_15_8_a_name_of_a_call_is_no_path(bench: LedgerBench, name: str):
     recording = bench.recording()
@@ -289,6 +390,21 @@ def test_22_111_a_token_in_a_command_is_not_recorded(bench: LedgerBench):
     assert record.raw["metadata"]["orchestration"]["redactions"] == 1
     assert token.encode() not in bench.active.read_bytes()
     assert exit_code(bench.report()) == 0
+
+
+def test_15_13_no_part_of_a_record_keeps_a_secret(bench: LedgerBench):
+    told = Entry(
+        kind="command",
+        task_id="t",
+        command={"text": "true", "cwd": "/src/password=hunter22"},
+        more={"targets": ["src/password=hunter22", "src/a.py"], "count": 3},
+    )
+    bench.recording().note(told)
+    [record] = [record for record in oldest(bench.folder) if record.command]
+    own = record.raw["metadata"]["orchestration"]
+    assert b"hunter22" not in bench.active.read_bytes()
+    assert own["targets"] == ["src/password=[redacted:password]", "src/a.py"]
+    assert (own["count"], own["redactions"]) == (3, 2)
 
 
 def test_15_7_a_very_long_command_is_shortened(bench: LedgerBench):

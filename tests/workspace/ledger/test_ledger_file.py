@@ -5,10 +5,12 @@ import fcntl
 import gzip
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -539,10 +541,49 @@ def test_15_10_heads_that_cannot_be_kept_do_not_stop_the_ledger(bench: LedgerBen
 def test_3_a_workspace_has_a_key_of_its_own(tmp_path: Path):
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
-    key = workspace_key(one / ".state", one)
-    assert workspace_key(one / ".state", one) == key
+    key = workspace_key(one / ".state", one, tmp_path)
+    assert workspace_key(one / ".state", one, tmp_path) == key
     one.rename(other)
-    assert workspace_key(other / ".state", other) != key
+    assert workspace_key(other / ".state", other, tmp_path) != key
+
+
+@pytest.mark.parametrize("text", [None, "", "../../../x", "0123456789abcdef", "é" * 5000])
+def test_3_a_workspace_is_known_by_its_place_though_its_id_is_not_right(
+    tmp_path: Path, text: str | None
+):
+    space, kept = tmp_path / "space", tmp_path / "kept"
+    space.mkdir()
+    named = space / ".state" / "workspace_id"
+    old = workspace_key(space / ".state", space, kept)
+    named.unlink()
+    new = workspace_key(space / ".state", space, kept)
+    for key, when in ((old, 1000), (new, 2000)):
+        (kept / key).mkdir(parents=True)
+        (kept / key / "heads.json").touch()
+        os.utime(kept / key / "heads.json", (when, when))
+    named.unlink()
+    if text is not None:
+        named.write_text(text, encoding="utf-8")
+    assert workspace_key(space / ".state", space, kept) == new
+    assert named.read_text().strip() == new[:16]
+    named.write_text(f"{old[:16]}\n", encoding="utf-8")
+    assert workspace_key(space / ".state", space, kept) == old
+
+
+@pytest.mark.parametrize("text", ["../../../x", "a/b", "", "\0"])
+def test_3_the_id_of_a_workspace_is_no_path(tmp_path: Path, text: str):
+    (tmp_path / ".state").mkdir()
+    (tmp_path / ".state" / "workspace_id").write_text(text, encoding="utf-8")
+    key = workspace_key(tmp_path / ".state", tmp_path, tmp_path / "kept")
+    assert re.fullmatch("[0-9a-f]{16}-[0-9a-f]{16}", key)
+
+
+def test_3_processes_that_make_an_id_at_the_same_time_agree(tmp_path: Path):
+    with ThreadPoolExecutor(8) as pool:
+        keys = pool.map(
+            lambda _: workspace_key(tmp_path / ".state", tmp_path, tmp_path / "kept"), range(40)
+        )
+        assert len(set(keys)) == 1
 
 
 def test_15_9_a_new_process_reads_only_what_is_new(bench: LedgerBench):

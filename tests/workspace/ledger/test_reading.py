@@ -6,18 +6,28 @@ import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ledger_bench import GOLDEN_LINES, LedgerBench, change, some_tasks
 from rookery.core.ledger.exports import agent_trace, csv_rows, markdown, signed_bytes
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.records import Entry
 from rookery.core.ledger.traced import records_on
+from rookery.core.ledger.verify_ledger import LONGEST_LINE
 from rookery.errors import StorageError
 from rookery.workspace.ledger.ledger_index import LedgerIndex
 from rookery.workspace.ledger.reading import in_toto, newest, oldest, record_named
-from rookery.workspace.ledger.segments import compress, lines_backwards, oldest_first, sealed_files
+from rookery.workspace.ledger.segments import (
+    compress,
+    lines,
+    lines_backwards,
+    oldest_first,
+    sealed_files,
+)
 from rookery.workspace.ledger.signing import Signer
 
 
@@ -82,14 +92,16 @@ QUERIES = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_15_9_the_index_finds_what_reading_finds(bench: LedgerBench, name: str):
     query = QUERIES[name]
-    index = LedgerIndex(bench.folder)
+    index = LedgerIndex(bench.folder, bench.heads.index)
     expected = {record.id for record in newest(bench.folder, query)}
     assert {record.id for record in index.find(query)} == expected
-    assert {record.id for record in LedgerIndex(bench.folder).find(query)} == expected
+    assert {
+        record.id for record in LedgerIndex(bench.folder, bench.heads.index).find(query)
+    } == expected
 
 
 def test_15_9_the_index_follows_the_ledger(bench: LedgerBench):
-    index, query = LedgerIndex(bench.folder), Query(intent="INT-2")
+    index, query = LedgerIndex(bench.folder, bench.heads.index), Query(intent="INT-2")
     before = len(list(index.find(query)))
     bench.ledger().append(change("later", 1, intent_id="INT-2"))
     assert len(list(index.find(query))) == before + 1
@@ -98,7 +110,7 @@ def test_15_9_the_index_follows_the_ledger(bench: LedgerBench):
     assert {record.id for record in index.find(Query())} == {
         record.id for record in newest(bench.folder)
     }
-    (bench.folder / ".state" / "index.sqlite3").write_bytes(b"not a database" * 1000)
+    bench.heads.index.write_bytes(b"not a database" * 1000)
     assert {record.id for record in index.find(Query())} == {
         record.id for record in newest(bench.folder)
     }
@@ -107,16 +119,16 @@ def test_15_9_the_index_follows_the_ledger(bench: LedgerBench):
 def test_15_9_compressed_files_are_found_too(bench: LedgerBench):
     compress(sealed_files(bench.folder)[0])
     query = Query(intent="INT-2")
-    found = [record.id for record in LedgerIndex(bench.folder).find(query)]
+    found = [record.id for record in LedgerIndex(bench.folder, bench.heads.index).find(query)]
     assert found == [record.id for record in newest(bench.folder, query)]
 
 
 def test_15_9_an_index_in_use_is_done_without(bench: LedgerBench):
-    list(LedgerIndex(bench.folder).find(Query()))
+    list(LedgerIndex(bench.folder, bench.heads.index).find(Query()))
     bench.ledger().append(change("later", 1))
-    with closing(sqlite3.connect(bench.folder / ".state" / "index.sqlite3")) as other:
+    with closing(sqlite3.connect(bench.heads.index)) as other:
         other.execute("begin exclusive")
-        index = LedgerIndex(bench.folder, patience=0.01)
+        index = LedgerIndex(bench.folder, bench.heads.index, patience=0.01)
         assert [record.id for record in index.find(Query())] == [
             record.id for record in newest(bench.folder)
         ]
@@ -200,6 +212,20 @@ def test_15_12_a_report_for_people(bench: LedgerBench):
     assert "| write_to_file | REQ-001 | scope_violation |" in said
 
 
+def test_15_12_a_refusal_that_a_person_decided_is_reported_once(tmp_path: Path):
+    bench = LedgerBench(tmp_path / "decided")
+    ledger = bench.ledger()
+    call = {"task_id": "t", "tool_name": "write_to_file", "outcome": "denied"}
+    error = {"code": "REQ-001", "type": "scope_violation"}
+    ledger.append(Entry(kind="decision", tool_use_id="c1", error=error, **call))
+    ledger.append(Entry(kind="blocked", tool_use_id="c1", error=error, **call))
+    ledger.append(Entry(kind="decision", tool_use_id="c2", error=error, **call))
+    ledger.close()
+    said = markdown(oldest(bench.folder))
+    assert "0 changes, 2 refusals." in said
+    assert said.count("| REQ-001 |") == 2
+
+
 def test_15_12_an_in_toto_statement_is_enveloped(bench: LedgerBench):
     said = json.loads(in_toto(bench.folder, "INT-1", bench.report()))
     statement = json.loads(base64.b64decode(said["payload"]))
@@ -249,3 +275,24 @@ def test_a_ledger_of_many_tasks_reads_as_it_was_written(tmp_path: Path):
     bench = LedgerBench(tmp_path / "space")
     some_tasks(bench)
     assert [record.raw for record in oldest(bench.folder)] == list(map(json.loads, bench.lines))
+
+
+BLOCK = 64 * 1024
+
+
+@given(st.lists(st.sampled_from([1, 2, 100, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK]), max_size=12))
+def test_15_9_a_file_is_the_same_from_its_end(sizes: list[int]):
+    text = b"".join(b"%d" % (at % 10) * (size - 1) + b"\n" for at, size in enumerate(sizes))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "x.jsonl"
+        path.write_bytes(text)
+        forwards = [line for line in lines(path) if line != b"\n"]
+        assert list(lines_backwards(path)) == forwards[::-1]
+        assert b"".join(lines(path)) == text
+
+
+def test_15_9_an_endless_line_comes_in_pieces(bench: LedgerBench):
+    with open(bench.active, "wb") as file:
+        file.truncate(100 * 1024 * 1024)
+    for way in (lines, lines_backwards):
+        assert max(map(len, way(bench.active))) <= LONGEST_LINE + 2 * BLOCK

@@ -1,7 +1,8 @@
 """Calls that were begun: written before anything changes, gone once the ledger tells of them.
 
 Whatever is left when nobody alive has begun it was cut off by a crash; recovery compares it with
-the disk and records what really happened.
+the disk and records what really happened. A journal may have come with a clone: only what bears
+the mark of this workspace's key is believed, and everything else is put away unread.
 """
 
 import errno
@@ -20,7 +21,10 @@ from rookery.core.ledger.records import FileHash
 from rookery.core.values import value
 from rookery.faults import kp
 from rookery.workspace.ledger.errors import unwritable
+from rookery.workspace.ledger.journal_key import MARK, JournalKey
 from rookery.workspace.ledger.state_folder import make_state_folder
+from rookery.workspace.ledger.ulid import new_ulid
+from rookery.workspace.orchestration.small_files import UnfitFile, regular_file
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
@@ -59,9 +63,17 @@ class LeftOver:
     call: BegunCall
 
 
+@value
+class PutAway:
+    """What was in the journal and nobody here wrote. It lies in the quarantine now."""
+
+    file: Path
+
+
 class CallJournal:
-    def __init__(self, folder: Path, *, flush: bool = True) -> None:
+    def __init__(self, folder: Path, key: JournalKey, *, flush: bool = True) -> None:
         self._folder = folder
+        self._key = key
         self._flush = flush
         self._owner = {"pid": os.getpid(), "born": birth_of(os.getpid()), "where": _where()}
 
@@ -71,7 +83,7 @@ class CallJournal:
         said = {**asdict(call), "owner": self._owner}
         try:
             make_state_folder(self._folder)
-            self._write(self._path(call), json.dumps(said).encode())
+            self._write(self._path(call), self._key.marked(said))
         except OSError as error:
             raise unwritable(error.strerror or str(error)) from error
         kp("call_journal.begun")
@@ -81,23 +93,38 @@ class CallJournal:
         self._path(call).unlink(missing_ok=True)
         kp("call_journal.ended")
 
-    def left_over(self) -> Iterator[LeftOver]:
-        """The calls of processes that are gone. What was never wholly written was never made."""
-        for path in self._folder.glob(f"*{_UNFINISHED}"):
-            if _age(path) > _STILL_WRITTEN:
-                path.unlink(missing_ok=True)
-        for path in sorted(self._folder.glob("*.json")):
-            try:
-                said = json.loads(path.read_text(encoding="utf-8"))
-                call, owner = _call(said), said["owner"]
-            except FileNotFoundError:
-                continue
-            except (ValueError, KeyError, TypeError):
+    def left_over(self) -> Iterator[LeftOver | PutAway]:
+        """The calls of processes that are gone. What was never wholly written was never made, and
+        what others wrote is put away. Raises LedgerUnwritable."""
+        try:
+            make_state_folder(self._folder)
+            for path in self._folder.glob(f"*{_UNFINISHED}"):
                 if _age(path) > _STILL_WRITTEN:
-                    path.unlink(missing_ok=True)
-                continue
-            if _is_gone(owner, path):
-                yield LeftOver(file=path, call=call)
+                    self._put_away(path)
+            for path in sorted(self._folder.glob("*.json")):
+                if left := self._left(path):
+                    yield left
+        except OSError as error:
+            raise unwritable(error.strerror or str(error)) from error
+
+    def _left(self, path: Path) -> LeftOver | PutAway | None:
+        try:
+            said = self._key.read(path)
+            call, owner = _call(said), said["owner"]
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, RecursionError, UnfitFile) as error:
+            torn = isinstance(error, json.JSONDecodeError)
+            return self._put_away(path) if not torn or _age(path) > _STILL_WRITTEN else None
+        return LeftOver(file=path, call=call) if _is_gone(owner, path) else None
+
+    def _put_away(self, path: Path) -> PutAway:
+        quarantine = self._folder.with_name("quarantine")
+        make_state_folder(quarantine)
+        kept = quarantine / f"{new_ulid()}.json"
+        with suppress(FileNotFoundError):
+            path.rename(kept)
+        return PutAway(file=kept)
 
     def __len__(self) -> int:
         return sum(1 for _ in self._folder.glob("*.json"))
@@ -115,8 +142,7 @@ class CallJournal:
     def _write(self, path: Path, said: bytes) -> None:
         """Whole under its name, or not under it at all."""
         unfinished = path.with_suffix(_UNFINISHED)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(unfinished, flags, 0o600)
+        fd = regular_file(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             if os.write(fd, said) != len(said):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -176,12 +202,12 @@ def _birth_told_by_ps(pid: int) -> str:
 
 def _age(path: Path) -> float:
     with suppress(FileNotFoundError):
-        return time.time() - path.stat().st_mtime
+        return time.time() - path.lstat().st_mtime
     return 0
 
 
 def _call(said: Mapping[str, Any]) -> BegunCall:
-    told = {name: held for name, held in said.items() if name not in {"owner", "targets"}}
+    told = {name: held for name, held in said.items() if name not in {"owner", "targets", MARK}}
     if not all(type(held) in {str, int, bool, type(None)} for held in told.values()):
         raise TypeError("this is no call")
     targets = tuple(

@@ -9,7 +9,7 @@ class LedgerUnreadable(StorageError):
     code = "TRC-001"
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"The ledger could not be read, and nothing was changed: {why}.")
+        super().__init__(f"The ledger could not be read: {why}. Nothing in it was changed.")
         self.why = why
 
 

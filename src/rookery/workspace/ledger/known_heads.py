@@ -12,7 +12,8 @@ from pathlib import Path
 
 from rookery.core.ledger.tail import LedgerTail
 from rookery.core.ledger.verify_ledger import NO_BYTES, KnownHead, Tip, known_head, state_id
-from rookery.workspace.ledger.ledger_lock import exclusive
+from rookery.workspace.ledger.errors import LedgerUnreadable
+from rookery.workspace.ledger.made_once import made_once
 from rookery.workspace.ledger.state_folder import make_state_folder
 from rookery.workspace.orchestration.small_files import UnfitFile, whole_file
 
@@ -61,18 +62,19 @@ def _last_noted(folder: Path) -> float:
 
 
 def _given(path: Path, known: str) -> str:
-    """Write the id into the workspace, in place of whatever is there. Of two processes that make
-    one at the same time, the second takes the first one's."""
+    """Write the known id, or a new one, into the workspace in place of whatever is there."""
     make_state_folder(path.parent)
-    lock = path.parent / "locks" / "workspace_id"
-    with exclusive(lock):
-        own = known or _own_id(path) or secrets.token_hex(8)
-        unfinished = path.with_suffix(".unfinished")
-        unfinished.unlink(missing_ok=True)
-        with open(unfinished, "x", encoding="ascii") as file:
-            file.write(f"{own}\n")
-        unfinished.replace(path)
-    return own
+
+    def fits(there: Path) -> bool:
+        own = _own_id(there)
+        return own == known if known else bool(own)
+
+    try:
+        wanted = known or secrets.token_hex(8)
+        made_once(path, f"{wanted}\n".encode(), fits=fits, mode=0o644)
+    except IsADirectoryError as error:
+        raise LedgerUnreadable(f"{path} is no regular file; move it away") from error
+    return _own_id(path)
 
 
 class KnownHeads:

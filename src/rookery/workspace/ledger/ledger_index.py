@@ -11,9 +11,14 @@ from pathlib import Path
 
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.traced import TracedRecord, records_in, records_on
+from rookery.core.ledger.verify_ledger import LONGEST_LINE, bounded_lines
 from rookery.workspace.ledger.reading import newest
-from rookery.workspace.ledger.segments import active_file, lines_backwards, sealed_files
-from rookery.workspace.ledger.state_folder import make_state_folder
+from rookery.workspace.ledger.segments import (
+    active_file,
+    lines_backwards,
+    open_ledger_file,
+    sealed_files,
+)
 
 _SCHEMA = """
 create table if not exists files(name text primary key, size int, last blob);
@@ -33,10 +38,11 @@ _LAST = 200
 
 
 class LedgerIndex:
-    def __init__(self, folder: Path, *, patience: float = PATIENCE) -> None:
+    def __init__(self, folder: Path, place: Path, *, patience: float = PATIENCE) -> None:
+        """The ledger's folder, and where the index lies: nowhere that an agent can write."""
         self._folder = folder
         self._patience = patience
-        self._path = folder / ".state" / "index.sqlite3"
+        self._path = place
 
     def find(self, query: Query) -> Iterator[TracedRecord]:
         """The records that match, newest first by their times. Compressed files are read through,
@@ -63,7 +69,7 @@ class LedgerIndex:
         return database
 
     def _opened(self) -> sqlite3.Connection:
-        make_state_folder(self._path.parent)
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             return _connected(self._path, self._patience)
         except sqlite3.OperationalError:
@@ -88,14 +94,14 @@ class LedgerIndex:
     def _take_in(self, database: sqlite3.Connection, name: str, path: Path) -> None:
         found = database.execute("select size, last from files where name = ?", (name,)).fetchone()
         size, last = found or (0, b"")
-        with open(path, "rb") as file:
+        with open_ledger_file(path) as file:
             file.seek(max(0, size - len(last)))
             if file.read(len(last)) != last:
                 _forget(database, name)
                 size = 0
             file.seek(size)
-            for line in file:
-                if not line.endswith(b"\n"):
+            for line in bounded_lines(file.readline):
+                if not line.endswith(b"\n") and len(line) < LONGEST_LINE:
                     break
                 _insert(database, name, size, line)
                 size, last = size + len(line), line[-_LAST:]
@@ -104,7 +110,7 @@ class LedgerIndex:
     def _records(
         self, path: Path, offset: int, length: int, query: Query
     ) -> Iterator[TracedRecord]:
-        with open(path, "rb") as file:
+        with open_ledger_file(path) as file:
             file.seek(offset)
             yield from filter(query.matches, records_on(file.read(length)))
 

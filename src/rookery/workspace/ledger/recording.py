@@ -5,17 +5,21 @@ ledger is flushed, so that a power failure in between loses no change: recovery 
 and the record too if it was flushed, and then writes none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from rookery.core.ledger.queries import Query
 from rookery.core.ledger.records import Entry, Writer
+from rookery.core.ledger.traced import TracedRecord
 from rookery.workspace.ledger.call_journal import BegunCall, CallJournal
 from rookery.workspace.ledger.errors import LedgerUnwritable
+from rookery.workspace.ledger.journal_key import JournalKey
 from rookery.workspace.ledger.known_heads import KnownHeads
 from rookery.workspace.ledger.ledger_file import Appended, Flush, Ledger
+from rookery.workspace.ledger.reading import newest
 from rookery.workspace.ledger.recovery import Recovered, recover
 from rookery.workspace.ledger.secrets_filter import SecretsFilter
 
@@ -36,7 +40,11 @@ class Recording:
         hide: SecretsFilter | None = None,
     ) -> None:
         self.ledger = Ledger(folder, writer=writer, heads=heads, flush=flush)
-        self.journal = CallJournal(folder / ".state" / "journal", flush=flush is not Flush.NEVER)
+        key = JournalKey(heads.journal_key if heads else None)
+        self.journal = CallJournal(
+            folder / ".state" / "journal", key, flush=flush is not Flush.NEVER
+        )
+        self._index = heads.index if heads else None
         self._hide = hide or SecretsFilter()
         self._guard = RLock()
         self._backlog: list[tuple[Entry, BegunCall | None]] = []
@@ -76,6 +84,15 @@ class Recording:
         with self._guard:
             self.ledger.flush()
             self._clear()
+
+    def find(self, query: Query) -> Iterator[TracedRecord]:
+        """The records that match, found by the index that lies beside what is known of the
+        ledger."""
+        from rookery.workspace.ledger.ledger_index import LedgerIndex
+
+        if self._index is None:
+            return newest(self.ledger.folder, query)
+        return LedgerIndex(self.ledger.folder, self._index).find(query)
 
     def recover(self, root: Path) -> Recovered:
         """Record what processes that are gone left behind. To be called when a task starts."""
@@ -128,12 +145,10 @@ class Recording:
                 return {name: clean(value) for name, value in held.items()}
             return [clean(each) for each in held] if isinstance(held, list | tuple) else held
 
-        command = {**entry.command, "text": clean(entry.command["text"])} if entry.command else None
-        error, approval = clean(entry.error), clean(entry.approval)
-        return replace(
-            entry,
-            command=command,
-            error=error,
-            approval=approval,
-            redactions=entry.redactions + count,
-        )
+        cleaned = {
+            "command": clean(entry.command),
+            "error": clean(entry.error),
+            "approval": clean(entry.approval),
+            "more": clean(entry.more),
+        }
+        return replace(entry, **cleaned, redactions=entry.redactions + count)

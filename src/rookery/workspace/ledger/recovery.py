@@ -9,7 +9,7 @@ from pathlib import Path
 from rookery.core.ledger.records import Entry, FileDeed, FileHash, TracedFile
 from rookery.core.ledger.verify_ledger import own_part
 from rookery.core.values import value
-from rookery.workspace.ledger.call_journal import BegunCall, CallJournal, Target
+from rookery.workspace.ledger.call_journal import BegunCall, CallJournal, LeftOver, Target
 from rookery.workspace.ledger.ledger_file import Ledger
 from rookery.workspace.ledger.ledger_lock import exclusive
 from rookery.workspace.ledger.segments import newest_first
@@ -23,11 +23,13 @@ SEARCHED_LINES = 200_000
 
 @value
 class Recovered:
-    """How many calls were found to have changed something, nothing, or to be recorded already."""
+    """How many calls were found to have changed something, nothing, or to be recorded already, and
+    how many entries were put away because nobody here wrote them."""
 
     changed: int = 0
     unchanged: int = 0
     known: int = 0
+    put_away: int = 0
 
 
 def hash_of_file(path: Path) -> FileHash | None:
@@ -57,7 +59,8 @@ def recover(
         return Recovered()
     changed = unchanged = known = 0
     with exclusive(ledger.folder / ".state" / "locks" / "recovery", wait=LONGEST_RECOVERY):
-        left_over = list(journal.left_over())
+        found = list(journal.left_over())
+        left_over = [each for each in found if isinstance(each, LeftOver)]
         recorded = _recorded(ledger.folder, [left.call for left in left_over])
         for left in left_over:
             if _name(left.call) in recorded:
@@ -68,7 +71,9 @@ def recover(
                 changed += entry.kind == "recovered"
                 unchanged += entry.kind != "recovered"
             left.file.unlink(missing_ok=True)
-    return Recovered(changed=changed, unchanged=unchanged, known=known)
+    return Recovered(
+        changed=changed, unchanged=unchanged, known=known, put_away=len(found) - len(left_over)
+    )
 
 
 CallName = tuple[str, str]
@@ -96,7 +101,7 @@ def _recorded(folder: Path, calls: Sequence[BegunCall]) -> set[CallName]:
 def _tells_of(line: bytes, name: CallName) -> bool:
     try:
         own = own_part(json.loads(line)) or {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     told = own.get("outcome") is not None and own.get("kind") != "decision"
     return told and (own.get("task_id"), own.get("tool_use_id")) == name
@@ -113,9 +118,16 @@ def _difference(
     root: Path, target: Target, hash_of: Callable[[Path], FileHash | None]
 ) -> TracedFile | None:
     place = root / target.path
-    if not place.resolve().is_relative_to(root.resolve()):
-        return None  # a journal may have come with the workspace: it leads nowhere else
-    after = hash_of(place)
+    try:
+        if not place.resolve().is_relative_to(root.resolve()):
+            return None  # a call may name any path: it leads nowhere else
+        after = hash_of(place)
+    except (OSError, ValueError):  # nothing can have that name, or nobody may look
+        if target.before is None:
+            return None
+        return TracedFile(
+            path=target.path, op="modify", before=target.before, attribution="interrupted"
+        )
     if after == target.before:
         return None
     deed: FileDeed = "modify"

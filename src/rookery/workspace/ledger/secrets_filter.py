@@ -3,19 +3,20 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache, partial
 from math import log2
 
 _SHAPES = {
     "private-key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    "jwt": r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*",
+    "jwt": r"\beyJ[\w-]{8,4096}+\.eyJ[\w-]{8,8192}+\.[\w-]*",
     "github-token": r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,})",
     "gitlab-token": r"\bglpat-[\w-]{16,}",
     "slack-token": r"\bxox[abeoprs]-[\w-]{10,}",
     "aws-key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     "google-key": r"\bAIza[\w-]{30,}",
-    "api-key": r"\b(?:sk|pk|rk)[-_](?:[\w-]*[-_])?\w{16,}",
+    "api-key": r"\b(?:sk|pk|rk)[-_](?:[\w-]{0,100}[-_])?\w{16,}",
     "package-token": r"\b(?:npm_\w{30,}|pypi-[\w-]{40,})",
-    "url-password": r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)",
+    "url-password": r"(?<=://)[^\s/:@]*:[^\s/?#]+(?=@)",
     "bearer": r"(?i:(?<=bearer )|(?<=basic ))[\w.~+/=-]{8,}",
     "password": r"(?i:(?<=password[=:])|(?<=passwd[=:])|(?<=secret[=:])|(?<=token[=:])"
     r"|(?<=api_key[=:])|(?<=apikey[=:]))(?:\"[^\"]{4,}\"|'[^']{4,}'|(?!\[)[^\s\"'&;|]{4,})",
@@ -23,6 +24,48 @@ _SHAPES = {
 _FOUND = re.compile(
     "|".join(f"(?P<{name.replace('-', '_')}>{shape})" for name, shape in _SHAPES.items()), re.DOTALL
 )
+_NAME = r"(?:password|passwd|passphrase|secret|token|api[_-]?key|secret[_-]?(?:access[_-]?)?key)"
+_VALUE = r"(?P<secret>(?!\S?\[redacted:)(?:\"[^\"]*\"|'[^']*'|\\.|[^\s\"'|&;\\])+)"
+_TEXT = r"(?P<secret>(?!\[redacted:)[^\s\"'\\]{4,})"
+_LATER = r"\b[^\n|;]{0,300}?\s"
+"""Whatever else is told to the program. What may repeat has an end, or else the time has none."""
+_PLACES = (
+    ("password", rf"(?<![\w-])--?[\w-]{{0,40}}(?:{_NAME}|pass)(?:=|\s++(?!-)){_VALUE}"),
+    ("password", rf"\b(?:mysql(?:dump|admin)?|mariadb(?:-dump)?|7z){_LATER}-p(?!rint\b){_VALUE}"),
+    ("password", rf"\b(?:sshpass{_LATER}-p|redis-cli{_LATER}-a)\s*+{_VALUE}"),
+    (
+        "password",
+        rf"\bcurl{_LATER}(?:-\w{{0,10}}[uU]|--(?:proxy-)?user)[\s=]*+"
+        rf"[\"']?[^\s:\"']{{0,100}}:{_TEXT.replace('{4,}', '+')}",
+    ),
+    (
+        "password",
+        rf"\\?[\"'][\w-]{{0,40}}{_NAME}\\?[\"']\s{{0,3}}[:=]\s{{0,3}}\\?[\"']"
+        r"(?P<secret>(?!\[redacted:)[^\"'\\]+)",
+    ),
+    (
+        "password",
+        rf"\b\w{{0,40}}(?:passw(?:or)?d|passphrase|_pwd|_pass|_key|client_secret)"
+        rf"\s{{0,3}}[:=]\s{{0,3}}{_TEXT}",
+    ),
+    ("password", r"\b\w{0,40}_(?:secret|token|access_key)\s++(?P<secret>[^\s\"'\[]{16,})"),
+    ("password", rf"\blogin\s+\S{{1,100}}\s+password\s+{_VALUE}"),
+    ("password", rf"(?<![\w-])pass:{_VALUE}"),
+    (
+        "header",
+        r"\b(?:x-[\w-]{0,40}(?:key|token|secret|auth)|api-?key|private-token"
+        r"|(?:proxy-)?authorization)\\?[\"']?\s{0,3}:\s{0,3}\\?[\"']?"
+        rf"(?:(?:bearer|basic|token|digest|negotiate|key|apikey)\s++)?+{_TEXT}",
+    ),
+    ("header", r"\bcookie:\s{0,3}(?P<secret>(?!\[redacted:)[^\"'\n]{4,})"),
+    ("url-password", r"\bhttps?://(?P<secret>(?!\[redacted:)[^\s/@:?#\"']{1,300})(?=@)"),
+    (
+        "url-key",
+        rf"[?&](?:[\w-]{{0,40}}(?:key|auth|signature|{_NAME})|sig|pwd|code)="
+        r"(?P<secret>(?!\[redacted:)[^\s&\"'#]{4,})",
+    ),
+)
+"""Where a secret stands: what is around it tells, not how it looks."""
 _WORD = re.compile(r"[A-Za-z0-9+/=_-]{24,}")
 _RANDOM = 4.0
 """Bits per character above which a long word is no word."""
@@ -34,8 +77,8 @@ _SHORTEST_VALUE = 8
 
 
 class SecretsFilter:
-    """Knows token shapes, words too random to be words, and the values of variables whose names
-    look secret."""
+    """Knows token shapes, where commands have secrets, words too random to be words, and the
+    values of variables whose names look secret."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         values = {
@@ -55,15 +98,30 @@ class SecretsFilter:
             found += 1
             return f"[redacted:{kind}]"
 
+        def around(kind: str, match: re.Match[str]) -> str:
+            return _without(match, replaced(match, kind))
+
         if self._known:
             text = self._known.sub(lambda match: replaced(match, "environment"), text)
         text = _FOUND.sub(
             lambda match: replaced(match, str(match.lastgroup).replace("_", "-")), text
         )
+        for kind, place in _places():
+            text = place.sub(partial(around, kind), text)
         text = _WORD.sub(
             lambda match: replaced(match, "random") if _is_random(match[0]) else match[0], text
         )
         return text, found
+
+
+@cache
+def _places() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((kind, re.compile(place, re.IGNORECASE)) for kind, place in _PLACES)
+
+
+def _without(match: re.Match[str], shown: str) -> str:
+    start, end = (at - match.start() for at in match.span("secret"))
+    return f"{match[0][:start]}{shown}{match[0][end:]}"
 
 
 def _is_random(word: str) -> bool:

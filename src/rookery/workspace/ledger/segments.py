@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 ACTIVE = "agent_trace.jsonl"
 SEALED = "trace"
-LARGEST_FILE = 256 * MIB
+LARGEST_FILE = 4096 * MIB
+LARGEST_UNPACKED = 256 * MIB
 """A file is sealed at a quarter of that; branches that are merged add up."""
 _BLOCK = 64 * 1024
 _TIME = re.compile(r"[0-9TZ:.-]{10,40}")
@@ -107,13 +108,13 @@ def compress(path: Path) -> Path:
 def open_ledger_file(path: Path) -> IO[bytes]:
     """As it is on the disk. Raises `LedgerUnreadable` for what is no file of a ledger."""
     try:
-        file = open(regular_file(path), "rb")
+        handle = regular_file(path)
     except UnfitFile as error:
         raise LedgerUnreadable(str(error.strerror)) from error
-    if os.fstat(file.fileno()).st_size > LARGEST_FILE:
-        file.close()
-        raise _too_large(path)
-    return file
+    if os.fstat(handle).st_size > LARGEST_FILE:
+        os.close(handle)
+        raise _too_large(path, LARGEST_FILE)
+    return open(handle, "rb")
 
 
 @contextmanager
@@ -128,7 +129,7 @@ def _unpacking(path: Path, file: IO[bytes]) -> Iterator["IO[bytes] | _Unpacked"]
         with gzip.open(file, "rb") as packed:
             yield _Unpacked(path, packed)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise LedgerUnreadable(f"{path} cannot be unpacked ({error})") from error
+        raise LedgerUnreadable(f"{path} cannot be unpacked; move it away") from error
 
 
 class _Unpacked:
@@ -137,7 +138,7 @@ class _Unpacked:
     def __init__(self, path: Path, packed: "IO[bytes] | GzipFile") -> None:
         self._path = path
         self._packed = packed
-        self._left = LARGEST_FILE
+        self._left = LARGEST_UNPACKED
 
     def readline(self, most: int) -> bytes:
         return self._counted(self._packed.readline(most))
@@ -148,7 +149,7 @@ class _Unpacked:
     def _counted(self, data: bytes) -> bytes:
         self._left -= len(data)
         if self._left < 0:
-            raise _too_large(self._path)
+            raise _too_large(self._path, LARGEST_UNPACKED)
         return data
 
 
@@ -168,5 +169,5 @@ def _seekable(path: Path) -> Iterator[IO[bytes]]:
             yield unpacked
 
 
-def _too_large(path: Path) -> LedgerUnreadable:
-    return LedgerUnreadable(f"{path} holds more than {LARGEST_FILE // MIB} MiB; move it away")
+def _too_large(path: Path, most: int) -> LedgerUnreadable:
+    return LedgerUnreadable(f"{path} holds more than {most // MIB} MiB; move it away")
