@@ -69,6 +69,7 @@ THIRD_PARTY_HOMES = {
     "msgspec": {
         "engine.ports",
         "engine.tool_turn",
+        "manager",
         "mcp",
         "model_choices",
         "providers",
@@ -144,6 +145,10 @@ INPUT_AND_OUTPUT = {
 }
 
 
+AUDITORS_FILE = "verify_ledger.py"
+"""It is also run by itself, without us, and then has to open what it verifies."""
+
+
 def test_core_needs_nothing_but_python_and_touches_nothing():
     allowed = (sys.stdlib_module_names - INPUT_AND_OUTPUT) | {"rookery"}
     strays = {
@@ -152,4 +157,4 @@ def test_core_needs_nothing_but_python_and_touches_nothing():
         for name in names_imported_by(file)
         if name.split(".")[0] not in allowed
     }
-    assert strays == set()
+    assert strays == {(AUDITORS_FILE, "os")}

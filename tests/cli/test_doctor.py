@@ -373,3 +373,68 @@ def test_completion_is_looked_for_where_a_shell_looks(shell: str, file: str, tmp
 def test_the_full_screen_is_looked_at():
     assert doctor.check_full_screen({"TERM": "dumb"}).text.startswith("This terminal has none")
     assert doctor.check_full_screen({"TERM": "xterm"}).text.startswith("textual ")
+
+
+INTENTS = """\
+active_intents:
+  - {id: INT-001, name: One, status: IN_PROGRESS, owned_scope: ["src/**"]}
+  - {id: INT-002, name: Two, status: PENDING, owned_scope: ["docs/**"]}
+"""
+
+
+def test_where_there_are_no_intents_and_no_hooks_nothing_is_said_of_them(here: Path):
+    assert not {"intents", "ledger", "hooks"} & set(examined(here))
+
+
+def test_intents_and_the_ledger_have_a_line_each(here: Path):
+    folder = here / ".orchestration"
+    folder.mkdir()
+    (folder / "active_intents.yaml").write_text(INTENTS, encoding="utf-8")
+    (folder / "agent_trace.jsonl").write_bytes(b'{"id": "1"}\n')
+    before = everything_in(here)
+    found = examined(here)
+    assert found["intents"] == Finding("intents", Health.OK, "1 of 2 in progress.")
+    assert found["ledger"].health is Health.OK
+    assert "rookery trace verify" in found["ledger"].text
+    assert everything_in(here) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "health"),
+    [
+        (INTENTS.replace("PENDING", "DOING"), Health.WARN),
+        ("active_intents: {", Health.BAD),
+    ],
+    ids=["one intent", "the file"],
+)
+def test_faulty_intents_are_told_with_the_way_out(here: Path, text: str, health: Health):
+    (here / ".orchestration").mkdir()
+    (here / ".orchestration" / "active_intents.yaml").write_text(text, encoding="utf-8")
+    found = examined(here)["intents"]
+    assert (found.health, found.todo) == (health, "rookery intents validate")
+    assert "1 error" in found.text
+
+
+@pytest.mark.parametrize("end", [b'{"id": "2"', b"not a record\n"])
+def test_a_ledger_that_ends_in_the_middle_is_told(here: Path, end: bytes):
+    folder = here / ".orchestration"
+    folder.mkdir()
+    (folder / "active_intents.yaml").write_text(INTENTS, encoding="utf-8")
+    (folder / "agent_trace.jsonl").write_bytes(b'{"id": "1"}\n' + end)
+    found = examined(here)["ledger"]
+    assert (found.health, found.todo) == (Health.WARN, "rookery trace verify")
+
+
+def test_hooks_are_counted_by_whether_they_are_trusted(here: Path):
+    folder = here / ".orchestration"
+    folder.mkdir()
+    (folder / "active_intents.yaml").write_text(INTENTS, encoding="utf-8")
+    hook = {"matcher": "*", "hooks": [{"type": "command", "command": "true"}]}
+    held = json.dumps({"hooks": {"PreToolUse": [hook]}})
+    (folder / "hooks.json").write_text(held, encoding="utf-8")
+    TrustStore(find_places(os.environ).trust_file).trust(here)
+    before = everything_in(here)
+    found = examined(here)["hooks"]
+    assert (found.health, found.text) == (Health.WARN, "0 trusted, 1 untrusted.")
+    assert found.todo == "rookery hooks list"
+    assert everything_in(here) == before

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from intent_files import SPEC_EXAMPLE, laid_out
 from rookery.cli.hook_trial import EXITS_WITH_1
 from rookery.cli.hooks import command
 from rookery.core.hooks.hook_config import HookEvent
@@ -137,6 +138,36 @@ def test_20_3_a_trial_prints_input_output_status_and_verdict(printed, home: Path
     assert "  stdout: out\n  stderr: no\n  exit status 2 after " in told
     assert told.endswith("verdict: deny (HOOK-001): no\n")
     assert "No hook was run." in printed("test", "PreToolUse")
+
+
+MODES = {
+    "nothing is governed": (False, "", "off"),
+    "there are intents": (True, "", "enforce"),
+    "the user says so": (True, 'mode = "observe"', "observe"),
+    "switched off": (True, 'mode = "off"', "off"),
+    "required": (False, 'mode = "required"', "required"),
+}
+
+
+@pytest.mark.parametrize(("there", "settings", "mode"), MODES.values(), ids=MODES)
+def test_14_a_trial_tells_the_mode_that_a_task_would_have(
+    printed, home: Path, work: Path, there: bool, settings: str, mode: str
+):
+    define(user_file(home), {"command": "cat"})
+    (home / "config" / "settings.toml").write_text(f"[governance]\n{settings}\n")
+    if there:
+        laid_out(work, SPEC_EXAMPLE)
+    (run,) = json.loads(printed("test", "PreToolUse", "--json"))["runs"]
+    assert run["input"]["governance"]["mode"] == mode
+
+
+@pytest.mark.parametrize("option", ["-w", "--workspace", "--root"])
+def test_20_3_the_folder_is_named_as_elsewhere(
+    printed, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+):
+    define(project_file(work), {"command": "x", "name": "scan"})
+    monkeypatch.chdir(tmp_path)
+    assert "scan" in printed("list", option, str(work))
 
 
 def test_10_4_a_script_that_exits_1_is_told_that_this_blocks_nothing(printed, home: Path):

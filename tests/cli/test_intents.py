@@ -1,5 +1,6 @@
 """`rookery intents`: begin, describe, look, and go from one status to the next."""
 
+import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +39,67 @@ def test_20_1_init_makes_what_is_needed_once(intents: IntentsBench) -> None:
         "active_intents.yaml",
     ]
     assert intents("list") == "0 intents. No problems.\n"
+
+
+def set_to(intents: IntentsBench, vcs: str) -> None:
+    settings = intents.home / "config" / "settings.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f'[trace]\nvcs = "{vcs}"\n', encoding="utf-8")
+
+
+def test_init_brings_gits_files_in_line_with_the_setting_and_keeps_other_lines(
+    intents: IntentsBench,
+) -> None:
+    intents("init")
+    ignored = intents.folder / ".gitignore"
+    ignored.write_text(f"{ignored.read_text()}mine.txt\n", encoding="utf-8")
+    set_to(intents, "track")
+    assert "brought in line with trace.vcs = track: .gitignore" in intents("init")
+    assert ignored.read_text() == ".state/\nmine.txt\n"
+    attributes = intents.folder / ".gitattributes"
+    assert attributes.read_text() == "agent_trace.jsonl merge=union\n"
+    assert "brought in line" not in intents("init")
+    set_to(intents, "ignore")
+    assert intents.json("init")["changed"] == [".gitignore", ".gitattributes"]
+    assert ignored.read_text() == ".state/\nmine.txt\nagent_trace.jsonl\ntrace/\n"
+    assert attributes.read_text() == ""
+
+
+def test_init_does_not_write_through_a_link(intents: IntentsBench) -> None:
+    intents("init")
+    elsewhere = intents.write("elsewhere", "x\n")
+    (intents.folder / ".gitattributes").symlink_to(elsewhere)
+    set_to(intents, "track")
+    intents("init", code=1)
+    assert elsewhere.read_text() == "x\n"
+
+
+@pytest.mark.parametrize("words", [["-q", "list"], ["list", "-q"], ["-q"]])
+def test_20_common_options_stand_before_or_after_the_command(
+    governed: IntentsBench, words: list[str]
+) -> None:
+    assert governed(*words) == ""
+
+
+def test_20_root_and_json_may_stand_before_the_command(
+    governed: IntentsBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(governed.root.parent)
+    here = ("--root", str(governed.root))
+    assert json.loads(governed(*here, "--json", "show", "INT-001"))["id"] == "INT-001"
+    assert json.loads(governed(*here, "--json"))["intents"]
+    governed("--root", "..", "list", *here)
+    governed("list", code=6)
+
+
+def test_list_counts_what_validate_counts_and_names_it(governed: IntentsBench) -> None:
+    governed("expand", "INT-001", "src/nowhere/**")
+    told = governed("validate").splitlines()[-1]
+    assert told == "0 errors, 1 warning"
+    last = governed("list").splitlines()[-1]
+    assert last.endswith(f". {told}. See: rookery intents validate")
+    problems = governed.json("list")["problems"]
+    assert [each["code"] for each in problems] == ["W305"]
 
 
 COMMANDS = [
@@ -189,8 +251,8 @@ def test_20_1_show_is_everything_on_one_screen(governed: IntentsBench) -> None:
     assert lines[1:-1] == [
         "scope        src/auth/**   not src/auth/legacy/**",
         "constraints  1 No external identity providers.",
-        "criteria     1 [not run] test -d src/auth",
-        "             2 [manual] When a token is expired, the API shall answer 401.",
+        "criteria     A1 [not run] test -d src/auth",
+        "             A2 [manual] When a token is expired, the API shall answer 401.",
         "depends on   INT-003",
         "coverage     unverified (0 of 2 criteria checked)",
         "changes      2 files, 3 calls, 1 refused, 1 approved outside scope",
@@ -247,12 +309,20 @@ def test_4_7_reopening_what_was_abandoned_does_not(governed: IntentsBench) -> No
 
 
 @pytest.mark.parametrize(
-    ("command", "intent"),
-    [("start", "INT-001"), ("pause", "INT-002"), ("close", "INT-002"), ("reopen", "INT-001")],
+    ("command", "intent", "said"),
+    [
+        ("start", "INT-001", "INT-001 is IN_PROGRESS already; nothing was changed."),
+        ("pause", "INT-002", "INT-002 is PENDING; run first: rookery intents start INT-002"),
+        ("close", "INT-002", "INT-002 is PENDING; run first: rookery intents start INT-002"),
+        ("start", "INT-003", "INT-003 is COMPLETED; run: rookery intents reopen INT-003"),
+        ("reopen", "INT-001", "INT-001 is IN_PROGRESS already; nothing was changed."),
+    ],
 )
-def test_4_7_other_moves_are_refused(governed: IntentsBench, command: str, intent: str) -> None:
+def test_4_7_other_moves_are_refused_with_the_way_out(
+    governed: IntentsBench, command: str, intent: str, said: str
+) -> None:
     governed(command, intent, code=1)
-    assert f"so {command} does nothing" in governed.err
+    assert governed.err == f"Error: {said}\n"
     assert governed.text == FILE
 
 
@@ -377,13 +447,15 @@ class Typing:
 def test_20_1_new_asks_field_by_field(terminal: Typing) -> None:
     with terminal.session("new") as session:
         for question, answer in (
-            ("name: ", "Rate limiting"),
+            ("name: ", ""),
+            ("A name has one line of 1 to 200 characters.\nname: ", "Rate limiting"),
             ("description (may be empty): ", ""),
-            ("(empty to go on): ", "src/limits/**"),
+            ("(empty to go on): ", "../limits/**"),
+            ("../limits/**: ", "src/limits/**"),
             ("(empty to go on): ", ""),
-            ("constraint (empty to go on): ", "Stay small."),
+            ("constraint, what must not be broken (empty to go on): ", "Stay small."),
             ("(empty to go on): ", ""),
-            ("(empty to go on): ", "pytest -q"),
+            ("a command is run to find out (empty to go on): ", "pytest -q"),
             ("(empty to go on): ", ""),
         ):
             session.wait_for(question)
@@ -396,6 +468,28 @@ def test_20_1_new_asks_field_by_field(terminal: Typing) -> None:
     assert told["criteria"][0]["command"] == "pytest -q"
 
 
+def test_20_1_new_gives_back_what_was_typed_if_it_cannot_be_written(terminal: Typing) -> None:
+    with terminal.session("new", "--depends-on", "INT-999") as session:
+        for question, answer in (
+            ("name: ", "Rate limiting"),
+            ("description (may be empty): ", "More."),
+            ("(empty to go on): ", "src/limits/**"),
+            ("(empty to go on): ", ""),
+            ("(empty to go on): ", ""),
+            ("(empty to go on): ", "pytest -q"),
+            ("(empty to go on): ", ""),
+        ):
+            session.wait_for(question)
+            session.type(answer)
+        session.wait_for("What you typed, as a command:")
+        session.wait_for(
+            "rookery intents new --name 'Rate limiting' --description More. --depends-on INT-999 "
+            "--scope 'src/limits/**' --check 'pytest -q'"
+        )
+        assert session.exit_code() == 1
+    assert terminal.bench.text == FILE
+
+
 def test_20_1_close_asks_a_person_about_what_no_command_can_check(terminal: Typing) -> None:
     terminal.bench.trust()
     for answer, ending, status in (("n", 1, "IN_PROGRESS"), ("y", 0, "COMPLETED")):
@@ -403,7 +497,7 @@ def test_20_1_close_asks_a_person_about_what_no_command_can_check(terminal: Typi
             session.wait_for("running 1 check")
             session.wait_for("[1/1] test -d src/auth ")
             session.wait_for(" ok (")
-            session.wait_for("criterion 2 needs a human")
+            session.wait_for("criterion A2 needs a human")
             session.type(answer)
             assert session.exit_code() == ending
         assert terminal.bench.json("show", "INT-001")["status"] == status

@@ -4,11 +4,13 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from intents_bench import FILE, IntentsBench
 from rookery.core.intents.lessons import Lesson, LessonType
+from rookery.core.ledger.records import TracedFile
 from rookery.workspace.orchestration.layout import Layout
 from rookery.workspace.orchestration.shared_knowledge import SharedKnowledge
 
@@ -66,6 +68,13 @@ def test_20_1_a_failing_check_leaves_the_status_and_shows_its_last_20_lines(
     assert "ok: false" in governed.text
 
 
+@pytest.mark.parametrize("name", ["2", "A2", "a2"])
+def test_20_1_a_criterion_is_named_by_its_id_or_its_place(
+    governed: IntentsBench, name: str
+) -> None:
+    assert governed("close", "INT-001", "--met", name).endswith("INT-001 COMPLETED.\n")
+
+
 def test_20_1_force_needs_a_reason_and_records_it(governed: IntentsBench) -> None:
     governed("start", "INT-002")
     governed("close", "INT-002", "--force", code=2)
@@ -81,7 +90,7 @@ def test_20_1_force_needs_a_reason_and_records_it(governed: IntentsBench) -> Non
 
 def test_20_1_without_a_terminal_what_a_person_decides_is_refused(governed: IntentsBench) -> None:
     governed("close", "INT-001", code=1)
-    assert "--met 2" in governed.err
+    assert "--met A2" in governed.err
     assert governed.text == FILE
     governed("close", "INT-001", "--met", "1", code=2)
     governed("close", "INT-001", "--met", "7", code=2)
@@ -124,6 +133,7 @@ def test_close_as_json_tells_every_check(governed: IntentsBench) -> None:
     assert told["manual"] == [
         {
             "number": 2,
+            "id": "A2",
             "text": "When a token is expired, the API shall answer 401.",
             "met": True,
         }
@@ -206,6 +216,22 @@ def test_20_1_check_of_a_command_names_what_it_changes(governed: IntentsBench) -
     assert out == "bounded  build/a.o (delete)  OUT OF SCOPE  nearest: src/auth/**\n"
 
 
+def test_check_of_a_command_names_the_rules_that_allow_it(governed: IntentsBench) -> None:
+    check = ("check", "--intent", "INT-001", "--command")
+    assert governed(*check, "pytest -q") == (
+        "unbounded  pytest -q\n  allowed by execute_command(pytest *)\n"
+    )
+    assert "allowed by" not in governed(*check, "ls")
+    assert "allowed by" not in governed(*check, "pytest && make", code=1)
+    governed.write(
+        ".orchestration/command_policy.yaml",
+        "rules:\n  - {prefix: [make, lint], decision: allow, justification: it only looks}\n",
+    )
+    said = "the project's rules for commands: it only looks"
+    assert f"  allowed by {said}\n" in governed(*check, "make lint")
+    assert governed.json(*check, "make lint")["allowed_by"] == said
+
+
 def test_check_under_an_intent_that_nobody_could_select_says_so(governed: IntentsBench) -> None:
     out = governed("check", "--intent", "INT-002", "src/api/user.py")
     assert out.startswith("note: INT-002 is PENDING and could not be selected now\n")
@@ -221,10 +247,10 @@ def test_20_check_needs_one_thing_to_judge(governed: IntentsBench, words: list[s
 
 
 def test_20_1_check_staged_takes_the_intent_from_the_branch(repository: IntentsBench) -> None:
-    repository("check", "--staged", code=2)
-    repository.git("config", "branch.main.description", "Tokens.\n\nIntent: INT-001")
     repository.write("src/auth/new.py")
     repository.git("add", "-A")
+    repository("check", "--staged", code=2)
+    repository.git("config", "branch.main.description", "Tokens.\n\nIntent: INT-001")
     repository.write("src/api/not_staged.py")
     assert repository("check", "--staged") == (
         "INT-001 (from branch trailer)  1 file in scope, 0 outside\n"
@@ -233,6 +259,44 @@ def test_20_1_check_staged_takes_the_intent_from_the_branch(repository: IntentsB
     out = repository("check", "--staged", code=1)
     assert "1 file in scope, 1 outside" in out
     assert "OUT OF SCOPE  src/api/not_staged.py  nearest: src/auth/**" in out
+
+
+def test_20_1_check_staged_of_nothing_or_of_the_rules_needs_no_intent(
+    repository: IntentsBench,
+) -> None:
+    assert repository("check", "--staged") == "nothing is staged, which needs no intent\n"
+    repository.write(".orchestration/.intentignore", "docs/**\n")
+    repository.git("add", "-A")
+    said = "nothing but .orchestration/ is staged, which needs no intent\n"
+    assert repository("check", "--staged") == said
+    assert repository.json("check", "--staged")["ok"] is True
+    repository.write("src/auth/new.py")
+    repository.git("add", "-A")
+    repository("check", "--staged", code=2)
+
+
+MESSAGES = {
+    "in scope": ("Add\n\nIntent: INT-001\n# Intent: INT-002\n", 0, "INT-001 (from the message)"),
+    "two intents": ("Add\n\nIntent: INT-002\nIntent: INT-001\n", 0, "INT-002, INT-001"),
+    "out of scope": ("Add\n\nIntent: INT-002\n", 1, "OUT OF SCOPE  src/auth/new.py"),
+    "none": ("Add\n", 1, ""),
+    "unknown": ("Add\n\nIntent: INT-999\n", 4, ""),
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES.values(), ids=MESSAGES.keys())
+def test_20_1_check_staged_takes_the_intents_of_the_message_being_written(
+    repository: IntentsBench, case: tuple[str, int, str]
+) -> None:
+    text, code, said = case
+    repository.git("config", "branch.main.description", "Intent: INT-001")
+    repository.write("src/auth/new.py")
+    repository.git("add", "-A")
+    message = repository.write("message", text)
+    assert said in repository("check", "--staged", "--message", str(message), code=code)
+    if code == 1 and not said:
+        assert "Intent: INT-001" in repository.err
+    repository("check", "--message", str(message), "--intent", "INT-001", "a", code=2)
 
 
 def test_20_1_check_staged_judges_the_index_a_hook_is_given(
@@ -388,6 +452,23 @@ def test_4_5_an_error_names_its_place_and_a_way_out(intents: IntentsBench) -> No
     )
 
 
+def test_4_4_W301_names_the_key_that_was_probably_meant(intents: IntentsBench) -> None:
+    intents.govern(FILE.replace("    tags: [security]", "    tag: [security]"))
+    assert '"tag" is not known and has no effect; did you mean tags?\n' in intents("validate")
+
+
+def test_4_4_E103_says_that_it_is_a_tab(intents: IntentsBench) -> None:
+    intents.govern(FILE.replace("    name: User", "\tname: User"))
+    out = intents("validate", code=1)
+    assert "a tab stands here, and YAML is indented with spaces only" in out
+
+
+def test_4_5_a_rule_list_that_is_none_is_told_once(intents: IntentsBench) -> None:
+    intents.govern(FILE.replace('allow: ["execute_command(pytest *)"]', "allow: 5"))
+    problems = intents.json("validate", code=1)["problems"]
+    assert [each["code"] for each in problems if each["path"] == "permissions.allow"] == ["E207"]
+
+
 def test_22_40_validate_says_that_the_rules_are_no_scope(intents: IntentsBench) -> None:
     intents.govern(FILE.replace('"src/auth/**"', '".orchestration/**"'))
     assert "W312" in intents("validate")
@@ -399,6 +480,7 @@ def test_4_4_W311_a_definition_that_changed_since_it_was_selected(governed: Inte
     assert "W311" not in governed("validate")
     governed("expand", "INT-001", "src/more/**")
     assert "W311" in governed("validate")
+    assert "and its revision did not; write revision: 4\n" in governed("validate")
     governed.file.write_text(governed.text.replace("revision: 3", "revision: 4"), encoding="utf-8")
     assert "W311" not in governed("validate")
 
@@ -433,6 +515,86 @@ def test_18_coverage_goes_from_unverified_to_covered_and_back(intents: IntentsBe
     intents.changed("src/auth/jwt.py", intent_rev=4)
     intents.write("src/auth/jwt.py", "other\n")
     assert states(intents, 0, *allow)["INT-001"] == "drifted"
+
+
+ONLY_CHECKED = FILE.replace("      - When a token is expired, the API shall answer 401.\n", "")
+
+
+def ran(intents: IntentsBench, **more: Any) -> None:
+    """Record that a task ran the check of INT-001."""
+    told = {
+        "kind": "command",
+        "tool_name": "intent_check",
+        "tool_use_id": "check-INT-001-A1",
+        "intent_digest": intents.json("show", "INT-001")["digest"],
+        "command": {"text": "test -d src/auth", "exit_code": 0},
+        **more,
+    }
+    intents.changed(**told)
+
+
+def standing(intents: IntentsBench) -> str:
+    return str(intents.json("show", "INT-001")["criteria"][0]["standing"])
+
+
+def test_18_what_a_task_checked_counts_like_what_closing_checked(intents: IntentsBench) -> None:
+    intents.govern(ONLY_CHECKED)
+    intents.changed("src/auth/jwt.py")
+    ran(intents, outcome="failure")
+    assert standing(intents).startswith("failed ")
+    ran(intents)
+    assert standing(intents).startswith("ok ")
+    assert states(intents, 0, "--allow", "uncovered")["INT-001"] == "covered"
+    ran(intents, outcome="denied")
+    assert standing(intents).startswith("ok "), "what was not run proves nothing, either way"
+    intents("expand", "INT-001", "src/more/**")
+    assert standing(intents) == "not run", "it is worded differently now"
+
+
+def test_18_a_proof_of_an_earlier_revision_is_none(intents: IntentsBench) -> None:
+    intents.govern(ONLY_CHECKED)
+    intents.trust()
+    intents.changed("src/auth/jwt.py")
+    intents("close", "INT-001")
+    intents("reopen", "INT-001")
+    assert standing(intents) == "not run in revision 4"
+    lines = intents("show", "INT-001").splitlines()
+    assert "criteria     A1 [not run in revision 4] test -d src/auth" in lines
+    assert "coverage     outdated (0 of 1 criterion checked)" in lines
+    intents.changed("src/auth/jwt.py", intent_rev=4)
+    allow = ("--allow", "uncovered")
+    assert states(intents, 0, *allow)["INT-001"] == "unverified"
+    ran(intents, intent_rev=4)
+    assert standing(intents).startswith("ok ")
+    assert states(intents, 0, *allow)["INT-001"] == "covered"
+
+
+def test_18_what_tools_leave_behind_is_in_no_account(governed: IntentsBench) -> None:
+    left = governed.write("src/auth/__pycache__/jwt.cpython-311.pyc")
+    governed.changed("src/auth/jwt.py")
+    governed.changed("src/auth/__pycache__/jwt.cpython-311.pyc", intent="INT-777")
+    governed.changed("src/auth/jwt.py", "src/auth/__pycache__/jwt.cpython-311.pyc")
+    left.write_text("other", encoding="utf-8")
+    told = governed.json("coverage", "--allow", "uncovered")
+    assert (told["orphans"], told["drifted"]) == ([], [])
+    assert governed.json("show", "INT-001")["files"] == ["src/auth/jwt.py"]
+    governed("map")
+    assert "pycache" not in (governed.folder / "intent_map.md").read_text(encoding="utf-8")
+
+
+def test_18_show_list_and_coverage_count_the_same_files(governed: IntentsBench) -> None:
+    for name in ("a", "b", "c"):
+        governed.write(f"src/auth/{name}.py")
+    governed.changed("src/auth/a.py", "src/auth/b.py", "src/auth/c.py")
+    gone = (TracedFile(path="src/auth/b.py", op="delete", after=None),)
+    (governed.root / "src/auth/b.py").unlink()
+    governed.changed(files=gone)
+    governed.changed("src/auth/jwt.py", kind="command", tool_name="intent_check")
+    mine = ["src/auth/a.py", "src/auth/c.py"]
+    assert governed.json("show", "INT-001")["files"] == mine
+    told = governed.json("coverage", "--allow", "uncovered")
+    assert [each["files"] for each in told["intents"] if each["id"] == "INT-001"] == [mine]
+    assert governed.json("list")["intents"][0]["files"] == 2
 
 
 def test_18_orphans_fail_and_can_be_allowed(governed: IntentsBench) -> None:

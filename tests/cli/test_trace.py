@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from threading import Timer
 
+import click
 import pytest
 
 from ledger_bench import GOLDEN_LINES
@@ -56,21 +57,48 @@ def test_20_2_the_log_is_newest_first_and_tells_how_each_ended(
     work: TracedWorkspace, capsys: Captured
 ):
     assert trace("log", "--intent", "INT-001", "-n", "4", "--no-color") == 0
-    rows = [re.sub(r"^\d\d:\d\d:\d\d  ", "", row) for row in capsys.readouterr().out.splitlines()]
-    assert rows == [
-        "mutation   INT-001   apply_diff        src/auth/jwt.py         +2 -0  in scope  evolution",
-        "blocked    INT-001   write_to_file     src/api/user.py         "
+    begun = [row.split(maxsplit=2) for row in capsys.readouterr().out.splitlines()]
+    assert [id for id, _, _ in begun] == [json.loads(line)["id"][:8] for line in work.lines[:0:-1]]
+    assert all(re.fullmatch(r"\d\d:\d\d:\d\d", time) for _, time, _ in begun)
+    assert [rest for _, _, rest in begun] == [
+        "mutation  INT-001   apply_diff       src/auth/jwt.py       +2 -0  in scope  evolution",
+        "blocked   INT-001   write_to_file    src/api/user.py       "
         "REQ-001 scope violation: denied",
-        "decision   INT-001   write_to_file     src/api/user.py         "
+        "decision  INT-001   write_to_file    src/api/user.py       "
         'denied by human: "use the middleware"',
-        "command    INT-001   execute_command   pytest -q tests/auth    exit 1, 0 files changed",
+        "command   INT-001   execute_command  pytest -q tests/auth  exit 1, 0 files changed",
     ]
+
+
+def test_20_2_what_the_log_begins_with_shows_the_record(work: TracedWorkspace, capsys: Captured):
+    assert trace("log", "--kind", "blocked") == 0
+    id = capsys.readouterr().out.split()[0]
+    assert trace("show", id) == 0
+    assert "REQ-001 scope_violation" in capsys.readouterr().out
+
+
+def test_20_2_housekeeping_is_told_only_who_asks(work: TracedWorkspace, capsys: Captured):
+    work.recording.ledger.checkpoint(TASK)
+    for options, told in (
+        ([], 0),
+        (["-n", "50"], 0),
+        (["--all"], 2),
+        (["--kind", "stream_start"], 1),
+        (["--json"], 2),
+    ):
+        assert trace("log", *options) == 0
+        said = capsys.readouterr().out
+        assert ("stream_start" in said) + ("checkpoint" in said) == told
 
 
 FILTERS = {
     "kind": (["--kind", "blocked"], ["blocked"]),
     "outcome": (["--outcome", "failure"], ["command"]),
     "file": (["--file", "src/auth/*"], ["mutation"]),
+    "a file that a refused call was aimed at": (
+        ["--file", "src/api/*"],
+        ["blocked", "decision"],
+    ),
     "task": (["--task", TASK, "--kind", "decision"], ["decision"]),
     "another task": (["--task", "t-none"], []),
     "since": (["--since", "1h", "--kind", "mutation"], ["mutation"]),
@@ -100,14 +128,32 @@ def test_15_9_what_is_far_back_is_found_with_the_index(work: TracedWorkspace, ca
         patch.setattr(module, "LOOKED_THROUGH", 5)
         assert trace("log", "--kind", "command", "--json") == 0
     assert '"pytest -q tests/auth"' in capsys.readouterr().out
-    assert (work.folder / ".state" / "index.sqlite3").exists()
+    assert work.heads.index.exists()
+
+
+def test_15_9_what_refused_calls_were_aimed_at_far_back_is_found(
+    work: TracedWorkspace, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("rookery.cli.trace.LOOKED_THROUGH", 5)
+    work.agent_writes("src/api/user.py", "x = 1\n")
+    for number in range(30):
+        work.note(kind="external", tool_name=f"tool_{number}")
+    for options, kinds in (
+        ([], ["mutation", "blocked", "decision"]),
+        (["-n", "2"], ["mutation", "blocked"]),
+        (["--kind", "blocked"], ["blocked"]),
+        (["--kind", "mutation"], ["mutation"]),
+    ):
+        assert trace("log", "--file", "src/api/*", "--json", *options) == 0
+        found = json.loads(capsys.readouterr().out)["records"]
+        assert [each["metadata"]["orchestration"]["kind"] for each in found] == kinds
 
 
 def test_20_2_a_record_of_another_day_says_which(home: Path, capsys: Captured):
     work = TracedWorkspace(Path.cwd())
     work.active.write_bytes(b"".join(GOLDEN_LINES))
     assert trace("log", "-n", "1") == 0
-    assert capsys.readouterr().out.startswith("2026-02-20 13:54:31  mutation")
+    assert capsys.readouterr().out.startswith("00000000  2026-02-20 13:54:31  mutation")
 
 
 def test_20_2_what_files_are_called_plays_no_tricks(work: TracedWorkspace, capsys: Captured):
@@ -162,7 +208,7 @@ def test_20_2_the_figures(work: TracedWorkspace, capsys: Captured):
     assert trace("stats", "--since", "7d") == 0
     assert capsys.readouterr().out.splitlines() == [
         "calls       3     mutations 1   commands 1   refused 1 (33.3 %)   approvals 0",
-        "by intent   INT-001 1",
+        "by intent   INT-001 1 changing call",
         "refusals    REQ-001 1",
         "lines       +2 -0   by model: example/model-1 100 %",
         "class       evolution 100 %",
@@ -170,6 +216,47 @@ def test_20_2_the_figures(work: TracedWorkspace, capsys: Captured):
     ]
     assert trace("stats", "--json") == 0
     assert json.loads(capsys.readouterr().out)["refusals"] == {"REQ-001": 1}
+
+
+def test_20_2_without_records_there_are_no_figures(home: Path, capsys: Captured):
+    TracedWorkspace(Path.cwd())
+    assert trace("stats") == 0
+    assert capsys.readouterr().out == "No records yet.\n"
+    assert trace("stats", "--since", "1h") == 0
+    assert capsys.readouterr().out == "No records since then.\n"
+    assert trace("stats", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["records"] == 0
+
+
+def test_20_2_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, capsys: Captured):
+    assert trace("log", "--intent", "INT-099") == Ending.NOT_FOUND
+    assert "No record matches: there is no intent INT-099" in capsys.readouterr().err
+    work.note(kind="lesson", intent_id="INT-099")
+    assert trace("log", "--intent", "INT-099") == 0
+    assert trace("log", "--intent", "INT-099", "--kind", "blocked") == 0, "it was worked for"
+    assert trace("log", "--intent", "INT-003") == 0, "it is among the intents"
+    assert capsys.readouterr().out.endswith("No record matches.\n")
+    for text in ("nonsense: [", None):
+        work.layout.intent_file.unlink()
+        if text:
+            work.layout.intent_file.write_text(text)
+        assert trace("log", "--intent", "INT-003") == Ending.NOT_FOUND
+
+
+@pytest.mark.parametrize(("option", "one"), [("--kind", "rewind"), ("--outcome", "denied")])
+def test_20_2_a_word_that_is_none_is_refused_with_those_there_are(
+    work: TracedWorkspace, option: str, one: str
+):
+    with pytest.raises(click.UsageError, match=f"'nonsense' is not one of .*'{one}'"):
+        trace("log", option, "nonsense")
+
+
+@pytest.mark.parametrize("option", ["-w", "--workspace", "--root"])
+def test_20_the_folder_is_named_as_elsewhere(
+    work: TracedWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+):
+    monkeypatch.chdir(tmp_path)
+    assert trace("log", option, str(work.root)) == 0
 
 
 @pytest.mark.parametrize("command", ["log", "verify", "stats", "recover", "seal"])

@@ -57,14 +57,14 @@ def test_20_2_every_line_says_where_it_comes_from(work: TracedWorkspace, capsys:
     assert trace("blame", JWT) == 0
     head, today = work.git("rev-parse", "--short=7", "HEAD"), work.git("log", "-1", "--format=%cs")
     assert capsys.readouterr().out.splitlines() == [
-        f"  1  Ada                       {head}     {today}  import time",
-        f"  2  INT-001  example/model-1  {TASK}      {today}  def verify(token: str) -> Claims:",
-        f"  3  INT-001  example/model-1  {TASK}      {today}      claims = decode(token)",
-        f"  4  INT-001  example/model-1  {TASK}      {today}      if claims.exp < utcnow():",
-        f"  5  edited since              (INT-001)   {today}          raise TooLate(claims)",
-        f"  6  INT-001  example/model-1  {TASK}      {today}      return claims",
-        "  7  unknown                   -           -           def later():",
-        "  8  unknown                   -           -               pass",
+        f"  1  Ada                     {head}     {today}  import time",
+        f"  2  INT-001  model-1        {TASK}      {today}  def verify(token: str) -> Claims:",
+        f"  3  INT-001  model-1        {TASK}      {today}      claims = decode(token)",
+        f"  4  INT-001  model-1        {TASK}      {today}      if claims.exp < utcnow():",
+        f"  5  edited since            (INT-001)   {today}          raise TooLate(claims)",
+        f"  6  INT-001  model-1        {TASK}      {today}      return claims",
+        "  7  unknown                 -           -           def later():",
+        "  8  unknown                 -           -               pass",
     ]
 
 
@@ -76,10 +76,31 @@ def test_20_2_one_line_is_told_with_all_that_stands_behind_it(
     assert capsys.readouterr().out.splitlines()[1:] == [
         f"  call      apply_diff (toolu_1), record {record}",
         "  intent    INT-001 JWT authentication migration",
-        "  criterion Unit tests under tests/auth pass. (checked by: pytest -q tests/auth)",
+        "  criterion Unit tests under tests/auth pass. "
+        "(checked by: pytest -q tests/auth; never checked)",
         "  criterion When a token is expired, the API shall answer 401.",
         '  approval  approved by human (once): "go on"',
     ]
+
+
+def test_20_2_whether_each_criterion_held_is_told_by_its_newest_check(
+    work: TracedWorkspace, capsys: Captured
+):
+    def checked(outcome: str, exit_code: int, **more: str) -> str:
+        check = {"text": "pytest -q tests/auth", "exit_code": exit_code}
+        told = {"kind": "command", "tool_name": "intent_check", "outcome": outcome, **more}
+        work.note(**told, command=check)
+        assert trace("blame", "--why", JWT) == 0
+        return capsys.readouterr().out
+
+    day = json.loads(work.lines[-1])["timestamp"][:10]
+    assert f"tests/auth; did not hold on {day}, exit 1)" in checked("failure", 1)
+    assert f"tests/auth; held on {day})" in checked("success", 0)
+    other = checked("failure", 1, intent_id="INT-002")
+    assert f"tests/auth; held on {day})" in other, "another intent's check says nothing of it"
+    assert trace("blame", f"{JWT}:3", "--json") == 0
+    (line,) = json.loads(capsys.readouterr().out)["lines"]
+    assert [each["held"] for each in line["why"]["criteria"]] == [f"held on {day}", None]
 
 
 APPROVALS = {

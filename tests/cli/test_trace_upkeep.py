@@ -134,12 +134,28 @@ def test_22_106_calls_that_a_crash_cut_off_are_recorded(work: TracedWorkspace, c
     assert done.returncode == 9
     assert trace("verify", "--strict") == Ending.WARNINGS
     assert "2 calls were begun and not recorded yet" in capsys.readouterr().out
-    assert told(capsys, "recover") == {"changed": 1, "unchanged": 1, "known": 0}
+    assert told(capsys, "recover") == {
+        "changed": 1,
+        "unchanged": 1,
+        "known": 0,
+        "put_away": 0,
+    }
     assert trace("verify", "--strict") == 0
     found = {record.kind: record for record in newest(work.folder)}
     assert found["recovered"].files[0].path == "src/auth/m0.py"
     assert found["blocked"].outcome == "interrupted"
-    assert told(capsys, "recover") == {"changed": 0, "unchanged": 0, "known": 0}
+    assert set(told(capsys, "recover").values()) == {0}
+
+
+def test_15_8_what_nobody_here_wrote_is_told(work: TracedWorkspace, capsys: Captured):
+    journal = work.folder / ".state" / "journal"
+    journal.mkdir(parents=True, exist_ok=True)
+    (journal / "x.json").write_text("{}", encoding="utf-8")
+    assert trace("recover") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "1 entry of the journal nobody here wrote; put away in .orchestration/.state/quarantine.",
+        "No call was cut off.",
+    ]
 
 
 def test_15_9_a_file_is_sealed_and_the_ledger_goes_on(work: TracedWorkspace, capsys: Captured):

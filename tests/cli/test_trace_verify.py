@@ -2,6 +2,8 @@
 
 import fcntl
 import json
+import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -196,8 +198,66 @@ def test_20_a_ledger_that_another_holds_is_waited_for_and_then_left(
     assert trace("seal") == 0
 
 
+@pytest.mark.parametrize(("harm", "lost"), [(cut_off, 3), (remove_all, 7)])
+def test_22_102_what_is_missing_is_told_with_a_way_out(
+    work: TracedWorkspace, capsys: Captured, harm: Harm, lost: int
+):
+    day = json.loads(work.lines[-1])["timestamp"][:10]
+    harm(work)
+    assert trace("verify") == Ending.FINDINGS
+    said = capsys.readouterr().out
+    assert said.splitlines()[0] == (
+        f"FAIL  {lost} records that were known on {day} are missing. "
+        "Restore the file, or accept the loss: rookery trace verify --accept"
+    )
+    assert not any(word in said for word in ("chain ", "anchors", "Shows that"))
+
+
+def test_22_102_how_many_are_missing_is_not_guessed(work: TracedWorkspace, capsys: Captured):
+    cut_off(work)
+    (sealed,) = (work.folder / "trace").iterdir()
+    seal = json.loads(sealed.read_bytes().splitlines()[-1])["metadata"]["orchestration"]
+    after = datetime.fromisoformat(seal["last_time"]) + timedelta(milliseconds=1)
+    assert trace("verify", "--since", after.isoformat()) == Ending.FINDINGS
+    assert capsys.readouterr().out.startswith("FAIL  Records that were known on ")
+
+
+def test_20_2_where_warnings_count_nothing_is_claimed(work: TracedWorkspace, capsys: Captured):
+    work.active.write_bytes(work.active.read_bytes() + FOREIGN)
+    assert trace("verify", "--strict") == Ending.WARNINGS
+    assert "Shows that" not in capsys.readouterr().out
+
+
+def accepted_by_a_person(answer: str) -> int:
+    fingers, terminal = pty.openpty()
+    try:
+        os.write(fingers, f"{answer}\n".encode())
+        words = [sys.executable, "-m", "rookery", "trace", "verify", "--accept"]
+        return subprocess.run(words, stdin=terminal, capture_output=True, check=False).returncode
+    finally:
+        os.close(fingers)
+        os.close(terminal)
+
+
+def test_22_102_a_damaged_ledger_can_be_left_behind(
+    work: TracedWorkspace, capsys: Captured, tmp_path: Path
+):
+    """By the way that its failure names."""
+    edit_sealed(work)
+    assert trace("verify", "--accept") == Ending.FINDINGS
+    assert "move agent_trace.jsonl and trace out of .orchestration" in capsys.readouterr().out
+    work.active.rename(tmp_path / "agent_trace.jsonl")
+    (work.folder / "trace").rename(tmp_path / "trace")
+    assert accepted_by_a_person("n") == Ending.FINDINGS
+    assert trace("verify") == Ending.FINDINGS
+    assert accepted_by_a_person("y") == 0
+    assert trace("verify") == 0
+
+
 def test_22_102_only_a_person_at_a_terminal_accepts_a_shorter_ledger(work: TracedWorkspace):
     cut_off(work)
     with pytest.raises(SettingsError, match="Nobody is there"):
+        trace("verify", "--accept")
+    with pytest.raises(SettingsError, match="Only a person at a terminal"):
         trace("verify", "--accept")
     assert trace("verify") == Ending.FINDINGS

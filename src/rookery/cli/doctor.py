@@ -67,16 +67,19 @@ def command(workspace: Path, for_programs: bool) -> int:
 
 def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     from rookery.app import examine
+    from rookery.cli.doctor_governed import check_governed
 
     places = find_places(environ)
+    settings = _settings(places, workspace, environ)
     yield check_python()
     yield from check_python_path(environ)
     yield check_program("git", workspace, environ, lacking="Commands that use it will fail.")
     yield check_program(
         "rg", workspace, environ, lacking="Searching works without it, only slower."
     )
-    yield from examine(_settings(places, workspace, environ), workspace, places)
+    yield from examine(settings, workspace, places)
     yield from check_up(places, workspace, environ)
+    yield from check_governed(workspace, places, settings.hooks)
     yield check_keys(places.keys_file, environ)
     yield check_keyring(places.keys_file)
     yield check_terminal(environ)

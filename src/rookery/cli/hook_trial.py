@@ -113,12 +113,19 @@ class _ListeningDesk:
 
 
 async def tried(
-    desk: HookDesk, event: HookEvent, workspace: Path, *, tool: str, said: Mapping[str, Any] | None
+    desk: HookDesk,
+    event: HookEvent,
+    workspace: Path,
+    *,
+    tool: str,
+    said: Mapping[str, Any] | None,
+    mode: str,
 ) -> Trial:
-    """`said` is the input of the tool, or the fields of an event that is not about one."""
+    """`said` is the input of the tool, or the fields of an event that is not about one; `mode` is
+    that of governance."""
     listening = _ListeningDesk(desk)
     folder = str(workspace)
-    situation = Situation(session_id="hooks-test", cwd=folder, root=folder)
+    situation = Situation(session_id="hooks-test", cwd=folder, root=folder, mode=mode)
     hooks = ExternalHooks(
         listening, situation=lambda: situation, tell=lambda line: None, interactive=True
     )

@@ -18,9 +18,10 @@ from rookery.clients.terminal_text import cells_of, harmless, visible_line
 from rookery.core.hooks.hook_config import HookEvent
 from rookery.core.hooks.hook_verdict import HookVerdict
 from rookery.core.hooks.known_hooks import KnownHook, TrustStatus
+from rookery.core.intents.governance_mode import Mode, ModeWishes, latched
 from rookery.errors import SettingsError
 from rookery.governed_places import hook_trust_file
-from rookery.settings import HookSettings
+from rookery.settings import Settings
 from rookery.storage.places import Places, find_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.trust import TrustStore
@@ -34,6 +35,7 @@ from rookery.workspace.hooks.hook_files import (
 )
 from rookery.workspace.hooks.hook_runner import HookRunner
 from rookery.workspace.hooks.hook_trust import HookTrust
+from rookery.workspace.orchestration.layout import find_layout
 
 MOST_SHOWN = 2_000
 """Characters of each stream."""
@@ -41,6 +43,8 @@ MOST_SHOWN = 2_000
 _HERE = click.option(
     "-w",
     "--workspace",
+    "--root",
+    "workspace",
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
@@ -130,12 +134,14 @@ def test_command(
     if tool and not HookEvent(event).is_about_tool:
         raise SettingsError(f"{event} is not about a tool, so leave --tool out.")
     found, trust = _surroundings(workspace)
-    runner = HookRunner(workspace, env_allow=_settings(workspace).env_allow)
+    settings = _settings(workspace)
+    runner = HookRunner(workspace, env_allow=settings.hooks.env_allow)
     desk = HookDesk(found, trust, runner)
 
     async def run() -> Trial:
         name = tool or SAMPLE_TOOL
-        return await tried(desk, HookEvent(event), workspace, tool=name, said=said)
+        mode = _governance_mode(workspace, settings)
+        return await tried(desk, HookEvent(event), workspace, tool=name, said=said, mode=mode)
 
     trial = anyio.run(run)
     if as_json:
@@ -148,7 +154,7 @@ def test_command(
 
 def _surroundings(workspace: Path) -> tuple[FoundHooks, HookTrust]:
     places = find_places(os.environ)
-    settings = _settings(workspace)
+    settings = _settings(workspace).hooks
     found = find_hooks(
         HookPlaces(
             workspace=workspace,
@@ -162,10 +168,16 @@ def _surroundings(workspace: Path) -> tuple[FoundHooks, HookTrust]:
     return found, HookTrust(file, workspace, workspace_trusted=_trusted(workspace))
 
 
-def _settings(workspace: Path) -> HookSettings:
+def _settings(workspace: Path) -> Settings:
     places = find_places(os.environ)
     heard = workspace if _trusted(workspace) else None
-    return find_settings(places.settings_file, heard, os.environ, {}).settings.hooks
+    return find_settings(places.settings_file, heard, os.environ, {}).settings
+
+
+def _governance_mode(workspace: Path, settings: Settings) -> str:
+    """How a task that began here would be governed."""
+    there = find_layout(workspace, workspace).layout is not None
+    return latched(ModeWishes(user=Mode(settings.governance.mode)), there=there).mode
 
 
 def _trusted(workspace: Path) -> bool:

@@ -1,6 +1,7 @@
 """`rookery intents`: why something may be changed, and where. Said by people, kept by the gate."""
 
 import os
+from typing import Any
 
 import click
 
@@ -8,7 +9,7 @@ from rookery import NAME
 from rookery.cli.intents_check import check_command
 from rookery.cli.intents_close import close_command
 from rookery.cli.intents_coverage import coverage_command, map_command
-from rookery.cli.intents_desk import GovernanceGroup, Wishes, common
+from rookery.cli.intents_desk import SAID, GovernanceGroup, Wishes, common, common_options
 from rookery.cli.intents_list import list_command
 from rookery.cli.intents_moves import (
     expand_command,
@@ -22,7 +23,8 @@ from rookery.cli.intents_validate import validate_command
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
 from rookery.storage.places import find_places
 from rookery.storage.settings_files import find_settings
-from rookery.workspace.orchestration.layout import init
+from rookery.workspace.orchestration.git_files import bring_in_line
+from rookery.workspace.orchestration.layout import Layout, init
 
 _LEDGER = {
     "ignore": "not under version control",
@@ -32,10 +34,13 @@ _LEDGER = {
 
 
 @click.group(cls=GovernanceGroup, invoke_without_command=True)
+@common_options
 @click.pass_context
-def command(ctx: click.Context) -> int:
+def command(ctx: click.Context, /, **given: Any) -> int:
     """Say what is to be done, where, and how one can tell that it is done; agents stay inside.
     Without a command the intents are listed."""
+    said = {name: held for name, held in given.items() if ctx.get_parameter_source(name) in SAID}
+    ctx.default_map = dict.fromkeys(command.commands, said)
     return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
 
 
@@ -46,13 +51,23 @@ def init_command(wishes: Wishes) -> int:
     settings = find_settings(find_places(os.environ).settings_file, None, os.environ, {}).settings
     vcs = settings.trace.vcs
     made = init(wishes.folder, vcs=vcs)
+    mended = bring_in_line(Layout(wishes.folder, wishes.folder), vcs)
     said = f"created {GOVERNANCE_FOLDER}/ ({', '.join(made)})"
+    brought = [f"brought in line with trace.vcs = {vcs}: {', '.join(mended)}"] if mended else []
     other = "ignore" if vcs == "track" else "track"
     wishes.say(
         said if made else f"{GOVERNANCE_FOLDER}/ has all it needs already",
+        *brought,
         f"ledger: {_LEDGER[vcs]} (change with: {NAME} config set trace.vcs {other})",
     )
-    wishes.tell({"folder": str(wishes.folder), "created": list(made), "ledger": vcs})
+    wishes.tell(
+        {
+            "folder": str(wishes.folder),
+            "created": list(made),
+            "changed": list(mended),
+            "ledger": vcs,
+        }
+    )
     return 0
 
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rookery.cli.intents_desk import Desk, now, who
+from rookery.core.intents.criteria_standing import CHECK_TOOL as CHECK_TOOL
+from rookery.core.intents.criteria_standing import check_call_id
 from rookery.core.intents.intent import Intent, IntentFile, digest
 from rookery.core.ledger.records import Entry, Outcome, Related
 from rookery.core.values import value
@@ -13,9 +15,6 @@ from rookery.workspace.ledger.recording import Recording
 from rookery.workspace.orchestration.intent_edits import Edit
 from rookery.workspace.orchestration.intent_writer import EditOf, IntentWriter
 from rookery.workspace.orchestration.leases import Leases
-
-CHECK_TOOL = "intent_check"
-"""How the ledger calls the run of a criterion's command."""
 
 
 class NotPossible(RookeryError):
@@ -69,7 +68,9 @@ class Changing:
         desk.text = after
         return made
 
-    def note_check(self, intent: Intent, command: str, exit_code: int | None, *, ok: bool) -> str:
+    def note_check(
+        self, intent: Intent, criterion: str, command: str, exit_code: int | None, *, ok: bool
+    ) -> str:
         """Record the run of a criterion's command, and give the record's id."""
         outcome: Outcome = "success" if ok else "failure"
         entry = Entry(
@@ -79,6 +80,7 @@ class Changing:
             intent_rev=intent.revision,
             intent_digest=digest(intent, self._desk.file.policy),
             tool_name=CHECK_TOOL,
+            tool_use_id=check_call_id(intent.id, criterion),
             command={"text": command, "exit_code": exit_code},
             outcome=outcome,
             contributor="human",

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -10,12 +11,15 @@ from rookery.cli.intents_desk import FINDINGS, Desk, Wishes, aligned, common, no
 from rookery.cli.intents_findings import all_fine, as_json, remark, rows, rules_of, word
 from rookery.clients.terminal_text import harmless_line
 from rookery.core.blocks import ToolCall
-from rookery.core.intents.command_reach import Kind, Reach
+from rookery.core.intents.command_policy import opinion
+from rookery.core.intents.command_reach import Kind, Reach, all_commands_known
 from rookery.core.intents.intent import Intent, digest, selectable
+from rookery.core.intents.permission_rules import RuleCall, decide
 from rookery.core.intents.scope_verdict import Op, PathFinding
+from rookery.core.rulings import Decision
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.errors import SettingsError, ToolError
-from rookery.workspace.governed.verdicts import CallVerdict, Standing, judge_call
+from rookery.workspace.governed.verdicts import Standing, judge_call
 from rookery.workspace.orchestration.command_policy_file import read_command_policy
 from rookery.workspace.orchestration.judged_paths import NamedPath, judge_paths
 
@@ -24,6 +28,12 @@ from rookery.workspace.orchestration.judged_paths import NamedPath, judge_paths
 @click.option("--intent", "intent_id", metavar="ID", help="Under which intent.")
 @click.option("--command", "line", metavar="LINE", help="Judge a command line instead of paths.")
 @click.option("--staged", is_flag=True, help="Judge what git is about to commit.")
+@click.option(
+    "--message",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --staged: the message of the commit, whose Intent: lines say for which intents.",
+)
 @click.option("--range", "revisions", metavar="A..B", help="Judge commits by their Intent: lines.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @common
@@ -32,6 +42,7 @@ def check_command(
     intent_id: str | None,
     line: str | None,
     staged: bool,
+    message: Path | None,
     revisions: str | None,
     paths: Sequence[str],
 ) -> int:
@@ -39,11 +50,13 @@ def check_command(
     kinds = [bool(paths), line is not None, staged, revisions is not None]
     if sum(kinds) != 1:
         raise SettingsError("Give paths, or one of --command, --staged and --range.")
+    if message and not staged:
+        raise SettingsError("--message is of the commit that --staged judges.")
     desk = open_desk(wishes)
     if revisions is not None:
         return check_range(wishes, desk, revisions, intent_id)
     if staged:
-        return check_staged(wishes, desk, intent_id)
+        return check_staged(wishes, desk, intent_id, message)
     if intent_id is None:
         raise SettingsError("Say under which intent: --intent ID.")
     intent = desk.sound_intent(intent_id)
@@ -68,11 +81,15 @@ def _check_paths(wishes: Wishes, desk: Desk, intent: Intent, paths: Sequence[str
 
 
 def _check_command(wishes: Wishes, desk: Desk, intent: Intent, line: str) -> int:
-    verdict = _verdict(desk, intent, line, os.fspath(wishes.folder))
+    standing = _standing_of(desk, intent)
+    action = _action(desk, line, os.fspath(wishes.folder))
+    verdict = judge_call(_call(line), action, standing, desk.layout)
     told, found = verdict.reach or Reach(kind=Kind.UNBOUNDED), verdict.findings
     against = [each.refusal for each in verdict.objections if each.finding is None]
     ok = all_fine(found) and not against
+    allowed = _allowing(standing, action) if ok else ""
     wishes.say(*_standing(intent), *_command_rows(told, found, line))
+    wishes.say(*([f"  allowed by {harmless_line(allowed)}"] if allowed else []))
     wishes.say(*(f"  {each.code}  {harmless_line(each.message)}" for each in against))
     wishes.tell(
         {
@@ -82,6 +99,7 @@ def _check_command(wishes: Wishes, desk: Desk, intent: Intent, line: str) -> int
             "kind": str(told.kind),
             "why": told.why or None,
             "targets": [as_json(each) for each in found],
+            "allowed_by": allowed or None,
             "decision": verdict.decision.name.lower(),
             "objections": [{"code": each.code, "message": each.message} for each in against],
             "ok": ok,
@@ -102,13 +120,10 @@ def _command_rows(told: Reach, found: Sequence[PathFinding], line: str) -> list[
     )
 
 
-def _verdict(desk: Desk, intent: Intent, line: str, folder: str) -> CallVerdict:
-    """What the gate would say to a task that works under the intent and runs the line."""
-    from rookery.cli.intents_workshop import judge_of
-
-    cwd = os.path.relpath(folder, desk.layout.workspace)
+def _standing_of(desk: Desk, intent: Intent) -> Standing:
+    """What holds for a task that works under the intent."""
     policy, wrong = read_command_policy(desk.layout)
-    standing = Standing(
+    return Standing(
         intent=intent,
         policy=desk.file.policy,
         digest=digest(intent, desk.file.policy),
@@ -116,15 +131,38 @@ def _verdict(desk: Desk, intent: Intent, line: str, folder: str) -> CallVerdict:
         commands=policy,
         commands_wrong=wrong[0].message if wrong else "",
     )
-    action = Action(
+
+
+def _action(desk: Desk, line: str, folder: str) -> Action:
+    from rookery.cli.intents_workshop import judge_of
+
+    cwd = os.path.relpath(folder, desk.layout.workspace)
+    return Action(
         title=line,
         perform=_never,
         command=line,
         cwd="" if cwd == "." else cwd,
         judgement=judge_of(desk)(line, cwd),
     )
-    call = ToolCall(id="check", name="execute_command", arguments={"command": line})
-    return judge_call(call, action, standing, desk.layout)
+
+
+def _call(line: str) -> ToolCall:
+    return ToolCall(id="check", name="execute_command", arguments={"command": line})
+
+
+def _allowing(standing: Standing, action: Action) -> str:
+    """The rules that cover every part of the line; empty if none do."""
+    judged = action.judgement
+    if judged is None or not all_commands_known(action.command, judged):
+        return ""
+    asked = RuleCall(tool="execute_command", commands=judged.commands)
+    decision, rule = decide(standing.intent.permissions, asked)
+    if decision is Decision.ALLOW:
+        return rule
+    said = opinion(standing.commands, judged.commands, redirects=bool(judged.targets))
+    if said.decision is not Decision.ALLOW:
+        return ""
+    return f"the project's rules for commands{f': {said.reason}' if said.reason else ''}"
 
 
 async def _never(permit: Permit) -> Outcome:

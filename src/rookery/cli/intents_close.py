@@ -21,6 +21,7 @@ from rookery.cli.intents_desk import (
 )
 from rookery.cli.intents_moves import moved, possible_move, told
 from rookery.clients.terminal_text import cells_of, harmless_line
+from rookery.core.intents.criteria_standing import criterion_id
 from rookery.core.intents.intent import Criterion, Intent, IntentFile, LastVerification
 from rookery.core.values import value
 from rookery.errors import SettingsError
@@ -32,7 +33,7 @@ WIDTH = 60
 
 @value
 class Numbered:
-    """A criterion, and the number it is shown with."""
+    """A criterion, and its place, from 1."""
 
     number: int
     criterion: Criterion
@@ -40,6 +41,10 @@ class Numbered:
     @property
     def id(self) -> str:
         return criterion_id(self.number, self.criterion)
+
+    def is_called(self, said: str) -> bool:
+        """By its id, or by its place with or without the letter."""
+        return said.lower() in (self.id.lower(), f"a{self.number}", str(self.number))
 
 
 @value
@@ -56,14 +61,14 @@ class Checked:
 @click.option("--reason", default="", help="Why; it is recorded.")
 @click.option(
     "--met",
-    type=click.IntRange(min=1),
     multiple=True,
-    metavar="N",
-    help="You have seen that criterion N holds, which no command can check. Repeatable.",
+    metavar="ID",
+    help="You have seen that criterion ID (such as A2) holds, which no command can check. "
+    "Repeatable.",
 )
 @common
 def close_command(
-    wishes: Wishes, intent_id: str, abandon: bool, force: bool, reason: str, met: Sequence[int]
+    wishes: Wishes, intent_id: str, abandon: bool, force: bool, reason: str, met: Sequence[str]
 ) -> int:
     """Complete an intent. Its checks are run first, and each is shown before it runs."""
     desk = open_desk(wishes)
@@ -75,22 +80,17 @@ def close_command(
     possible_move("close", intent, desk.usable)
     if force:
         return told(wishes, moved(desk, "close", intent, f"forced: {reason}"))
-    return _Closing(desk, wishes, intent, reason, frozenset(met)).close()
-
-
-def criterion_id(number: int, criterion: Criterion) -> str:
-    return criterion.id or f"A{number}"
+    return _Closing(desk, wishes, intent, reason, met).close()
 
 
 class _Closing:
     def __init__(
-        self, desk: Desk, wishes: Wishes, intent: Intent, reason: str, met: frozenset[int]
+        self, desk: Desk, wishes: Wishes, intent: Intent, reason: str, met: Sequence[str]
     ) -> None:
         self._desk = desk
         self._wishes = wishes
         self._intent = intent
         self._reason = reason
-        self._met = met
         self._changing = Changing(desk)
         all_of_them = [
             Numbered(number=number, criterion=each)
@@ -98,6 +98,15 @@ class _Closing:
         ]
         self._checks = [each for each in all_of_them if each.criterion.verify]
         self._manual = [each for each in all_of_them if not each.criterion.verify]
+        self._met = frozenset(self._called(each).id for each in met)
+
+    def _called(self, said: str) -> Numbered:
+        found = next((each for each in self._manual if each.is_called(said)), None)
+        if found is None:
+            known = ", ".join(each.id for each in self._manual)
+            ones = f"They are: {known}." if known else "A command checks each of them."
+            raise SettingsError(f"{said} is no criterion that a person decides. {ones}")
+        return found
 
     def close(self) -> int:
         self._insist_on_somebody()
@@ -123,15 +132,12 @@ class _Closing:
 
     def _insist_on_somebody(self) -> None:
         """Before anything is run that would have been in vain."""
-        numbers = {each.number for each in self._manual}
-        if strangers := sorted(self._met - numbers):
-            raise SettingsError(f"{strangers[0]} is no criterion that a person decides.")
-        left = sorted(numbers - self._met)
+        left = [each.id for each in self._manual if each.id not in self._met]
         if left and not self._attended:
-            spelled = " ".join(f"--met {number}" for number in left)
+            spelled = " ".join(f"--met {each}" for each in left)
             raise NotPossible(
                 f"{self._intent.id} stays {self._intent.status}: nobody is here to ask about "
-                f"criterion {_listed(left)}. Say that it holds with {spelled}, or give "
+                f"criterion {', '.join(left)}. Say that it holds with {spelled}, or give "
                 "--force --reason."
             )
 
@@ -173,7 +179,7 @@ class _Closing:
                 result = await check_criterion(verify, self._desk.layout, shell)
                 self._end(head, result)
                 trace_id = self._changing.note_check(
-                    self._intent, verify.command, result.exit_code, ok=result.ok
+                    self._intent, each.id, verify.command, result.exit_code, ok=result.ok
                 )
                 done.append(Checked(numbered=each, result=result, trace_id=trace_id))
         return done
@@ -191,10 +197,10 @@ class _Closing:
             self._wishes.say(*(f"    {harmless_line(line)}" for line in result.tail))
 
     def _is_met(self, numbered: Numbered) -> bool:
-        if numbered.number in self._met:
+        if numbered.id in self._met:
             return True
         said = harmless_line(numbered.criterion.text)
-        return _agreed(f'criterion {numbered.number} needs a human: "{said}"  met? [y/N] ')
+        return _agreed(f'criterion {numbered.id} needs a human: "{said}"  met? [y/N] ')
 
     def _left_open(
         self, checked: Sequence[Checked], failed: Sequence[Checked], unmet: Sequence[Numbered]
@@ -206,7 +212,7 @@ class _Closing:
         what = (
             f"{counted(len(failed), 'check')} failed"
             if failed
-            else f"not met: criterion {_listed([each.number for each in unmet])}"
+            else f"not met: criterion {', '.join(each.id for each in unmet)}"
         )
         print(f"{self._intent.id} stays {self._intent.status}: {what}.", file=sys.stderr)
         self._tell(str(self._intent.status), checked, unmet)
@@ -247,7 +253,7 @@ class _Closing:
         return LastVerification(at=stamp(now()), ok=ok, criteria=tuple(held), trace_id=last)
 
     def _tell(self, status: str, checked: Sequence[Checked], unmet: Sequence[Numbered]) -> None:
-        not_met = {each.number for each in unmet}
+        not_met = {each.id for each in unmet}
         self._wishes.tell(
             {
                 "id": self._intent.id,
@@ -256,8 +262,9 @@ class _Closing:
                 "manual": [
                     {
                         "number": each.number,
+                        "id": each.id,
                         "text": each.criterion.text,
-                        "met": status == "COMPLETED" or each.number in self._met - not_met,
+                        "met": status == "COMPLETED" or each.id in self._met - not_met,
                     }
                     for each in self._manual
                 ],
@@ -275,14 +282,11 @@ def _how(result: CheckResult) -> str:
     return "not run" if result.exit_code is None else f"failed, exit code {result.exit_code}"
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
-
-
 def _as_json(checked: Checked) -> dict[str, object]:
     verify = checked.numbered.criterion.verify
     return {
         "number": checked.numbered.number,
+        "id": checked.numbered.id,
         "command": verify.command if verify else "",
         "ok": checked.result.ok,
         "exit_code": checked.result.exit_code,

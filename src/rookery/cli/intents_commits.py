@@ -1,40 +1,73 @@
 """`rookery intents check --staged` and `--range`: what git has, or is about to have, by scope."""
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from rookery import NAME
 from rookery.cli.intents_desk import FINDINGS, Desk, Wishes, counted
 from rookery.cli.intents_findings import all_fine, as_json, astray, counts, fine, rows, rules_of
 from rookery.clients.terminal_text import harmless_line
+from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.intents.scope_verdict import PathFinding
 from rookery.errors import SettingsError
-from rookery.workspace.orchestration.committed_changes import CommittedChange, CommittedChanges
+from rookery.workspace.orchestration.committed_changes import (
+    BranchIntent,
+    CommittedChange,
+    CommittedChanges,
+    intents_named,
+)
 
 SHORT_REVISION = 12
 
 
-def check_staged(wishes: Wishes, desk: Desk, intent_id: str | None) -> int:
+def check_staged(wishes: Wishes, desk: Desk, intent_id: str | None, message: Path | None) -> int:
     git = CommittedChanges(desk.layout)
-    source = ""
-    if intent_id is None:
-        named = git.branch_intent()
-        if named is None:
-            raise SettingsError(
-                "Neither the branch nor its last commit names an intent. Say --intent ID, or: "
-                f"git config branch.NAME.description 'Intent: ID' (see {NAME} intents list)."
-            )
-        intent_id, source = named.intent_id, f" (from {named.source})"
-    intent = desk.sound_intent(intent_id)
-    found = git.judged(git.staged(), rules_of(desk, intent))
-    wishes.say(f"{intent.id}{source}  {counts(found)}", *rows(astray(found)))
+    change = git.staged()
+    named = (intent_id,) if intent_id else _named_in(message) if message else ()
+    if not change.files or (not named and git.only_governance(change)):
+        what = f"nothing but {GOVERNANCE_FOLDER}/" if change.files else "nothing"
+        wishes.say(f"{what} is staged, which needs no intent")
+        wishes.tell({"intent": None, "intents": [], "targets": [], "ok": True})
+        return 0
+    if message and not named:
+        print(
+            f"Error: The message has no line such as `Intent: INT-001` (see {NAME} intents list).",
+            file=sys.stderr,
+        )
+        wishes.tell({"intent": None, "intents": [], "targets": [], "ok": False})
+        return FINDINGS
+    source = " (from the message)" if message and not intent_id else ""
+    if not named:
+        branch = _of_branch(git)
+        named, source = (branch.intent_id,), f" (from {branch.source})"
+    intents = [desk.sound_intent(each) for each in named]
+    found = _best([git.judged(change, rules_of(desk, each)) for each in intents])
+    ids = [each.id for each in intents]
+    wishes.say(f"{', '.join(ids)}{source}  {counts(found)}", *rows(astray(found)))
     wishes.tell(
         {
-            "intent": intent.id,
+            "intent": ids[0],
+            "intents": ids,
             "targets": [as_json(each) for each in found],
             "ok": all_fine(found),
         }
     )
     return 0 if all_fine(found) else FINDINGS
+
+
+def _named_in(message: Path) -> tuple[str, ...]:
+    return intents_named(message.read_text(encoding="utf-8", errors="replace"))
+
+
+def _of_branch(git: CommittedChanges) -> BranchIntent:
+    found = git.branch_intent()
+    if found is None:
+        raise SettingsError(
+            "Neither the branch nor its last commit names an intent. Say --intent ID, or: "
+            f"git config branch.NAME.description 'Intent: ID' (see {NAME} intents list)."
+        )
+    return found
 
 
 def check_range(wishes: Wishes, desk: Desk, revisions: str, intent_id: str | None) -> int:

@@ -1,12 +1,11 @@
 """`rookery intents coverage` and `map`: which intents the code stands for, and where."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import file_digest
 from pathlib import Path
 
 import click
 
-from rookery.cli.intents_close import criterion_id
 from rookery.cli.intents_desk import (
     FINDINGS,
     Desk,
@@ -16,13 +15,22 @@ from rookery.cli.intents_desk import (
     counted,
     open_desk,
 )
-from rookery.core.intents.intent import Intent, Status, digest
+from rookery.core.intents.by_products import is_by_product
+from rookery.core.intents.criteria_standing import (
+    CriterionStanding,
+    criteria_standing,
+    is_check,
+    to_the_second,
+)
+from rookery.core.intents.intent import digest
 from rookery.core.ledger.coverage import (
     Coverage,
     IntentCoverage,
     KnownIntent,
     coverage,
 )
+from rookery.core.ledger.traced import TracedRecord
+from rookery.core.values import value
 from rookery.workspace.ledger.reading import oldest
 from rookery.workspace.orchestration.intent_map_file import write_intent_map
 
@@ -42,7 +50,7 @@ def coverage_command(wishes: Wishes, allowed: Sequence[str]) -> int:
     """Compare intents with recorded changes: what is proved, what is left behind, what has no
     reason. Fails if something is outdated, uncovered or an orphan."""
     desk = open_desk(wishes)
-    found = coverage_of(desk)
+    found = coverage_of(desk).coverage
     states = {each.state for each in found.intents} | ({"orphan"} if found.orphans else set())
     faults = (states & FAULTS) - set(allowed)
     wishes.say(*_lines(found))
@@ -69,42 +77,49 @@ def map_command(wishes: Wishes) -> int:
     return 0
 
 
-def coverage_of(desk: Desk) -> Coverage:
+@value
+class Proved:
+    """What the ledger and the intents come to. `standings` are of the criteria, by intent."""
+
+    coverage: Coverage
+    standings: Mapping[str, tuple[CriterionStanding, ...]]
+
+
+def coverage_of(desk: Desk) -> Proved:
     folder = desk.layout.folder
     paths: set[str] = set()
     last_changes: dict[str, str] = {}
+    checks: list[TracedRecord] = []
     for record in oldest(folder):
+        if is_check(record):
+            checks.append(record)
         for file in record.files:
-            paths.update(filter(None, (file.path, file.origin)))
-            last_changes[record.intent_id] = record.time
+            if not is_by_product(file.path):
+                paths.update(filter(None, (file.path, file.origin)))
+                last_changes[record.intent_id] = record.time
     hashes = {path: _present(desk.layout.root / path) for path in paths}
+    intents, policy = desk.usable.intents, desk.file.policy
+    standings = {each.id: criteria_standing(each, policy, checks) for each in intents}
     known = [
         KnownIntent(
             id=each.id,
             status=str(each.status),
             revision=each.revision,
-            digest=digest(each, desk.file.policy),
-            verified=verified(each, last_changes.get(each.id, "")),
+            digest=digest(each, policy),
+            verified=_verified(standings[each.id], last_changes.get(each.id, "")),
         )
-        for each in desk.usable.intents
+        for each in intents
     ]
-    return coverage(known, oldest(folder), hashes)
+    return Proved(coverage=coverage(known, oldest(folder), hashes), standings=standings)
 
 
-def verified(intent: Intent, last_change: str) -> bool:
+def _verified(criteria: Sequence[CriterionStanding], last_change: str) -> bool:
     """All its criteria can be checked, were checked since anything changed, and hold."""
-    last, criteria = intent.last_verification, intent.acceptance_criteria
-    if last is None or not last.ok or not criteria or not all(each.verify for each in criteria):
-        return False
-    begun = [each.at for each in intent.status_history if each.status == Status.IN_PROGRESS]
-    since = max((_second(each) for each in (last_change, *begun)), default="")
-    ids = {criterion_id(number, each) for number, each in enumerate(criteria, start=1)}
-    return since <= _second(last.at) and ids <= set(last.criteria)
-
-
-def _second(time: str) -> str:
-    """A time to the second, in which the file and the ledger can be compared."""
-    return time[:19]
+    since = to_the_second(last_change)
+    return bool(criteria) and all(
+        each.criterion.verify and each.state == "passed" and since <= to_the_second(each.at)
+        for each in criteria
+    )
 
 
 def _present(path: Path) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from rookery import NAME, VERSION
 from rookery.cli.main import resolve_folder
@@ -97,20 +98,33 @@ class Wishes:
             print(json.dumps(document, ensure_ascii=False))
 
 
+SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+"""Where an option comes from that somebody gave."""
+
+
+def common_options(command: Callable[..., int]) -> Callable[..., int]:
+    """The options that stand before the name of a command of the group, or after it."""
+    for option in (
+        click.option("-q", "--quiet", is_flag=True, help="Only the exit code tells."),
+        click.option("--no-color", "plain", is_flag=True, help="Without colours."),
+        click.option("--json", "as_json", is_flag=True, help="Print one document for a program."),
+        click.option(
+            "--root",
+            "folder",
+            type=click.Path(path_type=Path),
+            default=".",
+            callback=resolve_folder,
+            help="The folder whose intents are meant.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def common(command: Callable[..., int]) -> Callable[..., int]:
     """Gives a command the common options, as one value."""
 
-    @click.option(
-        "--root",
-        "folder",
-        type=click.Path(path_type=Path),
-        default=".",
-        callback=resolve_folder,
-        help="The folder whose intents are meant.",
-    )
-    @click.option("--json", "as_json", is_flag=True, help="Print one document for a program.")
-    @click.option("--no-color", "plain", is_flag=True, help="Without colours.")
-    @click.option("-q", "--quiet", is_flag=True, help="Only the exit code tells.")
+    @common_options
     @functools.wraps(command)
     def with_wishes(folder: Path, as_json: bool, plain: bool, quiet: bool, **given: Any) -> int:
         wishes = Wishes(folder=folder.resolve(), as_json=as_json, plain=plain, quiet=quiet)

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import click
 
+from rookery import NAME
 from rookery.cli.intents_desk import Desk, Wishes, aligned, common, counted, now, open_desk
+from rookery.cli.intents_validate import problems_of
 from rookery.clients.terminal_text import Paint
 from rookery.core.intents.activity import Activity, activity
 from rookery.core.intents.intent import Intent, Status, selectable
 from rookery.core.intents.problem_report import summary
+from rookery.core.intents.problems import Problem
 from rookery.core.intents.scope_patterns import scope
 from rookery.core.intents.scope_verdict import Op, PathFinding
 from rookery.workspace.ledger.reading import oldest
@@ -53,11 +56,12 @@ def list_command(
         and (touching is None or _owns(desk, each, touching, wishes.folder))
     ]
     done = activity(oldest(desk.layout.folder))
-    wishes.say(*_table(found, done, wishes.paint), _sums(found, desk))
+    problems = problems_of(desk)
+    wishes.say(*_table(found, done, wishes.paint), _sums(found, desk, problems))
     wishes.tell(
         {
             "intents": [_as_json(each, done, desk) for each in found],
-            "problems": [each.to_json() for each in desk.file.problems],
+            "problems": [each.to_json() for each in problems],
         }
     )
     return 0
@@ -118,13 +122,14 @@ def _coloured(line: str, intent: Intent, paint: Paint) -> str:
             return line
 
 
-def _sums(intents: Sequence[Intent], desk: Desk) -> str:
+def _sums(intents: Sequence[Intent], desk: Desk, problems: Sequence[Problem]) -> str:
     counts = Counter(each.status for each in intents)
     words = [
         f"{counts[each]} {each.value.lower().replace('_', ' ')}" for each in ORDER if counts[each]
     ]
     told = f"{counted(len(intents), 'intent')}{': ' if words else ''}{', '.join(words)}."
-    return f"{told} {summary(desk.file)}"
+    where = f" See: {NAME} intents validate" if problems else ""
+    return f"{told} {summary(desk.file, problems)}{where}"
 
 
 def _as_json(intent: Intent, done: Mapping[str, Activity], desk: Desk) -> dict[str, object]:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import click
 
+from rookery import NAME
 from rookery.cli.intents_changes import Changing, Made, NotPossible, Plan
 from rookery.cli.intents_desk import Desk, Wishes, common, counted, now, open_desk, stamp
 from rookery.clients.terminal_text import harmless_line
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent import Intent, IntentFile
-from rookery.core.intents.lifecycle import Move, move, possible_moves
+from rookery.core.intents.lifecycle import LIFECYCLE, Move, first_step, move
 from rookery.core.intents.scope_patterns import scope_pattern
 from rookery.errors import SettingsError
 from rookery.workspace.orchestration.intent_edits import AddScope, Edit, SetField, edits_for
@@ -138,13 +139,11 @@ def possible_move(command: str, intent: Intent, file: IntentFile) -> Move:
     """What the command does to the intent. Raises `NotPossible`."""
     found = move(command, intent.status)
     if found is None:
-        ways = [each for each in possible_moves(intent.status) if each != "abandon"]
-        can = f" It can be given: {', '.join(dict.fromkeys(ways))}." if ways else ""
-        raise NotPossible(f"{intent.id} is {intent.status}, so {command} does nothing.{can}")
+        raise NotPossible(_way_out(command, intent))
     if found.needs_scope and not any(each[:1] != "!" for each in intent.owned_scope):
         raise NotPossible(
             f"{intent.id} owns no files yet, so nobody could work under it. "
-            f"Give it some with: rookery intents expand {intent.id} PATTERN"
+            f"Give it some with: {NAME} intents expand {intent.id} PATTERN"
         )
     unmet = file.unmet(intent) if found.needs_dependencies else ()
     if unmet and file.policy.dependencies == "block":
@@ -153,6 +152,15 @@ def possible_move(command: str, intent: Intent, file: IntentFile) -> Move:
             f"{intent.status}, because the policy says dependencies: block."
         )
     return found
+
+
+def _way_out(command: str, intent: Intent) -> str:
+    step = first_step(command, intent.status)
+    if step is None:
+        return f"{intent.id} is {intent.status} already; nothing was changed."
+    arrives = any(each.after is step.after for each in LIFECYCLE if each.command == command)
+    run = "run" if arrives else "run first"
+    return f"{intent.id} is {intent.status}; {run}: {NAME} intents {step.command} {intent.id}"
 
 
 def _still(file: IntentFile, intent: Intent) -> Intent:

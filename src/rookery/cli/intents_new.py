@@ -2,8 +2,10 @@
 
 import re
 import shlex
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 import click
 
@@ -20,15 +22,22 @@ from rookery.cli.intents_desk import (
     open_desk,
     stamp,
 )
-from rookery.core.intents.braces import PatternError
+from rookery.cli.intents_faults import (
+    constraint_fault,
+    criterion_fault,
+    description_fault,
+    name_fault,
+    scope_fault,
+)
 from rookery.core.intents.earned_lessons import check_type
 from rookery.core.intents.intent import Constraint, Criterion, Intent, IntentFile, Status, Verify
-from rookery.core.intents.scope_patterns import scope_pattern
+from rookery.core.intents.node_reading import Fault
 from rookery.core.values import value
-from rookery.errors import SettingsError
+from rookery.errors import RookeryError, SettingsError
 from rookery.workspace.orchestration.files_in_scope import FilesInScope
 from rookery.workspace.orchestration.intent_edits import AddIntent
 
+_CRITERION = "criterion, how one can tell that it is done; a command is run to find out"
 USUAL_PREFIX = "INT"
 _NUMBERED = re.compile(r"(?P<prefix>[A-Za-z][A-Za-z0-9_.-]*?)-(?P<number>\d{1,9})")
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -47,6 +56,21 @@ class Described:
     description: str = ""
     depends_on: tuple[str, ...] = ()
     parent: str = ""
+
+    def as_command(self) -> str:
+        """What describes the same without questions."""
+        words = [NAME, "intents", "new", "--name", self.name]
+        words += ["--description", self.description] if self.description else []
+        words += ["--parent", self.parent] if self.parent else []
+        for each in self.depends_on:
+            words += ["--depends-on", each]
+        for each in self.scope:
+            words += ["--scope", each]
+        for each in self.constraints:
+            words += ["--constraint", each]
+        for criterion in self.criteria:
+            words += ["--check" if criterion.verify else "--criterion", criterion.text]
+        return shlex.join(words)
 
 
 @click.command("new")
@@ -67,7 +91,9 @@ class Described:
     metavar="COMMAND",
     help="A command whose success shows that it is done. Repeatable.",
 )
-@click.option("--constraint", "constraints", multiple=True, help="What must hold. Repeatable.")
+@click.option(
+    "--constraint", "constraints", multiple=True, help="What must not be broken. Repeatable."
+)
 @click.option("--description", default="", help="More about it.")
 @click.option("--depends-on", multiple=True, metavar="ID", help="What is to be done before.")
 @click.option("--parent", default="", metavar="ID", help="The intent it is a part of.")
@@ -85,9 +111,12 @@ def new_command(
     parent: str,
 ) -> int:
     """Describe something that is to be done. Without options it asks field by field."""
+    _insist_on_id(intent_id)
     desk = open_desk(wishes)
-    if name is None and not (scope or criteria or checks or constraints) and at_a_terminal():
-        described = _described_by_answers()
+    by_answers = name is None and not (scope or criteria or checks or constraints)
+    if by_answers and at_a_terminal():
+        _free_id(desk.usable, intent_id)  # before anybody types in vain
+        described = _described_by_answers(description, tuple(depends_on), parent)
     elif name is None:
         raise SettingsError("An intent needs a name: give --name.")
     else:
@@ -100,14 +129,15 @@ def new_command(
             depends_on=tuple(depends_on),
             parent=parent,
         )
-    _insist_on_sense(described, intent_id)
+    _insist_on_sense(described)
 
     def plan(file: IntentFile) -> Plan:
         chosen = _free_id(file, intent_id)
         edit = AddIntent(_intent(chosen, described))
         return Plan(intent_id=chosen, edits=(edit,), more={"name": described.name})
 
-    made = Changing(desk).change("new", plan)
+    with _kept_words(described) if by_answers else nullcontext():
+        made = Changing(desk).change("new", plan)
     _tell(wishes, made.after, FilesInScope(desk.layout.root))
     return 0
 
@@ -123,20 +153,38 @@ def next_id(file: IntentFile) -> str:
     return f"{prefix}-{int(last) + 1:0{len(last)}d}"
 
 
-def _described_by_answers() -> Described:
-    name = asked("name: ")
+@contextmanager
+def _kept_words(described: Described) -> Iterator[None]:
+    """What somebody typed is not lost if it cannot be written down now."""
+    try:
+        yield
+    except RookeryError:
+        print("What you typed, as a command:", described.as_command(), sep="\n", file=sys.stderr)
+        raise
+
+
+def _described_by_answers(description: str, depends_on: tuple[str, ...], parent: str) -> Described:
     return Described(
-        name=name,
-        description=asked("description (may be empty): "),
-        scope=_several("scope, a file or a pattern such as src/api/**"),
-        constraints=_several("constraint"),
-        criteria=tuple(map(_criterion, _several("criterion, a sentence or a test command"))),
+        name=_one("name", name_fault),
+        description=description or _one("description (may be empty)", description_fault),
+        scope=_several("scope, a file or a pattern such as src/api/**", scope_fault),
+        constraints=_several("constraint, what must not be broken", constraint_fault),
+        criteria=tuple(map(_criterion, _several(_CRITERION, criterion_fault))),
+        depends_on=depends_on,
+        parent=parent,
     )
 
 
-def _several(what: str) -> tuple[str, ...]:
+def _one(what: str, fault: Fault) -> str:
+    """What somebody answers, asked again until it makes sense."""
+    while wrong := fault(said := asked(f"{what}: ")):
+        print(wrong)
+    return said
+
+
+def _several(what: str, fault: Fault) -> tuple[str, ...]:
     found: list[str] = []
-    while said := asked(f"{what} (empty to go on): "):
+    while said := _one(f"{what} (empty to go on)", lambda said: fault(said) if said else ""):
         found.append(said)
     return tuple(found)
 
@@ -155,18 +203,22 @@ def _checked(command: str) -> Criterion:
     return Criterion(text=command, verify=Verify(command=command))
 
 
-def _insist_on_sense(described: Described, intent_id: str) -> None:
+def _insist_on_id(intent_id: str) -> None:
     if intent_id and not _ID.fullmatch(intent_id):
         raise SettingsError(
             f"{intent_id} is no id: it begins with a letter and has letters, digits, . _ or -."
         )
-    if not described.name.strip() or "\n" in described.name or len(described.name) > 200:
-        raise SettingsError("A name has one line of 1 to 200 characters.")
-    for each in described.scope:
-        try:
-            scope_pattern(each)
-        except PatternError as error:
-            raise SettingsError(f"{each}: {error}.") from error
+
+
+def _insist_on_sense(described: Described) -> None:
+    faults = [
+        name_fault(described.name),
+        *map(scope_fault, described.scope),
+        *map(constraint_fault, described.constraints),
+        *(criterion_fault(each.text) for each in described.criteria),
+    ]
+    if wrong := next(filter(None, faults), ""):
+        raise SettingsError(wrong)
 
 
 def _free_id(file: IntentFile, wanted: str) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from rookery.cli.intents_close import criterion_id
 from rookery.cli.intents_coverage import coverage_of
 from rookery.cli.intents_desk import Desk, Wishes, common, counted, now, open_desk
 from rookery.clients.terminal_text import cells_of, harmless_line
 from rookery.core.intents.activity import Activity, activity
-from rookery.core.intents.intent import Criterion, Intent, digest, expired
+from rookery.core.intents.criteria_standing import CriterionStanding
+from rookery.core.intents.intent import Intent, digest, expired
 from rookery.core.ledger.queries import Query
 from rookery.core.values import value
 from rookery.workspace.ledger.reading import oldest
@@ -26,6 +26,7 @@ class _Shown:
     digest: str
     done: Activity
     state: str
+    criteria: tuple[CriterionStanding, ...]
     leases: tuple[Lease, ...]
 
 
@@ -43,13 +44,15 @@ def show_command(wishes: Wishes, intent_id: str) -> int:
 
 def _looked_up(desk: Desk, intent: Intent) -> _Shown:
     done = activity(oldest(desk.layout.folder, Query(intent=intent.id)))
-    states = {each.intent_id: each.state for each in coverage_of(desk).intents}
+    proved = coverage_of(desk)
+    states = {each.intent_id: each.state for each in proved.coverage.intents}
     living = Leases(desk.layout).living(now=now())
     return _Shown(
         intent=intent,
         digest=digest(intent, desk.file.policy),
         done=done.get(intent.id, Activity()),
         state=states.get(intent.id, ""),
+        criteria=proved.standings[intent.id],
         leases=tuple(each for each in living if each.intent_id == intent.id),
     )
 
@@ -68,12 +71,11 @@ def _facts(shown: _Shown) -> Iterator[str]:
         yield from _labelled("description", intent.description.splitlines())
     yield from _labelled("scope", ["   ".join(map(_pattern, intent.owned_scope)) or "none"])
     yield from _labelled("constraints", _numbered([each.text for each in intent.constraints]))
-    criteria = enumerate(intent.acceptance_criteria, start=1)
-    yield from _labelled("criteria", [_criterion(intent, *each) for each in criteria])
+    yield from _labelled("criteria", [_criterion(intent, each) for each in shown.criteria])
     yield from _labelled("budget", _budget(shown))
     yield from _labelled("depends on", [", ".join(intent.depends_on)] if intent.depends_on else [])
     if shown.state:
-        yield from _labelled("coverage", [f"{shown.state}{_how_far(intent)}"])
+        yield from _labelled("coverage", [f"{shown.state}{_how_far(shown.criteria)}"])
     yield from _labelled("changes", [_changes(shown.done)])
     yield from _labelled("running", [f"task {each.task}" for each in shown.leases])
     yield from _labelled("digest", [shown.digest[:SHORT_DIGEST]])
@@ -92,18 +94,20 @@ def _pattern(said: str) -> str:
     return f"not {said[1:]}" if said.startswith("!") else said
 
 
-def _criterion(intent: Intent, number: int, criterion: Criterion) -> str:
-    said = criterion.verify.command if criterion.verify else criterion.text
-    return f"{number} [{_standing(intent, number, criterion)}] {said}"
+def _criterion(intent: Intent, its: CriterionStanding) -> str:
+    said = its.criterion.verify.command if its.criterion.verify else its.criterion.text
+    return f"{its.id} [{_standing(intent, its)}] {said}"
 
 
-def _standing(intent: Intent, number: int, criterion: Criterion) -> str:
-    last = intent.last_verification
-    if last and criterion_id(number, criterion) in last.criteria:
-        return f"ok {last.at[5:10]} {last.at[11:16]}"
-    if criterion.verify is None:
-        return "manual"
-    return f"failed {last.at[5:10]} {last.at[11:16]}" if last and not last.ok else "not run"
+def _standing(intent: Intent, its: CriterionStanding) -> str:
+    match its.state:
+        case "passed" | "failed":
+            word = "ok" if its.state == "passed" else "failed"
+            return f"{word} {its.at[5:10]} {its.at[11:16]}"
+        case "not_run_again":
+            return f"not run in revision {intent.revision}"
+        case _:
+            return its.state.replace("_", " ")
 
 
 def _budget(shown: _Shown) -> list[str]:
@@ -121,10 +125,8 @@ def _budget(shown: _Shown) -> list[str]:
     return [", ".join(said)] if said else []
 
 
-def _how_far(intent: Intent) -> str:
-    criteria = intent.acceptance_criteria
-    held = set(intent.last_verification.criteria) if intent.last_verification else set()
-    good = sum(criterion_id(number, each) in held for number, each in enumerate(criteria, start=1))
+def _how_far(criteria: Sequence[CriterionStanding]) -> str:
+    good = sum(each.state == "passed" and bool(each.criterion.verify) for each in criteria)
     noun = "criterion" if len(criteria) == 1 else "criteria"
     return f" ({good} of {len(criteria)} {noun} checked)" if criteria else ""
 
@@ -149,11 +151,12 @@ def _as_json(shown: _Shown, desk: Desk) -> dict[str, object]:
         "criteria": [
             {
                 "number": number,
-                "text": each.text,
-                "command": each.verify.command if each.verify else None,
-                "standing": _standing(intent, number, each),
+                "id": each.id,
+                "text": each.criterion.text,
+                "command": each.criterion.verify.command if each.criterion.verify else None,
+                "standing": _standing(intent, each),
             }
-            for number, each in enumerate(intent.acceptance_criteria, start=1)
+            for number, each in enumerate(shown.criteria, start=1)
         ],
         "depends_on": list(intent.depends_on),
         "coverage": shown.state or None,

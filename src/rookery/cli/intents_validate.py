@@ -31,6 +31,7 @@ from rookery.errors import RookeryError
 from rookery.governed_places import governed_places
 from rookery.workspace.hooks.hook_files import HookPlaces, find_hooks
 from rookery.workspace.hooks.hook_trust import HookTrust
+from rookery.workspace.ledger.known_heads import KnownHeads
 from rookery.workspace.ledger.ledger_index import LedgerIndex
 from rookery.workspace.ledger.reading import newest
 from rookery.workspace.orchestration.command_policy_file import read_command_policy
@@ -55,7 +56,7 @@ class Examined:
 def validate_command(wishes: Wishes, strict: bool) -> int:
     """Look through the files of governance and list everything that is wrong with them."""
     desk = open_desk(wishes)
-    examined = [found for look in LOOKS if (found := look(desk))]
+    examined = examined_files(desk)
     problems = [problem for each in examined for problem in each.problems]
     errors = sum(each.severity is Severity.ERROR for each in problems)
     warnings = len(problems) - errors
@@ -75,6 +76,15 @@ def validate_command(wishes: Wishes, strict: bool) -> int:
     if errors:
         return FINDINGS
     return WARNINGS if warnings and strict else 0
+
+
+def examined_files(desk: Desk) -> list[Examined]:
+    return [found for look in LOOKS if (found := look(desk))]
+
+
+def problems_of(desk: Desk) -> list[Problem]:
+    """Everything that is wrong with the files of governance."""
+    return [problem for each in examined_files(desk) for problem in each.problems]
 
 
 def _intents(desk: Desk) -> Examined:
@@ -124,7 +134,8 @@ def _selections(desk: Desk, intent: Intent) -> Iterator[TracedRecord]:
     """When the intent was selected, newest first."""
     wanted = Query(intent=intent.id, kind="intent_selected")
     try:
-        yield from LedgerIndex(desk.layout.folder).find(wanted)
+        heads = KnownHeads(governed_places(desk.layout, desk.places).heads)
+        yield from LedgerIndex(desk.layout.folder, heads.index).find(wanted)
     except OSError:  # a folder that may only be read has no index
         yield from newest(desk.layout.folder, wanted)
 
@@ -215,11 +226,12 @@ def _lines(examined: Examined, paint: Paint) -> Sequence[str]:
 
 
 def _told(problem: Problem, paint: Paint) -> list[str]:
-    """An error with its place and a way out; of a warning, the message says enough."""
+    """With a way out. An error has its place too; of a warning, the message says enough."""
     if problem.severity is Severity.ERROR:
         return [paint.red(f"  {line}") for line in harmless(rendered(problem)).splitlines()]
     about = "" if problem.intent_id in problem.message else f"{problem.intent_id}: "
-    line = f"  warning {problem.code}  {harmless_line(about + problem.message)}"
+    fix = f"; {problem.fix}" if problem.fix else ""
+    line = f"  warning {problem.code}  {harmless_line(about + problem.message + fix)}"
     return [paint.yellow(line)]
 
 

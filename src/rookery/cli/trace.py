@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 import click
 
@@ -24,15 +24,24 @@ from rookery.cli.trace_export import export_command
 from rookery.cli.trace_upkeep import import_command, prune_command, recover_command, seal_command
 from rookery.cli.trace_verify import verify_command
 from rookery.clients.terminal_text import harmless_line
-from rookery.core.ledger.log_lines import LogLine, log_lines
+from rookery.core.ledger.log_lines import Columns, log_lines
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.record_page import chain_of, record_page
+from rookery.core.ledger.records import Kind, Outcome
 from rookery.core.ledger.statistics import statistics, told
 from rookery.core.ledger.traced import TracedRecord
 
 SHOWN = 20
+PAGE = 1_000
+"""Lines that are aligned with each other; more are not kept."""
+KINDS = (*get_args(Kind), "event")
+"""What others record without a file is an event."""
+HOUSEKEEPING = frozenset({"stream_start", "checkpoint"})
+"""What the ledger needs for its chain, and nobody else needs to read."""
 LOOKED_THROUGH = 5_000
 """Records at the end of a ledger that are looked through before an index is asked for help."""
+AIMED = ("blocked", "decision")
+"""Kinds of records that tell what a call was aimed at without having touched it."""
 SHORTEST_ID = 4
 SEARCHED_BEFORE = 100_000
 """Lines through which the record before another one is looked for."""
@@ -59,12 +68,27 @@ for each in (
 
 @command.command("log")
 @click.option("-n", "count", type=click.IntRange(min=1), help=f"How many at most ({SHOWN}).")
-@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option(
+    "--all", "everything", is_flag=True, help="All of them, with the ledger's own housekeeping."
+)
 @click.option("--intent", default="", help="Only what was done for this intent.")
 @click.option("--task", default="", help="Only what this task did.")
-@click.option("--file", "file", default="", metavar="GLOB", help="Only what touched such a file.")
-@click.option("--kind", default="", help="Only records of this kind: mutation, blocked, ...")
-@click.option("--outcome", default="", help="Only what ended so: success, denied, ...")
+@click.option(
+    "--file",
+    "file",
+    default="",
+    metavar="GLOB",
+    help="Only what touched such a file, or wanted to.",
+)
+@click.option(
+    "--kind", type=click.Choice(KINDS), metavar="KIND", help="Only mutation, blocked, ..."
+)
+@click.option(
+    "--outcome",
+    type=click.Choice(get_args(Outcome)),
+    metavar="OUTCOME",
+    help="Only what ended so: success, denied, ...",
+)
 @click.option("--since", metavar="WHEN", help="Only from then on: 7d, 12h or a date.")
 @click.option("--until", metavar="WHEN", help="Only before then.")
 @click.option("--grep", "text", default="", metavar="TEXT", help="Only what holds this text.")
@@ -79,17 +103,42 @@ def log_command(
     until: str | None,
     reverse: bool,
     follow: bool,
+    kind: str | None,
+    outcome: str | None,
     **asked: str,
 ) -> int:
-    """Print the records, newest first."""
-    query = Query(since=point_in_time(since), until=point_in_time(until), **asked)
+    """Print the records, newest first. Each begins with what `show` finds it by."""
+    query = Query(
+        since=point_in_time(since),
+        until=point_in_time(until),
+        kind=kind or "",
+        outcome=outcome or "",
+        # a program leaves out itself what it does not want
+        without=frozenset() if everything or kind or desk.as_json else HOUSEKEEPING,
+        **asked,
+    )
     most = None if everything else count or SHOWN
     if follow:
         _follow(desk, query, most)
     found: Iterable[TracedRecord] = _newest(desk, query, most)
     if not _print_log(desk, reversed(list(found)) if reverse else found):
-        desk.say("No record matches." if query != Query() else "Nothing is recorded yet.")
+        _refuse_unknown(desk, query.intent)
+        desk.say("Nothing is recorded yet." if query.takes_all else "No record matches.")
     return Ending.FINE
+
+
+def _refuse_unknown(desk: Desk, intent: str) -> None:
+    from rookery.workspace.ledger.reading import newest
+    from rookery.workspace.orchestration.intent_file import IntentReader
+
+    if not intent or IntentReader(desk.layout).read().file.find(intent):
+        return
+    if next(newest(desk.folder, Query(intent=intent)), None) is None:
+        raise CannotAnswer(
+            f"No record matches: there is no intent {intent}. They are listed with: "
+            f"{NAME} intents list",
+            Ending.NOT_FOUND,
+        )
 
 
 def _follow(desk: Desk, query: Query, most: int | None) -> NoReturn:
@@ -98,9 +147,11 @@ def _follow(desk: Desk, query: Query, most: int | None) -> NoReturn:
 
     coming = followed(desk.folder)
     last = list(_newest(desk, query, most))[::-1]
-    _print_each(desk, last)
+    columns = Columns()
+    _print_each(desk, last, columns, page=PAGE)
     known = {record.id for record in last}
-    _print_each(desk, (each for each in coming if query.matches(each) and each.id not in known))
+    new = (each for each in coming if query.matches(each) and each.id not in known)
+    _print_each(desk, new, columns, page=1)
     raise AssertionError("A ledger is followed for ever.")
 
 
@@ -108,11 +159,10 @@ def _newest(desk: Desk, query: Query, most: int | None) -> Iterator[TracedRecord
     """Straight from the end of the ledger if they are there; else by the index, which takes a
     while to be made and then saves reading everything."""
     from rookery.core.ledger.traced import records_in
-    from rookery.workspace.ledger.ledger_index import LedgerIndex
     from rookery.workspace.ledger.reading import newest
     from rookery.workspace.ledger.segments import newest_first
 
-    if query == Query() or most is None:
+    if query.takes_all or most is None:
         yield from islice(newest(desk.folder, query), most)
         return
     lines = newest_first(desk.folder)
@@ -121,38 +171,61 @@ def _newest(desk: Desk, query: Query, most: int | None) -> Iterator[TracedRecord
     if len(near) == most or next(lines, None) is None:
         yield from near
     else:
-        yield from islice(LedgerIndex(desk.folder).find(query), most)
+        yield from _by_index(desk, query, most)
+
+
+def _by_index(desk: Desk, query: Query, most: int) -> list[TracedRecord]:
+    """The index knows paths that were changed. What refused calls were aimed at is looked for
+    among those, which are few."""
+    from rookery.workspace.ledger.ledger_index import LedgerIndex
+
+    index = LedgerIndex(desk.folder, desk.heads.index)
+    found = list(islice(index.find(query), most))
+    known = {record.id for record in found}
+    for kind in AIMED if query.file else ():
+        if query.kind in {"", kind}:
+            aimed = filter(query.matches, index.find(replace(query, file="", kind=kind)))
+            found += islice((each for each in aimed if each.id not in known), most)
+    return sorted(found, key=lambda record: record.time, reverse=True)[:most]
 
 
 def _print_log(desk: Desk, records: Iterable[TracedRecord]) -> int:
     """How many were printed. For a program they are one document, made as it is printed."""
-    printed = 0
     if desk.as_json:
+        printed = 0
         print('{"records": [', end="")
         for printed, record in enumerate(records, 1):
             print("," if printed > 1 else "", json.dumps(record.raw), sep="", end="")
         print("]}")
         return printed
-    for line in log_lines(records, today=today()):
-        print(_painted(desk, line), flush=True)
-        printed += 1
+    return _print_rows(desk, records, Columns(), page=PAGE)
+
+
+def _print_rows(desk: Desk, records: Iterable[TracedRecord], columns: Columns, *, page: int) -> int:
+    printed, coming = 0, iter(records)
+    while together := list(islice(coming, page)):
+        lines = list(log_lines(together, today=today()))
+        for line, row in zip(lines, columns.rows(lines), strict=True):
+            print(_painted(desk, row, line.kind), flush=True)
+        printed += len(lines)
     return printed
 
 
-def _print_each(desk: Desk, records: Iterable[TracedRecord]) -> None:
+def _print_each(
+    desk: Desk, records: Iterable[TracedRecord], columns: Columns, *, page: int
+) -> None:
     """One by one as they come; for a program each is a document of its own, on its line."""
     if not desk.as_json:
-        _print_log(desk, records)
+        _print_rows(desk, records, columns, page=page)
         return
     for record in records:
         print(json.dumps(record.raw), flush=True)
 
 
-def _painted(desk: Desk, line: LogLine) -> str:
-    text = harmless_line(line.text)
-    colours = {"blocked": desk.paint.red, "decision": desk.paint.yellow}
-    colour = colours.get(line.kind)
-    return text.replace(line.kind, colour(line.kind), 1) if colour else text
+def _painted(desk: Desk, row: str, kind: str) -> str:
+    text = harmless_line(row)
+    colour = {"blocked": desk.paint.red, "decision": desk.paint.yellow}.get(kind)
+    return text.replace(kind, colour(kind), 1) if colour else text
 
 
 @command.command("show")
@@ -199,6 +272,8 @@ def stats_command(desk: Desk, since: str | None) -> int:
             for name, held in asdict(found).items()
         }
         print(json.dumps(pairs))
+    elif not found.records:
+        print_lines(["No records since then." if since else "No records yet."])
     else:
         print_lines(told(found).splitlines())
     return Ending.FINE

@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 
 import click
 
 from rookery.cli.trace_desk import CannotAnswer, Desk, Ending, ledger_command, print_lines
+from rookery.core.intents.criteria_standing import CHECK_TOOL, is_check
 from rookery.core.intents.intent import Intent, IntentFile, digest
 from rookery.core.ledger.blame_page import (
     NamedCriterion,
@@ -17,6 +18,7 @@ from rookery.core.ledger.blame_page import (
     approval_words,
     as_json,
     blame_rows,
+    held_words,
     porcelain,
     why_rows,
 )
@@ -26,6 +28,8 @@ from rookery.errors import SettingsError
 _LINE = re.compile(r"(.+):([1-9][0-9]{0,8})")
 _SPAN = re.compile(r"([1-9][0-9]{0,8}),([1-9][0-9]{0,8})")
 Span = tuple[int, int]
+Check = tuple[str, str]
+"""An intent and a command that checks one of its criteria."""
 
 
 @click.command("blame")
@@ -124,20 +128,54 @@ def _whys(desk: Desk, lines: list[OwnedLine]) -> dict[str, Why]:
     calls = {(record.task_id, record.tool_use_id) for record in records.values()}
     decided = decisions(desk.folder, calls)
     intents = IntentReader(desk.layout).read().file
+    checks = _newest_checks(desk, intents, {record.intent_id for record in records.values()})
     return {
-        id: _why(record, decided.get((record.task_id, record.tool_use_id)), intents)
+        id: _why(record, decided.get((record.task_id, record.tool_use_id)), intents, checks)
         for id, record in records.items()
     }
 
 
-def _why(record: TracedRecord, decision: TracedRecord | None, intents: IntentFile) -> Why:
+def _newest_checks(
+    desk: Desk, intents: IntentFile, named: set[str]
+) -> Mapping[Check, TracedRecord]:
+    """The last run of every command by which a criterion of these intents is checked."""
+    from rookery.core.ledger.traced import records_on
+    from rookery.workspace.ledger.segments import newest_first
+
+    left = {
+        (intent.id, each.verify.command)
+        for intent in filter(None, map(intents.find, named))
+        for each in intent.acceptance_criteria
+        if each.verify
+    }
+    found: dict[Check, TracedRecord] = {}
+    lines = newest_first(desk.folder)
+    while left and (line := next(lines, None)) is not None:
+        if f'"{CHECK_TOOL}"'.encode() in line:
+            for record in records_on(line):
+                check = (record.intent_id, record.command)
+                if is_check(record) and check in left:
+                    found[check] = record
+                    left.remove(check)
+    return found
+
+
+def _why(
+    record: TracedRecord,
+    decision: TracedRecord | None,
+    intents: IntentFile,
+    checks: Mapping[Check, TracedRecord],
+) -> Why:
     approved = approval_words(record, decision)
     intent = intents.find(record.intent_id) if record.intent_id else None
     if intent is None:
         return Why(approved=approved, changed="it is not among the intents now")
     criteria = tuple(
         NamedCriterion(
-            id=each.id, text=each.text, checked_by=each.verify.command if each.verify else ""
+            id=each.id,
+            text=each.text,
+            checked_by=each.verify.command if each.verify else "",
+            held=held_words(checks.get((intent.id, each.verify.command))) if each.verify else "",
         )
         for each in intent.acceptance_criteria
     )

@@ -97,7 +97,10 @@ def ledger_command(run: Callable[..., int]) -> Callable[..., int]:
     """A command about a ledger: it gets a desk, and the options that all of them have."""
 
     @click.option(
+        "-w",
         "--root",
+        "--workspace",
+        "root",
         type=click.Path(path_type=Path),
         default=".",
         callback=resolve_folder,

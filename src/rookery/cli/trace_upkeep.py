@@ -31,7 +31,11 @@ def recover_command(desk: Desk) -> int:
     recording.close()
     if desk.as_json:
         print(json.dumps(asdict(found)))
-    elif not (found.changed or found.unchanged or found.known):
+        return Ending.FINE
+    if found.put_away:
+        entries = f"{found.put_away} entr{'y' if found.put_away == 1 else 'ies'} of the journal"
+        desk.say(f"{entries} nobody here wrote; put away in .orchestration/.state/quarantine.")
+    if not (found.changed or found.unchanged or found.known):
         desk.say("No call was cut off.")
     else:
         desk.say(

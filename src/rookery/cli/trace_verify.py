@@ -11,11 +11,27 @@ import click
 from rookery.cli.session_argument import confirmed
 from rookery.cli.trace_desk import TASK, Desk, Ending, ledger_command, point_in_time
 from rookery.clients.terminal_text import harmless, harmless_line
-from rookery.core.ledger.verification import KnownHead, Report, known_head, told
+from rookery.core.ledger.verification import (
+    KnownHead,
+    Report,
+    known_head,
+    lost_records,
+    told_here,
+)
+from rookery.core.values import value
 from rookery.errors import SettingsError, StorageError
 from rookery.workspace.ledger.verifying import mend_tail, verified_since
 
 _STATE = re.compile(r"\b(?:sha256:)?([0-9a-f]{64})\b")
+
+
+@value
+class Remembered:
+    """What the ledger is compared with, and the day on which it was noted, if that is known."""
+
+    head: KnownHead | None = None
+    state: str = ""
+    noted: str = ""
 
 
 @click.command("verify")
@@ -54,15 +70,19 @@ def verify_command(
         return _write_script(desk, script)
     if fix_tail and mend_tail(desk.recording().ledger, task_id=TASK):
         desk.say("The last line was mended.")
-    known, state = _known(desk, checkpoint)
+    known = _known(desk, checkpoint)
     report = verified_since(
         desk.folder,
         point_in_time(since),
-        known=known,
-        expected=expect or state,
+        known=known.head,
+        expected=expect or known.state,
         require_chain=require_chain,
     )
-    _print(desk, report)
+    lost = 0 if since else lost_records(report, known.head)
+    if desk.as_json:
+        print(json.dumps(_as_json(report)))
+    elif not desk.quiet:
+        _print(desk, told_here(report, lost=lost, noted=known.noted, strict=strict))
     if accept:
         return _accepted(desk, report)
     return _ending(report, strict=strict)
@@ -75,33 +95,33 @@ def _ending(report: Report, *, strict: bool) -> int:
     return Ending.WARNINGS if strict and warned else Ending.FINE
 
 
-def _known(desk: Desk, checkpoint: Path | None) -> tuple[KnownHead | None, str]:
-    """The head that is known, and the state that is expected, from a file or from this machine."""
+def _known(desk: Desk, checkpoint: Path | None) -> Remembered:
+    """From a file, or from what this machine remembers."""
     if checkpoint is None:
-        return desk.known_head(), ""
+        head = desk.known_head()
+        noted = _day_noted(desk.heads.path.read_text(encoding="utf-8")) if head else ""
+        return Remembered(head=head, noted=noted)
     try:
         text = checkpoint.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise SettingsError(f"{checkpoint} cannot be read ({error}).") from error
     try:
-        return known_head(text), ""
+        return Remembered(head=known_head(text), noted=_day_noted(text))
     except ValueError:
         if found := _STATE.search(text):
-            return None, found[1]
+            return Remembered(state=found[1])
     raise SettingsError(f"{checkpoint} holds neither heads nor a state of a ledger.")
 
 
-def _print(desk: Desk, report: Report) -> None:
-    if desk.as_json:
-        print(json.dumps(_as_json(report)))
-        return
-    if desk.quiet:
-        return
+def _day_noted(heads: str) -> str:
+    return str(json.loads(heads).get("time", ""))[:10]
+
+
+def _print(desk: Desk, text: str) -> None:
     colours = {"FAIL": desk.paint.red, "WARN": desk.paint.yellow}
-    for line in told(report).splitlines():
-        text = harmless_line(line)
-        colour = colours.get(text[:4])
-        print(colour(text[:4]) + text[4:] if colour else text)
+    for line in map(harmless_line, text.splitlines()):
+        colour = colours.get(line[:4])
+        print(colour(line[:4]) + line[4:] if colour else line)
 
 
 def _as_json(report: Report) -> dict[str, object]:
@@ -127,6 +147,10 @@ def _accepted(desk: Desk, report: Report) -> int:
     if report.failures:
         desk.say("Nothing was accepted: records are damaged, and would stay so.")
         return Ending.FINDINGS
+    if not sys.stdin.isatty():
+        raise SettingsError(
+            "Nobody is there to say yes. Only a person at a terminal accepts a loss."
+        )
     if not confirmed("Forget the heads that this ledger no longer holds, and go on from here?"):
         return Ending.FINDINGS
     desk.heads.accept(desk.recording().ledger.tail())

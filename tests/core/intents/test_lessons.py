@@ -227,8 +227,17 @@ def test_22_118_a_check_that_failed_and_passes_after_a_change_is_a_lesson() -> N
         [FIX, PASSES],
         [FIX, FAILS, PASSES],
         [FAILS, FIX, CheckRan("ruff check", LessonType.LINT, True)],
+        [FAILS, FileChanged("src/__pycache__/jwt.cpython-311.pyc"), PASSES],
     ],
-    ids=["failed", "not tried again", "flaky", "never failed", "changed before", "another check"],
+    ids=[
+        "failed",
+        "not tried again",
+        "flaky",
+        "never failed",
+        "changed before",
+        "another check",
+        "by-product only",
+    ],
 )
 def test_17_2_nothing_else_is_earned(happened: list[Happening]) -> None:
     assert earned(happened, at="x", intent_id="INT-001") == ()

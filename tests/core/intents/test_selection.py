@@ -15,7 +15,7 @@ from rookery.core.intents.intent import (
     Status,
     digest,
 )
-from rookery.core.intents.lifecycle import LIFECYCLE, move, possible_moves
+from rookery.core.intents.lifecycle import LIFECYCLE, first_step, move, possible_moves
 from rookery.core.intents.problems import Problem
 from rookery.core.intents.selection import Selected, select, wanted_id
 
@@ -53,6 +53,34 @@ def test_22_8_an_intent_that_is_not_in_progress():
     assert (pending.code, pending.reason) == ("REQ-010", "status")
     assert pending.to_json()["status"] == "PENDING"
     assert (expired.code, expired.reason) == ("REQ-010", "expired")
+
+
+REMEDIES = {
+    "REQ-010 pending": (TWO, "rookery intents start INT-002"),
+    "REQ-010 paused": (replace(ONE, status=Status.PAUSED), "rookery intents start INT-001"),
+    "REQ-010 completed": (replace(ONE, status=Status.COMPLETED), "rookery intents reopen INT-001"),
+    "REQ-010 abandoned": (replace(ONE, status=Status.ABANDONED), "rookery intents reopen INT-001"),
+    "REQ-010 expired": (THREE, "budget.expires_at"),
+}
+
+
+@pytest.mark.parametrize("case", REMEDIES.values(), ids=REMEDIES.keys())
+def test_what_cannot_be_selected_is_refused_with_the_command_that_helps(case: tuple[Intent, str]):
+    intent, remedy = case
+    found = select(IntentFile(intents=(intent,)), intent.id, now=NOW)
+    assert isinstance(found, Refusal)
+    assert found.code == "REQ-010"
+    assert remedy in found.message
+
+
+def test_REQ_011_REQ_013_a_missing_or_broken_file_names_the_command_that_helps():
+    fault = Problem(file="f", code="E206", message="m", intent_id="INT-001")
+    missing = select(None, "INT-001", now=NOW)
+    broken = select(replace(FILE, problems=(fault,)), "INT-001", now=NOW)
+    assert isinstance(missing, Refusal)
+    assert isinstance(broken, Refusal)
+    assert "rookery intents init" in missing.message
+    assert "rookery intents validate" in broken.message
 
 
 def test_22_9_an_empty_id():
@@ -165,3 +193,22 @@ def test_2_the_mode(wishes: ModeWishes, there: bool, mode: Mode):
 def test_2_switching_off_where_there_are_intents_is_said_once():
     assert latched(ModeWishes(user=Mode.OFF), there=True).notice
     assert not latched(ModeWishes(user=Mode.OFF), there=False).notice
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "first"),
+    [
+        ("start", Status.IN_PROGRESS, None),
+        ("start", Status.COMPLETED, "reopen"),
+        ("pause", Status.PENDING, "start"),
+        ("close", Status.PENDING, "start"),
+        ("close", Status.PAUSED, "start"),
+        ("close", Status.COMPLETED, None),
+        ("close", Status.ABANDONED, "reopen"),
+        ("reopen", Status.PAUSED, "start"),
+        ("reopen", Status.PENDING, None),
+    ],
+)
+def test_4_7_what_must_be_done_first(command: str, status: Status, first: str | None):
+    found = first_step(command, status)
+    assert (found and found.command) == first

@@ -4,6 +4,10 @@ import json
 import re
 from pathlib import Path
 
+from rookery import NAME, VERSION
+from rookery.cli.exit_codes import Exit
+from rookery.cli.trace import KINDS
+from rookery.cli.trace_desk import Ending
 from rookery.core.ledger.canonical import leaf_hash
 from rookery.core.ledger.shape import shape_problems
 
@@ -15,3 +19,13 @@ def test_15_5_the_record_in_the_document_has_the_hash_it_names():
     record = json.loads(text)
     assert shape_problems(record) == ()
     assert leaf_hash(record) == record["metadata"]["orchestration"]["hash"]
+    assert record["tool"] == {"name": NAME, "version": VERSION}
+
+
+def test_20_2_every_kind_and_exit_code_is_in_the_document():
+    said = PAGE.read_text(encoding="utf-8")
+    assert [kind for kind in KINDS if f"`{kind}`" not in said] == []
+    codes = re.search(r"Exit codes: (.*?)\.\n", said, re.DOTALL)
+    assert codes
+    named = {int(code) for code in re.findall(r"\b\d\b", codes[1])}
+    assert named == {*map(int, Ending), Exit.USAGE, Exit.STORAGE}

@@ -34,7 +34,7 @@ def test_20_2_the_figures_of_a_ledger():
     ]
     assert told(statistics(records)).splitlines() == [
         "calls       8     mutations 4   commands 1   refused 3 (37.5 %)   approvals 1",
-        "by intent   INT-001 3   INT-003 1",
+        "by intent   INT-001 3 changing calls   INT-003 1 changing call",
         "refusals    REQ-003 2   REQ-001 1",
         "lines       +8 -0   by model: example/model-1 75 %, b/c 25 %",
         "class       evolution 75 %, refactor 25 %",
@@ -51,6 +51,24 @@ def changed(path: str, after: str | None, intent: str = "INT-1", **more: Any) ->
     file = TracedFile(path=path, op="modify" if after else "delete", after=held)
     told = {"kind": "mutation", "task_id": "t", "outcome": "success", "intent_rev": 2}
     return read(Entry(**{**told, "intent_id": intent, "files": (file,), **more}))
+
+
+def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
+    """As a governed task records that its files were put back."""
+    told = tuple(
+        TracedFile(path=path, op="create", after=FileHash(sha256=mark, size=1))
+        for path, mark in files.items()
+    )
+    entry = Entry(
+        kind="rewind",
+        task_id="t",
+        intent_id="INT-1",
+        intent_rev=2,
+        outcome="success",
+        files=told,
+        more={"removed": list(removed)},
+    )
+    return read(entry)
 
 
 INTENT = KnownIntent(id="INT-1", status="IN_PROGRESS", revision=2, digest="d", verified=True)
@@ -70,6 +88,13 @@ STATES = {
     "drifted by deletion": (INTENT, [changed("a", "1")], {"a": None}),
     "drifted by return": (INTENT, [changed("a", None)], {"a": "1"}),
     "covered, file gone as recorded": (INTENT, [changed("a", None)], {"a": None}),
+    "covered, file put back": (INTENT, [changed("a", "1"), rewound({"a": "0"})], {"a": "0"}),
+    "covered, file taken away": (INTENT, [changed("a", "1"), rewound({}, "a")], {"a": None}),
+    "drifted since it was put back": (
+        INTENT,
+        [changed("a", "1"), rewound({"a": "0"})],
+        {"a": "1"},
+    ),
     "covered, file not looked at": (INTENT, [changed("a", "1")], {}),
     "covered, drift of another": (
         INTENT,

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,17 @@ from ledger_bench import GOLDEN_LINES, LedgerBench, change, some_tasks
 from rookery.core.ledger import verify_ledger
 from rookery.core.ledger.canonical import canonical, leaf_hash
 from rookery.core.ledger.tail import LedgerTail
-from rookery.core.ledger.verify_ledger import Report, Verifier, exit_code, told
+from rookery.core.ledger.verification import told_here
+from rookery.core.ledger.verify_ledger import (
+    CLAIM,
+    MISSING,
+    WAYS_OUT,
+    Finding,
+    Report,
+    Verifier,
+    exit_code,
+    told,
+)
 
 SCRIPT = Path(verify_ledger.__file__)
 
@@ -44,6 +55,7 @@ def test_22_100_a_changed_byte_is_told_with_line_stream_and_number():
         "      stream 01JMZ3V9… #1, 2026-02-20 13:54:20Z, intent_selected",
         "FAIL  agent_trace.jsonl line 3: prev does not match record #1",
         "2 failures in 1 stream; 0 streams are intact",
+        "Ask for an undamaged copy of the file.",
     ]
     assert exit_code(report) == 1
 
@@ -277,6 +289,49 @@ def test_15_11_thousands_of_failures_are_counted_and_some_told():
     assert "and 4,000 more" in told(report)
 
 
+def test_20_2_every_failure_names_a_way_out():
+    failing = set(re.findall(r'_fail\(\s*"([\w-]+)"', SCRIPT.read_text(encoding="utf-8")))
+    assert len(failing) > 5
+    assert failing | verify_ledger._BREAKING | {"unchained"} == {"known-head", *WAYS_OUT}
+    for code, way in WAYS_OUT.items():
+        report = report_of([])._replace(findings=(Finding("FAIL", code, "text"),))
+        assert told(report).splitlines()[-1] == way
+        ours = told_here(report, lost=0, noted="", strict=False).splitlines()[-1]
+        assert "rookery trace verify" in ours or code in {"expected", "unchained"}
+
+
+LOST = {
+    "many": (1200, "2026-11-15", "1,200 records that were known on 2026-11-15 are missing."),
+    "one": (1, "2026-11-15", "1 record that was known on 2026-11-15 is missing."),
+    "nobody knows how many": (0, "", "Records that were known are missing."),
+}
+
+
+@pytest.mark.parametrize(("lost", "noted", "said"), LOST.values(), ids=LOST)
+def test_22_102_a_cut_off_end_is_told_as_a_failure(
+    bench: LedgerBench, lost: int, noted: str, said: str
+):
+    bench.active.write_bytes(b"".join(bench.lines[:-3]))
+    rows = told_here(bench.report(), lost=lost, noted=noted, strict=False).splitlines()
+    way = "Restore the file, or accept the loss: rookery trace verify --accept"
+    assert rows[0] == f"FAIL  {said} {way}"
+    assert rows[-1] == "1 segment, 50 records, 4 streams left"
+
+
+def test_22_102_nothing_is_claimed_unless_the_exit_code_is_0(bench: LedgerBench):
+    assert told(bench.report(), strict=True).endswith(CLAIM)
+    with open(bench.active, "ab") as file:
+        file.write(b'{"version":"1.0","files":[],"tool":{"name":"cursor"}}\n')
+    warned = bench.report()
+    assert exit_code(warned) == 0
+    assert told(warned).endswith(CLAIM)
+    assert exit_code(warned, strict=True) == 1
+    assert CLAIM not in told(warned, strict=True)
+    bench.active.unlink()
+    for text in (told(bench.report()), told_here(bench.report(), lost=0, noted="", strict=False)):
+        assert not any(word in text for word in (CLAIM, "chain ", "anchors", " ok"))
+
+
 def run_script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A copy of the script, somewhere else, in a Python that knows nothing of the product."""
     script = folder / "verify_ledger.py"
@@ -295,7 +350,10 @@ def test_the_script_of_the_auditor_stands_alone(bench: LedgerBench, tmp_path: Pa
     bench.active.write_bytes(b"".join(bench.lines[:-3]))
     cut = run_script(tmp_path, "--head", head, str(bench.folder))
     assert (cut.returncode, cut.stderr) == (1, "")
-    assert cut.stdout.startswith("WARN  known head missing")
+    rows = cut.stdout.splitlines()
+    assert rows[0] == f"FAIL  {MISSING}"
+    assert rows[1].startswith("      known head missing")
+    assert rows[-1] == "1 segment, 50 records, 4 streams left"
 
 
 @pytest.mark.parametrize(

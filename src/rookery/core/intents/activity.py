@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from rookery.core.intents.by_products import is_by_product
+from rookery.core.intents.criteria_standing import CHECK_TOOL
 from rookery.core.ledger.line_ranges import LineRange
 from rookery.core.ledger.statistics import CALLS, REFUSED
 from rookery.core.ledger.traced import TracedRecord
 
 OUTSIDE_SCOPE = frozenset({"approved_once", "approved_task"})
-HOST_CALLS = frozenset({"intent_check"})
+HOST_CALLS = frozenset({CHECK_TOOL})
 """What the host runs to see how an intent stands, which is nobody's work under it."""
 
 
@@ -36,24 +38,33 @@ class Activity:
 
 
 def activity(records: Iterable[TracedRecord]) -> dict[str, Activity]:
-    """By the intent's id, from records oldest first. What was refused changed nothing."""
+    """By the intent's id, from records oldest first. What was refused changed nothing, and what
+    tools leave behind is no work."""
     found: dict[str, Activity] = {}
     for record in records:
-        if record.tool_name in HOST_CALLS:
-            continue
-        own = found.setdefault(record.intent_id, Activity())
-        own.calls += record.kind in CALLS
-        if record.outcome in REFUSED:
-            own.refused += record.kind == "blocked"
-            continue
-        own.approved_outside += bool(record.files) and record.scope in OUTSIDE_SCOPE
-        own.evolved = own.evolved or record.mutation_class == "INTENT_EVOLUTION"
-        _take_files(own, record)
+        take_record(found, record)
     return found
+
+
+def take_record(found: dict[str, Activity], record: TracedRecord) -> None:
+    """The same for whoever hears the records one by one."""
+    if record.tool_name in HOST_CALLS:
+        return
+    own = found.setdefault(record.intent_id, Activity())
+    own.calls += record.kind in CALLS
+    if record.outcome in REFUSED:
+        own.refused += record.kind == "blocked"
+        return
+    worked = any(not is_by_product(each.path) for each in record.files)
+    own.approved_outside += worked and record.scope in OUTSIDE_SCOPE
+    own.evolved = own.evolved or record.mutation_class == "INTENT_EVOLUTION"
+    _take_files(own, record)
 
 
 def _take_files(own: Activity, record: TracedRecord) -> None:
     for file in record.files:
+        if is_by_product(file.path):
+            continue
         own.lines += file.lines_added + file.lines_deleted
         own.last_change = max(own.last_change, record.time)
         if file.op == "rename" and file.origin:

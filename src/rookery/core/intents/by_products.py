@@ -1,6 +1,6 @@
 """What tools leave behind when they run, which is nobody's work on the code."""
 
-from pathlib import PurePosixPath
+from posixpath import splitext
 
 BY_PRODUCT_FOLDERS = frozenset(
     {
@@ -17,5 +17,5 @@ BY_PRODUCT_ENDINGS = frozenset({".pyc"})
 
 def is_by_product(path: str) -> bool:
     """Of a path with forward slashes, by its name alone: nothing is looked up."""
-    place = PurePosixPath(path)
-    return place.suffix in BY_PRODUCT_ENDINGS or not BY_PRODUCT_FOLDERS.isdisjoint(place.parts)
+    ending = splitext(path)[1]
+    return ending in BY_PRODUCT_ENDINGS or not BY_PRODUCT_FOLDERS.isdisjoint(path.split("/"))

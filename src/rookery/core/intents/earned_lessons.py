@@ -7,6 +7,7 @@ check and never comes here.
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from rookery.core.intents.by_products import is_by_product
 from rookery.core.intents.lessons import Lesson, LessonType
 from rookery.core.shell.wrappers import program_name
 from rookery.core.values import record
@@ -74,6 +75,8 @@ def earned(happenings: Iterable[Happening], *, at: str, intent_id: str) -> tuple
     lessons: list[Lesson] = []
     for happening in happenings:
         match happening:
+            case FileChanged(path) if is_by_product(path):
+                pass  # the check itself may have left it
             case FileChanged(path):
                 for paths in changed.values():
                     paths.append(path)

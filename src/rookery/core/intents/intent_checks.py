@@ -81,7 +81,7 @@ def changed_without_revision(
         intent_id=intent.id,
         path="revision",
         message="its definition changed since it was last used, and its revision did not",
-        fix=f"revision: {last_revision + 1}",
+        fix=f"write revision: {last_revision + 1}",
     )
 
 

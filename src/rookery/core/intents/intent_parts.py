@@ -86,8 +86,9 @@ def permissions(node: MapNode, reading: Reading, tools: Collection[str]) -> Perm
     lists: dict[str, tuple[str, ...]] = {}
     for name in ("allow", "ask", "deny"):
         path = f"permissions.{name}"
-        lists[name] = reading.texts(fields.get(name), path)
-        for at, each in enumerate(reading.items(fields.get(name), path)):
+        rules = reading.items(fields.get(name), path)
+        lists[name] = tuple(reading.text(each, f"{path}[{at}]") for at, each in enumerate(rules))
+        for at, each in enumerate(rules):
             fault = isinstance(each, TextNode) and rule_fault(each.text, also=tools)
             if fault:
                 reading.note("E214", each, f"{path}[{at}]", str(fault), fault.fix)

@@ -53,3 +53,19 @@ def move(command: str, status: Status | None) -> Move | None:
 def possible_moves(status: Status) -> tuple[str, ...]:
     """The commands that an intent in this status can take."""
     return tuple(each.command for each in LIFECYCLE if status in each.before)
+
+
+def first_step(command: str, status: Status) -> Move | None:
+    """What must be done first so that the command can be given. None if there is no way, or it has
+    come already to where the command would lead."""
+    wanted = [each for each in LIFECYCLE if each.command == command]
+    if any(each.after is status for each in wanted):
+        return None
+    others = (each for each in possible_moves(status) if each != "abandon")
+    steps = [step for each in others if (step := move(each, status))]
+    good = {start for each in wanted for start in each.before}
+    ends = {each.after for each in wanted}
+    for reached in (good, ends):
+        if found := next((each for each in steps if each.after in reached), None):
+            return found
+    return steps[0] if steps else None

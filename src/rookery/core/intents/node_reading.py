@@ -142,7 +142,8 @@ class Reading:
             key = entry.key.text
             if key not in known and not key.startswith("x-"):
                 where = f"{path}.{key}" if path else key
-                self.note("W301", entry.key, where, f'"{key}" is not known and has no effect')
+                what = f'"{key}" is not known and has no effect'
+                self.note("W301", entry.key, where, what, _near(key, known))
 
     def choice(
         self, node: Node | None, path: str, choices: Sequence[str], *, code: str = "E207"
@@ -156,6 +157,13 @@ class Reading:
                 self.note(code, node, path, "this is not known", f"one of {', '.join(choices)}")
             return choices[0]
         return text
+
+
+def _near(key: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches
+
+    [near] = get_close_matches(key, sorted(known), n=1) or [""]
+    return f"did you mean {near}?" if near else ""
 
 
 Fault = Callable[[str], str]

@@ -28,11 +28,13 @@ def _mark(problem: Problem) -> str:
     return " " * max(0, at - indent + inside_quotes) + "^"
 
 
-def summary(file: IntentFile) -> str:
-    """How many problems there are, and which intents they leave usable."""
-    errors = len(file.errors)
-    warnings = len(file.problems) - errors
-    if not file.problems:
+def summary(file: IntentFile, problems: Sequence[Problem] | None = None) -> str:
+    """How many problems there are, and which intents they leave usable. `problems` if more is
+    known than reading the file told."""
+    problems = file.problems if problems is None else problems
+    errors = sum(each.severity is Severity.ERROR for each in problems)
+    warnings = len(problems) - errors
+    if not problems:
         return "No problems."
     counted = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}."
     if not file.usable:

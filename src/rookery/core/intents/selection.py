@@ -7,9 +7,12 @@ from typing import Any
 
 from rookery.core.intents.errors import Refusal
 from rookery.core.intents.intent import Intent, IntentFile, Status, selectable
+from rookery.core.intents.lifecycle import first_step, move
 from rookery.core.values import value
 
 MOST_NAMED = 20
+_MAKE = "The user can make one with: rookery intents init"
+_MEND = "What is wrong with it is told by: rookery intents validate"
 
 
 @value
@@ -44,9 +47,9 @@ def select(
     """`file` is None if there is none; `overlapping` are the intents of other tasks that share
     something with the wanted one. The first objection counts."""
     if file is None:
-        return Refusal(code="REQ-011", message="There is no intent file here.")
+        return Refusal(code="REQ-011", message=f"There is no intent file here. {_MAKE}")
     if not file.usable:
-        return _invalid(file, "The intent file has errors, so nothing can be selected.")
+        return _invalid(file, f"The intent file has errors, so nothing can be selected. {_MEND}")
     choices = file.selectable(now)
     if not wanted and auto_single and len(choices) == 1:
         wanted = choices[0].id
@@ -61,7 +64,7 @@ def select(
             code="REQ-006", message=f"There is no intent {wanted[:64]}. {_choices(choices)}"
         )
     if intent.id in file.broken:
-        return _invalid(file, f"{intent.id} has errors in the intent file.", intent.id)
+        return _invalid(file, f"{intent.id} has errors in the intent file. {_MEND}", intent.id)
     return _objection(file, intent, now, choices, overlapping) or Selected(
         intent=intent, notes=_notes(file, intent, wanted, overlapping)
     )
@@ -79,7 +82,7 @@ def _objection(
         what = "has expired" if reason == "expired" else f"is {intent.status}"
         return Refusal(
             code="REQ-010",
-            message=f"{intent.id} {what}. {_choices(choices)}",
+            message=f"{intent.id} {what}. {_choices(choices)} {_remedy(intent)}",
             intent_id=intent.id,
             reason=reason,
             details=(("status", str(intent.status)),),
@@ -100,6 +103,14 @@ def _objection(
             details=(("conflicts", list(overlapping)),),
         )
     return None
+
+
+def _remedy(intent: Intent) -> str:
+    if intent.status is Status.IN_PROGRESS:
+        return "The user can give it more time in budget.expires_at."
+    step = move("start", intent.status) or first_step("start", intent.status)
+    word = step.command if step else "show"
+    return f"The user can run: rookery intents {word} {intent.id}"
 
 
 def _invalid(file: IntentFile, message: str, intent_id: str = "") -> Refusal:

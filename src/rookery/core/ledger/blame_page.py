@@ -10,6 +10,11 @@ from rookery.core.values import value
 Origin = Literal["recorded", "edited since", "version control", "unknown"]
 NAMES = (22, 10)
 """How wide the columns for who and where are at least."""
+LONGEST_NAME = 32
+WIDEST = 100
+"""Columns of a row; programs are told whole lines."""
+_SHORT = 8
+"""Digits of an id that people tell tasks apart by."""
 
 
 @value
@@ -41,6 +46,8 @@ class NamedCriterion:
     id: str
     text: str
     checked_by: str = ""
+    held: str = ""
+    """Whether it held when it was last checked, in words; empty if nothing checks it."""
 
 
 @value
@@ -67,27 +74,45 @@ def approval_words(record: TracedRecord, decision: TracedRecord | None) -> str:
     return "no approval is recorded"
 
 
+def held_words(check: TracedRecord | None) -> str:
+    """What the newest check of a criterion found."""
+    if check is None:
+        return "never checked"
+    if check.outcome == "success":
+        return f"held on {check.time[:10]}"
+    ended = "" if check.exit_code is None else f", exit {check.exit_code}"
+    return f"did not hold on {check.time[:10]}{ended}"
+
+
 def blame_rows(lines: Sequence[OwnedLine]) -> Iterator[str]:
     width = max(3, len(str(lines[-1].number))) if lines else 3
     cells = [_cells(line) for line in lines]
     who = max([NAMES[0], *(len(cell[0]) for cell in cells)])
     where = max([NAMES[1], *(len(cell[1]) for cell in cells)])
     for line, (name, place, day) in zip(lines, cells, strict=True):
-        yield f"{line.number:>{width}}  {name:<{who}}  {place:<{where}}  {day:<10}  {line.text}"
+        yield _cut(
+            f"{line.number:>{width}}  {name:<{who}}  {place:<{where}}  {day:<10}  {line.text}",
+            WIDEST,
+        )
 
 
 def _cells(line: OwnedLine) -> tuple[str, str, str]:
     record, commit = line.record, line.commit
     match line.origin:
         case "recorded" if record:
-            by = record.model_id or record.contributor
-            return f"{record.intent_id or 'no intent'}  {by}", record.task_id, record.time[:10]
+            by = record.model_id.rpartition("/")[2] or record.contributor
+            name = _cut(f"{record.intent_id or 'no intent'}  {by}", LONGEST_NAME)
+            return name, record.task_id[:_SHORT], record.time[:10]
         case "edited since" if record:
             return "edited since", f"({record.intent_id or 'no intent'})", record.time[:10]
         case "version control" if commit:
-            return commit.author, commit.revision[:7], commit.day
+            return _cut(commit.author, LONGEST_NAME), commit.revision[:7], commit.day
         case _:
             return "unknown", "-", "-"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def why_rows(line: OwnedLine, why: Why | None) -> Iterator[str]:
@@ -106,7 +131,9 @@ def why_rows(line: OwnedLine, why: Why | None) -> Iterator[str]:
         name = f" {why.intent_name}" if why.intent_name else ""
         yield f"  intent    {record.intent_id}{name}" + (f" ({why.changed})" if why.changed else "")
     for each in why.criteria:
-        checked = f" (checked by: {each.checked_by})" if each.checked_by else ""
+        by = f"checked by: {each.checked_by}" if each.checked_by else ""
+        told = "; ".join(filter(None, (by, each.held)))
+        checked = f" ({told})" if told else ""
         yield f"  criterion {f'{each.id} ' if each.id else ''}{each.text}{checked}"
     yield f"  approval  {why.approved}"
 
@@ -156,7 +183,12 @@ def _why_json(why: Why) -> dict[str, Any]:
         "intent_name": why.intent_name,
         "intent_changed": why.changed,
         "criteria": [
-            {"id": each.id, "text": each.text, "verify": each.checked_by or None}
+            {
+                "id": each.id,
+                "text": each.text,
+                "verify": each.checked_by or None,
+                "held": each.held or None,
+            }
             for each in why.criteria
         ],
         "approval": why.approved,

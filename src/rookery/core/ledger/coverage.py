@@ -1,8 +1,11 @@
 """Which intents the recorded changes cover, and which files left their intents behind."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from rookery.core.intents.activity import HOST_CALLS, Activity, take_record
+from rookery.core.intents.by_products import is_by_product
+from rookery.core.ledger.statistics import REFUSED
 from rookery.core.ledger.traced import TracedRecord
 from rookery.core.values import value
 
@@ -47,23 +50,35 @@ def coverage(
 ) -> Coverage:
     """From records oldest first and the present SHA-256 of files (None: there is no such file).
 
-    A file whose present hash is not given is not judged.
+    A file whose present hash is not given is not judged, and what tools leave behind never is.
     """
     known = {intent.id: intent for intent in intents}
-    changes: dict[str, list[TracedRecord]] = {}
+    done: dict[str, Activity] = {}
+    changes: dict[str, list[bool]] = {}
     last: dict[str, tuple[str, str | None]] = {}
     for record in records:
+        take_record(done, record)
         if not _is_change(record):
             continue
-        changes.setdefault(record.intent_id, []).append(record)
+        if record.tool_name not in HOST_CALLS:
+            its = known.get(record.intent_id)
+            current = its is not None and _is_current(record, its)
+            changes.setdefault(record.intent_id, []).append(current)
         for file in record.files:
+            if is_by_product(file.path):
+                continue
             last[file.path] = (record.intent_id, file.after.sha256 if file.after else None)
             if file.op == "rename" and file.origin:
                 last[file.origin] = (record.intent_id, None)
     drifted = {path for path, (_, after) in last.items() if hashes.get(path, after) != after}
     return Coverage(
         intents=tuple(
-            _of_intent(intent, changes.get(intent.id, []), last, drifted)
+            _of_intent(
+                intent,
+                changes.get(intent.id, []),
+                sorted(done.get(intent.id, Activity()).files),
+                sorted(path for path in drifted if last[path][0] == intent.id),
+            )
             for intent in sorted(known.values(), key=lambda intent: intent.id)
             if intent.status in _COUNTED or intent.id in changes
         ),
@@ -74,26 +89,30 @@ def coverage(
 
 def _of_intent(
     intent: KnownIntent,
-    changes: list[TracedRecord],
-    last: Mapping[str, tuple[str, str | None]],
-    drifted: set[str],
+    changes: Sequence[bool],
+    files: Sequence[str],
+    astray: Sequence[str],
 ) -> IntentCoverage:
-    files = tuple(sorted({file.path for record in changes for file in record.files}))
-    astray = tuple(path for path in files if path in drifted and last[path][0] == intent.id)
+    """`changes` has for each whether it was made under the intent as it is now."""
     state: CoverageState = "covered" if intent.verified else "unverified"
     if not changes:
         state = "uncovered"
-    elif not any(_is_current(record, intent) for record in changes):
+    elif not any(changes):
         state = "outdated"
     elif astray:
         state = "drifted"
     return IntentCoverage(
-        intent_id=intent.id, state=state, changes=len(changes), files=files, drifted=astray
+        intent_id=intent.id,
+        state=state,
+        changes=len(changes),
+        files=tuple(files),
+        drifted=tuple(astray),
     )
 
 
 def _is_change(record: TracedRecord) -> bool:
-    return bool(record.files) and record.outcome not in {"blocked", "denied"}
+    worked = any(not is_by_product(file.path) for file in record.files)
+    return worked and record.outcome not in REFUSED
 
 
 def _is_current(record: TracedRecord, intent: KnownIntent) -> bool:

@@ -131,7 +131,7 @@ def _harmless(cell: object) -> object:
 
 def _chapter(name: str, records: Sequence[TracedRecord]) -> str:
     changes = [record for record in records if record.files]
-    refused = [record for record in records if record.error_code]
+    refused = _refusals(records)
     rows = [f"## {_cell(name)}", "", f"{len(changes)} changes, {len(refused)} refusals.", ""]
     if changes:
         rows += ["| when | file | what | lines | by | scope |", "|---|---|---|---|---|---|"]
@@ -146,6 +146,22 @@ def _chapter(name: str, records: Sequence[TracedRecord]) -> str:
         ]
         rows.append("")
     return "\n".join(rows)
+
+
+def _refusals(records: Sequence[TracedRecord]) -> list[TracedRecord]:
+    """Once for each call, though a person's no is a record of its own besides."""
+    blocked = {
+        _call(record) for record in records if record.kind == "blocked" and record.error_code
+    }
+    return [
+        record
+        for record in records
+        if record.error_code and not (record.kind == "decision" and _call(record) in blocked)
+    ]
+
+
+def _call(record: TracedRecord) -> tuple[str, str]:
+    return record.task_id, record.tool_use_id
 
 
 def _change_row(record: TracedRecord, at: int) -> str:

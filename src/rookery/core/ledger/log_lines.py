@@ -1,6 +1,7 @@
-"""A record on one line: when, what, for which intent, by which call, on what, and how it ended."""
+"""A record on one line: its id, when, what, for which intent, by which call, on what, and how it
+ended."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rookery.core.ledger.records import TracedFile
@@ -8,16 +9,19 @@ from rookery.core.ledger.traced import TracedRecord
 from rookery.core.ledger.verify_ledger import own_part
 from rookery.core.values import value
 
-_WIDTHS = (0, 9, 8, 16, 22)
-"""Columns before the last one are at least so wide; longer texts push the rest aside."""
+_LEAST = (8, 8, 8, 8, 12, 20)
+"""How wide the columns before the last one are at least."""
 _CLASS_WORDS = {"INTENT_EVOLUTION": "evolution", "AST_REFACTOR": "refactor"}
 _LONGEST_SUBJECT = 60
+SHOWN_ID = 8
+"""Digits of an id by which a record is found again."""
 
 
 @value
 class LogLine:
     """Its kind stands apart, because it may be coloured."""
 
+    id: str
     when: str
     kind: str
     intent: str
@@ -26,23 +30,47 @@ class LogLine:
     result: str
 
     @property
-    def text(self) -> str:
-        cells = (self.when, self.kind, self.intent, self.tool, self.subject)
-        padded = (cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
-        return "  ".join((*padded, self.result)).rstrip()
+    def cells(self) -> tuple[str, ...]:
+        return (self.id, self.when, self.kind, self.intent, self.tool, self.subject)
 
 
-def log_lines(records: Iterable[TracedRecord], *, today: str) -> Iterator[LogLine]:
-    """Lines for records; those of another day than today say which."""
+class Columns:
+    """Widths that fit all lines so far. They only grow, because what is printed stays."""
+
+    def __init__(self) -> None:
+        self._widths = list(_LEAST)
+
+    def rows(self, lines: Sequence[LogLine]) -> Iterator[str]:
+        for line in lines:
+            self._widths = [
+                max(width, len(cell)) for cell, width in zip(line.cells, self._widths, strict=True)
+            ]
+        for line in lines:
+            padded = (
+                cell.ljust(width) for cell, width in zip(line.cells, self._widths, strict=True)
+            )
+            yield "  ".join((*padded, line.result)).rstrip()
+
+
+def log_lines(records: Sequence[TracedRecord], *, today: str) -> Iterator[LogLine]:
+    """Lines for records; those of another day than today say which. What was decided is told with
+    what the call was about, if another of the records says that."""
+    about = {_call(record): subject(record) for record in records if subject(record)}
     for record in records:
+        said = subject(record) or (about.get(_call(record), "") if record.tool_use_id else "")
         yield LogLine(
+            id=record.id[:SHOWN_ID] or "-",
             when=when(record, today=today),
             kind=record.kind,
             intent=record.intent_id or "-",
             tool=record.tool_name or "-",
-            subject=_shortened(subject(record)) or "-",
+            subject=_shortened(said) or "-",
             result=result(record),
         )
+
+
+def _call(record: TracedRecord) -> tuple[str, str]:
+    return record.task_id, record.tool_use_id
 
 
 def when(record: TracedRecord, *, today: str) -> str:
@@ -51,21 +79,12 @@ def when(record: TracedRecord, *, today: str) -> str:
 
 
 def subject(record: TracedRecord) -> str:
-    """What it was about: a file, a command, or what a refused call was aimed at."""
+    """What it was about: a file, a command, what a refused call was aimed at, or what was
+    written down."""
     if record.files:
         more = len(record.files) - 1
         return record.files[0].path + (f" and {more} more" if more else "")
-    return record.command or ", ".join(targets(record))
-
-
-def targets(record: TracedRecord) -> tuple[str, ...]:
-    """The paths that a call without files was aimed at."""
-    named = own(record).get("targets")
-    each = [
-        target.get("path") if isinstance(target, dict) else target
-        for target in (named if isinstance(named, list) else [])
-    ]
-    return tuple(path for path in each if isinstance(path, str))
+    return record.command or ", ".join(record.targets) or _written_down(record)
 
 
 def result(record: TracedRecord) -> str:
@@ -75,9 +94,21 @@ def result(record: TracedRecord) -> str:
         case "blocked":
             return _refused(record)
         case "command":
-            changed = f"{len(record.files)} file{'' if len(record.files) == 1 else 's'} changed"
+            changed = f"{_counted(len(record.files))} changed"
             ended = "" if record.exit_code is None else f"exit {record.exit_code}, "
             return ended + changed
+        case "rewind":
+            return _put_back(record)
+        case "intent_change":
+            return _intent_changed(record)
+        case "intent_selected" | "intent_cleared" | "intent_invalidated":
+            by = _said(record, "by")
+            return f"by {by}" if by else _shortened(_said(record, "reason"))
+        case "lesson":
+            count = own(record).get("count")
+            return (
+                f"{count} times" if isinstance(count, int) and count > 1 else "for the first time"
+            )
         case "stream_start" | "checkpoint" | "seal" | "repair":
             return f"stream {record.stream[:8]}… #{record.seq}"
         case _:
@@ -95,6 +126,41 @@ def lines_of(file: TracedFile) -> str:
 
 def scope_words(scope: str) -> str:
     return "" if scope == "none" else scope.replace("_", " ")
+
+
+def _put_back(record: TracedRecord) -> str:
+    removed = sum(file.op == "delete" for file in record.files)
+    put_back = f"{_counted(len(record.files) - removed)} put back"
+    return f"{put_back}, {removed} removed" if removed else put_back
+
+
+def _intent_changed(record: TracedRecord) -> str:
+    """By which command, from which status to which, by whom and why."""
+    change = own(record).get("change")
+    told = change if isinstance(change, dict) else {"command": change}
+    before, after = told.get("from"), told.get("to")
+    status = f" ({before} -> {after})" if before and after and before != after else ""
+    by = f" by {record.approved_by}" if record.approved_by else ""
+    return f"{told.get('command') or 'changed'}{status}{by}{_quoted(feedback(record))}"
+
+
+def _written_down(record: TracedRecord) -> str:
+    """The name of a new intent, what a scope got, or where a lesson went."""
+    change = own(record).get("change")
+    if isinstance(change, dict):
+        added = change.get("scope_added")
+        said = ", ".join(map(str, added)) if isinstance(added, list) else change.get("name")
+        return said if isinstance(said, str) else ""
+    return _said(record, "pattern") or _said(record, "file")
+
+
+def _said(record: TracedRecord, name: str) -> str:
+    said = own(record).get(name)
+    return said if isinstance(said, str) else ""
+
+
+def _counted(files: int) -> str:
+    return f"{files} file{'' if files == 1 else 's'}"
 
 
 def _done(record: TracedRecord) -> Iterator[str]:
@@ -116,7 +182,15 @@ def _refused(record: TracedRecord) -> str:
 def _decided(record: TracedRecord) -> str:
     by = f" by {record.approved_by}" if record.approved_by else ""
     decided = "denied" if record.outcome == "denied" else record.approval
-    return f"{decided or 'decided'}{by}{_quoted(feedback(record))}"
+    return f"{decided or 'decided'}{by}{_reasons(record)}{_quoted(feedback(record))}"
+
+
+def _reasons(record: TracedRecord) -> str:
+    """What somebody was asked about."""
+    approval = own(record).get("approval")
+    told = approval.get("reasons") if isinstance(approval, dict) else None
+    codes = [each for each in told if isinstance(each, str)] if isinstance(told, list) else []
+    return f" about {', '.join(codes)}" if codes else ""
 
 
 def feedback(record: TracedRecord) -> str:

@@ -15,13 +15,20 @@ class Query:
     call: str = ""
     """A call's own name: what was asked, decided and done about it."""
     file: str = ""
-    """A pattern of a path."""
+    """A pattern of a path that was changed, or that a call was aimed at which was refused."""
     kind: str = ""
     outcome: str = ""
     since: str = ""
     until: str = ""
     text: str = ""
     """To be found anywhere in the record."""
+    without: frozenset[str] = frozenset()
+    """Kinds that are left out."""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing is asked for, but that kinds are left out."""
+        return self == Query(without=self.without)
 
     def matches(self, record: TracedRecord) -> bool:
         return (
@@ -29,15 +36,15 @@ class Query:
             and self.task in {"", record.task_id}
             and self.call in {"", record.tool_use_id}
             and self.kind in {"", record.kind}
+            and record.kind not in self.without
             and self.outcome in {"", record.outcome}
             and (not self.since or record.time >= self.since)
             and (not self.until or record.time < self.until)
-            and (not self.file or any(fnmatchcase(file.path, self.file) for file in record.files))
+            and (not self.file or any(fnmatchcase(path, self.file) for path in record.paths))
             and (not self.text or self.text in _words(record))
         )
 
 
 def _words(record: TracedRecord) -> str:
-    paths = " ".join(file.path for file in record.files)
-    said = (record.id, record.tool_name, record.command, record.error_code, record.approval, paths)
-    return " ".join(said)
+    said = (record.id, record.tool_name, record.command, record.error_code, record.approval)
+    return " ".join((*said, *record.paths))

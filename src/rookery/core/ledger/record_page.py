@@ -5,7 +5,7 @@ from typing import Literal
 
 from rookery.core.ledger.canonical import leaf_hash
 from rookery.core.ledger.line_ranges import LineRange
-from rookery.core.ledger.log_lines import feedback, lines_of, own, scope_words, targets
+from rookery.core.ledger.log_lines import feedback, lines_of, own, scope_words
 from rookery.core.ledger.records import FileHash, TracedFile
 from rookery.core.ledger.traced import TracedRecord
 
@@ -42,7 +42,7 @@ def _rows(record: TracedRecord, chain: Chain) -> Iterator[tuple[str, str]]:
     yield "call", _call(record)
     for file in record.files:
         yield "file", _file(file)
-    yield "target", ", ".join(targets(record))
+    yield "target", ", ".join(record.targets)
     yield "command", _command(record)
     yield "scope", scope_words(record.scope) + ("" if record.enforced else " (not enforced)")
     yield "class", _class(record)

@@ -12,12 +12,14 @@ REFUSED = frozenset({"blocked", "denied"})
 
 @value
 class LedgerStatistics:
+    records: int
     calls: int
     mutations: int
     commands: int
     refused: int
     approvals: int
     by_intent: tuple[tuple[str, int], ...]
+    """Calls that changed files."""
     refusals: tuple[tuple[str, int], ...]
     lines_added: int
     lines_deleted: int
@@ -47,6 +49,7 @@ def statistics(records: Iterable[TracedRecord]) -> LedgerStatistics:
             models[record.model_id or record.contributor or "unknown"] += file.lines_added
             files[file.path] += 1
     return LedgerStatistics(
+        records=kinds.total(),
         calls=sum(kinds[kind] for kind in CALLS),
         mutations=kinds["mutation"],
         commands=kinds["command"],
@@ -80,7 +83,7 @@ def told(found: LedgerStatistics) -> str:
     rows = [
         f"calls       {found.calls:<5} mutations {found.mutations}   commands {found.commands}   "
         f"refused {found.refused}{share}   approvals {found.approvals}",
-        f"by intent   {_counts(found.by_intent)}",
+        f"by intent   {_changing_calls(found.by_intent)}",
         f"refusals    {_counts(found.refusals)}",
         f"lines       {lines}",
         f"class       {_shares(classes)}",
@@ -97,6 +100,13 @@ def _ranked(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
 
 def _counts(ranked: Iterable[tuple[str, int]]) -> str:
     return "   ".join(f"{name} {count}" for name, count in ranked)
+
+
+def _changing_calls(ranked: Iterable[tuple[str, int]]) -> str:
+    """What the number of an intent counts is not to be guessed."""
+    return "   ".join(
+        f"{name} {count} changing call{'' if count == 1 else 's'}" for name, count in ranked
+    )
 
 
 def _shares(ranked: tuple[tuple[str, int], ...]) -> str:

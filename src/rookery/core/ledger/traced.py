@@ -42,6 +42,9 @@ class TracedRecord:
     contributor: str = ""
     model_id: str = ""
     files: tuple[TracedFile, ...] = ()
+    """What was done to each. What a rewind took away is deleted."""
+    targets: tuple[str, ...] = ()
+    """The paths that a call was aimed at which changed nothing."""
     related: tuple[Related, ...] = ()
     command: str = ""
     exit_code: int | None = None
@@ -58,6 +61,11 @@ class TracedRecord:
     @property
     def chained(self) -> bool:
         return bool(self.stream)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What it is about: the files that were changed, or would have been."""
+        return (*(file.path for file in self.files), *self.targets)
 
 
 def records_on(line: bytes) -> list[TracedRecord]:
@@ -105,6 +113,7 @@ def traced(record: dict[str, Any]) -> TracedRecord:
         contributor=_text(contributor.get("type")) or _text(contributor.get("entity_type")).lower(),
         model_id=_text(contributor.get("model_id")) or _text(contributor.get("model_identifier")),
         files=files,
+        targets=tuple(_targets(own)),
         related=tuple(_related(talk)),
         command=_text(command.get("text")),
         exit_code=_number(command.get("exit_code")),
@@ -125,6 +134,16 @@ def _files(record: dict[str, Any], own: dict[str, Any]) -> Iterator[TracedFile]:
         path = _text(file.get("path")) or _text(file.get("relative_path"))
         if path and path not in PSEUDO_FILES:
             yield _file(path, file, told.get(path, {}))
+    if own.get("kind") == "rewind":
+        for path in map(_text, _list(own.get("removed"))):
+            if path:
+                yield TracedFile(path=path, op="delete")
+
+
+def _targets(own: dict[str, Any]) -> Iterator[str]:
+    for target in _list(own.get("targets")):
+        if path := _text(target) or _text(_object(target).get("path")):
+            yield path
 
 
 def _file(path: str, file: dict[str, Any], own: dict[str, Any]) -> TracedFile:

@@ -14,7 +14,8 @@ that is known from elsewhere (`--head`, `--expect`).
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple, NoReturn
@@ -97,6 +98,11 @@ class MerkleTree:
         for _, left in reversed(self._peaks[:-1]):
             node = sha256(b"\1" + left + node).digest()
         return node.hex()
+
+
+LARGEST_UNPACKED = 256 * 1024 * 1024
+LARGEST_PLAIN = 4 * 1024 * 1024 * 1024
+"""Bytes of one file of a ledger, which is sealed long before."""
 
 
 class KnownHead(NamedTuple):
@@ -723,35 +729,88 @@ def _short(error: Exception) -> str:
     return str(error)[:120]
 
 
-def told(report: Report) -> str:
-    """The report as people read it."""
-    serious = [finding for finding in report.findings if finding.level == "FAIL"]
+MISSING = (
+    "Records that the known head covers are missing. Ask for the ledger as it was when the head "
+    "was noted, or why its end is gone."
+)
+_DAMAGED = "Ask for an undamaged copy of the file."
+WAYS_OUT = {
+    **dict.fromkeys(
+        ("hash", "prev", "gap", "fork", "seal", "anchor", "checkpoint", "shape", "unreadable"),
+        _DAMAGED,
+    ),
+    "expected": "Ask whoever noted the state whether it is of this ledger, or for a newer copy.",
+    "unchained": "Leave out --require-chain where other programs may add records.",
+    "torn-tail": "Ask for the file again: its writer mends the last line when it next appends.",
+    "not-as-left": "Ask for the file as its writer left it, or who has rewritten it.",
+    "pruned-by-others": "Ask who has pruned it, and for a head that was noted afterwards.",
+}
+"""What to do about findings, by their codes, for somebody who was handed the ledger."""
+
+
+def told(
+    report: Report,
+    *,
+    missing: str = MISSING,
+    ways_out: Mapping[str, str] = WAYS_OUT,
+    strict: bool = False,
+) -> str:
+    """The report as people read it. `missing` is said of a cut-off end; if warnings count, nothing
+    is claimed of a ledger that has any."""
+    breaking = [finding for finding in report.findings if finding.breaks]
     others = [finding for finding in report.findings if finding.level == "WARN"]
-    rows = [f"FAIL  {finding.place}{_with_detail(finding)}" for finding in serious]
-    if report.untold:
-        rows.append(f"FAIL  and {report.untold:,} more")
-    rows += [f"WARN  {finding.place}{finding.text}" for finding in others]
-    if serious:
-        intact = report.streams - report.broken_streams
-        rows.append(
-            f"{_counted(report.failures, 'failure')} in "
-            f"{_counted(report.broken_streams, 'stream')}; {_counted(intact, 'stream')} "
-            f"{'is' if intact == 1 else 'are'} intact"
-        )
+    rows = list(_failing(report, breaking, missing))
+    rows += [f"WARN  {each.place}{each.text}" for each in others if not each.breaks]
+    if breaking:
+        codes = dict.fromkeys(finding.code for finding in breaking)
+        rows += [
+            _left(report),
+            *dict.fromkeys(ways_out[code] for code in codes if code in ways_out),
+        ]
         return "\n".join(rows)
     notes = [finding.text for finding in report.findings if finding.level == "INFO"]
     rows += [
-        f"{_counted(report.files, 'segment')}, {_counted(report.records, 'record')}, "
-        f"{_counted(report.streams, 'stream')}",
+        _extent(report),
         "  chain      ok",
         f"  anchors    ok ({_counted(len(report.tips), 'tip')})",
         f"  known head {report.known or 'none to compare with'}",
         *([f"  seals      {report.seals} ok"] if report.seals else []),
         *([f"  notes      {', '.join(notes)}"] if notes else []),
         f"state {report.state}",
-        CLAIM,
+        *([] if strict and others else [CLAIM]),
     ]
     return "\n".join(rows)
+
+
+def _failing(report: Report, breaking: list[Finding], missing: str) -> Iterator[str]:
+    """All that keeps the ledger from being whole. Of a cut-off end every head is a detail."""
+    heads = [finding for finding in breaking if finding.code == "known-head"]
+    if heads:
+        yield f"FAIL  {missing}"
+    yield from (f"      {finding.text}" for finding in heads)
+    for finding in breaking:
+        if finding.code != "known-head":
+            yield f"FAIL  {finding.place}{_with_detail(finding)}"
+    if report.untold:
+        yield f"FAIL  and {report.untold:,} more"
+
+
+def _left(report: Report) -> str:
+    if not report.failures:
+        return f"{_extent(report)} left"
+    intact = report.streams - report.broken_streams
+    return (
+        f"{_counted(report.failures, 'failure')} in "
+        f"{_counted(report.broken_streams, 'stream')}; {_counted(intact, 'stream')} "
+        f"{'is' if intact == 1 else 'are'} intact"
+    )
+
+
+def _extent(report: Report) -> str:
+    return (
+        f"{_counted(report.files, 'segment')}, {_counted(report.records, 'record')}, "
+        f"{_counted(report.streams, 'stream')}"
+    )
 
 
 def _with_detail(finding: Finding) -> str:
@@ -816,11 +875,45 @@ def read_files(
 
     for name, sealed in files:
         try:
-            opened = gzip.open(name, "rb") if name.endswith(".gz") else open(name, "rb")  # noqa: SIM115
-            with opened as file:
-                verifier.read(shown(name), bounded_lines(file.readline), sealed=sealed)
+            with _regular(name) as plain:
+                opened = gzip.GzipFile(fileobj=plain) if name.endswith(".gz") else plain
+                packed = opened is not plain
+                most = LARGEST_UNPACKED if packed else LARGEST_PLAIN
+                readline = _at_most(opened.readline, most)
+                verifier.read(shown(name), bounded_lines(readline), sealed=sealed)
         except (OSError, EOFError, zlib.error) as error:
             verifier.unreadable(shown(name), _short(error))
+
+
+@contextmanager
+def _regular(name: str) -> Iterator[Any]:
+    """A file to read, and nothing that would make a reader wait for ever."""
+    import os
+    import stat
+
+    def opener(path: str, flags: int) -> int:
+        careful = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+        return os.open(path, flags | careful)
+
+    with open(name, "rb", opener=opener) as opened:
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise OSError("it is no regular file")
+        yield opened
+
+
+def _at_most(readline: Callable[[int], bytes], most: int) -> Callable[[int], bytes]:
+    """The same, but a small file cannot unpack to more than anybody can read."""
+    left = most
+
+    def bounded(size: int) -> bytes:
+        nonlocal left
+        line = readline(size)
+        left -= len(line)
+        if left < 0:
+            raise OSError("it unpacks to more than a ledger file holds")
+        return line
+
+    return bounded
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -849,7 +942,7 @@ def main(arguments: list[str] | None = None) -> int:
     read_files(verifier, files)
     verifier.backlog(calls_in_journal(chosen.path))
     report = verifier.report()
-    print(told(report))
+    print(told(report, strict=chosen.strict))
     return exit_code(report, strict=chosen.strict)
 
 

@@ -240,7 +240,7 @@ class CallRecords:
         action: Action | None = None,
     ) -> None:
         refusals, reasons = why.refusals, why.reasons
-        wanted = self._wanted(refusals, action)
+        wanted = self.about(refusals, action)
         human = said is not None and said.by == "user"
         gravest = min(refusals, key=lambda each: KINDS[each.code].rank) if refusals else None
         error = (
@@ -263,8 +263,8 @@ class CallRecords:
         outcome: Any = "denied" if human else "blocked"
         await self.note(replace(blocked, outcome=outcome, error=error, **wanted))
 
-    def _wanted(self, refusals: Sequence[Refusal], action: Action | None) -> dict[str, Any]:
-        """What a call would have touched, for whoever reads of its refusal."""
+    def about(self, refusals: Sequence[Refusal], action: Action | None) -> dict[str, Any]:
+        """What a call is aimed at, for whoever reads what was decided about it."""
         changed = [self._named(each.path) for each in action.changes] if action else []
         paths = changed or [each.path for one in refusals for each in one.targets]
         told: dict[str, Any] = {"more": {"targets": list(dict.fromkeys(map(shown, paths)))}}

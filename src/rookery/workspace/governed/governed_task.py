@@ -184,13 +184,13 @@ class GovernedTask:
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
     ) -> Permit:
         if call.name == EXPAND:
-            await self._decision(call, why, said, None)
+            await self._decision(call, action, why, said, None)
         if not is_destructive(call, action):
             return permit
         verdict, at = self._verdicts.pop(call.id, (CallVerdict(label="none"), None))
         label, approval = self._approval(verdict, said)
         if said is not None:
-            await self._decision(call, why, said, at)
+            await self._decision(call, action, why, said, at)
             # a person takes their time, and files are moved meanwhile
             intent_id = at.intent.id if at else ""
             if moved := displaced(action, self.project.layout, intent_id):
@@ -222,14 +222,19 @@ class GovernedTask:
         return scopes.get(said.choice or "", "approved_once"), approval_of(said, codes)
 
     async def _decision(
-        self, call: ToolCall, why: Ruling, said: Answered | None, at: Standing | None
+        self,
+        call: ToolCall,
+        action: Action,
+        why: Ruling,
+        said: Answered | None,
+        at: Standing | None,
     ) -> None:
         if said is not None:
             codes = [each.code for each in why.refusals]
             entry = self._records.entry("decision", call, at)
-            await self._records.note(
-                replace(entry, outcome="success", approval=approval_of(said, codes))
-            )
+            about = self._records.about(why.refusals, action)
+            approval = approval_of(said, codes)
+            await self._records.note(replace(entry, outcome="success", approval=approval, **about))
 
     async def _widen(self, call: ToolCall, said: Answered, why: Ruling, at: Standing) -> None:
         """What the user has allowed beyond this call. Raises `Denied`."""

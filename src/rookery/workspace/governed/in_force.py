@@ -302,7 +302,10 @@ def _asking(intent: Intent, code: str, why: str, notes: tuple[str, ...] = ()) ->
 
 def _unusable(text: IntentText) -> Refusal | None:
     if not text.there:
-        return Refusal(code="REQ-011", message="There is no intent file here, and one is required.")
+        return Refusal(
+            code="REQ-011",
+            message="There is no intent file here, and one is required: rookery intents init",
+        )
     if not text.file.usable:
         return Refusal(
             code="REQ-013",

@@ -67,6 +67,11 @@ class BranchIntent:
     source: str
 
 
+def intents_named(message: str) -> tuple[str, ...]:
+    """The intents that a commit's message says it is made for."""
+    return tuple(dict.fromkeys(each["id"] for each in TRAILER.finditer(message)))
+
+
 class CommittedChanges:
     """Of the repository that a governed folder lies in. Raises `GitUnread` if there is none."""
 
@@ -155,7 +160,7 @@ class CommittedChanges:
         return CommittedChange(
             revision=revision,
             subject=subject,
-            intent_ids=tuple(dict.fromkeys(each["id"] for each in TRAILER.finditer(body))),
+            intent_ids=intents_named(body),
             files=tuple(self._files(said)),
         )
 

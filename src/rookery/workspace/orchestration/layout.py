@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.values import record, value
@@ -147,21 +147,36 @@ def nested_roots(layout: Layout) -> "tuple[Problem, ...]":
     )
 
 
-def init(root: Path, *, vcs: Literal["ignore", "track", "notes"] = "ignore") -> tuple[str, ...]:
+LedgerHome: TypeAlias = Literal["ignore", "track", "notes"]
+GIT_LINES = {
+    ".gitignore": (".state/", LEDGER, "trace/"),
+    ".gitattributes": (f"{LEDGER} merge=union",),
+}
+"""What we may write into the files that git reads. Every other line in them is somebody's."""
+
+
+def git_lines(vcs: LedgerHome) -> dict[str, tuple[str, ...]]:
+    """Which of them stand there, by what becomes of the ledger."""
+    tracked = vcs == "track"
+    return {
+        ".gitignore": GIT_LINES[".gitignore"][: 1 if tracked else None],
+        ".gitattributes": GIT_LINES[".gitattributes"] if tracked else (),
+    }
+
+
+def init(root: Path, *, vcs: LedgerHome = "ignore") -> tuple[str, ...]:
     """Makes what is not there yet, and says what it made. Raises `RookeryError`."""
     folder = root / GOVERNANCE_FOLDER
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise RookeryError(f"{folder} is not a folder of its own; nothing was made. Move it away.")
-    ignored = ".state/\n" if vcs == "track" else f".state/\n{LEDGER}\ntrace/\n"
     wanted = {
         INTENT_FILE: _FIRST_INTENTS,
         "AGENT.md": _FIRST_KNOWLEDGE,
-        ".gitignore": ignored,
-        **({".gitattributes": f"{LEDGER} merge=union\n"} if vcs == "track" else {}),
+        **{name: "".join(f"{line}\n" for line in ours) for name, ours in git_lines(vcs).items()},
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return tuple(name for name, text in wanted.items() if _made(folder / name, text))
+        return tuple(name for name, text in wanted.items() if text and _made(folder / name, text))
     except OSError as error:
         raise RookeryError(f"{folder} cannot be made ({error.strerror}).") from error
 

@@ -47,7 +47,7 @@ def yaml_nodes(text: str) -> tuple[Node | None, tuple[YamlFault, ...]]:
     except _Stop:
         pass
     except _yaml().YAMLError as error:
-        builder.faults.append(_syntax_fault(error))
+        builder.faults.append(_syntax_fault(error, text))
     if builder.faults or builder.root is None:
         nothing = _fault("E109", 1, 1, "the file is empty", "begin with: active_intents: []")
         return None, tuple(builder.faults) or (nothing,)
@@ -99,11 +99,21 @@ def _control_fault(sign: str, line: int, column: int) -> YamlFault:
     return _fault("E103", line, column, message, "remove it")
 
 
-def _syntax_fault(error: Any) -> YamlFault:
+def _syntax_fault(error: Any, text: str) -> YamlFault:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "it cannot be read"
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    if tab := _tab_at(text, line):
+        what = "a tab stands here, and YAML is indented with spaces only"
+        return _fault("E103", line, tab, what, "write spaces instead of the tab")
     return _fault("E103", line, column, f"this is no valid YAML: {problem}", "correct the line")
+
+
+def _tab_at(text: str, line: int) -> int:
+    """The column of a tab in what a line is indented with; 0 if there is none."""
+    lines = text.split("\n")
+    said = lines[line - 1] if line <= len(lines) else ""
+    return said[: len(said) - len(said.lstrip())].find("\t") + 1
 
 
 def _fault(code: str, line: int, column: int, message: str, fix: str) -> YamlFault:
