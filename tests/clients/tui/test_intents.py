@@ -262,9 +262,21 @@ def test_GATE_4_only_what_is_offered_has_a_key(asked: Asked, letters: str):
 @pytest.mark.parametrize(
     ("asked", "step", "title", "what", "allowed"),
     [
-        (GOVERNED, Step.TASK, "Allow this for the rest of the task?", "within the scope", "user.py"),
+        (
+            GOVERNED,
+            Step.TASK,
+            "Allow this for the rest of the task?",
+            "within the scope",
+            "user.py",
+        ),
         (GOVERNED, Step.EXPAND, "Add this to the scope of INT-001?", "owns this too", "user.py"),
-        (UNKNOWN, Step.TASK, "Allow this for the rest of the task?", "this very command", "make all"),
+        (
+            UNKNOWN,
+            Step.TASK,
+            "Allow this for the rest of the task?",
+            "this very command",
+            "make all",
+        ),
     ],
     ids=["files", "scope", "commands"],
 )
