@@ -37,6 +37,16 @@ MAY_IMPORT = {
     "mcp": PORTS | {"mcp"},
     "code_index": PORTS | {"code_index"},
     "storage": PORTS | {"storage", "wire.codec", "settings"},
+    "manager": {
+        "core",
+        "errors",
+        "faults",
+        "manager",
+        "settings",
+        "storage",
+        "wire",
+        "workspace",
+    },
     "dialects": {"core", "dialects", "wire"},
     "clients": {"clients", "core", "dialects", "errors", "wire"},
     "cli": {

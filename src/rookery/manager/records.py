@@ -1,0 +1,63 @@
+"""What a record takes over from elsewhere: figures from the messages, a past from its folder."""
+
+from dataclasses import replace
+
+from rookery.core.facts import TaskOpened
+from rookery.core.sessions.record import SessionRecord, TodoStats, label_of
+from rookery.core.sessions.states import SessionState, SessionStatus
+from rookery.core.view import View
+from rookery.errors import StorageError
+from rookery.manager.session_folders import Launch, SessionFolder
+from rookery.manager.session_json import KeptSession
+from rookery.storage.tasks import TaskStore
+
+
+def with_figures(record: SessionRecord, view: View) -> SessionRecord:
+    """With what its messages say it has taken and done."""
+    if not view.seq:
+        return record
+    todos = view.todos
+    done = sum(todo.status == "completed" for todo in todos)
+    return replace(
+        record,
+        tokens=view.usage.tokens_in + view.usage.tokens_out,
+        cost=view.usage.cost,
+        todo_stats=TodoStats(done=done, total=len(todos)) if todos else None,
+    )
+
+
+def found_again(folder: SessionFolder, launch: Launch, tasks: TaskStore) -> KeptSession | None:
+    """A session that the list has lost, from its own folder and its log; None if it has none."""
+    opened = _opening(tasks, folder.session_id)
+    if opened is None:
+        return None
+    text, start_time = opened
+    mark = folder.mark()
+    record = SessionRecord(
+        session_id=folder.session_id,
+        label=label_of(text),
+        prompt=text,
+        start_time=start_time,
+        model=launch.model,
+        mode=launch.mode,
+        provider=launch.provider,
+        auto_approve=launch.auto_approve,
+        status=SessionStatus.RUNNING,
+        state=SessionState.STREAMING,
+        generation=mark.generation if mark else 0,
+        process_open=mark is not None,
+        saw_session_created=True,
+        saw_api_req_started=True,
+        pid=mark.pid if mark else None,
+    )
+    return KeptSession(record=record, announced=True)
+
+
+def _opening(tasks: TaskStore, session_id: str) -> tuple[str, int] | None:
+    try:
+        for event in tasks.read(session_id) if tasks.exists(session_id) else ():
+            if isinstance(event.fact, TaskOpened):
+                return event.fact.text, event.ts
+    except StorageError:
+        return None
+    return None

@@ -1,0 +1,151 @@
+"""What the user's own folder knows of a session: with what rights it runs, and which process.
+
+The list of sessions lies in the project, where anybody's files lie; what decides what may be
+started, and where, does not.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from rookery.core.limits import MIB
+from rookery.core.values import value
+from rookery.errors import StorageError
+from rookery.storage.disk import private_folder, put, reason, sync_folder
+from rookery.storage.places import Places
+
+LARGEST_FILE = 1 * MIB
+COMPLAINTS = 50
+"""Lines of a process's last words that are kept with its session."""
+_LONGEST_TAIL = 64 * 1024
+
+T = TypeVar("T")
+
+
+@value
+class Launch:
+    """How the processes of a session are started. `options` are further flags of `serve`."""
+
+    project: str
+    workspace: str
+    provider: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    auto_approve: bool = True
+    options: tuple[str, ...] = ()
+
+    def flags(self) -> list[str]:
+        named = {"--provider": self.provider, "--model": self.model, "--mode": self.mode}
+        given = [word for flag, said in named.items() if said for word in (flag, said)]
+        asks = "--yes" if self.auto_approve else "--require-approval"
+        return ["-w", self.workspace, asks, *given, *self.options]
+
+
+@value
+class ProcessMark:
+    """The process of one generation, known by its number and the moment it began."""
+
+    generation: int
+    pid: int
+    born: int
+    new_task: bool = True
+    """It was started to begin the session, not to go on with it."""
+
+
+class SessionFolder:
+    """The folder of one session. It is made when the session is started."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.session_id = path.name
+
+    @property
+    def socket(self) -> Path:
+        return self.path / "socket"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log"
+
+    def keep_launch(self, launch: Launch) -> None:
+        self._put("launch.json", launch)
+
+    def keep_mark(self, mark: ProcessMark) -> None:
+        self._put("process.json", mark)
+
+    def launch(self) -> Launch | None:
+        return self._read("launch.json", Launch)
+
+    def mark(self) -> ProcessMark | None:
+        return self._read("process.json", ProcessMark)
+
+    def complaints(self) -> tuple[str, ...]:
+        """The last lines that its last process has written."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _LONGEST_TAIL))
+                lines = log.read().decode("utf-8", "replace").splitlines()
+        except OSError:
+            return ()
+        return tuple(lines[-COMPLAINTS:])
+
+    def remove(self) -> None:
+        """What names the session goes last, so that whatever is left can be found again."""
+        import shutil
+
+        with suppress(FileNotFoundError):
+            for entry in self.path.iterdir():
+                if entry.name != "launch.json":
+                    entry.unlink(missing_ok=True)
+            shutil.rmtree(self.path)
+            sync_folder(self.path.parent)
+
+    def _put(self, name: str, content: object) -> None:
+        private_folder(self.path)
+        try:
+            put(self.path / name, [msgspec.json.encode(content)])
+        except OSError as error:
+            raise StorageError(
+                f"{self.path / name} cannot be written ({reason(error)})."
+            ) from error
+
+    def _read(self, name: str, kind: type[T]) -> T | None:
+        """None if there is none, or none that can be understood."""
+        try:
+            with (self.path / name).open("rb") as file:
+                return msgspec.json.decode(file.read(LARGEST_FILE), type=kind)
+        except (OSError, msgspec.MsgspecError, UnicodeError):
+            return None
+
+
+class SessionFolders:
+    """Those of all sessions of this user, of whatever project."""
+
+    def __init__(self, places: Places) -> None:
+        self._path = places.state / "sessions"
+
+    def of(self, session_id: str) -> SessionFolder:
+        if not is_session_id(session_id):
+            raise StorageError(f"{session_id!r} is no id of a session.")
+        return SessionFolder(self._path / session_id)
+
+    def of_project(self, project: str) -> Iterator[tuple[SessionFolder, Launch]]:
+        """Those that were started for a project, whatever became of its list."""
+        with suppress(FileNotFoundError):
+            for path in sorted(self._path.iterdir()):
+                folder = SessionFolder(path)
+                launch = folder.launch() if is_session_id(path.name) else None
+                if launch and launch.project == project:
+                    yield folder, launch
+
+
+def is_session_id(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False

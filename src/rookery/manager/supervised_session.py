@@ -1,0 +1,333 @@
+"""One session under supervision: its machine, its record, its words on their way, its view.
+
+The machine decides and this carries out. What the user does is on disk before it is carried
+out, except an answer: that is first given, and only then taken for given, so that no question
+is ever held for answered that is not.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from rookery.core.facts import Event as TaskEvent
+from rookery.core.message import Message
+from rookery.core.sessions.events import (
+    AgentAsked,
+    CancelSession,
+    Event,
+    SessionCreated,
+    UserEvent,
+)
+from rookery.core.sessions.machine import Step, step
+from rookery.core.sessions.orders import (
+    Answer,
+    Cancel,
+    Deliver,
+    Order,
+    Respawn,
+    StartTask,
+    Terminate,
+)
+from rookery.core.sessions.rebuilding import rebuilt
+from rookery.core.sessions.record import noted, recorded
+from rookery.core.sessions.session import Session
+from rookery.core.sessions.states import STATUS_OF, TRUE_IN, SessionStatus
+from rookery.errors import CommandRejected, StorageError
+from rookery.faults import kp
+from rookery.manager.conversation import HandOver
+from rookery.manager.followed_task import RESUMING, FollowedTask
+from rookery.manager.mailbox import Mailbox
+from rookery.manager.process_keeper import ProcessKeeper, never_run
+from rookery.manager.records import with_figures
+from rookery.manager.session_folders import ProcessMark, SessionFolder
+from rookery.manager.session_json import KeptSession, Mail
+from rookery.manager.session_process import lives
+from rookery.manager.session_store import SessionStore
+from rookery.manager.timings import Timings
+from rookery.storage.tasks import TaskStore
+
+TOO_LATE = "That cannot be done now: the session has moved on. Look at it again."
+
+
+class Desk(Protocol):
+    """What a session has of the one who supervises all of them."""
+
+    store: SessionStore
+    tasks: TaskStore
+    timings: Timings
+    environ: Mapping[str, str]
+    group: TaskGroup
+
+    def changed(self, session_id: str) -> None:
+        """There is something new to be shown of it."""
+
+    def moved(self) -> None:
+        """A session has come to another state, so that others may have their turn."""
+
+    def is_selected(self, session_id: str) -> bool: ...
+
+    def queue(self, session: "SupervisedSession") -> None:
+        """Call its `launch` as soon as another process may run."""
+
+
+class SupervisedSession:
+    def __init__(self, kept: KeptSession, folder: SessionFolder, desk: Desk) -> None:
+        self.id = kept.record.session_id
+        self.record = kept.record
+        self.session = Session(session_id=self.id)
+        self.root = FollowedTask(self.id)
+        self.mailbox = Mailbox(kept.taken, kept.mail)
+        self.is_queued = False
+        self.unresponsive = False
+        self.is_forgotten = False
+        """It was removed, so nothing of it is kept any more."""
+        self._announced = kept.announced
+        self._folder = folder
+        self._desk = desk
+        self.keeper = ProcessKeeper(
+            self, folder, group=desk.group, timings=desk.timings, environ=desk.environ
+        )
+        self._one_act = anyio.Lock()
+        self._moved = anyio.Event()
+
+    @property
+    def is_active(self) -> bool:
+        return self.session.state in TRUE_IN["is_active"]
+
+    @property
+    def is_idle(self) -> bool:
+        """Its process has nothing to do until the user says something."""
+        resting = not self.is_active and self.session.pending_ask is not None
+        return resting and self.keeper.may_retire
+
+    @property
+    def question(self) -> tuple[str, Message] | None:
+        """The open question: which task asks it, and its row."""
+        if not (pending := self.session.pending_ask):
+            return None
+        rows = ((task.task_id, task.row(pending.ts)) for task in self.keeper.tasks)
+        return next(((task_id, row) for task_id, row in rows if row and row.type == "ask"), None)
+
+    async def act(self, event: UserEvent) -> None:
+        """What the user wants done. Raises `CommandRejected` if it cannot be now, and
+        `StorageError` if it could not be kept; then nothing has changed."""
+        async with self._one_act:
+            self.recall()
+            trial = step(self.session, event)
+            if _answer_in(trial) and self.keeper.is_ending:  # then it goes on with another process
+                await self.until(lambda: not self.session.process_open)
+                trial = step(self.session, event)
+            if trial.session is self.session and not trial.orders:
+                raise CommandRejected(TOO_LATE)
+            if answer := _answer_in(trial):
+                await self._answer(event, answer)
+            else:
+                self.take(event, now=True)
+
+    async def _answer(self, event: UserEvent, answer: Answer) -> None:
+        await self.keeper.answer(answer)
+        kp("manager.answered")
+        pending = self.session.pending_ask
+        if pending and pending.ts == answer.ask_ts:  # or its process has told us already
+            self.take(event, now=True)
+
+    def take(self, event: Event, *, now: bool = False) -> None:
+        """The machine takes an event; what follows is kept and carried out: not at all if it is
+        to be kept `now` and that cannot be."""
+        before, mailbox = self.session, self.mailbox.copy()
+        done = step(before, event)
+        if done.session is before and not done.orders:
+            return
+        self.session = done.session
+        self._count_letters(before, event, done)
+        try:
+            self.keep(now=now)
+        except StorageError:
+            self.session, self.mailbox = before, mailbox
+            raise
+        if STATUS_OF.get(before.state) is not STATUS_OF[done.session.state]:
+            self._desk.store.save_if_possible()
+        for order in done.orders:
+            self._obey(order)
+        self._move()
+        self._desk.moved()
+
+    def _count_letters(self, before: Session, event: Event, done: Step) -> None:
+        if isinstance(event, SessionCreated):
+            self._announced = True
+            self.mailbox.taken += before.handed
+        for order in done.orders:
+            if isinstance(order, Deliver):
+                self.mailbox.post(order.letters)
+
+    def _obey(self, order: Order) -> None:
+        generation = self.session.generation
+        match order:
+            case StartTask() | Respawn():
+                self.is_queued = True
+                self._desk.queue(self)
+            case Deliver():
+                self.keeper.wake_for_mail()
+            case Cancel() | Terminate() if self.is_queued:
+                self.is_queued = False
+                self.take(never_run(generation))
+            case Cancel():
+                self.keeper.cancel(generation)
+            case Terminate():
+                self.keeper.terminate(generation)
+            case Answer():
+                pass  # which was given before the machine was told
+
+    def keep(self, *, now: bool = False) -> None:
+        if self.is_forgotten:
+            return
+        record = recorded(
+            self.record,
+            self.session,
+            now=time.time_ns() // 1_000_000,
+            selected=self._desk.is_selected(self.id),
+        )
+        self.record = with_figures(record, self.root.view)
+        self._desk.store.put(
+            KeptSession(
+                record=self.record,
+                announced=self._announced,
+                taken=self.mailbox.taken,
+                mail=self.mailbox.unsent,
+            )
+        )
+        if now:
+            self._desk.store.save()
+        self._desk.changed(self.id)
+
+    def load(self) -> None:
+        """As it was left, which its log and its process tell better than its record."""
+        mark = self._folder.mark()
+        current = mark if mark and mark.generation == self.record.generation else None
+        alive = current is not None and lives(current)
+        waits_for_its_turn = self.record.process_open and not current
+        begins = current is not None and current.new_task and not self._announced
+        if (alive and not begins) or self.record.status is SessionStatus.RUNNING:
+            self.recall()
+        requested = self.root.has_made_a_request and self.record.saw_session_created
+        self.record = replace(
+            self.record,
+            saw_api_req_started=self.record.saw_api_req_started or requested,
+            completion_text=self.root.result or self.record.completion_text,
+        )
+        self.session = rebuilt(self.record, self.root.ask, alive=alive or waits_for_its_turn)
+        if mark and lives(mark):
+            self.keeper.adopt(mark, heard=alive and self.session.process_open)
+        if waits_for_its_turn and self.session.process_open:
+            self.is_queued = True
+            self._desk.queue(self)
+
+    def recall(self) -> None:
+        """Reads its log, unless it was read or heard: without, a session that rests does not know
+        what it has asked."""
+        if self.root.view.seq or not self.is_stored():
+            return
+        try:
+            self.root.remember(self._desk.tasks.read(self.id))
+        except StorageError as error:
+            self.note([str(error)])
+        if not self.session.process_open:
+            self.session = rebuilt(self.record, self.root.ask, alive=False)
+
+    async def see_whether_it_answers(self) -> None:
+        self.silent_for(float(not await self.keeper.has_answered()))
+
+    def launch(self) -> None:
+        """Its turn has come."""
+        self.is_queued = False
+        self.recall()
+        self.keeper.launch(self.session.generation)
+        self._desk.changed(self.id)
+
+    async def end(self) -> None:
+        """End what there is of it. It can be resumed."""
+        if self.is_active:
+            self.take(CancelSession(), now=True)
+        self.keeper.retire()
+        await self.until(lambda: not (self.keeper.has_process or self.session.process_open))
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            await self._moved.wait()
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._moved = anyio.Event()
+
+    def is_stored(self) -> bool:
+        return self._desk.tasks.exists(self.id)
+
+    def hand_over(self, *, new_task: bool) -> HandOver:
+        """The prompt is not said again to a task that was opened with it."""
+        letters = self.session.outbox[: self.session.handed]
+        known = int(not new_task and not self._announced)
+        launch = self._folder.launch()
+        return HandOver(
+            new_task=new_task,
+            letters=letters[known:],
+            first=self.mailbox.taken + known,
+            mode=launch.mode if launch else None,
+        )
+
+    def mark(self, mark: ProcessMark) -> None:
+        self.record = replace(self.record, pid=mark.pid)
+        self.keep(now=True)
+
+    def note(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.record = noted(self.record, line)
+
+    def gone(self) -> None:
+        self._desk.changed(self.id)
+        self._move()
+        self._desk.moved()
+
+    def hear(self, task: FollowedTask, event: TaskEvent) -> None:
+        usage = task.view.usage
+        for said in task.hear(event):
+            resumes = isinstance(said, AgentAsked) and said.ask in RESUMING
+            if not resumes or self.session.saw_session_created:  # or we answer that ourselves
+                self.take(said)
+        if task.view.usage != usage:
+            self.keep()
+        self._desk.changed(self.id)
+        self._move()
+
+    def taken_over(self) -> None:
+        kp("manager.opened")
+        self.take(SessionCreated(generation=self.session.generation, session_id=self.id))
+        kp("manager.announced")
+        self.keeper.wake_for_mail()
+
+    def waiting_mail(self) -> Mail | None:
+        return self.mailbox.next()
+
+    def mail_sent(self, mail: Mail) -> None:
+        self.mailbox.sent(mail.number)
+        self.keep()
+
+    def mail_refused(self, mail: Mail, problem: str) -> None:
+        self.mailbox.refused(mail.number, problem)
+        self.keep()
+
+    def silent_for(self, seconds: float) -> None:
+        if self.unresponsive != bool(seconds):
+            self.unresponsive = bool(seconds)
+            self._desk.changed(self.id)
+
+    def is_working(self) -> bool:
+        return self.is_active
+
+
+def _answer_in(done: Step) -> Answer | None:
+    """The answer that a step gives, if it gives one."""
+    return next((order for order in done.orders if isinstance(order, Answer)), None)

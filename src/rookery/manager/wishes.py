@@ -1,0 +1,55 @@
+"""A session as the user wants it, before there is one."""
+
+import time
+from pathlib import Path
+
+from rookery.core.sessions.record import LABEL_LENGTH, ParallelMode, SessionRecord, label_of
+from rookery.core.values import value
+from rookery.manager.session_folders import Launch
+
+
+@value
+class Wish:
+    """A session to be started in a folder. `options` are further flags of `serve`."""
+
+    prompt: str
+    workspace: Path
+    images: tuple[str, ...] = ()
+    label: str = ""
+    provider: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    auto_approve: bool = True
+    options: tuple[str, ...] = ()
+    parallel_mode: ParallelMode | None = None
+    worktree_id: str | None = None
+    git_url: str | None = None
+
+
+def launch_of(wish: Wish, project: Path) -> Launch:
+    return Launch(
+        project=str(project),
+        workspace=str(wish.workspace.absolute()),
+        provider=wish.provider,
+        model=wish.model,
+        mode=wish.mode,
+        auto_approve=wish.auto_approve,
+        options=wish.options,
+    )
+
+
+def record_of(wish: Wish, session_id: str) -> SessionRecord:
+    return SessionRecord(
+        session_id=session_id,
+        label=(wish.label or label_of(wish.prompt))[:LABEL_LENGTH],
+        renamed=bool(wish.label),
+        prompt=wish.prompt,
+        start_time=time.time_ns() // 1_000_000,
+        parallel_mode=wish.parallel_mode,
+        worktree_id=wish.worktree_id,
+        git_url=wish.git_url,
+        model=wish.model,
+        mode=wish.mode,
+        provider=wish.provider,
+        auto_approve=wish.auto_approve,
+    )

@@ -1,0 +1,38 @@
+"""Run as a script: a manager that starts the sessions it is told to, and tells their states."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from rookery.manager.supervisor import open_supervisor
+from rookery.manager.wishes import Wish
+from rookery.storage.places import find_places
+
+
+async def host(project: Path, wishes: list[dict[str, Any]], acts: dict[str, list[Any]]) -> None:
+    """`acts` says what is done when a session first comes to a state, by the name of a method."""
+    async with open_supervisor(project, find_places(os.environ), os.environ) as supervisor:
+        for wish in wishes:
+            folder = Path(wish.pop("workspace"))
+            print("started", await supervisor.start(Wish(workspace=folder, **wish)), flush=True)
+        last = {}
+        async for changed in supervisor.changes():
+            for session_id in changed:
+                shown = supervisor.session(session_id)
+                if shown and last.get(session_id) != shown.session.state:
+                    last[session_id] = shown.session.state
+                    print(shown.session.state, session_id, flush=True)
+                    if act := acts.pop(shown.session.state, None):
+                        name, *arguments = act
+                        if name == "approve" and shown.session.pending_ask:
+                            arguments = [shown.session.pending_ask.ts]
+                        await getattr(supervisor, name)(session_id, *arguments)
+
+
+if __name__ == "__main__":
+    given = json.load(sys.stdin)
+    anyio.run(host, Path(given["project"]), given["wishes"], given["acts"])

@@ -1,0 +1,189 @@
+"""The list of sessions on disk."""
+
+import json
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.sessions.failures import ErrorKind, Failure
+from rookery.core.sessions.orders import Letter
+from rookery.core.sessions.record import ParallelMode, SessionRecord, TodoStats
+from rookery.core.sessions.session import LastExit
+from rookery.core.sessions.states import SessionState, SessionStatus
+from rookery.manager.session_json import (
+    KeptSession,
+    Mail,
+    session_from_json,
+    session_to_json,
+)
+from rookery.manager.session_store import SessionStore
+
+ID = "0b5b42ff-6f8e-4b5a-8a3c-0c8f2b7a9d10"
+
+letters = st.builds(
+    lambda text, images: Letter(text=text, images=tuple(images)), st.text(), st.lists(st.text())
+)
+records = st.fixed_dictionaries(
+    {"session_id": st.just(ID)},
+    optional={
+        "label": st.text(),
+        "prompt": st.text(),
+        "end_time": st.none() | st.integers(0, 2**53),
+        "parallel_mode": st.none()
+        | st.builds(lambda branch: ParallelMode(branch=branch), st.text()),
+        "todo_stats": st.none()
+        | st.builds(lambda n: TodoStats(done=n, total=n + 1), st.integers(0)),
+        "cost": st.floats(0, 1e6),
+        "logs": st.lists(st.text()).map(tuple),
+        "status": st.sampled_from(SessionStatus),
+        "state": st.sampled_from(SessionState),
+        "failure": st.none()
+        | st.builds(
+            lambda kind, text: Failure(kind=kind, text=text), st.sampled_from(ErrorKind), st.text()
+        ),
+        "outbox": st.lists(letters).map(tuple),
+        "last_exit": st.none() | st.integers(0, 255).map(lambda code: LastExit(code=code)),
+    },
+).map(lambda said: SessionRecord(**said))
+
+
+def kept(**more: object) -> KeptSession:
+    return KeptSession(record=SessionRecord(session_id=ID, prompt="Do it"), **more)
+
+
+@given(records, st.booleans(), st.lists(letters))
+def test_6_1_what_is_spelled_is_read_again(
+    record: SessionRecord, announced: bool, said: list[Letter]
+):
+    mail = tuple(Mail(number=n, letter=letter) for n, letter in enumerate(said))
+    whole = KeptSession(record=record, announced=announced, taken=len(said), mail=mail)
+    spelled = json.loads(json.dumps(session_to_json(whole)))
+    assert session_from_json({**spelled, "ofALaterVersion": 1}) == whole
+    assert all("_" not in key for key in spelled)
+
+
+@pytest.mark.parametrize(
+    "said", [None, [], 1, {}, {"sessionId": 1}, {"sessionId": ID, "status": "x"}], ids=str
+)
+def test_6_1_what_is_no_session_is_not_read_as_one(said: object):
+    assert session_from_json(said) is None
+
+
+def test_6_1_what_is_not_known_is_kept(tmp_path: Path):
+    file = tmp_path / ".rookery" / "agent-manager.json"
+    file.parent.mkdir()
+    strange = {"sessionId": "not an id", "of": "another"}
+    there = {
+        "version": 1,
+        "worktrees": {"w": 1},
+        "sessions": {ID: {**session_to_json(kept()), "later": [1]}, "not an id": strange},
+    }
+    file.write_text(json.dumps(there))
+    store = SessionStore(tmp_path)
+    assert [each.record.prompt for each in store.all()] == ["Do it"]
+    assert "not an id" in store.notices[0]
+    store.put(kept(taken=7))
+    store.close()
+    now = json.loads(file.read_text())
+    assert (now["worktrees"], now["sessions"]["not an id"]) == ({"w": 1}, strange)
+    assert (now["sessions"][ID]["later"], now["sessions"][ID]["taken"]) == ([1], 7)
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_6_1_a_later_version_is_only_looked_at(tmp_path: Path):
+    file = tmp_path / ".rookery" / "agent-manager.json"
+    file.parent.mkdir()
+    said = json.dumps({"version": 2, "sessions": {ID: session_to_json(kept())}})
+    file.write_text(said)
+    store = SessionStore(tmp_path)
+    assert len(store.all()) == 1
+    assert store.notices == [store.read_only]
+    assert "later version" in store.read_only
+    store.put(kept(taken=1))
+    store.close()
+    assert file.read_text() == said
+
+
+def test_6_1_only_one_writes_until_it_leaves(tmp_path: Path):
+    first, second = SessionStore(tmp_path), SessionStore(tmp_path)
+    assert (bool(first.read_only), bool(second.read_only)) == (False, True)
+    first.put(kept())
+    first.save()
+    second.reload()
+    assert second.all() == first.all()
+    first.close()
+    second.close()
+    third = SessionStore(tmp_path)
+    assert third.read_only == ""
+    third.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 10_000, b'{"version": 1, "sessions": 3}'])
+def test_6_1_a_damaged_file_is_moved_aside_and_never_overwritten(tmp_path: Path, content: bytes):
+    file = tmp_path / ".rookery" / "agent-manager.json"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    store = SessionStore(tmp_path)
+    assert (store.all(), store.read_only) == ((), "")
+    store.put(kept())
+    store.close()
+    (aside,) = file.parent.glob("*.corrupt-*")
+    assert aside.read_bytes() == content
+    assert ID in file.read_text()
+
+
+@pytest.mark.parametrize("name", [".rookery", ".rookery/agent-manager.json.lock"])
+def test_a_link_is_not_followed(tmp_path: Path, name: str):
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "project" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "elsewhere")
+    store = SessionStore(tmp_path / "project")
+    assert store.read_only
+    store.put(kept())
+    store.close()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.anyio
+async def test_6_1_changes_that_come_together_are_saved_together(tmp_path: Path):
+    store = SessionStore(tmp_path)
+    saved: list[int] = []
+
+    async def look() -> None:
+        while not saved:
+            await anyio.sleep(0.01)
+            if store.file.exists():
+                saved.append(json.loads(store.file.read_text())["sessions"][ID]["taken"])
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(store.save_when_changed)
+        group.start_soon(look)
+        for taken in range(200):
+            store.put(kept(taken=taken))
+            await anyio.lowlevel.checkpoint()
+        with anyio.fail_after(10):
+            await look()
+        group.cancel_scope.cancel()
+    assert saved[0] == 199
+    store.close()
+
+
+def test_an_unwritable_place_says_so_and_loses_nothing(tmp_path: Path):
+    store = SessionStore(tmp_path)
+    store.put(kept())
+    store.save()
+    store.file.parent.chmod(0o500)
+    try:
+        store.put(kept(taken=3))
+        with pytest.raises(Exception, match="cannot be written"):
+            store.save()
+        assert json.loads(store.file.read_text())["sessions"][ID]["taken"] == 0
+    finally:
+        store.file.parent.chmod(0o700)
+    store.close()
+    assert json.loads(store.file.read_text())["sessions"][ID]["taken"] == 3
