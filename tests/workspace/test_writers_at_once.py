@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Barrier, Thread
 
 from rookery.core.facts import Change
-from rookery.errors import ChangedMeanwhile
+from rookery.errors import ToolError
 from rookery.workspace.file_edits import Edit, make
 
 ROUNDS = 60
@@ -31,7 +31,7 @@ def test_13_4_of_two_writers_at_once_exactly_one_writes(tmp_path: Path):
             try:
                 make([Edit(change, data, tmp_path, ("a.txt",))])
                 won[number].append(data)
-            except ChangedMeanwhile:
+            except ToolError:
                 pass
             start.wait(20)
             before[0] = digest(file.read_bytes())
