@@ -349,12 +349,20 @@ async def open_past(
     settings: Settings, places: Places, store: TaskStore, task_id: str, workspace: Path
 ) -> AsyncIterator[Past]:
     """The past of a session. Raises `StorageError` while another process runs it."""
+    from rookery.governed_projects import PastGovernance
+
     checkpoints = _checkpoints(settings, workspace, places)
     async with anyio.create_task_group() as group:
 
         def stored(task_id: str) -> Past:
             log = EventLog(store.open(task_id), SystemClock().now)
-            undo = Undo(log, checkpoints, shielded=shielded, start_soon=group.start_soon)
+            undo = Undo(
+                log,
+                checkpoints,
+                shielded=shielded,
+                start_soon=group.start_soon,
+                governance=PastGovernance(settings, workspace, places, task_id, log),
+            )
             return Past(task_id, log, undo)
 
         past = stored(task_id)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from rookery import NAME, VERSION
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
@@ -34,7 +33,7 @@ from rookery.core.shell.judgement import Judgement
 from rookery.core.values import value
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Outcome, Permit, Restored, Tool, ToolContext, ToolSpec
-from rookery.errors import CommandRejected, Denied, IntentNotSelectable, RookeryError
+from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.hooked_calls import HookedCalls, open_hooks
 from rookery.settings import Settings
 from rookery.storage.places import Places
@@ -128,46 +127,12 @@ class Oversight:
 
     def project(self, layout: "Layout") -> "GovernedProject":
         if layout.root not in self._projects:
-            self._projects[layout.root] = self._open(layout)
+            from rookery.governed_projects import open_project
+
+            self._projects[layout.root] = open_project(
+                self.settings, layout, self.places, allow=self.charter.allow
+            )
         return self._projects[layout.root]
-
-    def heads(self, layout: "Layout") -> Path:
-        from rookery.governed_places import governed_places
-
-        return governed_places(layout, self.places).heads
-
-    def _open(self, layout: "Layout") -> "GovernedProject":
-        import os
-
-        from rookery.core.ledger.records import Writer
-        from rookery.workspace.governed.project import GovernanceWishes, GovernedProject
-        from rookery.workspace.ledger.known_heads import KnownHeads
-        from rookery.workspace.ledger.ledger_file import Flush
-        from rookery.workspace.ledger.recording import Recording
-        from rookery.workspace.ledger.secrets_filter import SecretsFilter
-
-        wanted = self.settings
-        # without the folder there is no ledger, and nobody but the user makes that folder
-        kept = layout.folder.is_dir() and not layout.folder.is_symlink()
-        heads = KnownHeads(self.heads(layout)) if kept else None
-        recording = Recording(
-            layout.folder,
-            writer=Writer(name=NAME, version=VERSION),
-            heads=heads,
-            flush=Flush(wanted.trace.fsync),
-            hide=SecretsFilter(os.environ),
-        )
-        wishes = GovernanceWishes(
-            auto_single=wanted.governance.auto_select_single,
-            context_chars=wanted.governance.context_chars,
-            block_unrecorded=wanted.trace.on_failure == "block",
-            block_broken=wanted.trace.on_broken == "block",
-            reads=wanted.trace.reads,
-            read_only_without_intent=wanted.commands.read_only_without_intent,
-            in_scope_unasked=wanted.approve_in_scope,
-            allow=self.charter.allow,
-        )
-        return GovernedProject(layout, recording, wishes, tools={})
 
 
 class TaskOversight:
@@ -288,11 +253,12 @@ class TaskOversight:
             self._log.append(Noted(text=f"{what} See: rookery trace verify"))
 
     def _why_broken(self, project: "GovernedProject") -> str:
+        from rookery.governed_projects import heads_of
         from rookery.workspace.ledger.known_heads import KnownHeads
         from rookery.workspace.ledger.reading import verified
 
         try:
-            known = KnownHeads(self._over.heads(project.layout)).read()
+            known = KnownHeads(heads_of(project.layout, self._over.places)).read()
         except ValueError as error:
             return f"What is known of the ledger cannot be read ({error})."
         whole = verified(project.layout.folder, known=known).whole
@@ -526,26 +492,3 @@ def _tools(task: "GovernedTask") -> dict[str, Tool[Any]]:
         RecordLesson(record),
     )
     return {tool.name: tool for tool in made}
-
-
-def check_intent(settings: Settings, workspace: Path, intent_id: str) -> None:
-    """Raises `IntentNotSelectable` if a run could not work for the intent."""
-    from datetime import UTC, datetime
-
-    from rookery.core.intents.errors import Refusal
-    from rookery.core.intents.selection import select
-    from rookery.workspace.orchestration.intent_file import IntentReader
-    from rookery.workspace.orchestration.layout import find_layout
-
-    if settings.governance.mode == "off":
-        raise IntentNotSelectable("Governance is switched off, so no intent can be worked for.")
-    layout = find_layout(workspace, workspace).layout
-    if layout is None:
-        raise IntentNotSelectable(
-            f"There are no intents here, so {intent_id} cannot be worked for. Make some with: "
-            "rookery intents init"
-        )
-    now = datetime.now(UTC)
-    found = select(IntentReader(layout).read().file, intent_id, now=now)
-    if isinstance(found, Refusal):
-        raise IntentNotSelectable(found.message)

@@ -296,3 +296,14 @@ def test_22_118_what_fails_and_passes_again_twice_is_one_lesson(governed: Govern
     assert "[TEST]" in lesson
     assert lesson.endswith("(INT-001) x2")
     assert "expected good" in notes
+
+
+def test_14_4_going_back_later_is_on_record_and_the_ledger_is_not_taken_back(governed: Governed):
+    governed.play([choose()], [write(JWT, "x = 2\n")])
+    before = len(governed.records)
+    done = governed.cli("rewind", "--last", "--files", "-y")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (record,) = governed.of("rewind")
+    assert record.outcome == "success"
+    assert len(governed.records) > before
+    assert governed.is_whole()

@@ -25,7 +25,7 @@ from rookery.core.system_prompt import MODES
 from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
-from rookery.oversight import Charter, check_intent
+from rookery.oversight import Charter
 from rookery.settings import Settings
 from rookery.storage.places import Places
 from rookery.storage.settings_files import find_settings
@@ -98,6 +98,8 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     _check_mode(settings, usual, wishes.workspace, trusted=trusted)
     choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
     if wishes.intent:
+        from rookery.governed_projects import check_intent
+
         check_intent(settings, wishes.workspace, wishes.intent)
     prompt = wishes.prompt()
     _note_oddities(wishes)
