@@ -6,6 +6,7 @@ numbers, and whatever was wrong stands among the problems.
 
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -183,6 +184,7 @@ def selectable(intent: Intent, now: datetime) -> bool:
     return intent.status is Status.IN_PROGRESS and not expired(intent, now)
 
 
+@lru_cache(maxsize=256)
 def digest(intent: Intent, policy: Policy) -> str:
     """What tells one wording of an intent, under one policy, from any other. Hexadecimal."""
     from rookery.core.ledger.canonical import canonical

@@ -111,15 +111,19 @@ class CallRecords:
             scope=label,
             approval=approval,
             enforced=not self._observes,
-            base=await anyio.to_thread.run_sync(git_base, self._project.layout.root),
             command=_command(action, verdict),
             mcp=_mcp(action),
             error=_would_be(verdict) if self._observes else None,
             more={"matched": verdict.matched} if label == "ignored" else None,
         )
-        paths = list(dict.fromkeys(self._named(each.path) for each in action.changes))
-        before = await anyio.to_thread.run_sync(self._contents, paths)
-        named = await anyio.to_thread.run_sync(self._named_by, verdict)
+        begun = partial(self._enter, call, action, verdict, entry)
+        self._begun[call.id] = await anyio.to_thread.run_sync(begun)
+
+    def _enter(self, call: ToolCall, action: Action, verdict: CallVerdict, entry: Entry) -> Begun:
+        """All that touches the disk, in one go: each change of thread costs as much as a look."""
+        entry = replace(entry, base=git_base(self._project.layout.root))
+        before = self.contents_of(action)
+        targets = {**before, **self._named_by(verdict)}
         journal = BegunCall(
             task_id=self._task_id,
             tool_use_id=call.id,
@@ -129,14 +133,12 @@ class CallRecords:
             intent_id=entry.intent_id,
             intent_rev=entry.intent_rev,
             intent_digest=entry.intent_digest,
-            scope=label,
-            targets=(*map(_target, before.items()), *map(_target, named.items())),
+            scope=entry.scope,
+            targets=tuple(map(_target, targets.items())),
             unknown_targets=not action.changes,
         )
-        await anyio.to_thread.run_sync(self._project.recording.begin, journal)
-        self._begun[call.id] = Begun(
-            call=call, action=action, entry=entry, journal=journal, before=before
-        )
+        self._project.recording.begin(journal)
+        return Begun(call=call, action=action, entry=entry, journal=journal, before=before)
 
     async def end(
         self,
@@ -157,20 +159,25 @@ class CallRecords:
         if settles:
             self._unsettled[call.id] = (entry, begun.journal)
             return FilesTold(), True
-        after = await anyio.to_thread.run_sync(self._contents, list(begun.before))
+        done = partial(self._leave, begun, entry, written)
+        told, entry, error = await anyio.to_thread.run_sync(done)
+        self._count(entry)
+        return told, self._heard(error)
+
+    def _leave(
+        self, begun: Begun, entry: Entry, written: Mapping[str, bytes | None] | None
+    ) -> tuple[FilesTold, Entry, LedgerUnwritable | None]:
+        """The same, after the call."""
+        recording = self._project.recording
+        after = self._contents(list(begun.before))
         if entry.kind == "mutation" and entry.outcome != "success":
             after = self._own_doing(begun, after)
-        told = await anyio.to_thread.run_sync(
-            partial(files_told, begun.before, after, written=written)
-        )
+        told = files_told(begun.before, after, written=written)
         entry = _with_files(entry, told)
         if not told.files and entry.kind == "mutation" and entry.outcome == "success":
-            # nothing is another than it was: there is nothing to tell
-            await anyio.to_thread.run_sync(self._project.recording.drop, begun.journal)
-            return told, True
-        self._count(entry)
-        recording = self._project.recording
-        return told, await self._written(partial(recording.end, begun.journal, entry))
+            recording.drop(begun.journal)  # nothing is another than it was
+            return told, entry, None
+        return told, entry, self._tried(partial(recording.end, begun.journal, entry))
 
     async def settle(
         self,
@@ -352,16 +359,23 @@ class CallRecords:
             used.lines += sum(each.lines_added + each.lines_deleted for each in entry.files)
 
     async def _written(self, write: Callable[[], object]) -> bool:
+        return self._heard(await anyio.to_thread.run_sync(self._tried, write))
+
+    def _tried(self, write: Callable[[], object]) -> LedgerUnwritable | None:
         if not self._project.keeps_records:
-            return True  # nobody but the user makes that folder; without it there is no ledger
+            return None  # nobody but the user makes that folder; without it there is no ledger
         try:
-            await anyio.to_thread.run_sync(write)
+            write()
         except LedgerUnwritable as error:
-            if not self._complained:
-                self._complained = True
-                self._tell(Noted(text=str(error)))
-            return False
-        return True
+            return error
+        return None
+
+    def _heard(self, error: LedgerUnwritable | None) -> bool:
+        """Whether it is on record. That it is not is told once."""
+        if error and not self._complained:
+            self._complained = True
+            self._tell(Noted(text=str(error)))
+        return error is None
 
 
 def _target(file: tuple[str, bytes | None]) -> Target:

@@ -65,6 +65,7 @@ Contents: TypeAlias = Callable[
 """What was in each file that differs between two checkpoints."""
 
 LEDGER_NAME = f"{GOVERNANCE_FOLDER}/agent_trace.jsonl"
+FEW_FILES = 10
 MOST_TOLD = 20
 MOST_COMPARED = 500
 """Files changed by one command of which the lines are told."""
@@ -150,9 +151,10 @@ class GovernedTask:
         if found is None:
             return CallVerdict(label="none"), None
         at = replace(found, **self._confinement(action, found))
-        verdict = await anyio.to_thread.run_sync(
-            partial(judge_call, call, action, at, self.project.layout)
-        )
+        judged = partial(judge_call, call, action, at, self.project.layout)
+        # a few looks at the disk are cheaper than a change of thread
+        few = bool(action.changes) and len(action.changes) <= FEW_FILES
+        verdict = judged() if few else await anyio.to_thread.run_sync(judged)
         if over := await self.in_force.over_budget(at.intent, [f.path for f in verdict.findings]):
             more = _refused(over)
             verdict = replace(verdict, objections=(*verdict.objections, *more.objections))
@@ -198,8 +200,8 @@ class GovernedTask:
         if said is not None and at is not None and why.question:
             await self._widen(call, said, why, at)
         await self._begin(call, action, verdict, at, approval, label)
-        self._files_before[call.id] = await self.in_force.fingerprint_now()
         if action.command or action.external:
+            self._files_before[call.id] = await self.in_force.fingerprint_now()
             self._held[call.id] = self.in_force.definition
         if at is not None and at.sandboxed and permit.confined:
             prefixes = writable_prefixes(at.intent.owned_scope)

@@ -15,9 +15,10 @@ import anyio.to_thread
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Event, Fact, IntentCleared, IntentSelected, Noted, Reminded
 from rookery.core.intents.changes import Definition, Effect, change
+from rookery.core.intents.command_policy import CommandPolicy
 from rookery.core.intents.command_reach import Kind, reach
 from rookery.core.intents.errors import Refusal
-from rookery.core.intents.intent import Intent, IntentFile, digest
+from rookery.core.intents.intent import Intent, IntentFile, digest, expired
 from rookery.core.intents.questions import AskedReason, IntentQuestion
 from rookery.core.intents.scope_patterns import scope
 from rookery.core.intents.selection import wanted_id
@@ -84,12 +85,12 @@ class InForce:
                 reason="context_not_seen",
                 steps=("read the intent's context, then make the call again",),
             )
-        commands, wrong = self.project.commands()
+        commands, wrong = self.project.commands() if action.command else (CommandPolicy(), "")
         return Standing(
             intent=definition.intent,
             policy=definition.policy,
             digest=digest(definition.intent, definition.policy),
-            rules=self.project.rules(definition.intent, definition.policy),
+            rules=self.project.rules(definition.intent, definition.policy, text),
             commands=commands,
             commands_wrong=wrong,
             grants=state.grants,
@@ -116,9 +117,9 @@ class InForce:
         new = _defined(text.file, active.intent_id)
         if new and digest(new.intent, new.policy) == active.digest:
             self._definitions[active.digest] = new
-            if (objection := self._over(new)) is None:
+            if not expired(new.intent, self.project.now()):
                 return new
-            return await self._lost(active, "expired", ("budget",), objection)
+            return await self._lost(active, "expired", ("budget",), "It has expired.")
         old = self._definitions.get(active.digest)
         if old is None or new is None:
             fields, reason = ("intent",), "removed" if new is None else "changed"
@@ -132,10 +133,6 @@ class InForce:
         return await self._lost(
             active, found.reason or str(found.effect), found.fields, _again(active, new)
         )
-
-    def _over(self, new: Definition) -> str | None:
-        found = change(new, new, now=self.project.now())
-        return None if found.effect is Effect.NONE else "It has expired."
 
     async def _lost(
         self, active: IntentSelected, reason: str, fields: Sequence[str], what: str

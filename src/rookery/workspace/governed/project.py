@@ -96,11 +96,12 @@ class GovernedProject:
     def read_now(self) -> IntentText:
         return self._reader.read()
 
-    def rules(self, intent: Intent, policy: Policy) -> ScopeRules:
+    def rules(self, intent: Intent, policy: Policy, text: IntentText | None = None) -> ScopeRules:
+        """`text` is the intent file, if somebody has just read it."""
         if self._ignores_case is None:
             self._ignores_case = ignores_case(self.layout.root)
         now = self.now()
-        known = [each.id for each in self._reader.read().file.intents]
+        known = [each.id for each in (text or self._reader.read()).file.intents]
         ignore = read_intent_ignore(self.layout, known, now)
         return active_scope(intent, policy, ignore, now=now, ignore_case=self._ignores_case)
 

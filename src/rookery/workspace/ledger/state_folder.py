@@ -2,6 +2,8 @@
 only a person puts a workspace under governance, or takes it out."""
 
 import errno
+import os
+import stat
 from pathlib import Path
 
 STATE = ".state"
@@ -12,6 +14,12 @@ def make_state_folder(folder: Path) -> None:
     links, and what is written here must not go where they lead."""
     if folder.name != STATE:
         make_state_folder(folder.parent)
-    if folder.is_symlink():
+    try:
+        there = os.lstat(folder).st_mode
+    except FileNotFoundError:
+        folder.mkdir(exist_ok=True)
+        return
+    if stat.S_ISLNK(there):
         raise OSError(errno.ELOOP, f"{folder} is a symbolic link")
-    folder.mkdir(exist_ok=True)
+    if not stat.S_ISDIR(there):
+        raise OSError(errno.ENOTDIR, f"{folder} is no folder")

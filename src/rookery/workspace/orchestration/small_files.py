@@ -56,10 +56,11 @@ def whole_file(path: Path, *, largest: int) -> bytes:
 def small_file(path: Path, workspace: Path, *, largest: int) -> bytes:
     """Raises `FileNotFoundError` or `Unreadable`. Links are followed inside the workspace only."""
     try:
-        real = path.resolve(strict=True)
-        if not real.is_relative_to(workspace.resolve()):
+        # it is read before every change, and a `Path` takes three times as long to do this
+        real, top = os.path.realpath(path, strict=True), os.path.realpath(workspace)
+        if real != top and not real.startswith(top.rstrip("/") + "/"):
             raise Unreadable("E101", "it is a link that leaves the workspace")
-        with open(regular_file(real), "rb") as opened:
+        with open(regular_file(Path(real)), "rb") as opened:
             data = opened.read(largest + 1)
     except FileNotFoundError:
         raise
