@@ -345,6 +345,10 @@ class TaskOversight:
             return await self._task.permitted(call, action, why, said, permit)
         return permit
 
+    async def begun(self, call: ToolCall) -> None:
+        if self._task:
+            await self._task.begun(call)
+
     async def ended(
         self, call: ToolCall, action: Action, outcome: Outcome | None
     ) -> Outcome | None:

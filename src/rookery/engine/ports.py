@@ -632,8 +632,12 @@ class Governance(Hook, Protocol):
     async def permitted(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
     ) -> Permit:
-        """It is about to be made, with this permit or a narrower one. Raises `Denied` if it must
-        not be made after all."""
+        """It will be made, with this permit or a narrower one. Raises `Denied` if it must not be
+        made after all."""
+        ...
+
+    async def begun(self, call: ToolCall) -> None:
+        """It is about to be made: that is put on record. Raises `Denied` if it cannot be."""
         ...
 
     async def ended(
@@ -705,6 +709,9 @@ class Ungoverned:
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
     ) -> Permit:
         return permit
+
+    async def begun(self, call: ToolCall) -> None:
+        pass
 
     async def ended(
         self, call: ToolCall, action: Action, outcome: Outcome | None

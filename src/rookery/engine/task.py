@@ -363,6 +363,7 @@ class Task:
     async def _act(self, call: ToolCall, action: Action) -> Outcome:
         """Do what no model asked for, if the gate lets it through."""
         permit, _ = await self._gate.pass_through(call, action)
+        await self._gear.governance.begun(call)
         await self._undo.before(call, action)
         outcome = await action.perform(permit)
         outcome = await self._gate.report(call, action, outcome)

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -76,7 +76,7 @@ async def _carried_out(
     action = await tool.prepare(args, ctx)
     _refuse_to_write_placeholders(call, action)
     permit, said = await gate.pass_through(call, action)
-    await undo.before(call, action)
+    await _made_ready(call, action, gate, undo)
     log.append(_started(call, action, hide))
     kp("tool.started")
     try:
@@ -96,6 +96,27 @@ async def _carried_out(
     kp("tool.performed")
     outcome = await gate.report(call, action, outcome)
     return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome
+
+
+async def _made_ready(call: ToolCall, action: Action, gate: Gate, undo: Undo) -> None:
+    """Files are saved, and governance puts on record what is about to be done. Both wait for the
+    disk, so they do it at the same time."""
+    if not gate.governance.governs:
+        await undo.before(call, action)
+        return
+    errors: list[Exception] = []
+
+    async def attempt(work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            errors.append(error)  # a group would wrap it, and others would not know it again
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(attempt, gate.governance.begun(call))
+        group.start_soon(attempt, undo.before(call, action))
+    if errors:
+        raise errors[0]
 
 
 def _understood(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> tuple[Tool[Any], msgspec.Struct]:

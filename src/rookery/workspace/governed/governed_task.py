@@ -99,6 +99,8 @@ class GovernedTask:
         """Who wants to hear that an intent was selected, or no longer holds."""
         self.broken = ""
         """Why the ledger cannot be trusted, if that is to stop the task."""
+        self._about_to: dict[str, Callable[[], Awaitable[None]]] = {}
+        """What puts a call that is permitted on record, once it is about to be made."""
         self._intruders: dict[str, tuple[str, ...]] = {}
         self._files_before: dict[str, str] = {}
         self._running: dict[str, str] = {}
@@ -199,7 +201,7 @@ class GovernedTask:
                 await self._deny(call, moved)
         if said is not None and at is not None and why.question:
             await self._widen(call, said, why, at)
-        await self._begin(call, action, verdict, at, approval, label)
+        self._about_to[call.id] = partial(self._begin, call, action, verdict, at, approval, label)
         if action.command or action.external:
             self._files_before[call.id] = await self.in_force.fingerprint_now()
             self._held[call.id] = self.in_force.definition
@@ -207,6 +209,11 @@ class GovernedTask:
             prefixes = writable_prefixes(at.intent.owned_scope)
             return permit if "" in prefixes else replace(permit, writable=frozenset(prefixes))
         return permit
+
+    async def begun(self, call: ToolCall) -> None:
+        """Raises `Denied`."""
+        if begin := self._about_to.pop(call.id, None):
+            await begin()
 
     def _approval(
         self, verdict: CallVerdict, said: Answered | None

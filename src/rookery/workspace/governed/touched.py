@@ -50,7 +50,10 @@ def changed_paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedP
     is given as the model wrote it wherever that leads to the same file: a link counts as well."""
     said: dict[str, str] = {}
     unclear: list[NamedPath] = []
+    real = {each.path for each in action.changes}
     for path in said_paths(call):
+        if path in real:
+            continue  # it was said as it is
         found = find_location(layout, path, Op.MODIFY)
         if isinstance(found, PathFinding):
             unclear.append(NamedPath(path, Op.MODIFY))

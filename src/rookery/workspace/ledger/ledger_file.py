@@ -164,6 +164,7 @@ class Ledger:
             with self._open() as page:
                 os.fsync(page.file.fd)
                 self._note_flush()
+                self._note_heads(page.tail)
 
     @property
     def flushed(self) -> bool:
@@ -229,7 +230,8 @@ class Ledger:
                 raise
             kp("ledger.appended")
             self._torn = None
-            self._note_heads(page.tail)
+            if self.flushed:  # what is not on the medium yet is remembered when it is
+                self._note_heads(page.tail)
 
     def _turn(self, page: _Page) -> None:
         """Move the file that ends with its seal away, and go on with a new one."""

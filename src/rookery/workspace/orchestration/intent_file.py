@@ -85,7 +85,8 @@ class IntentReader:
         for _ in range(LOOKS):
             found = self.read()
             if found == self._settled or not _like_half(found, active, self._settled):
-                break
+                self._settled = found
+                return found
             await anyio.sleep(LOOK_EVERY)
         self._settled = self.read()
         return self._settled
