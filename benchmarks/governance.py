@@ -29,7 +29,7 @@ from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
 
 WRITES = 150
-ROUNDS = 3
+ROUNDS = 8
 MOST_MORE = 3.0
 """Milliseconds that a governed write may take more, at the 95th percentile."""
 INTENTS = """\

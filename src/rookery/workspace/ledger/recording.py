@@ -23,6 +23,8 @@ from rookery.workspace.ledger.reading import newest
 from rookery.workspace.ledger.recovery import Recovered, recover
 from rookery.workspace.ledger.secrets_filter import SecretsFilter
 
+SHORTEST_SECRET = 8
+"""Characters; most texts of a record are single words, and looking through them takes its time."""
 LONGEST_TEXT = 16_000
 """Characters of a command or a reason that are recorded."""
 
@@ -137,6 +139,8 @@ class Recording:
 
         def clean(held: Any) -> Any:
             nonlocal count
+            if isinstance(held, str) and len(held) < SHORTEST_SECRET:
+                return held
             if isinstance(held, str):
                 text, found = self._hide(held[:LONGEST_TEXT])
                 count += found
