@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 START_SECONDS = 30.0
 END_SECONDS = 3.0
 STOP_SECONDS = 1.5
+KILLED_SECONDS = 5.0
 PAGE_SECONDS = 2.0
 
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
@@ -158,6 +159,17 @@ async def _driver(force: Force) -> AsyncIterator["Playwright"]:
             await driver.stop()
         if stopping.cancelled_caught:
             force.end_driver()
+            await _ended(playwright)
+
+
+async def _ended(playwright: Any) -> None:
+    """A driver that did not stop is killed, and waited for: the loop holds pipes to it, which it
+    lets go of only once it has seen its end."""
+    with suppress(AttributeError, ProcessLookupError):  # other versions; it has ended meanwhile
+        process = playwright._client._transport._proc
+        process.kill()
+        with anyio.move_on_after(KILLED_SECONDS, shield=True):
+            await process.wait()
 
 
 def _take_note(end: "Future[Any]") -> None:
