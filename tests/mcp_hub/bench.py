@@ -22,7 +22,7 @@ from rookery.storage.artifacts import TaskArtifacts
 
 MISBEHAVING = Path(__file__).with_name("misbehaving_server.py")
 START_SECONDS = 1.5
-LIST_SECONDS = 1.0
+LIST_SECONDS = 2.0
 
 
 class Bench:
