@@ -47,7 +47,6 @@ def open_project(
         context_chars=settings.governance.context_chars,
         block_unrecorded=settings.trace.on_failure == "block",
         block_broken=settings.trace.on_broken == "block",
-        reads=settings.trace.reads,
         read_only_without_intent=settings.commands.read_only_without_intent,
         in_scope_unasked=settings.approve_in_scope,
         allow=allow,

@@ -193,7 +193,6 @@ class TraceSettings(_Section, frozen=True):
     signing_key: Annotated[
         _Name | None, Meta(description="A file with the key that exports are signed with.")
     ] = None
-    reads: Annotated[bool, Meta(description="Whether reading is recorded too.")] = False
 
 
 class SandboxSettings(_Section, frozen=True):

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rookery.cli.intents_desk import Desk, now, who
-from rookery.core.intents.criteria_standing import CHECK_TOOL as CHECK_TOOL
-from rookery.core.intents.criteria_standing import check_call_id
+from rookery.core.intents.criteria_standing import CHECK_TOOL, check_call_id
 from rookery.core.intents.intent import Intent, IntentFile, digest
 from rookery.core.ledger.records import Entry, Outcome, Related
 from rookery.core.values import value

@@ -9,7 +9,7 @@ from rookery.core.hooks.fingerprints import covered, differences, from_json, nam
 from rookery.core.hooks.hook_config import Dialect, HookCommand, HookEvent, OnFailure
 from rookery.core.hooks.hook_matchers import Matcher
 
-ROOT = "/work/project"
+ROOT = "/home/ada/project"
 HOOK = HookCommand(event=HookEvent.PRE_TOOL_USE, name="scan", command="sh tools/scan.sh")
 
 
@@ -78,7 +78,7 @@ NAMED = {
     "python3 ${CLAUDE_PROJECT_DIR}/tools/scan.py": "tools/scan.py",
     "python3 ${CLAUDE_PROJECT_DIR:-.}/tools/scan.py": "tools/scan.py",
     "$ROOKERY_PROJECT_DIR/a": "a",
-    "/work/project/a b/../c": "c",
+    "/home/ada/project/a b/../c": "c",
     "lint --config=conf/lint.toml": "conf/lint.toml",
     "cat x|tools/scan.sh": "tools/scan.sh",
     "(tools/scan.sh;true)": "tools/scan.sh",
@@ -100,7 +100,9 @@ def test_10_6_arguments_and_variables_name_files_too():
     assert {"tools/a.py", "conf/b"} <= set(named_paths(hook, ROOT))
 
 
-@pytest.mark.parametrize("command", ["/bin/ls", "../other/x", "~/x", "$HOME/x", "/work/projects/x"])
+@pytest.mark.parametrize(
+    "command", ["/bin/ls", "../other/x", "~/x", "$HOME/x", "/home/ada/projects/x"]
+)
 def test_10_6_what_lies_elsewhere_is_not_the_projects(command: str):
     found = named_paths(replace(HOOK, command=command), ROOT)
     assert not any(path.startswith(("/", "..")) for path in found)

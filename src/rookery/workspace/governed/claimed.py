@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import CriterionCheck, Ending
+from rookery.core.intents.criteria_standing import CHECK_TOOL, check_call_id, criterion_id
 from rookery.core.intents.intent import Criterion, Intent, Verify
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext
 from rookery.errors import ToolError
-from rookery.workspace.governed.touched import CHECK, CHECK_IDS
 from rookery.workspace.orchestration.criteria_checks import CheckResult, run_check
 from rookery.workspace.orchestration.layout import Layout
 
@@ -28,7 +28,7 @@ async def checked(
     """Each criterion with what is known of it. What may not be run is not taken for true."""
     checks: list[CriterionCheck] = []
     for number, criterion in enumerate(intent.acceptance_criteria, start=1):
-        name = criterion.id or f"A{number}"
+        name = criterion_id(number, criterion)
         if criterion.verify is None:
             checks.append(CriterionCheck(id=name, text=criterion.text, state="manual"))
             continue
@@ -46,7 +46,7 @@ async def _check(
     act: Act,
     context: Callable[[ToolCall], ToolContext],
 ) -> CriterionCheck:
-    call = ToolCall(id=f"{CHECK_IDS}-{intent.id}-{name}", name=CHECK)
+    call = ToolCall(id=check_call_id(intent.id, name), name=CHECK_TOOL)
     ctx = context(call)
     found: list[CheckResult] = []
 

@@ -28,6 +28,7 @@ from rookery.core.file_steps import commands_running_on
 from rookery.core.intents.by_products import is_by_product
 from rookery.core.intents.change_class import MutationClass
 from rookery.core.intents.changes import Definition
+from rookery.core.intents.criteria_standing import CHECK_TOOL
 from rookery.core.intents.errors import KINDS, Refusal
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.intents.intent_context import ContextTooLarge, reminder, selectable_intents
@@ -48,8 +49,6 @@ from rookery.workspace.governed.refused_paths import displaced, unreadable
 from rookery.workspace.governed.selecting import Chosen, choose, context_of
 from rookery.workspace.governed.touched import (
     CHANGING_TOOLS,
-    CHECK,
-    CHECK_IDS,
     EXPAND,
     LESSON,
     SELECT,
@@ -105,6 +104,8 @@ class GovernedTask:
         self._files_before: dict[str, str] = {}
         self._running: dict[str, str] = {}
         """Commands that run on, and what the files of governance were when each began."""
+        self._checks: set[str] = set()
+        """Calls that the host made itself, to see whether a criterion is met."""
         self._held: dict[str, Definition | None] = {}
         """What was in force when a command began."""
         self.done: list[Done] = []
@@ -202,6 +203,9 @@ class GovernedTask:
         if said is not None and at is not None and why.question:
             await self._widen(call, said, why, at)
         self._about_to[call.id] = partial(self._begin, call, action, verdict, at, approval, label)
+        self._checks.discard(call.id)  # ids are the model's to choose, and may be said again
+        if call.name == CHECK_TOOL:
+            self._checks.add(call.id)
         if action.command or action.external:
             self._files_before[call.id] = await self.in_force.fingerprint_now()
             self._held[call.id] = self.in_force.definition
@@ -302,7 +306,7 @@ class GovernedTask:
             return outcome
         may_do_more = bool(action.command or action.external)
         settles = may_do_more and action.may_change_files and self._contents is not None
-        if call.name == CHECK:
+        if call.name == CHECK_TOOL:
             settles = False
         told, recorded = await self._records.end(call, outcome, settles=settles, written=written)
         if written and outcome is not None:
@@ -373,7 +377,7 @@ class GovernedTask:
         old, new = await self._before_and_after(before, after, paths)
         await self._records.settle(call_id, old, new, outside=outside)
         self.done.append(Done(paths=tuple(work), evolves=bool(work)))
-        if outside and call_id.startswith(f"{CHECK_IDS}-"):
+        if outside and call_id in self._checks:
             named = ", ".join(outside[:MOST_TOLD])
             self._append(Noted(text=f"A check changed files outside the scope: {named}."))
         elif outside:

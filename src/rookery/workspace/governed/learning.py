@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rookery.core.facts import Ending
+from rookery.core.intents.criteria_standing import CHECK_TOOL
 from rookery.core.intents.earned_lessons import (
     CheckRan,
     FileChanged,
@@ -16,7 +17,6 @@ from rookery.core.limits import MIB
 from rookery.core.values import value
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.governed.project import GovernedProject
-from rookery.workspace.governed.touched import CHECK
 from rookery.workspace.orchestration.intent_map_file import renew_in_map
 
 LARGEST_LEDGER = 16 * MIB
@@ -52,7 +52,7 @@ def _happenings(done: Sequence[Done]) -> Iterator[Happening]:
 def _kind(tool: str, action: Action) -> LessonType | None:
     commands = action.judgement.commands if action.judgement else ()
     kinds = [found for words in commands if (found := check_type(words))]
-    return kinds[0] if kinds else LessonType.TEST if tool == CHECK else None
+    return kinds[0] if kinds else LessonType.TEST if tool == CHECK_TOOL else None
 
 
 def _failure(text: str) -> str:

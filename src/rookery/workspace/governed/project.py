@@ -46,7 +46,6 @@ class GovernanceWishes:
     context_chars: int = 12_000
     block_unrecorded: bool = True
     block_broken: bool = False
-    reads: bool = False
     read_only_without_intent: bool = False
     in_scope_unasked: bool = False
     allow: frozenset[str] = frozenset()

@@ -16,14 +16,10 @@ from rookery.workspace.orchestration.locations import find_location
 SELECT = "select_active_intent"
 EXPAND = "request_scope_expansion"
 LESSON = "record_lesson"
-CHECK = "intent_check"
-"""What the host runs itself to see whether an acceptance criterion is met."""
 CHANGING_TOOLS = frozenset(
     {"write_to_file", "apply_diff", "apply_patch", "edit", "edit_file", "search_replace"}
     | {"execute_command", "use_mcp_tool"}
 )
-CHECK_IDS = "check"
-"""How the ids of those calls begin."""
 HARMLESS = frozenset({"access_mcp_resource"})
 
 _PATCH_PATHS = re.compile(

@@ -12,6 +12,7 @@ from rookery.core.facts import ScopeGranted
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.command_policy import CommandPolicy, opinion
 from rookery.core.intents.command_reach import Kind, Reach, all_commands_known, reach
+from rookery.core.intents.criteria_standing import CHECK_TOOL
 from rookery.core.intents.errors import KINDS, Refusal, RefusedTarget, scope_refusal
 from rookery.core.intents.intent import Intent, Policy
 from rookery.core.intents.permission_rules import RuleCall, decide
@@ -22,7 +23,7 @@ from rookery.core.intents.scope_verdict import Op, PathFinding, ScopeRules, Verd
 from rookery.core.rulings import Decision, Ruling
 from rookery.core.values import value
 from rookery.engine.ports import Action
-from rookery.workspace.governed.touched import CHECK, changed_paths, mcp_tool, server_paths
+from rookery.workspace.governed.touched import changed_paths, mcp_tool, server_paths
 from rookery.workspace.orchestration.judged_paths import NamedPath, judge_paths
 from rookery.workspace.orchestration.layout import Layout
 
@@ -229,7 +230,7 @@ def _about_unknown(
     call: ToolCall, action: Action, at: Standing, known: Reach | None
 ) -> Iterator[Objection]:
     """Whether it may touch more than can be told."""
-    if action.changes or call.name == CHECK:
+    if action.changes or call.name == CHECK_TOOL:
         return
     if action.command and known and known.kind is not Kind.UNBOUNDED:
         return
