@@ -1,0 +1,1 @@
+"""What the Agent Manager can be asked, and what it shows."""

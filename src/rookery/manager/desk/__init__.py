@@ -1,0 +1,1 @@
+"""Carries out what the Agent Manager is asked: one family of requests a file."""
