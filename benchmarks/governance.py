@@ -1,9 +1,10 @@
 """What governance costs: `python benchmarks/governance.py`, part of `make bench`.
 
 The same task, which writes one small file after the other, is run in a workspace with intents and
-in one without, by turns, in one process. What is measured is the time from the model's answer to
-the recorded result of its call. A governed write has a verdict and an entry in the call journal
-before it, and a record after it.
+in one without, by turns, in one process. What is measured is all that lies between the model's
+answer and the next request: the permission, the checkpoints around the write, the write, its
+result. A governed write has a verdict and an entry in the call journal before it, a record after
+it, and the ledger is flushed before the model is asked again.
 """
 
 import sys
@@ -22,7 +23,7 @@ from run import machine, seconds_of_a_sync, table
 
 from rookery.app import Consent, open_host
 from rookery.core.commands import OpenTask
-from rookery.core.facts import Asked, AssistantSpoke, ToolFinished
+from rookery.core.facts import Asked, AssistantSpoke, RequestStarted
 from rookery.model_choices import ModelChoice
 from rookery.settings import Settings
 from rookery.storage.places import find_places
@@ -55,7 +56,7 @@ def script(folder: Path, *, governed: bool) -> Path:
 
 
 async def milliseconds(folder: Path, *, governed: bool) -> list[float]:
-    """Of each write, from the answer that asks for it to its result."""
+    """Of each write, from the answer that asks for it to the next request."""
     work = folder / "work"
     work.mkdir(parents=True)
     if governed:
@@ -75,12 +76,11 @@ async def milliseconds(folder: Path, *, governed: bool) -> list[float]:
             match event.fact:
                 case AssistantSpoke():
                     said = time.perf_counter()
-                case ToolFinished():
+                case RequestStarted() if said:
                     taken.append((time.perf_counter() - said) * 1000)
                 case Asked():
                     break
-    written = taken[-WRITES - 1 : -1]
-    return written[10:]  # the first ones fill caches
+    return taken[-WRITES + 10 :]  # the first ones fill caches
 
 
 def percentile(times: Sequence[float], part: int) -> float:

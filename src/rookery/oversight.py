@@ -5,6 +5,7 @@ all it pays for, and nothing that governance needs is even loaded.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ from rookery.workspace.wardens import Wardens
 if TYPE_CHECKING:
     from rookery.workspace.governed.governed_task import GovernedTask
     from rookery.workspace.governed.project import GovernedProject
+    from rookery.workspace.ledger.recording import Recording
     from rookery.workspace.orchestration.layout import Layout
 
 Contents = Callable[[str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]]
@@ -360,6 +362,10 @@ class TaskOversight:
             return outcome
         return await self._task.ended(call, action, outcome, written=written)
 
+    async def recorded(self, call_id: str) -> None:
+        if self._task:
+            await self._task.recorded(call_id)
+
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]
     ) -> None:
@@ -389,7 +395,7 @@ class TaskOversight:
         if self._task is None:
             return ""
         if self._task.project.keeps_records:
-            await anyio.to_thread.run_sync(self._task.project.recording.flush)
+            self._over.start_beside(_flush, self._task.project.recording)
         return await self._task.now()
 
     def tools(self) -> Mapping[str, Tool[Any]]:
@@ -469,6 +475,15 @@ class TaskOversight:
     async def _close(self, task: "GovernedTask") -> None:
         await anyio.to_thread.run_sync(task.in_force.release)
         await anyio.to_thread.run_sync(task.project.recording.close, self._task_id)
+
+
+async def _flush(recording: "Recording") -> None:
+    """While the model is asked. What cannot be flushed is still in the call journal, and tried
+    again before the next request, and at the end, which says so."""
+    from rookery.workspace.ledger.errors import LedgerUnwritable
+
+    with suppress(LedgerUnwritable):
+        await anyio.to_thread.run_sync(recording.flush)
 
 
 def _size(file: Path) -> int:

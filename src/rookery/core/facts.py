@@ -520,6 +520,14 @@ class OutOfScopeWritten(Lasting):
 
 
 @value
+class Unrecorded(Lasting):
+    """A call has changed something, and the ledger could not be told. It is, as soon as it can."""
+
+    call_id: str
+    code: str
+
+
+@value
 class CriterionCheck:
     """What is known of one acceptance criterion when the task is said to be done."""
 
@@ -643,6 +651,7 @@ Fact: TypeAlias = (
     | IntentCleared
     | ScopeGranted
     | OutOfScopeWritten
+    | Unrecorded
     | CriteriaChecked
     | Condensing
     | Condensed

@@ -14,6 +14,7 @@ from rookery.core.facts import (
     OutOfScopeWritten,
     ToolFinished,
     ToolStarted,
+    Unrecorded,
 )
 
 UNRECORDED = ("TRC-001", "TRC-002")
@@ -49,8 +50,10 @@ class GovernanceTally:
                 self._changing.add(call_id)
             case ToolStarted(call_id=call_id, child=""):
                 self._others.add(call_id)
-            case ToolFinished(refusal=refusal, ending=ending) if refusal:
-                self._blocked += ending is not Ending.DONE
+            case Unrecorded(code=code):
+                self._unresolved = code
+            case ToolFinished(refusal=refusal) if refusal:
+                self._blocked += 1
                 self._unresolved = refusal
                 # what was begun before is no answer to it, however late it shows
                 self._others.clear()

@@ -646,6 +646,11 @@ class Governance(Hook, Protocol):
         """It was made, and the model reads this about it; None if nobody saw its end."""
         ...
 
+    async def recorded(self, call_id: str) -> None:
+        """The model may read about it by now: what it did is put on record, if that has not been
+        done yet."""
+        ...
+
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]
     ) -> None:
@@ -717,6 +722,9 @@ class Ungoverned:
         self, call: ToolCall, action: Action, outcome: Outcome | None
     ) -> Outcome | None:
         return outcome
+
+    async def recorded(self, call_id: str) -> None:
+        pass
 
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]

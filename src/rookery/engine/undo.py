@@ -117,6 +117,9 @@ class Undo:
     async def after(self, call_id: str) -> None:
         """Put on record what the call did. For a command that is done while others go on."""
         self.settle_soon(call_id)  # so that cancelling the step only ends the waiting
+        if self._governance.governs:
+            with anyio.CancelScope(shield=True):
+                await self._governance.recorded(call_id)  # at the same time
         watched = self._watched.get(call_id)
         if watched and (watched.paths is not None or self._governance.governs):
             await self._settled.wait()

@@ -23,6 +23,7 @@ from rookery.core.facts import (
     OutOfScopeWritten,
     Reminded,
     ScopeGranted,
+    Unrecorded,
 )
 from rookery.core.file_steps import commands_running_on
 from rookery.core.intents.by_products import is_by_product
@@ -100,6 +101,8 @@ class GovernedTask:
         """Why the ledger cannot be trusted, if that is to stop the task."""
         self._about_to: dict[str, Callable[[], Awaitable[None]]] = {}
         """What puts a call that is permitted on record, once it is about to be made."""
+        self._to_record: dict[str, Callable[[], Awaitable[None]]] = {}
+        """What puts a call that was made on record."""
         self._intruders: dict[str, tuple[str, ...]] = {}
         self._files_before: dict[str, str] = {}
         self._running: dict[str, str] = {}
@@ -304,13 +307,31 @@ class GovernedTask:
         """`written` is what the call itself wrote, if hooks may have changed that since."""
         if not is_destructive(call, action):
             return outcome
+        if written and outcome is not None:
+            outcome = replace(outcome, seen=(*outcome.seen, *self._records.seen_anew(written)))
+        self._to_record[call.id] = partial(self._record, call, action, outcome, written)
+        if action.command or action.external or outcome is None:
+            await self.recorded(call.id)
+        return outcome
+
+    async def recorded(self, call_id: str) -> None:
+        if record := self._to_record.pop(call_id, None):
+            await record()
+
+    async def _record(
+        self,
+        call: ToolCall,
+        action: Action,
+        outcome: Outcome | None,
+        written: Mapping[str, bytes | None] | None,
+    ) -> None:
         may_do_more = bool(action.command or action.external)
         settles = may_do_more and action.may_change_files and self._contents is not None
         if call.name == CHECK_TOOL:
             settles = False
         told, recorded = await self._records.end(call, outcome, settles=settles, written=written)
-        if written and outcome is not None:
-            outcome = replace(outcome, seen=(*outcome.seen, *self._records.seen_anew(written)))
+        if not recorded:
+            self._append(Unrecorded(call_id=call.id, code=LedgerUnwritable.code))
         paths = tuple(each.path for each in told.files)
         evolves = told.mutation_class == MutationClass.INTENT_EVOLUTION
         self.done.append(
@@ -318,9 +339,6 @@ class GovernedTask:
         )
         if may_do_more:
             await self._watch_own_files(call)
-        if not recorded and outcome is not None:
-            return replace(outcome, refusal="TRC-001")
-        return outcome
 
     async def _watch_own_files(self, call: ToolCall) -> None:
         """What a command or a server changes about governance, governs nothing until a person
