@@ -10,14 +10,12 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from rookery import NAME, VERSION
 from rookery.core.queries import Asking
 from rookery.errors import RookeryError
 from rookery.wire.channels import Channel
 from rookery.wire.codec import (
     COMMANDS,
     LARGEST_NUMBER,
-    PROTOCOL,
     QUERIES,
     answer_to_json,
     command_from_json,
@@ -32,20 +30,20 @@ from rookery.wire.jsonrpc import (
     Peer,
     RpcError,
 )
-from rookery.wire.refusals import NOT_INITIALIZED, REFUSED, UNAUTHORIZED, code_of
-from rookery.wire.tokens import same_token
+from rookery.wire.introductions import Introduction, everybody
+from rookery.wire.refusals import REFUSED, code_of
 
 FOLLOWS_AT_ONCE = 64
 """Of one client."""
 VIEWS_AT_ONCE = 16
 """Of these, such as are folded for it: each holds all rows of its task."""
-SECONDS_TO_INTRODUCE_ONESELF = 10.0
 AS_EVENTS, AS_VIEW = "events", "view"
+CAPABILITIES = {
+    "follow": [AS_EVENTS, AS_VIEW],
+    "send": list(COMMANDS),
+    "query": list(QUERIES),
+}
 _debug = logging.getLogger(__name__)
-
-
-def everybody() -> bool:
-    return True
 
 
 async def serve(
@@ -58,10 +56,13 @@ async def serve(
     """Serve a client until it is gone. With a `token` it must say that one first; `admit` is
     called when it has, and says whether there is room for one more."""
     async with anyio.create_task_group() as group:
-        connection = Connection(host, group, token, admit)
+        introduction = Introduction(token, admit)
+        connection = Connection(host, group, introduction)
         connection.peer = Peer(channel, connection)
-        if token is not None:
-            group.start_soon(connection.expel_stranger)
+        if introduction.is_wanted_soon:
+            group.start_soon(
+                introduction.expel_stranger, connection.peer, group.cancel_scope
+            )
         await connection.peer.run()
         group.cancel_scope.cancel()
 
@@ -71,25 +72,19 @@ class Connection:
 
     peer: Peer
 
-    def __init__(
-        self, host: Host, group: TaskGroup, token: str | None, admit: Callable[[], bool]
-    ) -> None:
+    def __init__(self, host: Host, group: TaskGroup, introduction: Introduction) -> None:
         self._host = host
         self._group = group
-        self._token = token
-        self._admit = admit
-        self._initialized = False
-        self._introduced = anyio.Event()
+        self._introduction = introduction
         self._follows: dict[int, Outlet] = {}
         self._views: set[int] = set()
         self._numbers = count(1)
 
     async def answer(self, method: str, params: Params) -> object:
-        fields = _named(params)
+        fields = named(params)
         if method == "initialize":
-            return self._initialize(fields)
-        if not self._initialized:
-            raise RpcError(NOT_INITIALIZED, "Say initialize first.")
+            return {**self._introduction.hear(fields), "capabilities": CAPABILITIES}
+        self._introduction.check()
         try:
             match method:
                 case "send":
@@ -113,35 +108,6 @@ class Connection:
     async def hear(self, method: str, params: Params) -> None:
         """Whoever does not care about the answer may leave out the number."""
         await self.answer(method, params)
-
-    async def expel_stranger(self) -> None:
-        """Whoever has not said the token in time, or has said a wrong one, is not listened to."""
-        with anyio.move_on_after(SECONDS_TO_INTRODUCE_ONESELF):
-            await self._introduced.wait()
-        if not self._initialized:
-            with anyio.move_on_after(SECONDS_TO_INTRODUCE_ONESELF):
-                await self.peer.flush()
-            self._group.cancel_scope.cancel()
-
-    def _initialize(self, fields: Mapping[str, Any]) -> object:
-        self._introduced.set()
-        if self._token is not None and not same_token(self._token, fields.get("token")):
-            raise RpcError(UNAUTHORIZED, "The token is missing or wrong.")
-        protocol = fields.get("protocol")
-        if type(protocol) is not int or protocol != PROTOCOL:
-            raise RpcError(REFUSED, f"This host speaks protocol {PROTOCOL}; say so in `protocol`.")
-        if not self._initialized and not self._admit():
-            raise RpcError(REFUSED, "So many clients are here that there is no room for another.")
-        self._initialized = True
-        return {
-            "protocol": PROTOCOL,
-            "host": {"name": NAME, "version": VERSION},
-            "capabilities": {
-                "follow": [AS_EVENTS, AS_VIEW],
-                "send": list(COMMANDS),
-                "query": list(QUERIES),
-            },
-        }
 
     def _follow(self, fields: Mapping[str, Any]) -> object:
         task_id, after = fields.get("task_id"), fields.get("after", 0)
@@ -194,7 +160,7 @@ class Connection:
             outlet.stop()
 
 
-def _named(params: Params) -> dict[str, Any]:
+def named(params: Params) -> dict[str, Any]:
     if isinstance(params, list):
         raise RpcError(INVALID_PARAMS, "Parameters are given by name, in an object.")
     return params or {}
