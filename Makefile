@@ -18,7 +18,8 @@ eval: $(VENV)/.dev $(VENV)/.local-models
 	$(BIN)/python -m pytest tests/local_models/eval_small_model.py
 
 torture: $(VENV)/.dev
-	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests/faults -n auto --dist load
+	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests/faults tests/workspace/test_undo_sequences.py -n auto --dist load
+	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests --ignore=tests/faults --ignore=tests/workspace/test_undo_sequences.py -n auto --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

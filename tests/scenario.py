@@ -143,7 +143,7 @@ class Record:
     @cached_property
     def kinds(self) -> list[str]:
         """In their order; without those that have no fixed place in it."""
-        return [_kind(event.fact) for event in self.events if not _found_out_later(event.fact)]
+        return [_kind(event.fact) for event in self.events if not found_out_later(event.fact)]
 
     @cached_property
     def turns(self) -> list[Turn]:
@@ -268,7 +268,7 @@ def _without_results(calls: Collection[str], turns: Iterable[Turn]) -> list[Turn
     return [replace(turn, blocks=tuple(map(blanked, turn.blocks))) for turn in turns]
 
 
-def _found_out_later(fact: Fact) -> bool:
+def found_out_later(fact: Fact) -> bool:
     return isinstance(fact, FilesChanged) and fact.call_id in BY_COMMANDS
 
 

@@ -1,5 +1,7 @@
 """Whatever a log looks like, every provider accepts the history that is folded from it."""
 
+import os
+
 import pytest
 from hypothesis import example, given, settings
 
@@ -11,11 +13,12 @@ from rookery.engine.ports import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
 from wire_validators import validate_anthropic, validate_chat, validate_responses
 
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 SEEING = ModelInfo(id="m", provider="p", images=True, thinking=True, caching=True)
 BLIND = ModelInfo(id="m", provider="p")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1000 if TORTURE else 100, deadline=None)
 @given(ANY_LOG)
 @example(log(Rewound(to=0), Reminded(text="")))
 def test_loop1_any_prefix_of_any_log_gives_a_history_all_wire_families_accept(events: list[Event]):

@@ -1,5 +1,6 @@
 """What programs are told of a task, fact by fact."""
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -73,6 +74,7 @@ def answer(*blocks: Any, interrupted: bool = False, usage: Usage | None = None) 
     )
 
 
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 REQUEST = RequestStarted(request_id="r", model="m")
 READ = ToolCall(id="c1", name="read_file", arguments={"path": "a.py"})
 RUN = ToolCall(id="c1", name="execute_command", arguments={"command": "ls -l"})
@@ -591,7 +593,7 @@ def test_what_was_told_before_a_resume_is_not_repeated_but_still_counts():
 
 # ── whatever happens, in whatever order a task can do it ────────────────────────────────
 
-unhurried = settings(max_examples=200, deadline=None)
+unhurried = settings(max_examples=1000 if TORTURE else 70, deadline=None)
 
 words = st.text("ab \n\U0001f600", max_size=4)
 said = st.tuples(st.sampled_from(["text", "thinking"]), words, st.booleans())

@@ -1,6 +1,6 @@
 """A session rebuilt from what is stored is the one the machine has (6.2).
 
-The always-run part plays some thousands of random lives; ROOKERY_TORTURE=1 plays 100,000:
+The always-run part plays a thousand random lives; ROOKERY_TORTURE=1 plays 100,000:
 
     ROOKERY_TORTURE=1 python -m pytest tests/core/test_session_rebuilding.py -n auto --dist load
 """
@@ -24,7 +24,7 @@ from rookery.core.sessions.states import SessionState, SessionStatus
 from session_world import EVENT_OF, LIVELY, Move, World
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
-BATCHES, LIVES = (100, 1000) if TORTURE else (4, 500)
+BATCHES, LIVES = (100, 1000) if TORTURE else (4, 300)
 
 MOVES = st.lists(st.tuples(st.sampled_from(sorted(EVENT_OF)), st.integers(0, 99)), max_size=25)
 
@@ -77,13 +77,13 @@ def test_6_2_whatever_happens_rebuilding_gives_the_live_session(batch: int):
     assert set(reached) == set(SessionState) - {SessionState.IDLE}, reached
 
 
-@settings(max_examples=100 if not TORTURE else 5000, deadline=None)
+@settings(max_examples=40 if not TORTURE else 5000, deadline=None)
 @given(moves=MOVES)
 def test_6_2_rebuilding_gives_the_live_session_from_any_beginning(moves: list[Move]):
     live_through(moves)
 
 
-@settings(max_examples=100 if not TORTURE else 5000, deadline=None)
+@settings(max_examples=40 if not TORTURE else 5000, deadline=None)
 @given(moves=MOVES, more=MOVES)
 def test_6_2_a_rebuilt_session_goes_on_as_the_live_one_would(moves: list[Move], more: list[Move]):
     world = live_through([("start", 0), *moves])

@@ -1,5 +1,6 @@
 """Conversations that do not fit: engine.md 6.6 to 6.10, weaknesses C17 to C19."""
 
+import os
 import random
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -46,7 +47,7 @@ from rookery.errors import ProviderError
 
 pytestmark = pytest.mark.anyio
 
-HISTORIES = 1000
+HISTORIES = 1000 if os.environ.get("ROOKERY_TORTURE") else 300
 SYSTEM = "You are careful. " * 40
 SPECS = [ToolSpec(f"tool_{n}", "It does something. " * 8, {"type": "object"}) for n in range(10)]
 

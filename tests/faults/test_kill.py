@@ -1,8 +1,9 @@
 """A kill at any instant loses nothing and repeats nothing, and all of it can be taken back.
 
 The real command takes twelve turns and is killed at a named instant; another process goes on.
-`make test` kills it after every lasting fact and at a part of the other instants. All of them,
-and a second kill while the first is being recovered from:
+`make test` kills it after every kind of lasting fact, of every kind of call, and at a part of
+the instants of each other point. All of them, and a second kill while the first is being
+recovered from at each of them:
 
     ROOKERY_TORTURE=1 python -m pytest tests/faults/test_kill.py -n auto --dist load
 """
@@ -12,13 +13,13 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from command_server import SECONDS, CommandServer
-from rookery.core.facts import Ending, ToolFinished
+from rookery.core.facts import Ending, Event, ToolFinished, ToolStarted
 from rookery.storage.verify import verify
 from scenario import (
     BEFORE,
@@ -28,6 +29,7 @@ from scenario import (
     compare,
     demand_settled,
     demand_undone,
+    found_out_later,
     record,
 )
 
@@ -51,24 +53,38 @@ INSTANTS = {
     "command.ended": 4,
 }
 """How often a run reaches each point; a dry run keeps these numbers honest."""
+KINDS_OF_FACTS = (
+    *(1, 2, 3, 4, 7, 8, *range(11, 15), *range(17, 21), *range(23, 27), 28, 31, 33, 34, 35),
+    *(38, 39, 40, 57, *range(60, 64), *range(65, 70), *range(71, 78)),
+)
+"""After each kind of fact, of each tool, wherever the changes that commands made are found out;
+and between two calls that were made at once (31), and when a command has failed (57)."""
 SOME = {
-    "journal.before_write": slice(0, None, 17),
-    "journal.written": slice(8, None, 17),
-    "tool.started": slice(0, None, 5),
-    "tool.performed": slice(1, None, 2),
-    "checkpoint.packed": slice(0, None, 2),
-    "checkpoint.stored": slice(1, None, 2),
-    "checkpoint.entered": slice(0, None, 2),
+    "journal.before_write": range(1, LASTING_FACTS + 1, 17),
+    "journal.written": range(9, LASTING_FACTS + 1, 17),
+    "journal.synced": KINDS_OF_FACTS,
+    "tool.started": (1, 6, 11),
+    "tool.performed": (2, 5, 8, 11),
+    "checkpoint.packed": (1, 4, 7, 10),
+    "checkpoint.stored": (2, 5, 8, 11),
+    "checkpoint.entered": (3, 6, 9, 12),
+    "files.temp_written": (1, 3),
+    "files.before_rename": (2, 4),
+    "files.renamed": (1, 3),
+    "files.synced": (2, 4),
+    "command.before_start": (1, 3),
+    "command.started": (2, 4),
+    "command.ended": (1, 3),
 }
-"""Where the state on disk is the same as at a neighbouring instant, some of them will do. Of each
-checkpoint one instant at least is among them."""
+"""Of each checkpoint one instant is among them, of each change of a file two, and of each command
+one at least."""
 
 
 def instants() -> list[str]:
     return [
         f"{point}:{nth}"
         for point, times in INSTANTS.items()
-        for nth in range(1, times + 1)[slice(None) if TORTURE else SOME.get(point, slice(None))]
+        for nth in (range(1, times + 1) if TORTURE else SOME[point])
     ]
 
 
@@ -101,6 +117,25 @@ def test_the_uninterrupted_run_has_every_kind_of_effect(whole: Record):
     endings = [e.fact.ending for e in whole.events if isinstance(e.fact, ToolFinished)]
     assert Counter(endings) == {Ending.DONE: 12, Ending.MISTAKEN: 1}
     assert whole.files["marks.txt"] == b"ran\n"
+
+
+def test_the_run_is_killed_after_every_kind_of_fact_of_every_tool(whole: Record):
+    kinds = kinds_of_facts(whole.events)
+    assert {kinds.get(number) for number in KINDS_OF_FACTS} >= set(kinds.values())
+
+
+def kinds_of_facts(events: Sequence[Event]) -> dict[int, tuple[str, str, str]]:
+    """By the number of each fact that has its place in every run."""
+    tools = {e.fact.call_id: e.fact.tool for e in events if isinstance(e.fact, ToolStarted)}
+    return {
+        event.seq: (
+            type(event.fact).__name__,
+            tools.get(getattr(event.fact, "call_id", ""), ""),
+            getattr(event.fact, "ending", ""),
+        )
+        for event in events
+        if not found_out_later(event.fact)
+    }
 
 
 @pytest.mark.parametrize("instant", instants())

@@ -1,7 +1,7 @@
 """A journal whose last line was torn at any byte goes on where its last whole line ended.
 
-`make test` tears the last lines at every byte and samples the others; ROOKERY_TORTURE=1
-tears each of them at every byte.
+`make test` tears each of them at its first byte, at its last, and at some between;
+ROOKERY_TORTURE=1 tears each of them at every byte.
 """
 
 import os
@@ -34,15 +34,15 @@ from scenario import Playground, Record, compare, demand_settled, record
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LINES = {
     "a checkpoint": (11, CheckpointSaved, 80),
-    "the result of a write": (13, ToolFinished, 100),
+    "the result of a write": (13, ToolFinished, 200),
     "what a write did to files": (14, FilesChanged, 100),
-    "an answer with two calls": (28, AssistantSpoke, 140),
-    "the start of a command": (34, ToolStarted, 120),
-    "the result of a command": (45, ToolFinished, 30),
-    "what a command did to files": (48, FilesChanged, 80),
-    "an answer to a question": (76, Answered, 30),
-    "the offer of a result": (76, CompletionOffered, 4),
-    "the end of the task": (77, TaskClosed, 2),
+    "an answer with two calls": (28, AssistantSpoke, 300),
+    "the start of a command": (34, ToolStarted, 150),
+    "the result of a command": (45, ToolFinished, 100),
+    "what a command did to files": (48, FilesChanged, 110),
+    "an answer to a question": (76, Answered, 60),
+    "the offer of a result": (76, CompletionOffered, 12),
+    "the end of the task": (77, TaskClosed, 6),
 }
 """What was being written, an instant at which it is on record, and how far the cuts are apart.
 The last such fact is torn, and whatever came after it never happened."""
@@ -82,7 +82,7 @@ def test_a_line_torn_at_any_byte_counts_as_never_written(
     before, last = lines[: seq - 1], lines[seq - 1]
     for name, value in ground.environ().items():
         monkeypatch.setenv(name, value)
-    for length in range(1, len(last), 1 if TORTURE else stride):
+    for length in cuts(len(last), stride):
         shutil.rmtree(ground.folder)
         shutil.copytree(tmp_path / "killed", ground.folder)
         (ground.task / JOURNAL).write_bytes(b"".join(before) + last[:length])
@@ -102,3 +102,8 @@ def test_a_line_torn_at_any_byte_counts_as_never_written(
         assert reopened.fact == TaskReopened()
         [aside] = ground.task.glob("journal.torn-*")
         assert aside.read_bytes() == last[:length]
+
+
+def cuts(size: int, stride: int) -> list[int]:
+    """How much of a line of so many bytes is there; without its last byte none is whole."""
+    return sorted({*range(1, size, 1 if TORTURE else stride), size - 1})

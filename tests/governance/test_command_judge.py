@@ -281,7 +281,10 @@ def _nested(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=1000 if TORTURE else 150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(text=_nested())
 @pytest.mark.anyio
 async def test_CMD_8_K5_a_denied_command_is_found_in_any_nesting(here: Bench, text: str):
@@ -291,14 +294,20 @@ async def test_CMD_8_K5_a_denied_command_is_found_in_any_nesting(here: Bench, te
     assert judged.plain is None
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=1000 if TORTURE else 100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(text=_nested().filter(lambda text: "rm -rf build" not in text))
 @example(text="read x <<'E'\na[$(trap -- 'sudo git reset --hard' EXIT)]\nE\n[[ $x -eq 0 ]]")
 def test_GATE_12_a_grave_command_is_found_in_any_nesting(here: Bench, text: str):
     assert here.judge(text, "").grave, here.judge(text, "").commands
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=1000 if TORTURE else 150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     text=st.one_of(
         st.text(max_size=120),
@@ -320,8 +329,15 @@ UNITS = [
 ]
 
 
-@pytest.mark.parametrize("size", [4 * KIB, 64 * KIB])
-@pytest.mark.parametrize("unit", UNITS, ids=repr)
+LARGEST = UNITS if TORTURE else UNITS[1::2]
+"""Those of which a text is made that is as long as may be."""
+
+
+@pytest.mark.parametrize(
+    ("unit", "size"),
+    [*((unit, 4 * KIB) for unit in UNITS), *((unit, 64 * KIB) for unit in LARGEST)],
+    ids=repr,
+)
 def test_K21_a_hostile_text_takes_a_bounded_time(here: Bench, unit: str, size: int):
     text = "rm -rf " + (unit * size)[:size]
     started = time.process_time()
@@ -330,7 +346,7 @@ def test_K21_a_hostile_text_takes_a_bounded_time(here: Bench, unit: str, size: i
     assert judged.plain is None
 
 
-@pytest.mark.parametrize("unit", UNITS if TORTURE else UNITS[::4], ids=repr)
+@pytest.mark.parametrize("unit", UNITS if TORTURE else UNITS[::8], ids=repr)
 def test_K21_the_work_grows_no_faster_than_the_text(here: Bench, unit: str):
     """Four times as long a text, four times the work; with the square it would be sixteen."""
     short, long = (_work(here, "bash; rm " + (unit * size)[:size]) for size in (9 * KIB, 36 * KIB))

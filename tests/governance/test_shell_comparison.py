@@ -144,7 +144,7 @@ def named_by(judged: Judgement) -> set[str]:
 
 
 @settings(
-    max_examples=2000 if TORTURE else 150,
+    max_examples=2000 if TORTURE else 80,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -1,5 +1,6 @@
 """Whoever follows sees every lasting event once and in order, however they come and go."""
 
+import os
 from dataclasses import dataclass, field
 
 import anyio
@@ -15,6 +16,7 @@ from rookery.wire.remote_host import RemoteHost
 from rookery.wire.serving import serve
 from wire.bench import Logs
 
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 MOVES = st.lists(
     st.one_of(
         st.tuples(st.just("news"), st.integers(1, 3)),
@@ -124,14 +126,14 @@ async def ready(client: Client, group: anyio.abc.TaskGroup) -> None:
 
 
 @given(MOVES)
-@settings(max_examples=150)
+@settings(max_examples=1000 if TORTURE else 60)
 def test_every_lasting_event_is_seen_once_and_in_order(moves: list[tuple[str, int]]):
     anyio.run(play, moves)
 
 
 @pytest.mark.parametrize("outbox", [1, 300, 2_000])
 @given(moves=MOVES)
-@settings(max_examples=80)
+@settings(max_examples=1000 if TORTURE else 30)
 def test_also_by_those_who_lag(outbox: int, moves: list[tuple[str, int]]):
     """As if next to nothing could wait to be sent."""
     with pytest.MonkeyPatch.context() as patch:

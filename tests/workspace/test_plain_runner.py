@@ -131,7 +131,7 @@ LINES = st.lists(
 JOINS = {"always": " ; ", "succeeded": " && ", "failed": " || "}
 
 
-@settings(max_examples=60 if not os.environ.get("ROOKERY_TORTURE") else 2000, deadline=None)
+@settings(max_examples=30 if not os.environ.get("ROOKERY_TORTURE") else 2000, deadline=None)
 @given(lines=LINES)
 def test_CMD_14_it_ends_and_says_what_a_shell_would(
     lines: list[tuple[str, list[tuple[str, ...]]]], tmp_path_factory: pytest.TempPathFactory

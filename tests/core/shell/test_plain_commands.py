@@ -152,7 +152,7 @@ def expected(text: str) -> list[tuple[str, ...]] | None:
 
 
 @settings(
-    max_examples=6_000 if TORTURE else 200,
+    max_examples=6_000 if TORTURE else 100,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
 )
 @given(text=st.one_of(_line, _line, _noise))

@@ -22,7 +22,7 @@ from rookery.core.worktrees import Finished, Obstacle, Recovered, Removed
 from worktree_bench import WorktreeBench, git, put
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
-EXAMPLES = 300 if TORTURE else 8
+EXAMPLES = 300 if TORTURE else 5
 KILLS = 50 if TORTURE else 1
 
 NAMES = ("a.txt", "b.txt", "crlf.txt", "run.sh", "src/deep/c.py", "picture.bin")
