@@ -116,7 +116,7 @@ async def open_host(
     limits = settings.as_limits()
     clock = SystemClock()
     home = Path.home()
-    files = WorkspaceFiles(workspace, limits, own_folders=own_folders(places), home=home)
+    files = WorkspaceFiles(workspace, limits, own_folders=places.own_folders, home=home)
     finder = WorkspaceFinder(workspace, files, limits)
     running = RunningCommands(places.running)
     hide = Hiding(_secrets(choice, places))
@@ -388,7 +388,7 @@ def vocabulary(places: Places, workspace: Path, *, trusted: bool) -> Vocabulary:
     from rookery.workspace.surroundings.skills import SkillFiles
     from rookery.workspace.surroundings.slash_commands import CommandFiles
 
-    files = WorkspaceFiles(workspace, Limits(), own_folders=own_folders(places), home=Path.home())
+    files = WorkspaceFiles(workspace, Limits(), own_folders=places.own_folders, home=Path.home())
     at = (places.config, Path.home(), files.boundaries)
     commands = CommandFiles(*at, trusted=trusted).read()
     modes = ModeFiles(*at, trusted=trusted).read()
@@ -444,10 +444,6 @@ def _secrets(choice: ModelChoice, places: Places) -> Iterator[str]:
     yield from all_keys(os.environ, variables, places.keys_file)
 
 
-def own_folders(places: Places) -> tuple[Path, ...]:
-    return (places.config, places.data, places.cache, places.state, *places.elsewhere)
-
-
 @contextmanager
 def open_sandbox(settings: Settings, workspace: Path, places: Places) -> Iterator[Sandbox]:
     sandbox = Sandbox(
@@ -458,7 +454,7 @@ def open_sandbox(settings: Settings, workspace: Path, places: Places) -> Iterato
             network=settings.sandbox.network == "on",
             writable=tuple(map(os.path.expanduser, settings.sandbox.writable)),
             hidden=tuple(map(os.path.expanduser, settings.sandbox.hidden)),
-            own=tuple(map(str, own_folders(places))),
+            own=tuple(map(str, places.own_folders)),
         )
     )
     try:
@@ -470,8 +466,8 @@ def open_sandbox(settings: Settings, workspace: Path, places: Places) -> Iterato
 def _checkpoints(settings: Settings, workspace: Path, places: Places) -> Checkpoints:
     if not settings.checkpoints.use:
         return ProtectedFilesOnly(
-            workspace, places.checkpoints, settings.as_limits(), private=own_folders(places)
+            workspace, places.checkpoints, settings.as_limits(), private=places.own_folders
         )
     return ShadowCheckpoints(
-        workspace, places.checkpoints, settings.as_limits(), private=own_folders(places)
+        workspace, places.checkpoints, settings.as_limits(), private=places.own_folders
     )

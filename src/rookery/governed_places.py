@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rookery.core.values import record
 from rookery.storage.places import Places
-from rookery.workspace.ledger.known_heads import workspace_key
+from rookery.workspace.ledger.known_heads import HEADS, workspace_key
 from rookery.workspace.orchestration.layout import Layout, find_layout
 
 
@@ -17,7 +17,7 @@ class GovernedPlaces:
     @property
     def heads(self) -> Path:
         """What this machine remembers of the ledger's end."""
-        return self.folder / "heads.json"
+        return self.folder / HEADS
 
     @property
     def hook_trust(self) -> Path:
@@ -26,7 +26,7 @@ class GovernedPlaces:
 
 
 def governed_places(layout: Layout, places: Places) -> GovernedPlaces:
-    kept = places.config / "governance"
+    kept = places.governance
     return GovernedPlaces(kept / workspace_key(layout.state, layout.root, kept))
 
 
@@ -35,4 +35,4 @@ def hook_trust_file(workspace: Path, places: Places) -> Path:
     if layout := find_layout(workspace, workspace).layout:
         return governed_places(layout, places).hook_trust
     key = sha256(os.fsencode(workspace.resolve())).hexdigest()[:16]
-    return places.config / "governance" / key / "hook_trust.json"
+    return places.governance / key / "hook_trust.json"

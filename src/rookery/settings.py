@@ -299,6 +299,24 @@ class UiSettings(_Section, frozen=True):
     ] = "auto"
 
 
+class ManagerSettings(_Section, frozen=True):
+    """Of the Agent Manager, and of the sessions that it starts."""
+
+    running_limit: Annotated[
+        int, Meta(ge=1, le=32, description="Sessions that work at once; further ones wait.")
+    ] = 5
+    branch_prefix: Annotated[
+        str,
+        Meta(description="How the names of new branches for sessions begin.", extra=_ANY_TEXT),
+    ] = "agent/"
+    auto_approve: Annotated[
+        bool, Meta(description="Whether new sessions act unasked, except where it could do harm.")
+    ] = True
+    notify: Annotated[
+        bool, Meta(description="Whether the page tells you when a session needs you.")
+    ] = True
+
+
 class LimitSettings(_Section, frozen=True):
     """The fields of `core.limits.Limits` of the same names."""
 
@@ -445,6 +463,7 @@ class Settings(_Section, frozen=True):
     index: IndexSettings = IndexSettings()
     browser: BrowserSettings = BrowserSettings()
     ui: UiSettings = UiSettings()
+    manager: ManagerSettings = ManagerSettings()
     limits: LimitSettings = LimitSettings()
     modes: dict[str, ModeSettings] = {}
     models: dict[str, ModelDescription] = {}
@@ -505,6 +524,8 @@ PROJECT_MAY: dict[Key, ProjectMay] = {
     ("sandbox", "use"): ProjectMay.REQUIRE,
     ("sandbox", "network"): ProjectMay.CLOSE,
     ("sandbox", "hidden"): ProjectMay.ADD,
+    ("manager", "running_limit"): ProjectMay.LOWER,
+    ("manager", "auto_approve"): ProjectMay.REFUSE,
     **{("limits", name): ProjectMay.LOWER for name in LimitSettings.__struct_fields__},
 }
 

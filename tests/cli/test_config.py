@@ -89,6 +89,11 @@ class TestSet:
         assert '[models."gpt-4.1"]\nwindow = 9000\n' in file.read_text()
         assert said(capsys, "get", "models.gpt-4.1.window") == "9000\n"
 
+    def test_what_would_make_the_file_unreadable_is_refused(self, file: Path, capsys: Captured):
+        told = said(capsys, "set", "context.instructions", "x" * 1500, code=2)
+        assert "shorten the value" in told
+        assert file.read_text() == MINE
+
     def test_a_file_is_made_if_there_is_none(self, home: Path, capsys: Captured):
         said(capsys, "set", "ui.colour", "never")
         file = home / "config" / "settings.toml"

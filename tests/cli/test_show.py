@@ -125,6 +125,17 @@ class TestExport:
         assert len(sessions[0]["facts"]) == FACTS_OF_PARENT
         assert sessions[1]["facts"][0]["parent"] == PARENT
 
+    def test_a_page_loads_nothing_and_holds_what_was_written_as_text(self, capsys: Captured):
+        assert run(["export", "--format", "html", PARENT]) == 0
+        page = capsys.readouterr().out
+        assert page.startswith("<!doctype html>")
+        assert "default-src &#x27;none&#x27;" in page
+        assert "<h1>Change the world</h1>" in page
+        assert "<h2>Sub-task: Look at it." in page
+        assert "It says **moon** now." in page
+        assert "<script" not in page
+        assert "src=" not in page
+
     def test_a_file_is_private_and_never_replaced_unasked(self, capsys: Captured):
         assert run(["export", PARENT, "-o", "out.md"]) == 0
         assert stat.S_IMODE(Path("out.md").stat().st_mode) == 0o600

@@ -18,6 +18,8 @@ from rookery.core.protected_paths import (
 PROTECTED = """
 .rookery/settings.toml .rookery .rookeryignore .rooignore .roomodes .roo/rules/a.md .rooprotected
 .orchestration/active_intents.yaml .intentignore agent_trace.jsonl
+.rookery/agent-manager.json .rookery/setup-script .rookery/setup-script.sh .rookery/run-script.sh
+.roo/agent-manager.json .roo/setup-script .roo/setup-script.ps1 .roo/run-script .worktreeinclude
 AGENTS.md AGENT.md CLAUDE.md GEMINI.md .cursorrules .clinerules .clinerules-code .clinerules/a.md
 .roorules .roorules-ask .windsurfrules .github/copilot-instructions.md .cursor/mcp.json
 .claude/settings.json .mcp.json mcp.json
@@ -37,7 +39,7 @@ gitignore .gitignore .gitkeep .github/ISSUE_TEMPLATE/bug.md .github/dependabot.y
 src/environment.ts .eslintrc.json .prettierrc tsconfig.json pyproject.toml package-lock.json
 packages/a.json makefile.md Makefile.am setup.cfg src/setup.ts conftest.txt paths/x.pthx
 config/pip.config vscode/a idea.txt roo/x.md rookery/x.py src/rookery/app.py agents/x.py
-AGENTS.md.txt docs/CLAUDE-notes.md jenkins/file .editorconfig .env/lib/python/site.py
+worktreeinclude agent-manager.json setup-script.sh AGENTS.md.txt docs/CLAUDE-notes.md jenkins/file .editorconfig .env/lib/python/site.py
 hooks/update.py
 """
 

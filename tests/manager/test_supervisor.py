@@ -31,7 +31,7 @@ async def test_a_session_is_started_asks_is_allowed_and_completes(project: Proje
         assert (project.path / "made.txt").read_text() == "one\n"
         assert shown.session.completion_text == "Done."
         assert [row.say for row in shown.view.messages if row.say == "completion_result"]
-        supervisor.select(session_id)
+        supervisor.mark_read(session_id)
         assert supervisor.inbox() == ()
 
 

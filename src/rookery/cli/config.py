@@ -18,7 +18,7 @@ from rookery import NAME, PROJECT_FOLDER
 from rookery.cli.known_things import ask_a_host
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_argument import confirmed, format_option
-from rookery.cli.setting_layers import held, layers_of, setting_called, settings_file, spoken
+from rookery.cli.setting_layers import held, layers_of, setting_called, settings_file
 from rookery.cli.settings import print_settings
 from rookery.clients.terminal_text import harmless
 from rookery.core.queries import AskModes
@@ -28,6 +28,7 @@ from rookery.storage.disk import private_folder, put
 from rookery.storage.places import find_places
 from rookery.storage.settings_edits import change_settings, text_of, with_value, without
 from rookery.storage.settings_files import find_settings
+from rookery.storage.settings_held import other_voice, settings_here, spoken
 from rookery.storage.settings_values import checked_text, spelled
 
 _HERE = click.option(
@@ -201,12 +202,12 @@ def _insist_that_it_tightens(key: Key, wanted: Any) -> None:
 
 def _tell_who_wins(key: Key, workspace: Path, file: Path) -> None:
     try:
-        holds = held(key, workspace)
+        found = settings_here(find_places(os.environ), workspace, os.environ)
     except SettingsError as error:
         _say(f"note: {error}")
         return
-    if holds.origin != str(file) and holds.origin != "default":
-        _say(f"note: {holds.origin} decides it here: {spoken(holds.value)}")
+    if told := other_voice(found, key, file):
+        _say(f"note: {told}")
 
 
 def _edited(copy: Path, file: Path, *, project: bool) -> str:

@@ -91,7 +91,7 @@ def check_hooks(
         return
     # asking where trust is kept would name a workspace that has no name yet
     unnamed = layout is not None and not (layout.state / "workspace_id").exists()
-    nowhere = places.config / "governance" / "unnamed"
+    nowhere = places.governance / "unnamed"
     kept = nowhere if unnamed else hook_trust_file(workspace, places)
     trusted = TrustStore(places.trust_file).trusts(workspace)
     trust = HookTrust(kept, workspace, workspace_trusted=trusted)

@@ -31,8 +31,13 @@ Commands about sessions:
   rookery show       what was said and done in a session; --tree shows its sub-tasks
   rookery fork       go on with a session in two ways
   rookery rewind     go back to an earlier point: files, conversation, or both
-  rookery export     a session as Markdown or JSON
+  rookery export     a session as Markdown, JSON or HTML
   rookery delete     remove sessions for good
+
+\b
+Many sessions at once:
+  rookery manager    the Agent Manager: all sessions of a project on one page in the browser
+  rookery sessions   the same for scripts: start, follow, answer, review, apply
 
 \b
 Other commands:

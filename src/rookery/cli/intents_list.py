@@ -13,6 +13,7 @@ from rookery.cli.intents_validate import problems_of
 from rookery.clients.terminal_text import Paint
 from rookery.core.intents.activity import Activity, activity
 from rookery.core.intents.intent import Intent, Status, selectable
+from rookery.core.intents.listing import ORDER, in_order
 from rookery.core.intents.problem_report import summary
 from rookery.core.intents.problems import Problem
 from rookery.core.intents.scope_patterns import scope
@@ -20,13 +21,6 @@ from rookery.core.intents.scope_verdict import Op, PathFinding
 from rookery.workspace.ledger.reading import oldest
 from rookery.workspace.orchestration.locations import find_location, ignores_case
 
-ORDER = (
-    Status.IN_PROGRESS,
-    Status.PAUSED,
-    Status.PENDING,
-    Status.COMPLETED,
-    Status.ABANDONED,
-)
 HEAD = ["ID", "STATUS", "REV", "SCOPE", "FILES", "LAST CHANGE", "NAME"]
 _NUMBERS = frozenset({2, 4})
 _NOTHING = Activity()
@@ -50,7 +44,7 @@ def list_command(
     desk = open_desk(wishes)
     found = [
         each
-        for each in sorted(desk.usable.intents, key=_rank)
+        for each in in_order(desk.usable.intents)
         if (not statuses or str(each.status) in statuses)
         and set(tags) <= set(each.tags)
         and (touching is None or _owns(desk, each, touching, wishes.folder))
@@ -76,10 +70,6 @@ def scope_shown(intent: Intent) -> str:
         return "-"
     more = len(intent.owned_scope) - 1
     return f"{intent.owned_scope[0]}{f' +{more}' if more else ''}"
-
-
-def _rank(intent: Intent) -> tuple[int, str]:
-    return ORDER.index(intent.status), intent.id
 
 
 def _owns(desk: Desk, intent: Intent, said: str, folder: Path) -> bool:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from rookery.app import open_sandbox, own_folders
+from rookery.app import open_sandbox
 from rookery.cli.intents_desk import Desk
 from rookery.engine.ports import Shell
 from rookery.governance.command_judge import CommandJudge
@@ -38,6 +38,6 @@ def judge_of(desk: Desk) -> CommandJudge:
 
 
 def _files(desk: Desk) -> WorkspaceFiles:
-    own = own_folders(desk.places)
+    own = desk.places.own_folders
     limits = desk.settings.as_limits()
     return WorkspaceFiles(desk.layout.workspace, limits, own_folders=own, home=Path.home())

@@ -156,6 +156,8 @@ _SUBCOMMANDS = {
     "ps": "ps",
     "serve": "serve",
     "attach": "attach",
+    "manager": "manager",
+    "sessions": "sessions",
     "mcp": "mcp",
     "intents": "intents",
     "trace": "trace",

@@ -261,7 +261,24 @@ def _wishes(flags: dict[str, Any]) -> Wishes:
     return Wishes(**{**usual, **flags, "json_io": True})
 
 
-command = click.Command(
+class _ServeOrManage(click.Command):
+    """With --web it is the command `manager`, and takes the flags of that one."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> click.Context:
+        if "--web" not in args:
+            return super().make_context(info_name, args, parent, **extra)
+        from rookery.cli.manager import command as manager
+
+        rest = [each for each in args if each != "--web"]
+        return manager.make_context(info_name, rest, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
+
+command = _ServeOrManage(
     "serve",
     callback=_run,
     help=(
@@ -277,6 +294,12 @@ command = click.Command(
             ["--port"],
             type=click.IntRange(0, 65535),
             help="Listen for WebSockets at this port; 0 takes any that is free.",
+        ),
+        click.Option(
+            ["--web"],
+            is_flag=True,
+            expose_value=False,
+            help=f"Serve the page of the Agent Manager, as {NAME} manager does, with its options.",
         ),
         *(param for param in task.params if param.name in LIKE_A_TASK),
     ],

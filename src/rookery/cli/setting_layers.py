@@ -1,7 +1,7 @@
 """What each layer says about a setting, which of them decides it, and why others are not heard."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,14 @@ from rookery.settings import (
     Setting,
     all_settings,
     loosens,
-    shown,
     variable_of,
 )
 from rookery.storage.places import find_places
 from rookery.storage.settings_edits import table_of, text_of
-from rookery.storage.settings_files import explain, find_settings
+from rookery.storage.settings_files import find_settings
+from rookery.storage.settings_held import Held, held_in, settings_here
 from rookery.storage.settings_values import NAMED_BY_USER, general, no_such, spelled, values_in
 from rookery.storage.trust import TrustStore
-
-
-@value
-class Held:
-    """What holds here, and where from."""
-
-    value: Any
-    origin: str
 
 
 @value
@@ -71,15 +63,7 @@ def settings_file(workspace: Path, *, project: bool) -> Path:
 
 
 def held(key: Key, workspace: Path) -> Held:
-    places = find_places(os.environ)
-    trusted = TrustStore(places.trust_file).trusts(workspace)
-    heard = workspace if trusted else None
-    found = find_settings(places.settings_file, heard, os.environ, {})
-    [origin] = [row.origin for row in explain(found) if row.key == spelled(key)] or ["default"]
-    at: Any = found.settings
-    for name in key:
-        at = at.get(name) if isinstance(at, Mapping) else getattr(at, name)
-    return Held(value=at, origin=origin)
+    return held_in(settings_here(find_places(os.environ), workspace, os.environ), key)
 
 
 def layers_of(key: Key, setting: Setting, workspace: Path) -> Iterator[Layer]:
@@ -114,7 +98,3 @@ def _why_not(key: Key, said: Any, workspace: Path) -> str:
     may = PROJECT_MAY.get(key)
     looser = may and mine is not None and loosens(key, said, mine)
     return f"not heard: a project can only {may}" if looser else ""
-
-
-def spoken(said: Any) -> str:
-    return shown(tuple(said) if isinstance(said, list) else said)

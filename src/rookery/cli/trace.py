@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 from typing import NoReturn, get_args
 
@@ -25,23 +25,18 @@ from rookery.cli.trace_upkeep import import_command, prune_command, recover_comm
 from rookery.cli.trace_verify import verify_command
 from rookery.clients.terminal_text import harmless_line
 from rookery.core.ledger.log_lines import Columns, log_lines
-from rookery.core.ledger.queries import Query
+from rookery.core.ledger.queries import HOUSEKEEPING, Query
 from rookery.core.ledger.record_page import chain_of, record_page
 from rookery.core.ledger.records import Kind, Outcome
 from rookery.core.ledger.statistics import statistics, told
 from rookery.core.ledger.traced import TracedRecord
+from rookery.workspace.ledger.recent_records import LOOKED_THROUGH, recent_records
 
 SHOWN = 20
 PAGE = 1_000
 """Lines that are aligned with each other; more are not kept."""
 KINDS = (*get_args(Kind), "event")
 """What others record without a file is an event."""
-HOUSEKEEPING = frozenset({"stream_start", "checkpoint"})
-"""What the ledger needs for its chain, and nobody else needs to read."""
-LOOKED_THROUGH = 5_000
-"""Records at the end of a ledger that are looked through before an index is asked for help."""
-AIMED = ("blocked", "decision")
-"""Kinds of records that tell what a call was aimed at without having touched it."""
 SHORTEST_ID = 4
 SEARCHED_BEFORE = 100_000
 """Lines through which the record before another one is looked for."""
@@ -156,37 +151,13 @@ def _follow(desk: Desk, query: Query, most: int | None) -> NoReturn:
 
 
 def _newest(desk: Desk, query: Query, most: int | None) -> Iterator[TracedRecord]:
-    """Straight from the end of the ledger if they are there; else by the index, which takes a
-    while to be made and then saves reading everything."""
-    from rookery.core.ledger.traced import records_in
     from rookery.workspace.ledger.reading import newest
-    from rookery.workspace.ledger.segments import newest_first
 
-    if query.takes_all or most is None:
-        yield from islice(newest(desk.folder, query), most)
-        return
-    lines = newest_first(desk.folder)
-    last = records_in(islice(lines, LOOKED_THROUGH))
-    near = list(islice(filter(query.matches, last), most))
-    if len(near) == most or next(lines, None) is None:
-        yield from near
-    else:
-        yield from _by_index(desk, query, most)
-
-
-def _by_index(desk: Desk, query: Query, most: int) -> list[TracedRecord]:
-    """The index knows paths that were changed. What refused calls were aimed at is looked for
-    among those, which are few."""
-    from rookery.workspace.ledger.ledger_index import LedgerIndex
-
-    index = LedgerIndex(desk.folder, desk.heads.index)
-    found = list(islice(index.find(query), most))
-    known = {record.id for record in found}
-    for kind in AIMED if query.file else ():
-        if query.kind in {"", kind}:
-            aimed = filter(query.matches, index.find(replace(query, file="", kind=kind)))
-            found += islice((each for each in aimed if each.id not in known), most)
-    return sorted(found, key=lambda record: record.time, reverse=True)[:most]
+    if most is None:
+        return newest(desk.folder, query)
+    return recent_records(
+        desk.folder, lambda: desk.heads.index, query, most, looked_through=LOOKED_THROUGH
+    )
 
 
 def _print_log(desk: Desk, records: Iterable[TracedRecord]) -> int:

@@ -2,34 +2,26 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
 import click
 
 from rookery.cli.trace_desk import CannotAnswer, Desk, Ending, ledger_command, print_lines
-from rookery.core.intents.criteria_standing import CHECK_TOOL, is_check
-from rookery.core.intents.intent import Intent, IntentFile, digest
 from rookery.core.ledger.blame_page import (
-    NamedCriterion,
     OwnedLine,
     Why,
-    approval_words,
     as_json,
     blame_rows,
-    held_words,
     porcelain,
     why_rows,
 )
-from rookery.core.ledger.traced import TracedRecord
 from rookery.errors import SettingsError
 
 _LINE = re.compile(r"(.+):([1-9][0-9]{0,8})")
 _SPAN = re.compile(r"([1-9][0-9]{0,8}),([1-9][0-9]{0,8})")
 Span = tuple[int, int]
-Check = tuple[str, str]
-"""An intent and a command that checks one of its criteria."""
 
 
 @click.command("blame")
@@ -44,6 +36,7 @@ def blame_command(desk: Desk, where: str, span: str, why: bool, for_tools: bool)
     With a LINE, print also the call that wrote it, the intent and its criteria, and who let the
     call through. Nothing is guessed.
     """
+    from rookery.workspace.ledger.behind_lines import whys_behind
     from rookery.workspace.ledger.git_history import history_of
     from rookery.workspace.ledger.line_history import line_history
 
@@ -55,7 +48,7 @@ def blame_command(desk: Desk, where: str, span: str, why: bool, for_tools: bool)
     if wanted and wanted[0] > len(owned):
         raise CannotAnswer(f"{relative} has only {len(owned)} lines.", Ending.NOT_FOUND)
     lines = owned[wanted[0] - 1 : wanted[1]] if wanted else owned
-    whys = _whys(desk, lines) if why or one or desk.as_json else {}
+    whys = whys_behind(desk.layout, lines) if why or one or desk.as_json else {}
     if desk.as_json:
         print(json.dumps({"file": relative, "lines": [as_json(line, whys) for line in lines]}))
     elif for_tools:
@@ -117,80 +110,3 @@ def _text(path: Path) -> str:
     if b"\0" in held:
         raise CannotAnswer(f"{path} is no text, so it has no lines.", Ending.FINDINGS)
     return held.decode("utf-8", "replace")
-
-
-def _whys(desk: Desk, lines: list[OwnedLine]) -> dict[str, Why]:
-    """What stands behind the records that the lines come from, by their ids."""
-    from rookery.workspace.ledger.writing_records import decisions
-    from rookery.workspace.orchestration.intent_file import IntentReader
-
-    records = {line.record.id: line.record for line in lines if line.record}
-    calls = {(record.task_id, record.tool_use_id) for record in records.values()}
-    decided = decisions(desk.folder, calls)
-    intents = IntentReader(desk.layout).read().file
-    checks = _newest_checks(desk, intents, {record.intent_id for record in records.values()})
-    return {
-        id: _why(record, decided.get((record.task_id, record.tool_use_id)), intents, checks)
-        for id, record in records.items()
-    }
-
-
-def _newest_checks(
-    desk: Desk, intents: IntentFile, named: set[str]
-) -> Mapping[Check, TracedRecord]:
-    """The last run of every command by which a criterion of these intents is checked."""
-    from rookery.core.ledger.traced import records_on
-    from rookery.workspace.ledger.segments import newest_first
-
-    left = {
-        (intent.id, each.verify.command)
-        for intent in filter(None, map(intents.find, named))
-        for each in intent.acceptance_criteria
-        if each.verify
-    }
-    found: dict[Check, TracedRecord] = {}
-    lines = newest_first(desk.folder)
-    while left and (line := next(lines, None)) is not None:
-        if f'"{CHECK_TOOL}"'.encode() in line:
-            for record in records_on(line):
-                check = (record.intent_id, record.command)
-                if is_check(record) and check in left:
-                    found[check] = record
-                    left.remove(check)
-    return found
-
-
-def _why(
-    record: TracedRecord,
-    decision: TracedRecord | None,
-    intents: IntentFile,
-    checks: Mapping[Check, TracedRecord],
-) -> Why:
-    approved = approval_words(record, decision)
-    intent = intents.find(record.intent_id) if record.intent_id else None
-    if intent is None:
-        return Why(approved=approved, changed="it is not among the intents now")
-    criteria = tuple(
-        NamedCriterion(
-            id=each.id,
-            text=each.text,
-            checked_by=each.verify.command if each.verify else "",
-            held=held_words(checks.get((intent.id, each.verify.command))) if each.verify else "",
-        )
-        for each in intent.acceptance_criteria
-    )
-    return Why(
-        intent_name=intent.name,
-        criteria=criteria,
-        changed=_changed(record, intent, intents),
-        approved=approved,
-    )
-
-
-def _changed(record: TracedRecord, intent: Intent, intents: IntentFile) -> str:
-    if record.intent_rev is not None and record.intent_rev != intent.revision:
-        return f"it was revision {record.intent_rev}, and is {intent.revision} now"
-    now = digest(intent, intents.policy)
-    if record.intent_digest and not now.startswith(record.intent_digest.removeprefix("sha256:")):
-        return "its wording has changed since"
-    return ""

@@ -29,7 +29,7 @@ from rookery.workspace.ledger.errors import LedgerBusy
 from rookery.workspace.ledger.known_heads import KnownHeads
 from rookery.workspace.ledger.ledger_file import Flush
 from rookery.workspace.ledger.recording import Recording
-from rookery.workspace.orchestration.layout import Layout
+from rookery.workspace.orchestration.layout import Layout, find_ledger
 
 TASK = f"{NAME}-trace"
 """The task in whose name a command records something."""
@@ -167,13 +167,8 @@ def _ended(error: RookeryError, ending: Ending) -> int:
 
 
 def _layout(root: Path) -> Layout:
-    """The nearest folder that is governed, within the repository. One whose intents are gone
-    still has its ledger."""
-    around = (root, *root.parents)
-    top = next((folder for folder in around if (folder / ".git").exists()), root)
-    for folder in around[: around.index(top) + 1]:
-        if (folder / GOVERNANCE_FOLDER).is_dir():
-            return Layout(folder, folder)
+    if layout := find_ledger(root):
+        return layout
     raise CannotAnswer(
         f"There is no folder {GOVERNANCE_FOLDER} in {root}, so nothing is recorded here. Make one "
         f"with: {NAME} intents init",

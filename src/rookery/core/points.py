@@ -30,6 +30,8 @@ class Point:
     what: str
     by_user: bool = False
     changed_files: bool = False
+    paths: tuple[str, ...] = ()
+    """The files it was about, where that is known beforehand."""
 
 
 def points(events: Iterable[Event]) -> list[Point]:
@@ -69,9 +71,11 @@ def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
                 asked.setdefault(call_id, before)
             case CheckpointSaved(call_id=call_id):
                 saved[call_id] = asked.get(call_id, before), event.seq
-            case ToolStarted(call_id=call_id, title=title) if call_id in saved:
+            case ToolStarted(call_id=call_id, title=title, changes=changes) if call_id in saved:
                 to, checkpoint = saved.pop(call_id)
-                found.append(Point(to, ts, title, changed_files=checkpoint in changing))
+                paths = tuple(change.path for change in changes)
+                touched = checkpoint in changing
+                found.append(Point(to, ts, title, changed_files=touched, paths=paths))
             case ToolStarted(call_id=call_id, title=title, child=child) if child:
                 touched = event.seq in changing
                 found.append(Point(asked.get(call_id, before), ts, title, changed_files=touched))
@@ -82,8 +86,8 @@ def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
                 found.append(Point(before, ts, f"(The conversation went back to {to}.)"))
             case FilesRestored() as restored:
                 touched = event.seq in changing
-                what = f"({restored_files(restored)})"
-                found.append(Point(before, ts, what, changed_files=touched))
+                what, paths = f"({restored_files(restored)})", restored.paths
+                found.append(Point(before, ts, what, changed_files=touched, paths=paths))
             case _:
                 pass
     return sorted(found, key=lambda point: point.to)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from rookery import NAME, PROJECT_FOLDER
 from rookery.core.folded_names import folded, folded_names
 
-VERSION = 1
+VERSION = 2
 """Grows with every change of the list."""
 
 RUN_BY_MAKE = "make runs what is in it"
@@ -25,6 +25,7 @@ LIKE_A_REPOSITORY = "git takes its folder for a repository, and runs what is in 
 UNCHECKED = "it could not be checked against the list of protected files"
 
 _OWN = f"it decides what {NAME} may do"
+_WORKTREES = "it decides what is copied into worktrees"
 _INSTRUCTIONS = "agents take orders from it"
 _GIT = "git runs what is in it"
 _EDITOR = "editors run what is in it"
@@ -35,6 +36,7 @@ _TOOLS = "tools run it on their own"
 ALWAYS: tuple[tuple[str, str], ...] = (
     (_OWN, ".rookeryignore .rooignore .rooprotected .roomodes .roo/ .orchestration/"),
     (_OWN, "active_intents.yaml .intentignore agent_trace.jsonl"),
+    (_WORKTREES, ".worktreeinclude"),
     (_INSTRUCTIONS, "AGENTS.md AGENTS.override.md AGENT.md CLAUDE.md CLAUDE.local.md GEMINI.md"),
     (_INSTRUCTIONS, ".cursorrules .clinerules*/ .roorules*/ .windsurfrules .github/instructions/"),
     (_INSTRUCTIONS, ".github/copilot-instructions.md .github/prompts/ .github/agents/"),

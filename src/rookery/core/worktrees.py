@@ -5,6 +5,7 @@ nothing else is taken in its place.
 """
 
 from enum import StrEnum
+from hashlib import sha256
 
 from rookery import NAME
 from rookery.core.values import value
@@ -51,6 +52,18 @@ class Obstacle:
     code: Code
     text: str
     paths: tuple[str, ...] = ()
+
+
+class Step(StrEnum):
+    """Of making a worktree for a session, in their order."""
+
+    SYNCING = "syncing"
+    """Waiting for whoever works on the repository."""
+    VERIFYING = "verifying"
+    FETCHING = "fetching"
+    CREATING = "creating"
+    SETUP = "setup"
+    STARTING = "starting"
 
 
 class State(StrEnum):
@@ -162,13 +175,18 @@ class Finished:
 
 @value
 class ApplyPlan:
-    """A dry run that found no conflict. `result` are the trees that it leads from and to."""
+    """A dry run that found no conflict. `before` and `after` are the trees it leads from and to."""
 
     worktree: Worktree
     paths: tuple[str, ...]
     before: str
     after: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def token(self) -> str:
+        """Names exactly this plan."""
+        return _digest("apply", self.worktree.id, self.before, self.after, *self.paths)
 
 
 @value
@@ -196,6 +214,13 @@ class RemovalPlan:
     """That are in its branch and not in its parent."""
     left_out: tuple[str, ...]
     """Folders that git ignores as a whole; they will be gone."""
+
+    @property
+    def token(self) -> str:
+        """Names exactly this plan."""
+        counted = (str(self.unmerged_commits), str(len(self.to_keep)))
+        where = (self.worktree.id, self.worktree.path, self.worktree.branch)
+        return _digest("remove", *where, *counted, *self.to_keep, *self.left_out)
 
     @property
     def told(self) -> str:
@@ -239,6 +264,10 @@ class Recovered:
 class Importable:
     branches: tuple[str, ...]
     worktrees: tuple[str, ...]
+
+
+def _digest(*parts: str) -> str:
+    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def environment_of(worktree: Worktree, project: str) -> dict[str, str]:

@@ -5,16 +5,17 @@ twice because of that counts once, by the ids of tasks and messages.
 """
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
-from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, Speak
+from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, SelectIntent, Speak
 from rookery.core.facts import ChildBegan, Event
+from rookery.core.intents.questions import Choice
 from rookery.core.message import Message
 from rookery.core.queries import AskAbout
 from rookery.core.sessions.orders import Answer as AnswerOrder
@@ -22,15 +23,15 @@ from rookery.core.sessions.orders import Letter
 from rookery.core.values import value
 from rookery.errors import CommandRejected, SettingsError
 from rookery.faults import kp
+from rookery.manager.connecting import events_of, host_at
 from rookery.manager.followed_task import RESUMING, FollowedTask
+from rookery.manager.messages import message_id_of
 from rookery.manager.pictures import images_of
 from rookery.manager.session_json import Mail
 from rookery.manager.timings import Timings
 from rookery.wire.host import Host
 from rookery.wire.jsonrpc import RpcError
 from rookery.wire.outbox import Disconnected
-from rookery.wire.remote_host import remote_host
-from rookery.wire.unix_sockets import unix_channel
 
 FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
 """Seconds between two tries to connect."""
@@ -39,12 +40,25 @@ FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
 @value
 class HandOver:
     """What a process is started with. Each letter has a number, and the first is `first`; a
-    `new_task` is opened with the first of them."""
+    `new_task` is opened with the first of them. One that is taken up `at_rest` is given nothing
+    and asks, until somebody answers, whether to go on."""
 
     new_task: bool
     letters: tuple[Letter, ...]
     first: int
     mode: str | None = None
+    intent: str = ""
+    at_rest: bool = False
+
+
+@value
+class Terms:
+    """What an answer means beside yes, no or words. The `digest` of what was shown to whoever
+    answers must be that of what is asked, unless it is None."""
+
+    digest: str | None = None
+    always: bool = False
+    choice: Choice | None = None
 
 
 class Listener(Protocol):
@@ -84,6 +98,7 @@ class Conversation:
         self._tasks = {root.task_id: root}
         self._host: Host | None = None
         self._connected = anyio.Event()
+        self._handed = anyio.Event()
         self._mail = anyio.Event()
         self._heard_at = time.monotonic()
 
@@ -98,7 +113,7 @@ class Conversation:
         wait = FIRST_WAIT
         while lives():
             with suppress(Disconnected, SettingsError, RpcError):
-                async with _host_at(self._socket) as host:
+                async with host_at(self._socket) as host:
                     wait = FIRST_WAIT
                     await self._talk(host)
                     return True
@@ -110,9 +125,24 @@ class Conversation:
     async def connected(self) -> None:
         await self._connected.wait()
 
-    async def answer(self, order: AnswerOrder) -> None:
-        """Raises `CommandRejected` if nobody waits for it any more."""
+    async def handed_over(self) -> None:
+        """Waits until the process has what it was started with."""
+        await self._handed.wait()
+
+    @property
+    def host(self) -> Host:
+        """Raises `Disconnected` while there is no connection."""
+        if not self._host:
+            raise Disconnected("The session's process does not answer now. Nothing was sent.")
+        return self._host
+
+    async def answer(self, order: AnswerOrder, terms: Terms) -> None:
+        """Raises `CommandRejected` if nobody waits for it any more, or something else is asked."""
         task, row = self._question(order.ask_ts)
+        if terms.digest not in (None, row.digest):
+            raise CommandRejected(
+                "What is asked is not what you were shown, so nothing was answered. Look again."
+            )
         await self._say(
             Answer(
                 task_id=task.task_id,
@@ -121,6 +151,8 @@ class Conversation:
                 text=order.letter.text,
                 images=images_of(order.letter),
                 digest=row.digest,
+                always=terms.always,
+                choice=terms.choice,
             )
         )
 
@@ -135,6 +167,7 @@ class Conversation:
             await self._begin(host, self._hand_over)
         self._host = host
         self._connected.set()
+        self._note_handing()
         self._note_life()
         try:
             async with anyio.create_task_group() as group:
@@ -156,13 +189,15 @@ class Conversation:
         if given.mode:
             opening = OpenTask(task_id=task_id, text=prompt.text, images=images, mode=given.mode)
         await host.send(opening)
+        if given.intent:
+            await host.send(SelectIntent(task_id=task_id, intent_id=given.intent))
 
     async def _follow(self, host: Host, task: FollowedTask, group: TaskGroup) -> None:
         for began in task.children.values():
             group.start_soon(self._follow_child, host, began, group)
         if task is self._root:
             await self._hand(host)
-        async with aclosing(_events(host, task)) as events:
+        async with aclosing(events_of(host, task)) as events:
             async for event in events:
                 self._note_life()
                 self._listener.hear(task, event)
@@ -182,9 +217,11 @@ class Conversation:
         """Give the process what it was started with, as soon as it can take it."""
         if not (given := self._hand_over) or not self._root.view.seq:
             return
+        ask = self._root.view.open_ask
+        waits = ask is not None and ask.ask in RESUMING
         if given.new_task:
             await self._speak_all(host, given, after=1)
-        elif (ask := self._root.view.open_ask) and ask.ask in RESUMING:
+        elif ask and waits and not given.at_rest:
             first = given.letters[0] if given.letters else None
             with suppress(CommandRejected):  # somebody else was quicker: we are told what they said
                 await host.send(_resumption(self._root.task_id, ask, first))
@@ -192,10 +229,15 @@ class Conversation:
         elif answer := self._root.resumed_with:  # before we were cut off, or by somebody else
             ours = bool(given.letters) and answer.text == given.letters[0].text
             await self._speak_all(host, given, after=int(ours))
-        else:
+        elif not waits:
             return
         self._hand_over = None
+        self._note_handing()
         self._listener.taken_over()
+
+    def _note_handing(self) -> None:
+        if not self._hand_over:
+            self._handed.set()
 
     async def _speak_all(self, host: Host, given: HandOver, *, after: int) -> None:
         for number, letter in list(enumerate(given.letters, given.first))[after:]:
@@ -232,7 +274,7 @@ class Conversation:
     def _speech(self, number: int, letter: Letter) -> Speak:
         return Speak(
             task_id=self._root.task_id,
-            message_id=f"manager-{number}",
+            message_id=message_id_of(number),
             text=letter.text,
             images=images_of(letter),
         )
@@ -245,9 +287,7 @@ class Conversation:
         raise CommandRejected("That question was answered already.")
 
     async def _say(self, command: Answer | Cancel) -> None:
-        if not (host := self._host):
-            raise Disconnected("The session's process does not answer now. Nothing was sent.")
-        await host.send(command)
+        await self.host.send(command)
 
     def _note_life(self) -> None:
         self._heard_at = time.monotonic()
@@ -270,31 +310,3 @@ def _resumption(task_id: str, ask: Message, letter: Letter | None) -> Answer:
         images=images_of(letter) if letter else (),
         digest=ask.digest,
     )
-
-
-async def _events(host: Host, task: FollowedTask) -> AsyncGenerator[Event, None]:
-    """None if the task is over already, which a refusal means."""
-    with suppress(CommandRejected):
-        async with aclosing(_closable(host.follow(task.task_id, task.after))) as events:
-            async for event in events:
-                yield event
-
-
-def _closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
-    return cast(AsyncGenerator[Event, None], events)
-
-
-@asynccontextmanager
-async def _host_at(socket: Path) -> AsyncIterator[Host]:
-    """The host there. What goes wrong is raised as it is, not in a group."""
-    try:
-        async with remote_host(await unix_channel(socket)) as host:
-            yield host
-    except BaseExceptionGroup as group:
-        raise _first_in(group) from group
-
-
-def _first_in(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

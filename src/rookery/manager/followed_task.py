@@ -38,6 +38,8 @@ class FollowedTask:
         self.view = View()
         self.children: dict[str, ChildBegan] = {}
         """Those at work, by the call they work for."""
+        self.workers: dict[str, str] = {}
+        """The tasks that work for it or have, by the call they work for."""
         self.resumed_with: Answered | None = None
         """How it was taken up again, since it last was."""
         self.failed_with = ""
@@ -76,6 +78,12 @@ class FollowedTask:
         """What is stored of it, which is no news."""
         for event in events:
             self._see(event)
+
+    def become(self, remembered: "FollowedTask") -> None:
+        """What was remembered beside the loop."""
+        self.view, self._lasting = remembered.view, remembered._lasting
+        self.children, self.workers = remembered.children, remembered.workers
+        self.resumed_with, self.failed_with = remembered.resumed_with, remembered.failed_with
 
     def listen_to(self, generation: int, *, new_task: bool = False) -> None:
         """From now on a process of this generation is heard. What it tells again is no news,
@@ -121,8 +129,9 @@ class FollowedTask:
                 self.resumed_with = event.fact
             case TaskFailed(message=message):
                 self.failed_with = message
-            case ChildBegan(call_id=call_id):
+            case ChildBegan(call_id=call_id, task_id=task_id):
                 self.children[call_id] = event.fact
+                self.workers[call_id] = task_id
             case ToolFinished(call_id=call_id):
                 self.children.pop(call_id, None)
             case _:

@@ -58,6 +58,17 @@ class Mailbox:
             raise CommandRejected(f"It was refused {MOST_RETRIES + 1} times. Discard it.")
         self._put(replace(mail, state="queued", retries=mail.retries + 1, problem=""))
 
+    def edit(self, number: int, letter: Letter | None) -> bool:
+        """Other words in place of what was not sent yet, or none. Whether it was in time."""
+        mail = next((each for each in self.mail if each.number == number), None)
+        if mail is None or mail.state not in ("queued", "failed"):
+            return False
+        if letter:
+            self._put(replace(mail, letter=letter))
+        else:
+            self.mail = tuple(each for each in self.mail if each is not mail)
+        return True
+
     def discard(self, number: int) -> None:
         gone = self._failed(number)
         self.mail = tuple(each for each in self.mail if each is not gone)

@@ -11,11 +11,12 @@ from rookery.core.sessions.orders import Answer
 from rookery.core.sessions.session import Session
 from rookery.core.sessions.states import SessionState
 from rookery.errors import CommandRejected, RookeryError, StorageError
-from rookery.manager.conversation import Conversation, HandOver, Listener
+from rookery.manager.conversation import Conversation, HandOver, Listener, Terms
 from rookery.manager.followed_task import RESUMING, FollowedTask
 from rookery.manager.session_folders import ProcessMark, SessionFolder
 from rookery.manager.session_process import Exit, SessionProcess, start
 from rookery.manager.timings import Timings
+from rookery.wire.host import Host
 
 
 class Owner(Listener, Protocol):
@@ -26,7 +27,13 @@ class Owner(Listener, Protocol):
 
     def take(self, event: Event) -> None: ...
 
-    def hand_over(self, *, new_task: bool) -> HandOver: ...
+    def hand_over(self, *, new_task: bool, at_rest: bool) -> HandOver: ...
+
+    async def recall(self) -> None:
+        """Reads what is stored of it, unless it was read or heard."""
+
+    def obstacle(self) -> str | None:
+        """Why no process of it can be started now, if so."""
 
     def is_stored(self) -> bool: ...
 
@@ -73,13 +80,23 @@ class ProcessKeeper:
         return self._process is not None and self._process.ending and not self._process.is_gone
 
     @property
+    def is_listening(self) -> bool:
+        """What the process says is heard, or is about to be."""
+        return self._conversation is not None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """The process was started only to be at hand."""
+        return self._process is not None and self._process.mark.at_rest
+
+    @property
     def tasks(self) -> Sequence[FollowedTask]:
         """The session's task and those that work for it now."""
         return self._conversation.tasks if self._conversation else (self._owner.root,)
 
-    def launch(self, generation: int) -> None:
+    def launch(self, generation: int, *, at_rest: bool = False) -> None:
         """Start a process of this generation, once one of an earlier generation is gone."""
-        self._group.start_soon(self._launch, generation)
+        self._group.start_soon(self._launch, generation, at_rest)
 
     def adopt(self, mark: ProcessMark, *, heard: bool) -> None:
         """A process of an earlier manager is listened to again, or ended if nobody wants it."""
@@ -88,16 +105,25 @@ class ProcessKeeper:
             self._group.start_soon(self._see_off, process)
             return
         announced = self._owner.session.saw_session_created
-        given = None if announced else self._owner.hand_over(new_task=mark.new_task)
+        given = None if announced else self._hand_over(mark)
         self._begin_conversation(given)
         self._group.start_soon(self._take_up, process, given)
 
-    async def answer(self, answer: Answer) -> None:
+    async def host(self) -> Host | None:
+        """The process to talk to, once it has what it was started with; None if there is none, or
+        it does not get that far in time."""
+        if not (self._conversation and self._process):
+            return None
+        with anyio.move_on_after(self._timings.answer):
+            await _first_of(self._conversation.handed_over, self._process.gone)
+        return self._conversation.host if self._conversation else None
+
+    async def answer(self, answer: Answer, terms: Terms) -> None:
         """Raises `CommandRejected` if nobody waits for that, `Disconnected` if it was not sent."""
         if not self._conversation:
             raise CommandRejected("The session's process is not there. Try again.")
         with anyio.move_on_after(self._timings.answer):
-            await self._conversation.answer(answer)
+            await self._conversation.answer(answer, terms)
             return
         raise CommandRejected(
             "The session's process does not say whether it has heard that. If it has, the question "
@@ -130,26 +156,32 @@ class ProcessKeeper:
             return True
         return False
 
-    async def _launch(self, generation: int) -> None:
+    async def _launch(self, generation: int, at_rest: bool) -> None:
         self.retire()
         async with self._one_process:
+            await self._owner.recall()
             session = self._owner.session
             if session.generation != generation or not session.process_open:
                 return
-            if session.stop_requested:
+            if session.stop_requested and not at_rest:
                 self._owner.take(never_run(generation))
                 return
-            new_task = not self._owner.is_stored()
             try:
-                process = self._process = self._start(generation, new_task=new_task)
+                process = self._process = self._start(generation, at_rest=at_rest)
             except StorageError as error:
                 self._owner.take(ProcessError(generation=generation, text=str(error)))
                 return
-            given = self._owner.hand_over(new_task=new_task)
+            self._owner.root.resumed_with = None  # whoever did, has not resumed this process
+            given = self._hand_over(process.mark)
             self._begin_conversation(given)
             await self._serve(process, given)
 
-    def _start(self, generation: int, *, new_task: bool) -> SessionProcess:
+    def _hand_over(self, mark: ProcessMark) -> HandOver:
+        return self._owner.hand_over(new_task=mark.new_task, at_rest=mark.at_rest)
+
+    def _start(self, generation: int, *, at_rest: bool) -> SessionProcess:
+        if obstacle := self._owner.obstacle():
+            raise StorageError(obstacle)
         if not (launch := self._folder.launch()):
             raise StorageError(
                 "It is not known here how this session is to be run, so it can only be read. "
@@ -160,7 +192,8 @@ class ProcessKeeper:
             launch,
             generation,
             self._environ,
-            new_task=new_task,
+            new_task=not self._owner.is_stored(),
+            at_rest=at_rest,
             marked=self._owner.mark,
         )
 

@@ -23,6 +23,9 @@ def with_figures(record: SessionRecord, view: View) -> SessionRecord:
         tokens=view.usage.tokens_in + view.usage.tokens_out,
         cost=view.usage.cost,
         todo_stats=TodoStats(done=done, total=len(todos)) if todos else None,
+        mode=view.mode or record.mode,
+        model=view.model or record.model,
+        intent=view.intent.intent_id if view.intent else "",
     )
 
 
@@ -42,6 +45,7 @@ def found_again(folder: SessionFolder, launch: Launch, tasks: TaskStore) -> Kept
         mode=launch.mode,
         provider=launch.provider,
         auto_approve=launch.auto_approve,
+        workspace=launch.workspace,
         status=SessionStatus.RUNNING,
         state=SessionState.STREAMING,
         generation=mark.generation if mark else 0,

@@ -6,7 +6,7 @@ started, and where, does not.
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -37,7 +37,11 @@ class Launch:
     model: str | None = None
     mode: str | None = None
     auto_approve: bool = True
+    intent: str = ""
+    """What a new task works for from the beginning."""
     options: tuple[str, ...] = ()
+    env: Mapping[str, str] | None = None
+    """Variables that its processes have beside those of the manager."""
 
     def flags(self) -> list[str]:
         named = {"--provider": self.provider, "--model": self.model, "--mode": self.mode}
@@ -55,6 +59,8 @@ class ProcessMark:
     born: int
     new_task: bool = True
     """It was started to begin the session, not to go on with it."""
+    at_rest: bool = False
+    """It was started to be at hand, and is not to go on before the user wants it."""
 
 
 class SessionFolder:

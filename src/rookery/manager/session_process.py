@@ -100,6 +100,7 @@ def start(
     environ: Mapping[str, str],
     *,
     new_task: bool,
+    at_rest: bool,
     marked: Callable[[ProcessMark], None],
 ) -> SessionProcess:
     """Starts a process, which is let go once `marked` has kept what it wants of it. Raises
@@ -112,11 +113,18 @@ def start(
     private_folder(folder.path)
     arguments = [sys.executable, "-P", "-m", NAME, "serve", "--socket", str(folder.socket)]
     command = [launch.workspace, *arguments, *launch.flags()]
+    surroundings = {**environ, **(launch.env or {}), **ENVIRONMENT}
     try:
         with _Gate() as gate:
-            pid = _spawn(command, folder.log, gate.inside, {**environ, **ENVIRONMENT})
+            pid = _spawn(command, folder.log, gate.inside, surroundings)
             kp("manager.spawned")
-            mark = ProcessMark(generation=generation, pid=pid, born=born(pid), new_task=new_task)
+            mark = ProcessMark(
+                generation=generation,
+                pid=pid,
+                born=born(pid),
+                new_task=new_task,
+                at_rest=at_rest,
+            )
             try:
                 folder.keep_mark(mark)
                 marked(mark)

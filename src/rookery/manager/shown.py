@@ -3,7 +3,7 @@
 from rookery.core.message import Message
 from rookery.core.sessions.record import SessionRecord, flags
 from rookery.core.sessions.session import Session
-from rookery.core.sessions.states import Flags, needs_attention
+from rookery.core.sessions.states import Flags, SessionState, needs_attention
 from rookery.core.values import value
 from rookery.core.view import View
 from rookery.manager.session_json import KeptSession, Mail
@@ -21,6 +21,8 @@ class Shown:
     queued: bool = False
     """Its process waits for its turn."""
     unresponsive: bool = False
+    step: str = ""
+    """What is being prepared for it, while it is."""
     mail: tuple[Mail, ...] = ()
 
 
@@ -31,6 +33,9 @@ class Question:
     session_id: str
     task_id: str
     row: Message
+    name: str = ""
+    """Of the session."""
+    state: SessionState = SessionState.WAITING_APPROVAL
 
 
 def question_of(session: SupervisedSession) -> Question | None:
@@ -39,7 +44,13 @@ def question_of(session: SupervisedSession) -> Question | None:
     if not wanted or not (asked := session.question):
         return None
     task_id, row = asked
-    return Question(session_id=session.id, task_id=task_id, row=row)
+    return Question(
+        session_id=session.id,
+        task_id=task_id,
+        row=row,
+        name=session.record.name,
+        state=session.session.state,
+    )
 
 
 def shown(session: SupervisedSession) -> Shown:
@@ -50,7 +61,8 @@ def shown(session: SupervisedSession) -> Shown:
         view=session.root.view,
         queued=session.is_queued,
         unresponsive=session.unresponsive,
-        mail=session.mailbox.mail,
+        step=session.step,
+        mail=(*session.mailbox.mail, *session.letters_in_line()),
     )
 
 

@@ -19,29 +19,33 @@ from rookery.core.sessions.events import (
     AgentAsked,
     CancelSession,
     Event,
+    ProcessError,
     SessionCreated,
     UserEvent,
 )
-from rookery.core.sessions.machine import Step, step
+from rookery.core.sessions.machine import Step, step, taken_up
 from rookery.core.sessions.orders import (
     Answer,
     Cancel,
     Deliver,
+    Letter,
     Order,
     Respawn,
     StartTask,
     Terminate,
 )
 from rookery.core.sessions.rebuilding import rebuilt
-from rookery.core.sessions.record import noted, recorded
+from rookery.core.sessions.record import SessionRecord, noted, recorded
 from rookery.core.sessions.session import Session
 from rookery.core.sessions.states import STATUS_OF, TRUE_IN, SessionStatus
 from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
-from rookery.manager.conversation import HandOver
+from rookery.manager.conversation import HandOver, Terms
 from rookery.manager.followed_task import RESUMING, FollowedTask
 from rookery.manager.mailbox import Mailbox
+from rookery.manager.messages import number_of
 from rookery.manager.process_keeper import ProcessKeeper, never_run
+from rookery.manager.recollection import Recollection
 from rookery.manager.records import with_figures
 from rookery.manager.session_folders import ProcessMark, SessionFolder
 from rookery.manager.session_json import KeptSession, Mail
@@ -49,7 +53,11 @@ from rookery.manager.session_process import lives
 from rookery.manager.session_store import SessionStore
 from rookery.manager.timings import Timings
 from rookery.storage.tasks import TaskStore
+from rookery.wire.host import Host
 
+SECONDS_AT_HAND = 60.0
+"""For which a process that somebody asked for is kept."""
+NO_PROCESS = "No process of this session runs, so that cannot be done now. Resume it first."
 TOO_LATE = "That cannot be done now: the session has moved on. Look at it again."
 
 
@@ -68,7 +76,8 @@ class Desk(Protocol):
     def moved(self) -> None:
         """A session has come to another state, so that others may have their turn."""
 
-    def is_selected(self, session_id: str) -> bool: ...
+    def obstacle(self, record: SessionRecord) -> str | None:
+        """Why no process of a session can be started now, if so."""
 
     def queue(self, session: "SupervisedSession") -> None:
         """Call its `launch` as soon as another process may run."""
@@ -82,6 +91,10 @@ class SupervisedSession:
         self.root = FollowedTask(self.id)
         self.mailbox = Mailbox(kept.taken, kept.mail)
         self.is_queued = False
+        self.is_preparing = False
+        """What its process needs is not there yet."""
+        self.step = ""
+        """What is being prepared."""
         self.unresponsive = False
         self.is_forgotten = False
         """It was removed, so nothing of it is kept any more."""
@@ -92,6 +105,8 @@ class SupervisedSession:
             self, folder, group=desk.group, timings=desk.timings, environ=desk.environ
         )
         self._one_act = anyio.Lock()
+        self.recollection = Recollection(self.root, desk.tasks)
+        self._wanted_until = 0.0
         self._moved = anyio.Event()
 
     @property
@@ -99,10 +114,16 @@ class SupervisedSession:
         return self.session.state in TRUE_IN["is_active"]
 
     @property
+    def is_running(self) -> bool:
+        """It works or waits with a process of its own."""
+        return self.is_active and not (self.is_queued or self.is_preparing)
+
+    @property
     def is_idle(self) -> bool:
         """Its process has nothing to do until the user says something."""
         resting = not self.is_active and self.session.pending_ask is not None
-        return resting and self.keeper.may_retire
+        wanted = time.monotonic() < self._wanted_until
+        return resting and self.keeper.may_retire and not wanted
 
     @property
     def question(self) -> tuple[str, Message] | None:
@@ -112,11 +133,16 @@ class SupervisedSession:
         rows = ((task.task_id, task.row(pending.ts)) for task in self.keeper.tasks)
         return next(((task_id, row) for task_id, row in rows if row and row.type == "ask"), None)
 
-    async def act(self, event: UserEvent) -> None:
+    @property
+    def announced(self) -> bool:
+        """The engine has had the prompt."""
+        return self._announced
+
+    async def act(self, event: UserEvent, terms: Terms | None = None) -> None:
         """What the user wants done. Raises `CommandRejected` if it cannot be now, and
         `StorageError` if it could not be kept; then nothing has changed."""
         async with self._one_act:
-            self.recall()
+            await self.recall()
             trial = step(self.session, event)
             if _answer_in(trial) and self.keeper.is_ending:  # then it goes on with another process
                 await self.until(lambda: not self.session.process_open)
@@ -124,12 +150,12 @@ class SupervisedSession:
             if trial.session is self.session and not trial.orders:
                 raise CommandRejected(TOO_LATE)
             if answer := _answer_in(trial):
-                await self._answer(event, answer)
+                await self._answer(event, answer, terms or Terms())
             else:
                 self.take(event, now=True)
 
-    async def _answer(self, event: UserEvent, answer: Answer) -> None:
-        await self.keeper.answer(answer)
+    async def _answer(self, event: UserEvent, answer: Answer, terms: Terms) -> None:
+        await self.keeper.answer(answer, terms)
         kp("manager.answered")
         pending = self.session.pending_ask
         if pending and pending.ts == answer.ask_ts:  # or its process has told us already
@@ -153,7 +179,7 @@ class SupervisedSession:
             self._desk.store.save_if_possible()
         for order in done.orders:
             self._obey(order)
-        self._move()
+        self.wake()
         self._desk.moved()
 
     def _count_letters(self, before: Session, event: Event, done: Step) -> None:
@@ -167,13 +193,14 @@ class SupervisedSession:
     def _obey(self, order: Order) -> None:
         generation = self.session.generation
         match order:
+            case StartTask() if self.is_preparing:
+                pass  # which `prepared` ends
             case StartTask() | Respawn():
-                self.is_queued = True
-                self._desk.queue(self)
+                self._queue()
             case Deliver():
                 self.keeper.wake_for_mail()
-            case Cancel() | Terminate() if self.is_queued:
-                self.is_queued = False
+            case Cancel() | Terminate() if self.is_queued or self.is_preparing:
+                self.is_queued = self.is_preparing = False
                 self.take(never_run(generation))
             case Cancel():
                 self.keeper.cancel(generation)
@@ -182,6 +209,47 @@ class SupervisedSession:
             case Answer():
                 pass  # which was given before the machine was told
 
+    def _queue(self) -> None:
+        self.is_queued = True
+        self._desk.queue(self)
+
+    def prepared(self) -> None:
+        """There is what its process needs."""
+        self.is_preparing, self.step = False, ""
+        self._queue()
+        self._desk.changed(self.id)
+        self._desk.moved()
+
+    def cannot_be_prepared(self, text: str) -> None:
+        self.is_preparing, self.step = False, ""
+        self.take(ProcessError(generation=self.session.generation, text=text))
+
+    def letters_in_line(self) -> tuple[Mail, ...]:
+        """What the user said and no process is known to have, beside the prompt."""
+        first = self.mailbox.taken
+        letters = tuple(
+            Mail(number=first + place, letter=letter)
+            for place, letter in enumerate(self.session.outbox)
+        )
+        return letters if self._announced else letters[1:]
+
+    def edit_unsent(self, message_id: str, text: str | None) -> bool:
+        """Other words in place of some that no process has, or none. Whether it was in time."""
+        number = number_of(message_id)
+        if number is None:
+            return False
+        letter = Letter(text=text) if text else None
+        edited = self.mailbox.edit(number, letter)
+        place = number - self.mailbox.taken
+        if not edited and self.session.handed <= place < len(self.session.outbox):
+            outbox = self.session.outbox
+            changed = (*outbox[:place], *([letter] if letter else []), *outbox[place + 1 :])
+            self.session = replace(self.session, outbox=changed)
+            edited = True
+        if edited:
+            self.keep(now=True)
+        return edited
+
     def keep(self, *, now: bool = False) -> None:
         if self.is_forgotten:
             return
@@ -189,7 +257,7 @@ class SupervisedSession:
             self.record,
             self.session,
             now=time.time_ns() // 1_000_000,
-            selected=self._desk.is_selected(self.id),
+            selected=False,
         )
         self.record = with_figures(record, self.root.view)
         self._desk.store.put(
@@ -204,39 +272,75 @@ class SupervisedSession:
             self._desk.store.save()
         self._desk.changed(self.id)
 
-    def load(self) -> None:
+    async def load(self) -> None:
         """As it was left, which its log and its process tell better than its record."""
         mark = self._folder.mark()
         current = mark if mark and mark.generation == self.record.generation else None
         alive = current is not None and lives(current)
-        waits_for_its_turn = self.record.process_open and not current
+        waits_for_its_turn = self.record.process_open and not current and self._is_launchable()
         begins = current is not None and current.new_task and not self._announced
         if (alive and not begins) or self.record.status is SessionStatus.RUNNING:
-            self.recall()
+            await self.recall()
         requested = self.root.has_made_a_request and self.record.saw_session_created
         self.record = replace(
             self.record,
             saw_api_req_started=self.record.saw_api_req_started or requested,
             completion_text=self.root.result or self.record.completion_text,
         )
-        self.session = rebuilt(self.record, self.root.ask, alive=alive or waits_for_its_turn)
+        at_hand = current is not None and current.at_rest and not self.record.saw_session_created
+        going = (alive or waits_for_its_turn) and not at_hand
+        self.session = rebuilt(self.record, self.root.ask, alive=going)
+        if at_hand and alive:
+            self.session = replace(self.session, process_open=True)
         if mark and lives(mark):
             self.keeper.adopt(mark, heard=alive and self.session.process_open)
         if waits_for_its_turn and self.session.process_open:
-            self.is_queued = True
-            self._desk.queue(self)
+            self._queue()
 
-    def recall(self) -> None:
+    def _is_launchable(self) -> bool:
+        """Whether it had been prepared."""
+        return self._folder.launch() is not None
+
+    async def recall(self) -> None:
         """Reads its log, unless it was read or heard: without, a session that rests does not know
         what it has asked."""
-        if self.root.view.seq or not self.is_stored():
+        if self.keeper.is_listening or not (remembered := await self.recollection.recall()):
             return
-        try:
-            self.root.remember(self._desk.tasks.read(self.id))
-        except StorageError as error:
-            self.note([str(error)])
+        if self.recollection.problem:
+            self.note([self.recollection.problem])
+        if self.root.view.seq or self.keeper.is_listening:  # by now
+            return
+        self.root.become(remembered)
         if not self.session.process_open:
             self.session = rebuilt(self.record, self.root.ask, alive=False)
+
+    async def host(self, *, reopen: bool) -> Host:
+        """Its process, to be asked and told what is no business of the machine. One is started, at
+        rest, if it is to `reopen`. Raises `CommandRejected` if there is none."""
+        async with self._one_act:
+            await self.recall()
+            if self.is_queued or self.is_preparing:
+                raise CommandRejected("The session has not begun yet. Wait until it has.")
+            if self.keeper.is_ending:
+                await self.until(lambda: not self.keeper.has_process)
+            if not self.session.process_open:
+                self._reopen(wanted=reopen)
+                await self.until(self._has_been_taken_up)
+        self._wanted_until = time.monotonic() + SECONDS_AT_HAND
+        if host := await self.keeper.host():
+            return host
+        problem = self.session.failure.text if self.session.failure else NO_PROCESS
+        raise CommandRejected(problem)
+
+    def _has_been_taken_up(self) -> bool:
+        return self.session.saw_session_created or not self.session.process_open
+
+    def _reopen(self, *, wanted: bool) -> None:
+        if not (wanted and self.is_stored()):
+            raise CommandRejected(NO_PROCESS)
+        # kept once there is a process: without, a later manager would take it for one that goes on
+        self.session = taken_up(self.session)
+        self.keeper.launch(self.session.generation, at_rest=True)
 
     async def see_whether_it_answers(self) -> None:
         self.silent_for(float(not await self.keeper.has_answered()))
@@ -244,7 +348,6 @@ class SupervisedSession:
     def launch(self) -> None:
         """Its turn has come."""
         self.is_queued = False
-        self.recall()
         self.keeper.launch(self.session.generation)
         self._desk.changed(self.id)
 
@@ -259,14 +362,18 @@ class SupervisedSession:
         while not holds():
             await self._moved.wait()
 
-    def _move(self) -> None:
+    def wake(self) -> None:
+        """Whoever waits for something of it looks again."""
         self._moved.set()
         self._moved = anyio.Event()
 
     def is_stored(self) -> bool:
         return self._desk.tasks.exists(self.id)
 
-    def hand_over(self, *, new_task: bool) -> HandOver:
+    def obstacle(self) -> str | None:
+        return self._desk.obstacle(self.record)
+
+    def hand_over(self, *, new_task: bool, at_rest: bool) -> HandOver:
         """The prompt is not said again to a task that was opened with it."""
         letters = self.session.outbox[: self.session.handed]
         known = int(not new_task and not self._announced)
@@ -276,6 +383,8 @@ class SupervisedSession:
             letters=letters[known:],
             first=self.mailbox.taken + known,
             mode=launch.mode if launch else None,
+            intent=launch.intent if launch else "",
+            at_rest=at_rest,
         )
 
     def mark(self, mark: ProcessMark) -> None:
@@ -288,23 +397,31 @@ class SupervisedSession:
 
     def gone(self) -> None:
         self._desk.changed(self.id)
-        self._move()
+        self.wake()
         self._desk.moved()
 
     def hear(self, task: FollowedTask, event: TaskEvent) -> None:
         usage = task.view.usage
         for said in task.hear(event):
-            resumes = isinstance(said, AgentAsked) and said.ask in RESUMING
-            if not resumes or self.session.saw_session_created:  # or we answer that ourselves
+            if self.session.saw_session_created or self._moves_at_once(said):
                 self.take(said)
         if task.view.usage != usage:
             self.keep()
         self._desk.changed(self.id)
-        self._move()
+        self.wake()
+
+    def _moves_at_once(self, said: Event) -> bool:
+        """Before the process has what it was started with. Whether it is to go on we answer
+        ourselves, and one that is at rest does not go on."""
+        resumes = isinstance(said, AgentAsked) and said.ask in RESUMING
+        return not resumes and not self.keeper.is_at_rest
 
     def taken_over(self) -> None:
         kp("manager.opened")
-        self.take(SessionCreated(generation=self.session.generation, session_id=self.id))
+        generation = self.session.generation
+        self.take(SessionCreated(generation=generation, session_id=self.id))
+        if (ask := self.root.ask) and ask.resumes:  # of one that is at rest
+            self.take(AgentAsked(generation=generation, ts=ask.ts, ask=ask.ask, text=ask.text))
         kp("manager.announced")
         self.keeper.wake_for_mail()
 

@@ -4,8 +4,7 @@ Leaving ends nothing: the sessions run on, and the next supervisor of the projec
 """
 
 import uuid
-from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rookery.core import session_list
+from rookery.core.commands import EditQueue
 from rookery.core.sessions.events import (
     ApproveAction,
     CancelSession,
@@ -27,21 +27,26 @@ from rookery.core.sessions.events import (
 from rookery.core.sessions.orders import Letter
 from rookery.core.sessions.record import SessionRecord, label_of
 from rookery.errors import CommandRejected, StorageError
+from rookery.manager.admission import USUAL_LIMIT, Admission
 from rookery.manager.changes import Changes
+from rookery.manager.conversation import Terms
+from rookery.manager.followed_task import FollowedTask
 from rookery.manager.pictures import check
+from rookery.manager.preparing import Preparations
+from rookery.manager.recollection import Recollection
 from rookery.manager.records import found_again
-from rookery.manager.session_folders import SessionFolders
+from rookery.manager.session_folders import SessionFolder, SessionFolders
 from rookery.manager.session_json import KeptSession
 from rookery.manager.session_store import SessionStore
 from rookery.manager.shown import Question, Shown, as_recorded, question_of, shown
+from rookery.manager.sources import SessionSource, Source, StoredSource
 from rookery.manager.supervised_session import SupervisedSession
+from rookery.manager.switching import Switches, switch
 from rookery.manager.timings import Timings
 from rookery.manager.wishes import Wish, launch_of, record_of
 from rookery.storage.places import Places
 from rookery.storage.tasks import TaskStore
-
-USUAL_LIMIT, HIGHEST_LIMIT = 5, 32
-"""Of sessions that run at once."""
+from rookery.wire.host import Host
 
 
 @asynccontextmanager
@@ -85,11 +90,12 @@ class Supervisor:
         self.timings = timings
         self.tasks = TaskStore(places)
         self._folders = SessionFolders(places)
-        self._limit = min(max(1, limit), HIGHEST_LIMIT)
         self._sessions: dict[str, SupervisedSession] = {}
-        self._queue: deque[SupervisedSession] = deque()
+        self._admission = Admission(self._sessions, limit)
         self._changes = Changes()
-        self._selected: str | None = None
+        self.preparations = Preparations(self)
+        self.ready_to_run: Callable[[SessionRecord], str | None] = _always
+        """Why a process of a session cannot be started now, if so. Asked before each."""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -108,14 +114,14 @@ class Supervisor:
         self.group.start_soon(self.store.save_when_changed)
         self._find_lost()
         for kept in self.store.all():
-            self._add(kept).load()
+            await self.add(kept).load()
         async with anyio.create_task_group() as group:
             for session in self._sessions.values():
                 group.start_soon(session.see_whether_it_answers)
         for session in self._sessions.values():
             session.keep()
         self.store.save()
-        self._admit()
+        self._admission.admit()
 
     async def start(self, wish: Wish) -> str:
         """Starts a session and returns its id. Raises `CommandRejected` or `StorageError`, and
@@ -127,14 +133,37 @@ class Supervisor:
         session_id = str(uuid.uuid4())
         folder = self._folders.of(session_id)
         folder.keep_launch(launch_of(wish, self.project))
-        session = self._add(KeptSession(record=record_of(wish, session_id)))
+        session = self.add(KeptSession(record=record_of(wish, session_id)))
         try:
             await session.act(StartSession(text=wish.prompt, images=wish.images))
         except StorageError:
             folder.remove()
-            self._forget(session_id)
+            self.forget(session_id)
             raise
         return session_id
+
+    async def take_in(self, session_id: str, wish: Wish) -> None:
+        """A session for a task that is stored already. It rests until the user goes on with it.
+        Raises `CommandRejected` if there is no such task, or a session for it."""
+        self._check_writable()
+        if session_id in self._sessions:
+            raise CommandRejected(f"There is a session {session_id} already.")
+        folder, launch = self._folders.of(session_id), launch_of(wish, self.project)
+        if not (kept := found_again(folder, launch, self.tasks)):
+            raise CommandRejected(f"There is no stored task {session_id}.")
+        folder.keep_launch(launch)
+        wished = record_of(wish, session_id)
+        record = replace(
+            kept.record,
+            label=wished.label or kept.record.label,
+            renamed=wished.renamed,
+            start_time=wished.start_time,
+            parallel_mode=wish.parallel_mode,
+            worktree_id=wish.worktree_id,
+        )
+        session = self.add(replace(kept, record=record))
+        await session.load()
+        session.keep(now=True)
 
     async def send(
         self, session_id: str, text: str, images: tuple[str, ...] = (), *, ask_ts: int | None = None
@@ -145,11 +174,15 @@ class Supervisor:
             raise CommandRejected("There is nothing in that message.")
         await self._act(session_id, SendMessage(text=text, images=images, ask_ts=ask_ts))
 
-    async def approve(self, session_id: str, ask_ts: int, text: str = "") -> None:
-        await self._act(session_id, ApproveAction(ask_ts=ask_ts, text=text))
+    async def approve(
+        self, session_id: str, ask_ts: int, text: str = "", terms: Terms | None = None
+    ) -> None:
+        await self._act(session_id, ApproveAction(ask_ts=ask_ts, text=text), terms)
 
-    async def reject(self, session_id: str, ask_ts: int, text: str = "") -> None:
-        await self._act(session_id, RejectAction(ask_ts=ask_ts, text=text))
+    async def reject(
+        self, session_id: str, ask_ts: int, text: str = "", terms: Terms | None = None
+    ) -> None:
+        await self._act(session_id, RejectAction(ask_ts=ask_ts, text=text), terms)
 
     async def cancel(self, session_id: str) -> None:
         await self._act(session_id, CancelSession())
@@ -162,37 +195,56 @@ class Supervisor:
 
     def rename(self, session_id: str, label: str) -> None:
         """An empty label gives the session its own name back."""
-        record = self._find(session_id).record
+        record = self.find(session_id).record
         named = label_of(label)
         shown_as = named or label_of(record.prompt)
         self._rewrite(replace(record, label=shown_as, renamed=bool(named)))
 
     def archive(self, session_id: str, *, archived: bool = True) -> None:
-        self._rewrite(replace(self._find(session_id).record, archived=archived))
+        self._rewrite(replace(self.find(session_id).record, archived=archived))
 
-    def select(self, session_id: str | None) -> None:
-        """The user looks at this session now, so nothing of it is unread."""
-        self._selected = session_id
-        if session_id and not self.read_only:
-            self._rewrite(replace(self._find(session_id).record, unread=False))
+    def mark_read(self, session_id: str) -> None:
+        """The user has seen how the session stands."""
+        record = self.find(session_id).record
+        if record.unread:
+            self._rewrite(replace(record, unread=False))
 
     def retry_message(self, session_id: str, number: int) -> None:
-        session = self._find(session_id)
+        session = self.find(session_id)
         session.mailbox.retry(number)
         session.keep(now=True)
         session.keeper.wake_for_mail()
 
     def discard_message(self, session_id: str, number: int) -> None:
-        session = self._find(session_id)
+        session = self.find(session_id)
         session.mailbox.discard(number)
         session.keep(now=True)
 
+    async def edit_queued(self, session_id: str, message_id: str, text: str | None) -> None:
+        """Other words in place of those that the model has not heard yet; None takes them back.
+        Raises `CommandRejected` if it has heard them."""
+        session = self.find(session_id)
+        if session.edit_unsent(message_id, text):
+            return
+        host = await session.host(reopen=False)
+        await host.send(EditQueue(task_id=session_id, message_id=message_id, text=text))
+
+    async def switch(self, session_id: str, switches: Switches) -> None:
+        """From now on, and in later processes too. Raises `CommandRejected` if it is refused."""
+        await switch(self.find(session_id), self._folders.of(session_id), switches)
+
+    async def host_of(self, session_id: str, *, reopen: bool = False) -> Host:
+        """The process of a session, to be asked and told what is no business of this supervisor.
+        With `reopen` one is started if there is none, and rests. Raises `CommandRejected` if
+        there is none."""
+        return await self.find(session_id).host(reopen=reopen)
+
     async def remove(self, session_id: str) -> None:
         """Takes a session off the list and ends its process. Its task stays in the history."""
-        session = self._find(session_id)
+        session = self.find(session_id)
         await session.end()
         self._folders.of(session_id).remove()
-        self._forget(session_id)
+        self.forget(session_id)
         self.store.save()
 
     async def stop_all(self) -> None:
@@ -202,20 +254,62 @@ class Supervisor:
                 group.start_soon(session.end)
 
     def session(self, session_id: str) -> Shown | None:
+        """With what was said in it as far as that was heard or read."""
+        if supervised := self._sessions.get(session_id):
+            return shown(supervised)
+        return next((each for each in self.all() if each.record.session_id == session_id), None)
+
+    async def read(self, session_id: str) -> Shown | None:
         """With all that was said in it."""
         if supervised := self._sessions.get(session_id):
-            supervised.recall()
-            return shown(supervised)
-        return next((each for each in self._all() if each.record.session_id == session_id), None)
+            await supervised.recall()
+        return self.session(session_id)
+
+    async def source(self, session_id: str, task_id: str) -> Source:
+        """What there is to be followed of a session: its own task, whose id is its own, or one
+        that works for it. Raises `CommandRejected` if there is no such."""
+        if self.session(session_id) is None:
+            raise CommandRejected(f"There is no session {session_id} here.")
+        session = self._sessions.get(session_id)
+        if session and task_id == session_id:
+            await session.recall()
+            return SessionSource(session, session.root)
+        root = session.root if session else FollowedTask(session_id)
+        past = session.recollection if session else Recollection(root, self.tasks)
+        if not (task := await past.task(task_id)):
+            raise CommandRejected(f"There is no task {task_id} in session {session_id}.")
+        return SessionSource(session, task) if session else StoredSource(task)
 
     def sessions(self) -> tuple[Shown, ...]:
         """All that are not archived: what is active, then the rest, newest first."""
-        by_id = {each.record.session_id: each for each in self._all()}
+        by_id = {each.record.session_id: each for each in self.all()}
         listed = session_list.ordered(each.record for each in by_id.values())
         return tuple(by_id[record.session_id] for record in listed)
 
+    def all(self) -> list[Shown]:
+        """In no order, with the archived ones."""
+        if self.read_only:
+            self.store.reload()
+            return [as_recorded(kept) for kept in self.store.all()]
+        return [shown(session) for session in self._sessions.values()]
+
+    @property
+    def limit(self) -> int:
+        """Of sessions that run at once."""
+        return self._admission.limit
+
+    def records(self) -> list[SessionRecord]:
+        if self.read_only:
+            return [each.record for each in self.all()]
+        return [session.record for session in self._sessions.values()]
+
     def counts(self) -> session_list.Counts:
-        return session_list.counts(each.record for each in self._all())
+        return session_list.counts(self.records())
+
+    def question(self, session_id: str) -> Question | None:
+        """What a session waits for, if it does."""
+        session = self._sessions.get(session_id)
+        return question_of(session) if session else None
 
     def inbox(self) -> tuple[Question, ...]:
         """What sessions wait for, whoever has waited longest first."""
@@ -231,46 +325,23 @@ class Supervisor:
     def changed(self, session_id: str) -> None:
         self._changes.note(session_id)
 
-    def moved(self) -> None:
-        self._admit()
+    def head_changed(self) -> None:
+        """There is something new about all of them; no session has an empty id."""
+        self._changes.note("")
 
-    def is_selected(self, session_id: str) -> bool:
-        return session_id == self._selected
+    def moved(self) -> None:
+        self._admission.admit()
+
+    def obstacle(self, record: SessionRecord) -> str | None:
+        return self.ready_to_run(record)
 
     def queue(self, session: SupervisedSession) -> None:
-        self._queue.append(session)
+        self._admission.queue(session)
 
-    def _admit(self) -> None:
-        """Whoever waits longest, while there is room. Processes that rest make room for others."""
-        self._queue = deque(each for each in self._queue if each.is_queued)
-        running = [
-            each for each in self._sessions.values() if each.is_active and not each.is_queued
-        ]
-        room = self._limit - len(running)
-        while self._queue and room > 0:
-            room -= 1
-            self._queue.popleft().launch()
-        self._retire_the_idle()
+    async def _act(self, session_id: str, event: UserEvent, terms: Terms | None = None) -> None:
+        await self.find(session_id).act(event, terms)
 
-    def _retire_the_idle(self) -> None:
-        """As many processes are kept as may run, the longest at rest go first."""
-        sessions = [each for each in self._sessions.values() if each.keeper.has_process]
-        idle = sorted(
-            (each for each in sessions if each.is_idle), key=lambda each: each.record.end_time or 0
-        )
-        for session in idle[: max(0, len(sessions) - self._limit)]:
-            session.keeper.retire()
-
-    async def _act(self, session_id: str, event: UserEvent) -> None:
-        await self._find(session_id).act(event)
-
-    def _all(self) -> list[Shown]:
-        if self.read_only:
-            self.store.reload()
-            return [as_recorded(kept) for kept in self.store.all()]
-        return [shown(session) for session in self._sessions.values()]
-
-    def _find(self, session_id: str) -> SupervisedSession:
+    def find(self, session_id: str) -> SupervisedSession:
         self._check_writable()
         if found := self._sessions.get(session_id):
             return found
@@ -280,19 +351,24 @@ class Supervisor:
         if self.read_only:
             raise CommandRejected(self.read_only)
 
-    def _add(self, kept: KeptSession) -> SupervisedSession:
+    def folder(self, session_id: str) -> SessionFolder:
+        return self._folders.of(session_id)
+
+    def add(self, kept: KeptSession) -> SupervisedSession:
         session_id = kept.record.session_id
         session = SupervisedSession(kept, self._folders.of(session_id), self)
         self._sessions[session_id] = session
         return session
 
-    def _forget(self, session_id: str) -> None:
-        self._sessions.pop(session_id).is_forgotten = True
+    def forget(self, session_id: str) -> None:
+        session = self._sessions.pop(session_id)
+        session.is_forgotten = True
+        session.wake()
         self.store.remove(session_id)
         self._changes.note(session_id)
 
     def _rewrite(self, record: SessionRecord) -> None:
-        session = self._find(record.session_id)
+        session = self.find(record.session_id)
         session.record = record
         session.keep(now=True)
 
@@ -306,3 +382,7 @@ class Supervisor:
                 self.store.put(lost)
             elif folder.mark() is None:
                 folder.remove()  # of a session that was never begun
+
+
+def _always(record: SessionRecord) -> None:
+    return None

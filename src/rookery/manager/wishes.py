@@ -1,6 +1,7 @@
 """A session as the user wants it, before there is one."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from rookery.core.sessions.record import LABEL_LENGTH, ParallelMode, SessionRecord, label_of
@@ -20,9 +21,13 @@ class Wish:
     model: str | None = None
     mode: str | None = None
     auto_approve: bool = True
+    intent: str = ""
     options: tuple[str, ...] = ()
+    env: Mapping[str, str] | None = None
+    """Variables that its processes have beside those of the manager."""
     parallel_mode: ParallelMode | None = None
     worktree_id: str | None = None
+    group_id: str = ""
     git_url: str | None = None
 
 
@@ -34,7 +39,9 @@ def launch_of(wish: Wish, project: Path) -> Launch:
         model=wish.model,
         mode=wish.mode,
         auto_approve=wish.auto_approve,
+        intent=wish.intent,
         options=wish.options,
+        env=dict(wish.env) if wish.env else None,
     )
 
 
@@ -47,6 +54,9 @@ def record_of(wish: Wish, session_id: str) -> SessionRecord:
         start_time=time.time_ns() // 1_000_000,
         parallel_mode=wish.parallel_mode,
         worktree_id=wish.worktree_id,
+        group_id=wish.group_id,
+        workspace=str(wish.workspace.absolute()),
+        intent=wish.intent,
         git_url=wish.git_url,
         model=wish.model,
         mode=wish.mode,

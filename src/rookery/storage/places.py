@@ -36,6 +36,11 @@ class Places:
     """Where other runs keep their things, which are nobody's business in this one."""
 
     @property
+    def own_folders(self) -> tuple[Path, ...]:
+        """All that is ours, and no agent's business."""
+        return (self.config, self.data, self.cache, self.state, *self.elsewhere)
+
+    @property
     def settings_file(self) -> Path:
         return self.config / "settings.toml"
 
@@ -51,6 +56,11 @@ class Places:
     def rules_file(self) -> Path:
         """What the user has allowed for good."""
         return self.config / "allowed.json"
+
+    @property
+    def governance(self) -> Path:
+        """What is kept of governed workspaces, where no agent can reach it."""
+        return self.config / "governance"
 
     @property
     def mcp_file(self) -> Path:

@@ -18,7 +18,7 @@ from rookery.core.values import record
 from rookery.errors import SettingsError
 from rookery.settings import Key
 from rookery.storage.disk import put, reason
-from rookery.storage.settings_files import LARGEST_FILE
+from rookery.storage.settings_files import LARGEST_FILE, LONGEST_LINE
 from rookery.storage.settings_values import spelled
 
 _OPEN_TO_READERS = 0o644
@@ -101,8 +101,24 @@ def change_settings(file: Path, change: Callable[[str], str], *, shared: bool) -
         before = text_of(file)
         after = change(before)
         if after != before:
+            _insist_that_it_can_be_read(before, after, file)
             _write(target, after, shared=shared)
     return after != before
+
+
+def _insist_that_it_can_be_read(before: str, after: str, file: Path) -> None:
+    """A file that is too long is not read at all, and then nothing starts any more. Who has made
+    it so themselves may still change it."""
+    if _is_too_long(after) and not _is_too_long(before):
+        raise SettingsError(
+            f"{file} would be too long to be read: it may have {LARGEST_FILE} bytes, and "
+            f"{LONGEST_LINE} characters a line. Nothing was changed; shorten the value."
+        )
+
+
+def _is_too_long(text: str) -> bool:
+    longest = max(map(len, text.split("\n")))
+    return longest > LONGEST_LINE or len(text.encode()) > LARGEST_FILE
 
 
 def _target(file: Path, *, shared: bool) -> Path:

@@ -59,19 +59,32 @@ class Why:
     changed: str = ""
     """Why the intent is not what it was for the call; empty if it is."""
     approved: str = ""
+    approver: str = ""
+    """Who it was, without what they said; empty if that is not recorded."""
+
+
+def approver(record: TracedRecord, decision: TracedRecord | None) -> str:
+    """Who let a call through, and by which answer."""
+    if each := _approval(record, decision):
+        answer = f" ({each.approval})" if each.approval else ""
+        return f"{each.approved_by or 'unknown'}{answer}"
+    return "rule (in scope)" if record.scope == "in_scope" else ""
+
+
+def _approval(record: TracedRecord, decision: TracedRecord | None) -> TracedRecord | None:
+    """The record that tells of an approval."""
+    told = (each for each in (record, decision) if each and (each.approved_by or each.approval))
+    return next(told, None)
 
 
 def approval_words(record: TracedRecord, decision: TracedRecord | None) -> str:
     """Who let a call through, as far as it is recorded."""
-    for each in (record, decision):
-        if each and (each.approved_by or each.approval):
-            by = f"approved by {each.approved_by or 'unknown'}"
-            said = feedback(each)
-            answer = f" ({each.approval})" if each.approval else ""
-            return f"{by}{answer}" + (f': "{said}"' if said else "")
-    if record.scope == "in_scope":
-        return "approved by rule (in scope)"
-    return "no approval is recorded"
+    by = approver(record, decision)
+    if not by:
+        return "no approval is recorded"
+    each = _approval(record, decision)
+    said = feedback(each) if each else ""
+    return f"approved by {by}" + (f': "{said}"' if said else "")
 
 
 def held_words(check: TracedRecord | None) -> str:

@@ -5,6 +5,9 @@ from fnmatch import fnmatchcase
 from rookery.core.ledger.traced import TracedRecord
 from rookery.core.values import value
 
+HOUSEKEEPING = frozenset({"stream_start", "checkpoint"})
+"""Kinds that the ledger needs for its chain, and nobody else needs to read."""
+
 
 @value
 class Query:

@@ -82,11 +82,18 @@ def failure_of_process(text: str) -> Failure:
 
 
 def failure_of_exit(code: int | None, signal: int | None) -> Failure:
-    how = f"was ended by signal {signal}" if signal is not None else f"ended with code {code}"
     return Failure(
         kind=ErrorKind.CRASH,
-        text=f"The agent {how}. What it did is kept. Resume to go on, or read the log.",
+        text=f"The agent {_how(code, signal)}. What it did is kept. Resume to go on, or read the "
+        "log.",
     )
+
+
+def _how(code: int | None, signal: int | None) -> str:
+    """Of a process that another manager had started, only that it ended is known."""
+    if signal is not None:
+        return f"was ended by signal {signal}"
+    return "ended, nobody saw how" if code is None else f"ended with code {code}"
 
 
 def _kind_of_text(text: str) -> ErrorKind:

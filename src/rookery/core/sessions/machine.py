@@ -90,6 +90,18 @@ def step(session: Session, event: Event) -> Step:
     return _delivering(_acted(session, event, signal))
 
 
+def taken_up(session: Session) -> Session:
+    """A session that rests and gets a process, which is only to be at hand: it does not go on."""
+    return replace(
+        settled(session),
+        generation=session.generation + 1,
+        process_open=True,
+        saw_session_created=False,
+        handed=0,
+        last_exit=None,
+    )
+
+
 def _too_late(session: Session, event: Event) -> Step:
     """Text is queued, whatever it was meant for; anything else is worth nothing any more."""
     if isinstance(event, SendMessage):

@@ -53,6 +53,10 @@ class SessionRecord:
     source: Literal["local", "remote"] = "local"
     parallel_mode: ParallelMode | None = None
     worktree_id: str | None = None
+    group_id: str = ""
+    """That of its versions, if it is one of several."""
+    workspace: str = ""
+    intent: str = ""
     git_url: str | None = None
     model: str | None = None
     mode: str | None = None

@@ -17,6 +17,7 @@ from rookery.workspace.ledger.made_once import made_once
 from rookery.workspace.ledger.state_folder import make_state_folder
 from rookery.workspace.orchestration.small_files import UnfitFile, whole_file
 
+HEADS = "heads.json"
 ABSENT = 64
 """Tips that are remembered though the file does not hold them: of a branch that is elsewhere."""
 _BLOCK = 1024
@@ -56,7 +57,7 @@ def _known_id(kept: Path, where: str) -> str:
 
 def _last_noted(folder: Path) -> float:
     try:
-        return (folder / "heads.json").stat().st_mtime
+        return (folder / HEADS).stat().st_mtime
     except OSError:
         return 0
 
@@ -75,6 +76,11 @@ def _given(path: Path, known: str) -> str:
     except IsADirectoryError as error:
         raise LedgerUnreadable(f"{path} is no regular file; move it away") from error
     return _own_id(path)
+
+
+def heads_of_workspace(state: Path, root: Path, kept: Path) -> "KnownHeads":
+    """What is remembered in `kept` of the ledger of the workspace at `root`."""
+    return KnownHeads(kept / workspace_key(state, root, kept) / HEADS)
 
 
 class KnownHeads:

@@ -5,16 +5,18 @@ with the question again, and verifying never asks it.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.traced import TracedRecord, records_in, records_on
 from rookery.core.ledger.verify_ledger import LONGEST_LINE, bounded_lines
-from rookery.workspace.ledger.reading import newest
+from rookery.workspace.ledger.reading import newest, oldest
 from rookery.workspace.ledger.segments import (
     active_file,
+    lines,
     lines_backwards,
     open_ledger_file,
     sealed_files,
@@ -30,6 +32,12 @@ create index if not exists by_task on records(task, time);
 create index if not exists by_time on records(time);
 create index if not exists by_file on records(file);
 create index if not exists by_path on paths(path);
+"""
+_REFUSED = ("blocked", "denied")
+_WRITES = f"""
+select intent, count(*) from records
+where intent != '' and outcome not in {_REFUSED} and rowid in (select record from paths)
+group by intent
 """
 PATIENCE = 1.0
 """Seconds for which an index that others use is waited for."""
@@ -58,6 +66,19 @@ class LedgerIndex:
         for path in reversed(sealed_files(self._folder)):
             if path.suffix == ".gz":
                 yield from filter(query.matches, records_in(lines_backwards(path)))
+
+    def writes(self) -> dict[str, int]:
+        """How many records changed files, by the intents they changed them for."""
+        try:
+            database = self._refreshed()
+        except sqlite3.Error:
+            return writes_in(oldest(self._folder))
+        with closing(database):
+            counted = dict(database.execute(_WRITES).fetchall())
+        packed = (path for path in sealed_files(self._folder) if path.suffix == ".gz")
+        for intent, more in writes_in(each for path in packed for each in _of(path)).items():
+            counted[intent] = counted.get(intent, 0) + more
+        return counted
 
     def _refreshed(self) -> sqlite3.Connection:
         database = self._opened()
@@ -113,6 +134,16 @@ class LedgerIndex:
         with open_ledger_file(path) as file:
             file.seek(offset)
             yield from filter(query.matches, records_on(file.read(length)))
+
+
+def writes_in(records: Iterable[TracedRecord]) -> dict[str, int]:
+    """As `LedgerIndex.writes`, for who has no index."""
+    wrote = (each for each in records if each.files and each.outcome not in _REFUSED)
+    return Counter(each.intent_id for each in wrote if each.intent_id)
+
+
+def _of(path: Path) -> Iterator[TracedRecord]:
+    return records_in(lines(path))
 
 
 def _connected(path: Path, patience: float) -> sqlite3.Connection:

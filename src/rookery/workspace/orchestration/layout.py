@@ -133,6 +133,17 @@ def find_layout(cwd: Path, workspace: Path) -> Found:
     return Found(notice=notice)
 
 
+def find_ledger(folder: Path) -> Layout | None:
+    """The nearest folder of governance, within the repository. One whose intents are gone still
+    has its ledger."""
+    around = (folder, *folder.parents)
+    top = next((each for each in around if (each / ".git").exists()), folder)
+    for each in around[: around.index(top) + 1]:
+        if (each / GOVERNANCE_FOLDER).is_dir():
+            return Layout(each, each)
+    return None
+
+
 def nested_roots(layout: Layout) -> "tuple[Problem, ...]":
     """Folders with intents inside of what others govern already."""
     from rookery.core.intents.problems import Problem

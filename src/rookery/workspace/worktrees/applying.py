@@ -5,10 +5,7 @@ merged are the project's files written, and what they held before is kept.
 """
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from rookery import faults
@@ -17,6 +14,7 @@ from rookery.core.worktrees import Applied, ApplyPlan, Code, Worktree
 from rookery.workspace.worktrees.contents import tree_of
 from rookery.workspace.worktrees.finishing import demand_no_conflict, demand_no_filter, stage_all
 from rookery.workspace.worktrees.git import Git, GitFailed, InTheWay
+from rookery.workspace.worktrees.own_index import own_index
 from rookery.workspace.worktrees.project import Project
 from rookery.workspace.worktrees.state import git_of
 from rookery.workspace.worktrees.tree_merging import Conflict, merged_tree
@@ -42,10 +40,20 @@ def plan_apply(project: Project, worktree: Worktree, only: Sequence[str] = ()) -
         return _planned(project, worktree, only)
 
 
-def apply(project: Project, worktree: Worktree, only: Sequence[str] = ()) -> Applied:
-    """All of the worktree's changes, or those to the named files. The project's index stays."""
+def apply(
+    project: Project, worktree: Worktree, only: Sequence[str] = (), *, agreed: str | None = None
+) -> Applied:
+    """All of the worktree's changes, or those to the named files. The project's index stays.
+    Nothing is done if the plan is not the one that was `agreed` to, by its token."""
     with project.alone():
         plan = _planned(project, worktree, only)
+        if agreed not in (None, plan.token):
+            raise InTheWay(
+                Code.CHANGED,
+                "Something has changed since you were shown what would be applied, so nothing was; "
+                "look again.",
+                plan.paths,
+            )
         patch = project.git.run(*_PATCH, plan.before, plan.after).out
         kept = keep_files(project, plan.paths, f"Files before {worktree.branch} was applied")
         faults.kp("worktree.applying")
@@ -84,7 +92,7 @@ def _planned(project: Project, worktree: Worktree, only: Sequence[str]) -> Apply
 
 def _changes(project: Project, worktree: Worktree, only: Sequence[str]) -> Changes:
     for path in only:
-        _demand_relative(path)
+        demand_relative(path)
     git = git_of(project, worktree)
     demand_no_conflict(git)
     base = git.ask("merge-base", "HEAD", project.git.commit("HEAD")).text.strip()
@@ -92,7 +100,7 @@ def _changes(project: Project, worktree: Worktree, only: Sequence[str]) -> Chang
         raise InTheWay(
             Code.BASE_NOT_FOUND, f"{worktree.branch} and the project have no commit in common."
         )
-    with _own_index(git) as index:
+    with own_index(git) as index:
         notes = stage_all(git, **index)
         tree = git.run("write-tree", variables=index).text.strip()
     names = _names(git, base, tree, *only)
@@ -106,7 +114,7 @@ def _changes(project: Project, worktree: Worktree, only: Sequence[str]) -> Chang
 def _with_only(git: Git, base: str, tree: str, names: Sequence[str]) -> str:
     """The base with these files as the tree has them."""
     new, none = tree_of(git, tree), "0" * len(tree)
-    with _own_index(git) as index:
+    with own_index(git) as index:
         git.run("read-tree", base, variables=index)
         rows = [
             f"{new[name].mode} {new[name].id}\t{name}\0" if name in new else f"0 {none}\t{name}\0"
@@ -121,7 +129,7 @@ def _tree_of_project(project: Project, paths: Sequence[str]) -> str:
     """What is staged, and at these paths what is there."""
     given = b"".join(os.fsencode(path) + b"\0" for path in paths)
     words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
-    with _own_index(project.git) as index:
+    with own_index(project.git) as index:
         project.git.run(*words, given=given, variables=index)
         return project.git.run("write-tree", variables=index).text.strip()
 
@@ -147,17 +155,7 @@ def _names(git: Git, old: str, new: str, *only: str) -> tuple[str, ...]:
     return tuple(git.names(*words))
 
 
-@contextmanager
-def _own_index(git: Git) -> Iterator[dict[str, str]]:
-    """A copy of the index that can be changed at will."""
-    with tempfile.TemporaryDirectory(prefix="worktree-") as folder:
-        index = Path(folder) / "index"
-        if (git.git_folder / "index").exists():
-            shutil.copy2(git.git_folder / "index", index)
-        yield {"GIT_INDEX_FILE": str(index)}
-
-
-def _demand_relative(path: str) -> None:
+def demand_relative(path: str) -> None:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
         raise InTheWay(Code.OUTSIDE, f"{path!r} is no path inside the project.", [path])

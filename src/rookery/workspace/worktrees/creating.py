@@ -2,13 +2,13 @@
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rookery import faults
-from rookery.core.worktree_names import folder_name, version_plans
-from rookery.core.worktrees import Code, Created, Obstacle, VersionsMade, Worktree
+from rookery.core.worktree_names import VersionPlan, folder_name, version_plans
+from rookery.core.worktrees import Code, Created, Obstacle, Step, VersionsMade, Worktree
 from rookery.workspace.own_programs import find_own_program
 from rookery.workspace.worktrees.fetching import Fetching, StartPoint, start_point
 from rookery.workspace.worktrees.git import GitFailed, InTheWay
@@ -28,11 +28,17 @@ def create(
     label: str = "",
     base: str = "",
     default_base: str = "",
+    told: Callable[[Step], None] = lambda step: None,
 ) -> Created:
-    """A worktree with a new branch, called as wanted or, if that is taken, nearly so."""
+    """A worktree with a new branch, called as wanted or, if that is taken, nearly so. Whoever is
+    `told` of a step may raise, and then no further one is taken."""
+    told(Step.SYNCING)
     with project.alone():
+        told(Step.VERIFYING)
         project.demand_commits()
+        told(Step.FETCHING)
         start = start_point(project, fetching, base=base, default=default_base)
+        told(Step.CREATING)
         project.make_place()
         return _made(project, start, branch=free_name(project, branch), label=label)
 
@@ -47,29 +53,44 @@ def create_versions(
     models: Sequence[str] = (),
     base: str = "",
     default_base: str = "",
+    group_id: str = "",
+    told: Callable[[Step], None] = lambda step: None,
+    ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
 ) -> VersionsMade:
-    """One after another, all from the same commit. Raises only if none could be made."""
+    """One after another, all from the same commit. Each is told as it is `ready`, by its number
+    from 1 on. Raises only if none could be made."""
+    told(Step.SYNCING)
     with project.alone():
+        told(Step.VERIFYING)
         project.demand_commits()
+        told(Step.FETCHING)
         start = start_point(project, fetching, base=base, default=default_base)
+        told(Step.CREATING)
         project.make_place()
         name = free_name(project, branch, versions=versions)
-        group = secrets.token_hex(8)
+        group = group_id or secrets.token_hex(8)
         plans = version_plans(label, name, versions=versions, models=models, group_id=group)
         made: list[Created] = []
         used: list[str] = []
         failed: list[Obstacle] = []
         for plan in plans:
-            try:
-                made.append(
-                    _made(project, start, branch=plan.branch, label=plan.label, group=plan.group_id)
-                )
+            one = _made_or_not(project, start, plan)
+            if isinstance(one, Created):
+                made.append(one)
                 used.append(plan.model)
-            except InTheWay as error:
-                failed.append(error.obstacle)
+            else:
+                failed.append(one)
+            ready(plan.number, one)
         if not made:
             raise InTheWay(failed[0].code, failed[0].text)
     return VersionsMade(made=tuple(made), models=tuple(used), failed=tuple(failed))
+
+
+def _made_or_not(project: Project, start: StartPoint, plan: VersionPlan) -> Created | Obstacle:
+    try:
+        return _made(project, start, branch=plan.branch, label=plan.label, group=plan.group_id)
+    except InTheWay as error:
+        return error.obstacle
 
 
 def check_out(project: Project, folder: Path, branch: str, *, commit: str = "") -> None:

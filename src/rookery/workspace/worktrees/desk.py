@@ -29,6 +29,7 @@ from rookery.core.worktrees import (
     Removed,
     Resumed,
     State,
+    Step,
     VersionsMade,
     Worktree,
 )
@@ -40,6 +41,7 @@ from rookery.workspace.worktrees import (
     importing,
     keeping,
     merging,
+    naming,
     preparing,
     removing,
     resuming,
@@ -51,16 +53,16 @@ from rookery.workspace.worktrees.project import Project
 
 P = ParamSpec("P")
 R = TypeVar("R")
-D = TypeVar("D", bound="WorktreeDesk")
+D = TypeVar("D")
 
 
-def _answered(
+def answered(
     operation: Callable[Concatenate[D, P], R],
 ) -> Callable[Concatenate[D, P], R | Obstacle]:
     """Obstacles are answers here, not errors; so are a full disk and rights that are lacking."""
 
     @wraps(operation)
-    def answered(self: D, /, *given: P.args, **named: P.kwargs) -> R | Obstacle:
+    def answer(self: D, /, *given: P.args, **named: P.kwargs) -> R | Obstacle:
         try:
             return operation(self, *given, **named)
         except InTheWay as error:
@@ -73,7 +75,7 @@ def _answered(
                 text=f"The system refused{where}: {error.strerror}.",
             )
 
-    return answered
+    return answer
 
 
 class WorktreeDesk:
@@ -88,9 +90,15 @@ class WorktreeDesk:
         """Found anew each time: what git must not run is looked up in its settings."""
         return Project(self._folder)
 
-    @_answered
+    @answered
     def create(
-        self, branch: str, *, label: str = "", base: str = "", default_base: str = ""
+        self,
+        branch: str,
+        *,
+        label: str = "",
+        base: str = "",
+        default_base: str = "",
+        told: Callable[[Step], None] = lambda step: None,
     ) -> Created:
         return creating.create(
             self._project,
@@ -99,9 +107,10 @@ class WorktreeDesk:
             label=label,
             base=base,
             default_base=default_base,
+            told=told,
         )
 
-    @_answered
+    @answered
     def create_versions(
         self,
         branch: str,
@@ -111,6 +120,9 @@ class WorktreeDesk:
         models: Sequence[str] = (),
         base: str = "",
         default_base: str = "",
+        group_id: str = "",
+        told: Callable[[Step], None] = lambda step: None,
+        ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
     ) -> VersionsMade:
         return creating.create_versions(
             self._project,
@@ -121,87 +133,97 @@ class WorktreeDesk:
             models=models,
             base=base,
             default_base=default_base,
+            group_id=group_id,
+            told=told,
+            ready=ready,
         )
 
-    @_answered
+    @answered
+    def branches(self) -> list[str]:
+        """All that work could begin with: that of the project first, then those of remotes."""
+        return naming.known_branches(self._project)
+
+    @answered
     def copy_included(
         self, worktree: Worktree, progress: Callable[[int, int], None] = lambda done, of: None
     ) -> Copied:
         return preparing.copy_included(self._project, worktree, progress)
 
-    @_answered
+    @answered
     def listed(self) -> list[Listed]:
         return state.all_listed(self._project)
 
-    @_answered
+    @answered
     def state_of(self, worktree: Worktree) -> State:
         return state.state_of(self._project, worktree)
 
-    @_answered
+    @answered
     def resume(self, worktree: Worktree) -> Resumed:
         return resuming.resume(self._project, worktree)
 
-    @_answered
+    @answered
     def stage(self, worktree: Worktree) -> Finished:
         return finishing.stage(self._project, worktree)
 
-    @_answered
+    @answered
     def staged(self, worktree: Worktree) -> list[str]:
         """What is staged and not committed yet."""
         return finishing.staged(state.git_of(self._project, worktree))
 
-    @_answered
+    @answered
     def finish(self, worktree: Worktree, message: str = "") -> Finished:
         return finishing.finish(self._project, worktree, message)
 
-    @_answered
+    @answered
     def plan_apply(self, worktree: Worktree, only: Sequence[str] = ()) -> ApplyPlan:
         return applying.plan_apply(self._project, worktree, only)
 
-    @_answered
-    def apply(self, worktree: Worktree, only: Sequence[str] = ()) -> Applied:
-        return applying.apply(self._project, worktree, only)
+    @answered
+    def apply(
+        self, worktree: Worktree, only: Sequence[str] = (), *, agreed: str | None = None
+    ) -> Applied:
+        return applying.apply(self._project, worktree, only, agreed=agreed)
 
-    @_answered
+    @answered
     def merge(self, worktree: Worktree) -> Merged:
         return merging.merge(self._project, worktree)
 
-    @_answered
+    @answered
     def plan_removal(self, worktree: Worktree) -> RemovalPlan:
         return removing.plan_removal(self._project, worktree)
 
-    @_answered
+    @answered
     def remove(self, plan: RemovalPlan, fate: BranchFate = BranchFate.KEEP) -> Removed | Forgotten:
         return removing.remove(self._project, plan, fate)
 
-    @_answered
+    @answered
     def clear(self, removed: Removed) -> None:
         """Delete what a removal has left, which may take a while."""
         if removed.leftover:
             removing.delete(Path(removed.leftover))
 
-    @_answered
+    @answered
     def recover(self) -> Recovered:
         return removing.recover(self._project)
 
-    @_answered
+    @answered
     def keeps(self) -> list[Keep]:
         return keeping.keeps(self._project.git)
 
-    @_answered
+    @answered
     def bring_back(self, keep: Keep, branch: str, *, label: str = "") -> Created:
         return bringing_back.bring_back(self._project, keep.ref, branch=branch, label=label)
 
-    @_answered
+    @answered
     def importable(self) -> Importable:
         return importing.importable(self._project)
 
-    @_answered
+    @answered
     def import_branch(self, branch: str, *, label: str = "", parent: str = "") -> Created:
         return importing.import_branch(
             self._project, self._fetching, branch, label=label, parent=parent
         )
 
-    @_answered
+    @answered
     def import_worktree(self, folder: Path, *, label: str = "", parent: str = "") -> Created:
         return importing.import_worktree(self._project, folder, label=label, parent=parent)

@@ -16,6 +16,15 @@ def taken_folders(project: Project) -> list[str]:
     return there + [folder.name for folder in known if folder.parent == project.place]
 
 
+def known_branches(project: Project) -> list[str]:
+    """Each by its own name, wherever it is: the one that is checked out, others, and those that
+    only a remote has."""
+    form = "--format=%(refname:lstrip=3)"
+    there = project.git.said("for-each-ref", form, "refs/remotes").splitlines()
+    here = [project.current_branch, *project.branches]
+    return list(dict.fromkeys(name for name in (*here, *there) if name and name != "HEAD"))
+
+
 def demand_name(project: Project, branch: str) -> None:
     if not project.git.succeeds("check-ref-format", "--branch", branch):
         raise InTheWay(Code.BAD_NAME, f"{branch!r} is no name for a branch; choose another.")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from rookery import NAME
+from rookery import NAME, PROJECT_FOLDER
 from rookery.core.worktrees import Code
 from rookery.workspace.git_folders import common_folder, is_folder
 from rookery.workspace.own_programs import find_own_program
@@ -22,6 +22,8 @@ REMOVING, DELETING = ".removing-", ".deleting-"
 """How the folders are called of which a removal has begun; of the second kind all is kept."""
 WAIT = 120.0
 """Seconds after which somebody who works on the same repository is not waited for any longer."""
+OWN_STATE = f"{PROJECT_FOLDER}/{STATE_FILE}"
+"""The list of sessions, which no session has changed."""
 _PAUSE = 0.05
 
 
@@ -85,12 +87,9 @@ class Project:
                     Code.OUTSIDE, f"{folder} is a link; put a folder in its place.", [str(folder)]
                 )
             folder.mkdir(exist_ok=True)
-        self._exclude(
-            f"/{OWN_FOLDER}/{WORKTREES}/",
-            f"/{OWN_FOLDER}/{STATE_FILE}*",
-            f"/{OWN_FOLDER}/{SETUP_SCRIPT}*",
-            f"/{OWN_FOLDER}/{RUN_SCRIPT}*",
-        )
+        files = (STATE_FILE, SETUP_SCRIPT, RUN_SCRIPT)
+        own = [f"/{folder}/{name}*" for folder in (OWN_FOLDER, PROJECT_FOLDER) for name in files]
+        self._exclude(f"/{OWN_FOLDER}/{WORKTREES}/", *own)
 
     def _exclude(self, *patterns: str) -> None:
         file = self.common / "info" / "exclude"

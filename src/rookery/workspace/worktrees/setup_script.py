@@ -5,25 +5,27 @@ text that somebody has agreed to.
 """
 
 import os
-from collections.abc import Callable, Mapping
-from hashlib import sha256
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 
-from rookery.core.limits import KIB, MIB
+from rookery.core.limits import MIB
 from rookery.core.values import value
-from rookery.core.worktrees import Worktree, environment_of
+from rookery.core.worktrees import Worktree
 from rookery.errors import ToolError
-from rookery.workspace.command_environment import command_environment
-from rookery.workspace.git_folders import regular_content
 from rookery.workspace.guarded_process import GuardedProcess, guarded
-from rookery.workspace.own_programs import find_own_program
-from rookery.workspace.wardens import Wardens
-from rookery.workspace.worktrees.project import OWN_FOLDER, SETUP_SCRIPT
+from rookery.workspace.wardens import WaitingWarden, Wardens
+from rookery.workspace.worktrees.project import SETUP_SCRIPT
+from rookery.workspace.worktrees.project_scripts import (
+    ProjectScript,
+    project_script,
+    script_command,
+    script_environment,
+)
 
 LONGEST = 300.0
-LARGEST = 100 * KIB
 KEPT_OUTPUT = 1 * MIB
 GRACE = 2.0
 PATIENCE = 3.0
@@ -35,12 +37,7 @@ set -e
 """
 
 
-@value
-class SetupScript:
-    path: str
-    text: str
-    digest: str
-    """What an approval is bound to."""
+SetupScript: TypeAlias = ProjectScript
 
 
 @value
@@ -53,13 +50,7 @@ class SetupRun:
 
 def setup_script(project: Path) -> SetupScript | None:
     """None if the project has none that can be run."""
-    for name in (SETUP_SCRIPT, f"{SETUP_SCRIPT}.sh"):
-        path = project / OWN_FOLDER / name
-        data = None if path.parent.is_symlink() else regular_content(str(path), LARGEST + 1)
-        if data is not None and len(data) <= LARGEST and b"\0" not in data:
-            text = data.decode("utf-8", "surrogateescape")
-            return SetupScript(path=str(path), text=text, digest=sha256(data).hexdigest())
-    return None
+    return project_script(project, SETUP_SCRIPT)
 
 
 async def run_setup(
@@ -72,29 +63,35 @@ async def run_setup(
     environ: Mapping[str, str] | None = None,
     seconds: float = LONGEST,
     wardens: Wardens | None = None,
+    spared: Callable[[], Collection[int]] = tuple,
 ) -> SetupRun:
-    """`approved` is the digest that was agreed to; `heard` is given the output as it comes."""
+    """`approved` is the digest that was agreed to; `heard` is given the output as it comes.
+    `spared` tells which other processes have been started apart from us by then: a script that
+    kills its warden is ended with all that could be its own, and that could be they."""
     if script.digest != approved:
         return SetupRun(
             output="", trouble=f"{script.path} has not been agreed to as it is now; look at it."
         )
-    shell = find_own_program("bash", project) or "/bin/sh"
-    usual = command_environment(os.environ if environ is None else environ, confined=False)
     try:
         process = guarded(
             wardens or Wardens(),
-            [shell, "-c", script.text, script.path],
+            script_command(script, project),
             grace=GRACE,
             folder=Path(worktree.path),
-            environment={**usual, **environment_of(worktree, str(project))},
+            environment=script_environment(
+                worktree, project, os.environ if environ is None else environ
+            ),
         )
     except ToolError as error:
         return SetupRun(output="", trouble=f"The set-up script did not run. {error}")
-    return await _attended(process, heard, seconds)
+    return await _attended(process, heard, seconds, spared)
 
 
 async def _attended(
-    process: GuardedProcess, heard: Callable[[str], None], seconds: float
+    process: GuardedProcess,
+    heard: Callable[[str], None],
+    seconds: float,
+    spared: Callable[[], Collection[int]],
 ) -> SetupRun:
     kept = bytearray()
 
@@ -113,7 +110,7 @@ async def _attended(
         with anyio.CancelScope(shield=True):
             await _finish(process)
             take()
-            process.close()
+            _close(process, {*spared()})
     said = kept.decode("utf-8", "replace")
     return SetupRun(
         output=said, trouble=_trouble(process, seconds if time.cancelled_caught else 0.0)
@@ -143,10 +140,21 @@ async def _finish(process: GuardedProcess) -> None:
         process.kill()
 
 
+def _close(process: GuardedProcess, spared: set[int]) -> None:
+    others = spared - WaitingWarden.pids
+    WaitingWarden.pids.update(others)
+    try:
+        process.close()
+    finally:
+        WaitingWarden.pids.difference_update(others)
+
+
 def _trouble(process: GuardedProcess, after: float) -> str:
     if after:
         return f"The set-up script was ended after {after:g} s."
-    if process.failure or process.status is None:
+    if process.failure or not process.pid:
         return "The set-up script could not be started."
+    if process.status is None:
+        return "The set-up script ended, nobody saw how."
     code = os.waitstatus_to_exitcode(process.status)
     return f"The set-up script ended with status {code}." if code else ""

@@ -85,12 +85,18 @@ def without_files(project: Project, git: Git) -> Uncommitted:
     return replace(found, changed={}, gone=())
 
 
-def keep_files(project: Project, paths: Collection[str], about: str) -> Keep | None:
-    """Keep files of the project itself that are about to be written, if they are in no commit as
-    they are."""
-    found = uncommitted(
-        project, project.git, contents_at(project.folder, paths), {*paths}.__contains__
-    )
+def keep_files(
+    project: Project,
+    paths: Collection[str],
+    about: str,
+    *,
+    git: Git | None = None,
+    name: str = "project",
+) -> Keep | None:
+    """Keep files that are about to be written, if they are in no commit as they are: of a
+    checkout, usually the project itself."""
+    git = git or project.git
+    found = uncommitted(project, git, contents_at(git.folder, paths), {*paths}.__contains__)
     others = {path: held for path, held in found.committed.items() if path not in paths}
     work = replace(
         found,
@@ -98,7 +104,7 @@ def keep_files(project: Project, paths: Collection[str], about: str) -> Keep | N
         staged=others | {path: held for path, held in found.staged.items() if path in paths},
         commits=(),
     )
-    return keep(project.git, "project", about, work) if work else None
+    return keep(git, name, about, work) if work else None
 
 
 def _ignored(git: Git) -> list[str]:

@@ -1,0 +1,175 @@
+"""`rookery sessions`: all that the Agent Manager can be asked, for people and for scripts."""
+
+import json
+from typing import Any
+
+import click
+
+from rookery.cli import sessions_acts as acts
+from rookery.cli import sessions_following as following
+from rookery.cli import sessions_lookups as lookups
+from rookery.cli import sessions_past as past
+from rookery.cli import sessions_questions as questions
+from rookery.cli import sessions_review as review
+from rookery.cli import sessions_worktrees as worktrees
+from rookery.cli.exit_codes import Exit
+from rookery.cli.sessions_desk import Desk, as_json, at_the_desk, words_of
+from rookery.cli.sessions_list import list_command
+from rookery.cli.sessions_start import start_command
+from rookery.core.managing import requests as asked
+from rookery.errors import SettingsError
+from rookery.manager.desk.request_json import request_from_json
+
+SUBCOMMANDS: dict[type[Any], str] = {
+    asked.ListSessions: "list",
+    asked.ListQuestions: "inbox",
+    asked.StartSessions: "start",
+    asked.SendWords: "send",
+    asked.ApproveAction: "approve",
+    asked.RejectAction: "reject",
+    asked.CancelSession: "cancel",
+    asked.ResumeSession: "resume",
+    asked.RetrySession: "retry",
+    asked.RemoveSession: "remove",
+    asked.StopAll: "stop-all",
+    asked.RenameSession: "rename",
+    asked.ArchiveSession: "archive",
+    asked.MarkRead: "mark-read",
+    asked.RetryMail: "mail retry",
+    asked.DiscardMail: "mail discard",
+    asked.EditQueued: "mail edit",
+    asked.SwitchSession: "switch",
+    asked.ForkSession: "fork",
+    asked.ExportSession: "export",
+    asked.ListCheckpoints: "checkpoints",
+    asked.RehearseRestore: "restore",
+    asked.RestoreSession: "restore",
+    asked.ListModels: "models",
+    asked.ListModes: "modes",
+    asked.ListBranches: "branches",
+    asked.FindPaths: "paths",
+    asked.ListWorktrees: "worktrees list",
+    asked.ReadStats: "worktrees stats",
+    asked.RecreateWorktree: "worktrees recreate",
+    asked.FinishWorktree: "finish",
+    asked.PlanApply: "apply",
+    asked.ApplyWorktree: "apply",
+    asked.MergeWorktree: "merge",
+    asked.PlanRemoval: "worktrees remove",
+    asked.RemoveWorktree: "worktrees remove",
+    asked.ListImportable: "worktrees importable",
+    asked.ImportWork: "worktrees import",
+    asked.ListKept: "worktrees kept",
+    asked.BringBack: "worktrees bring-back",
+    asked.RunScript: "worktrees run",
+    asked.StopScript: "worktrees stop",
+    asked.ReviewChanges: "diff",
+    asked.ReadDiff: "diff",
+    asked.RevertFile: "revert",
+    asked.SendComments: "comment",
+    asked.CompareVersions: "compare",
+    asked.ListIntents: "intents",
+    asked.ReadTrace: "trace",
+    asked.BlameFile: "blame",
+    asked.ReadSettings: "settings",
+    asked.ChangeSetting: "settings",
+    asked.ListDevices: "devices list",
+    asked.RevokeDevice: "devices revoke",
+}
+"""Where each request is made from the command line."""
+
+
+class _Group(click.Group):
+    """Shows its commands under headings, in the order in which one comes to need them."""
+
+    headings: dict[str, list[click.Command]]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, commands in self.headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(each.name or "", each.get_short_help_str(70)) for each in commands]
+                )
+
+
+@click.group("sessions", cls=_Group, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> int:
+    """Start, watch, answer and look after sessions that run by themselves, each with a process of
+    its own. A session is named by the beginning of its id. Without a command they are listed."""
+    return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
+
+
+@click.command("do")
+@click.argument("request", metavar="JSON")
+@at_the_desk
+async def do_command(desk: Desk, request: str) -> int:
+    """Make any request, written as JSON, and print its answer. - reads standard input."""
+    try:
+        fields = json.loads(words_of(request))
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"That is no JSON: {error}.") from error
+    if not isinstance(fields, dict):
+        raise SettingsError('A request is an object, such as {"kind": "list_sessions"}.')
+    print(as_json(await desk.do(request_from_json(fields))), flush=True)
+    return Exit.DONE
+
+
+_HEADINGS: dict[str, list[click.Command]] = {
+    "Look": [
+        list_command,
+        questions.inbox_command,
+        following.show_command,
+        following.follow_command,
+        following.wait_command,
+    ],
+    "Work": [
+        start_command,
+        acts.send_command,
+        questions.approve_command,
+        questions.reject_command,
+        questions.answer_command,
+        acts.cancel_command,
+        acts.resume_command,
+        acts.retry_command,
+        acts.stop_all_command,
+        acts.switch_command,
+        acts.mail_group,
+    ],
+    "Review and take over": [
+        review.diff_command,
+        review.comment_command,
+        review.revert_command,
+        review.compare_command,
+        worktrees.apply_command,
+        worktrees.merge_command,
+        worktrees.finish_command,
+        worktrees.worktrees_group,
+    ],
+    "Look after": [
+        acts.rename_command,
+        acts.mark_read_command,
+        acts.archive_command,
+        acts.remove_command,
+        past.fork_command,
+        past.export_command,
+        past.checkpoints_command,
+        past.restore_command,
+    ],
+    "Look up": [
+        lookups.models_command,
+        lookups.modes_command,
+        lookups.branches_command,
+        lookups.paths_command,
+        lookups.intents_command,
+        lookups.trace_command,
+        lookups.blame_command,
+        lookups.settings_command,
+        lookups.devices_group,
+        do_command,
+    ],
+}
+command.headings = _HEADINGS
+for _each in _HEADINGS.values():
+    for _one in _each:
+        command.add_command(_one)

@@ -1,0 +1,106 @@
+"""`rookery sessions list`: the sessions that the Agent Manager looks after, and how they are."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import click
+
+from rookery import NAME
+from rookery.cli.exit_codes import Exit
+from rookery.cli.intents_desk import aligned
+from rookery.cli.session_ids import short_ids
+from rookery.cli.session_table import age, cut, money, one_line
+from rookery.cli.sessions_desk import Desk, at_the_desk
+from rookery.clients.terminal_text import Paint, harmless, harmless_line
+from rookery.core.managing.requests import ListSessions
+from rookery.core.managing.shown import Overview, SessionRow
+from rookery.core.sessions.states import SessionState
+
+HEAD = ["ID", "STATE", "STARTED", "MODEL", "COST", "NAME"]
+_COST = frozenset({4})
+NAME_WIDTH = 60
+
+
+@click.command("list")
+@click.argument("words", nargs=-1)
+@click.option("--archived", is_flag=True, help="Also those that were put away.")
+@at_the_desk
+async def list_command(desk: Desk, words: Sequence[str], archived: bool) -> int:
+    """Print the sessions: those at work first, then the others, newest first. With WORDS only
+    those that hold all of them."""
+    listing = await desk.do(ListSessions(words=" ".join(words), archived=archived))
+    desk.tell(
+        listing,
+        [*_table(listing.sessions, desk.paint), _sums(listing.overview, bool(words))],
+    )
+    if not desk.as_json:
+        tell_notices(listing.overview)
+    return Exit.DONE
+
+
+def tell_notices(overview: Overview) -> None:
+    for notice in overview.notices:
+        print(f"note: {harmless(notice)}", file=sys.stderr)
+
+
+def state_of(row: SessionRow) -> str:
+    """How a session is, in the words of a table."""
+    if row.queued:
+        return "waits its turn"
+    if row.step:
+        return harmless_line(row.step)
+    if row.unresponsive:
+        return "unresponsive"
+    return row.state.replace("_", " ")
+
+
+def _table(rows: Sequence[SessionRow], paint: Paint) -> Iterator[str]:
+    if not rows:
+        return
+    now = datetime.now().astimezone()
+    ids = short_ids(row.session_id for row in rows)
+    cells = [HEAD, *(_cells(row, ids[row.session_id], now) for row in rows)]
+    head, *lines = aligned(cells, right=_COST)
+    yield paint.dim(head)
+    for row, line in zip(rows, lines, strict=True):
+        yield _coloured(row, line, paint)
+
+
+def _cells(row: SessionRow, id: str, now: datetime) -> list[str]:
+    branch = f"  ({row.branch})" if row.branch else ""
+    archived = "  [archived]" if row.archived else ""
+    return [
+        id,
+        state_of(row) + (" *" if row.unread else ""),
+        age(row.start_time, now),
+        row.model or "-",
+        money(row.cost),
+        f"{cut(one_line(row.name), NAME_WIDTH)}{branch}{archived}",
+    ]
+
+
+def _coloured(row: SessionRow, line: str, paint: Paint) -> str:
+    match row.state:
+        case SessionState.WAITING_APPROVAL | SessionState.WAITING_INPUT:
+            return paint.yellow(line)
+        case SessionState.ERROR:
+            return paint.red(line)
+        case SessionState.CREATING | SessionState.STREAMING:
+            return paint.bold(line)
+        case _:
+            return line
+
+
+def _sums(overview: Overview, searched: bool) -> str:
+    counts = overview.counts
+    if not (counts.active or counts.history or counts.archived):
+        return f'There are no sessions here. Start one: {NAME} sessions start "your task"'
+    said = [
+        f"{counts.active} active" if counts.active else "",
+        f"{counts.history} at rest" if counts.history else "",
+        f"{counts.archived} archived" if counts.archived else "",
+    ]
+    everything = ("In all: " if searched else "") + ", ".join(filter(None, said)) + "."
+    waiting = f" {counts.attention} need you: {NAME} sessions inbox" if counts.attention else ""
+    return everything + waiting

@@ -1,0 +1,194 @@
+"""`rookery sessions inbox`, `approve`, `reject`, `answer`: what sessions wait for.
+
+Whoever says yes has seen what to: the question is printed with everything that it would allow,
+and the answer names exactly that.
+"""
+
+from collections.abc import Iterator
+
+import click
+
+from rookery import NAME
+from rookery.cli.exit_codes import Exit
+from rookery.cli.sessions_desk import Desk, at_the_desk, one_session, short, words_of
+from rookery.clients.questions import ceiling, chosen, followup, suggestions
+from rookery.clients.terminal_text import (
+    Paint,
+    approvable,
+    harmless,
+    harmless_line,
+    plainly_visible,
+    visible_line,
+)
+from rookery.core.asks import AskKind
+from rookery.core.intents.questions import CHOICES, Choice, question_lines, reply_of
+from rookery.core.managing.requests import (
+    ApproveAction,
+    ListQuestions,
+    RejectAction,
+    SendWords,
+)
+from rookery.core.managing.shown import InboxRow
+from rookery.core.sessions.states import SessionState
+from rookery.errors import CommandRejected, SettingsError
+
+_YES = [each for each in CHOICES if reply_of(each) == "yes"]
+_ts_option = click.option(
+    "--ts", type=int, help="Which of its questions, as the inbox tells; else the oldest."
+)
+
+
+@click.command("inbox")
+@at_the_desk
+async def inbox_command(desk: Desk) -> int:
+    """Print what sessions wait for, whoever has waited longest first."""
+    rows = await desk.do(ListQuestions())
+    desk.tell(rows, _inbox(rows, desk.paint))
+    return Exit.DONE
+
+
+@click.command("approve")
+@one_session
+@click.option("--note", default="", help="Words for the model besides.")
+@click.option("--always", is_flag=True, help="Also from now on, as the question offers it.")
+@click.option("--choice", type=click.Choice(_YES), help="How far a yes to governance goes.")
+@click.option("--digest", help="Approve only what has this digest, as the inbox tells it.")
+@_ts_option
+@at_the_desk
+async def approve_command(
+    desk: Desk,
+    session: str,
+    note: str,
+    always: bool,
+    choice: Choice | None,
+    digest: str | None,
+    ts: int | None,
+) -> int:
+    """Say yes to what a session asks for, which is printed."""
+    row = await _question(desk, session, ts, SessionState.WAITING_APPROVAL)
+    if digest is not None and digest != row.digest:
+        raise CommandRejected(
+            f"Session {short(row.session_id)} asks for something else by now, so nothing was "
+            f"approved. Look again: {NAME} sessions inbox"
+        )
+    if not desk.as_json:
+        print("\n".join(lines_of(row, desk.paint)), flush=True)
+    request = ApproveAction(
+        session_id=row.session_id,
+        ask_ts=row.ts,
+        digest=row.digest,
+        text=note,
+        always=always,
+        choice=choice,
+    )
+    return await desk.carry_out(request, "Approved.")
+
+
+@click.command("reject")
+@one_session
+@click.argument("reason", default="")
+@click.option("--halt", is_flag=True, help="Also stop the task, where governance asks.")
+@_ts_option
+@at_the_desk
+async def reject_command(desk: Desk, session: str, reason: str, halt: bool, ts: int | None) -> int:
+    """Say no to what a session asks for. The model is told the reason."""
+    row = await _question(desk, session, ts, SessionState.WAITING_APPROVAL)
+    request = RejectAction(
+        session_id=row.session_id, ask_ts=row.ts, text=reason, choice="halt" if halt else None
+    )
+    return await desk.carry_out(request, f"Rejected: {_subject(row)}")
+
+
+@click.command("answer")
+@one_session
+@click.argument("text")
+@_ts_option
+@at_the_desk
+async def answer_command(desk: Desk, session: str, text: str, ts: int | None) -> int:
+    """Answer a question. A number picks what the question offers; - reads standard input."""
+    row = await _question(desk, session, ts)
+    offered = suggestions(row.text) if row.ask == AskKind.FOLLOWUP else []
+    said = chosen(words_of(text), offered).answer
+    request = SendWords(session_id=row.session_id, text=said, ask_ts=row.ts)
+    return await desk.carry_out(request, f"Answered: {harmless(said)}")
+
+
+async def _question(
+    desk: Desk, given: str, ts: int | None, state: SessionState | None = None
+) -> InboxRow:
+    """The open question of a session, of those that are answered in a `state`."""
+    session = await desk.session(given)
+    rows = [
+        each for each in await desk.do(ListQuestions()) if each.session_id == session.session_id
+    ]
+    fitting = [
+        each
+        for each in rows
+        if (ts is None or each.ts == ts) and (state is None or each.state is state)
+    ]
+    if not fitting:
+        asks = "asks for nothing that could be approved" if state else "asks nothing"
+        raise SettingsError(f"Session {short(session.session_id)} {asks} now.")
+    return fitting[0]
+
+
+def _inbox(rows: tuple[InboxRow, ...], paint: Paint) -> Iterator[str]:
+    if not rows:
+        yield "Nobody waits for you."
+    for number, row in enumerate(rows):
+        if number:
+            yield ""
+        name = harmless_line(row.name)
+        yield f"{paint.bold(short(row.session_id))}  {row.state.replace('_', ' ')}  {name}"
+        yield from lines_of(row, paint)
+        yield paint.dim(f"  {_hint(row)}")
+
+
+def lines_of(row: InboxRow, paint: Paint) -> Iterator[str]:
+    """A question, with all that one must know to answer it."""
+    for line in _told(row, paint):
+        yield "\n".join(f"  {each}" for each in line.split("\n"))
+
+
+def _told(row: InboxRow, paint: Paint) -> Iterator[str]:
+    match row.ask:
+        case AskKind.FOLLOWUP:
+            question, offered = followup(row.text)
+            yield harmless(question)
+            yield from (f"{at}. {harmless_line(each)}" for at, each in enumerate(offered, 1))
+        case AskKind.COMMAND:
+            yield paint.bold("Run this command:")
+            yield plainly_visible(row.text)
+        case AskKind.TOOL | AskKind.USE_MCP_SERVER | AskKind.BROWSER_ACTION_LAUNCH:
+            yield paint.bold(visible_line(row.title or row.text))
+        case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+            yield ceiling(row.text)
+        case _:
+            yield harmless(row.text or row.ask)
+    if row.diff:
+        yield paint.diff(approvable(row.diff))
+    if row.where:
+        yield paint.dim(visible_line(row.where))
+    yield from (paint.yellow(f"! {visible_line(each)}") for each in row.notes)
+    if row.governance:
+        yield from (visible_line(each) for each in question_lines(row.governance))
+    if row.rule:
+        yield paint.dim(f"--always allows: {plainly_visible(row.rule)}")
+
+
+def _subject(row: InboxRow) -> str:
+    return visible_line(row.title or row.text or row.ask)
+
+
+def _hint(row: InboxRow) -> str:
+    session, ts = short(row.session_id), f" --ts {row.ts}"
+    match row.state:
+        case SessionState.WAITING_APPROVAL:
+            digest = f" --digest {harmless_line(row.digest)}" if row.digest else ts
+            return f"{NAME} sessions approve {session}{digest}"
+        case SessionState.WAITING_INPUT:
+            return f"{NAME} sessions answer {session} TEXT"
+        case SessionState.ERROR:
+            return f"{NAME} sessions retry {session}"
+        case _:
+            return f"{NAME} sessions send {session} TEXT, or mark-read {session}"

@@ -1,0 +1,85 @@
+"""`rookery sessions start`: begin a session, or several answers to the same prompt."""
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from rookery import NAME
+from rookery.cli.exit_codes import Exit
+from rookery.cli.sessions_desk import Desk, at_the_desk, short, words_of
+from rookery.clients.picture_files import load_pictures
+from rookery.clients.terminal_text import harmless
+from rookery.core.managing.requests import Started, StartSessions
+from rookery.errors import SettingsError
+
+MOST_VERSIONS = 4
+
+
+@click.command("start")
+@click.argument("prompt")
+@click.option("--worktree", is_flag=True, help="Work in a worktree with a branch of its own.")
+@click.option(
+    "--versions",
+    type=click.IntRange(1, MOST_VERSIONS),
+    help="So many answers to the same prompt, each in a worktree.",
+)
+@click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    help="The model, as provider/model or plain; of several each version gets one.",
+)
+@click.option("-M", "--mode", default="", help="The mode to start in.")
+@click.option("--base", default="", help="What the new branch begins at.")
+@click.option("--branch", default="", help="The branch to work on, there already or new.")
+@click.option("--in", "worktree_id", help="The worktree of this session, branch or id.")
+@click.option("--label", default="", help="What the session is called.")
+@click.option("--image", "images", multiple=True, metavar="FILE", help="A picture to look at.")
+@click.option("--ask", is_flag=True, help="Ask before every change.")
+@click.option("--intent", default="", help="The intent to work for, such as INT-001.")
+@at_the_desk
+async def start_command(
+    desk: Desk,
+    prompt: str,
+    worktree: bool,
+    versions: int | None,
+    models: Sequence[str],
+    worktree_id: str | None,
+    images: Sequence[str],
+    ask: bool,
+    **named: str,
+) -> int:
+    """Start a session, which runs on by itself. The prompt - is read from standard input."""
+    wanted = versions or max(1, len(models))
+    if len(models) > 1 and len(models) != wanted:
+        raise SettingsError(f"There are {len(models)} models for {wanted} versions. Name as many.")
+    apart = worktree or wanted > 1 or named["branch"] or named["base"] or worktree_id
+    request = StartSessions(
+        prompt=words_of(prompt),
+        images=await _pictures(desk, images),
+        where="worktree" if apart else "local",
+        versions=wanted,
+        model=models[0] if len(models) == 1 else "",
+        models=tuple(models) if len(models) > 1 else (),
+        worktree_id=(await desk.worktree(worktree_id)).id if worktree_id else "",
+        auto_approve=desk.settings.manager.auto_approve and not ask,
+        **named,
+    )
+    started = await desk.do(request)
+    desk.tell(started, _told(started))
+    return Exit.DONE if started.session_ids else Exit.FAILED
+
+
+async def _pictures(desk: Desk, files: Sequence[str]) -> tuple[str, ...]:
+    images, problems = await load_pictures(files, str(desk.folder))
+    for each in problems:
+        raise SettingsError(f"{each['path']} cannot be sent: {each['error']}")
+    return tuple(f"data:{each.media_type};base64,{each.data}" for each in images)
+
+
+def _told(started: Started) -> Iterator[str]:
+    yield from started.session_ids
+    yield from map(harmless, (*started.notes, *started.failed))
+    if started.session_ids:
+        yield f"See how it goes: {NAME} sessions follow {short(started.session_ids[0])}"

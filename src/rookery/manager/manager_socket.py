@@ -1,0 +1,217 @@
+"""How others reach the manager of a project, and how whoever wants something of it finds one.
+
+A manager that stays listens at a socket. Where none does, whoever wants something opens a manager
+for as long as that takes; the lock of the sessions lets only one at a time.
+"""
+
+import errno
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import SocketListener, SocketStream, TaskGroup
+
+from rookery.errors import SettingsError, StorageError
+from rookery.manager.desk.surroundings import Surroundings
+from rookery.manager.holder import freed, holder_of, manager_folder
+from rookery.manager.remote_manager import ManagerLeft, RemoteManager, remote_manager
+from rookery.storage.disk import private_folder
+from rookery.storage.places import Places
+from rookery.wire.channels import Channel, ChannelEnded, memory_channels
+from rookery.wire.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
+
+if TYPE_CHECKING:
+    from rookery.manager.opening import Manager
+
+MOST_GUESTS = 100
+"""At once, at one socket."""
+SECONDS_TO_WAIT = 10.0
+"""For whoever has the sessions open for a moment."""
+SECONDS_UNTIL_ROOM = 0.2
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
+"""Why a caller cannot be let in now, although others may later."""
+
+
+def socket_of(places: Places, project: Path) -> Path:
+    """Where the manager of a project listens, if one does."""
+    return manager_folder(places, project) / "manager.sock"
+
+
+@asynccontextmanager
+async def listening(manager: "Manager", places: Places) -> AsyncIterator[None]:
+    """Others of this user reach the manager. In the end nobody is let in any more, and whoever is
+    there still gets what they have asked for."""
+    socket = socket_of(places, manager.project)
+    private_folder(socket.parent)
+    reception = _Reception(manager)
+    async with anyio.create_task_group() as guests:
+        async with unix_listener(socket) as listener, anyio.create_task_group() as door:
+            door.start_soon(reception.let_in, listener, guests)
+            yield
+            door.cancel_scope.cancel()
+        reception.close()
+
+
+@asynccontextmanager
+async def connect_manager(
+    project: Path,
+    places: Places,
+    environ: Mapping[str, str],
+    surroundings: Surroundings,
+    *,
+    called: str = "sessions",
+    stays: bool = False,
+    patience: float = SECONDS_TO_WAIT,
+) -> AsyncIterator[RemoteManager]:
+    """A manager of the project: one that runs, or else one in this process. Sessions run on
+    afterwards. Others can reach one that `stays` for longer than a moment. Raises `StorageError`
+    if somebody has the sessions open and cannot be talked to."""
+    try:
+        async with _connected(
+            project, places, environ, surroundings, called, stays, patience
+        ) as remote:
+            yield remote
+    except BaseExceptionGroup as group:  # of one of the task groups that it runs in
+        raise _first_in(group) from group
+
+
+@asynccontextmanager
+async def _connected(
+    project: Path,
+    places: Places,
+    environ: Mapping[str, str],
+    surroundings: Surroundings,
+    called: str,
+    stays: bool,
+    patience: float,
+) -> AsyncIterator[RemoteManager]:
+    began = anyio.current_time()
+    # one who has just begun to manage has the lock already and listens soon
+    looks = [began + patience / 10, began + patience]
+    while True:
+        async with AsyncExitStack() as stack:
+            found = await _running(stack, socket_of(places, project))
+            if not found:
+                # whoever finds one that runs needs nothing of what managers are made of
+                from rookery.manager.opening import open_manager
+
+                opened = open_manager(project, places, environ, surroundings, called=called)
+                manager = await stack.enter_async_context(opened)
+                if not manager.is_locked_out:
+                    found = await _own(stack, manager, places, stays=stays)
+            if found:
+                yield found
+                return
+        now = anyio.current_time()
+        if now >= looks[-1]:
+            raise StorageError(
+                f"{holder_of(places, project)} has the sessions of {project} open and does not "
+                "let others in. Nothing was changed; try again when it is done, or end it."
+            )
+        await freed(project, within=next(at for at in looks if at > now) - now)
+
+
+async def _running(stack: AsyncExitStack, socket: Path) -> RemoteManager | None:
+    """The manager that listens at a socket, if one does."""
+    try:
+        channel = await unix_channel(socket)
+        return await stack.enter_async_context(remote_manager(channel))
+    except (SettingsError, ManagerLeft):
+        return None
+
+
+async def _own(
+    stack: AsyncExitStack, manager: "Manager", places: Places, *, stays: bool
+) -> RemoteManager:
+    """A manager in this process, spoken to like any other."""
+    from rookery.manager.service import serve_manager
+
+    if stays and not manager.supervisor.read_only:
+        await stack.enter_async_context(listening(manager, places))
+    here, there = stack.enter_context(memory_channels())
+    group = await stack.enter_async_context(anyio.create_task_group())
+    group.start_soon(serve_manager, manager, there)
+    remote = await stack.enter_async_context(remote_manager(here))
+    stack.push_async_exit(partial(_leave_in_order, manager))
+    return remote
+
+
+async def _leave_in_order(
+    manager: "Manager",
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    where: TracebackType | None,
+) -> None:
+    """What was begun is brought to where it goes on by itself, unless somebody is in a hurry."""
+    if kind is None or issubclass(kind, Exception):
+        await manager.settled()
+
+
+class _Reception:
+    def __init__(self, manager: "Manager") -> None:
+        self._manager = manager
+        self._here: set[_GuestChannel] = set()
+
+    async def let_in(self, listener: SocketListener, guests: TaskGroup) -> None:
+        """Everybody who comes. While there is no room for more, they wait at the door."""
+        while True:
+            try:
+                stream = await listener.accept()
+            except (OSError, anyio.BrokenResourceError) as error:
+                if getattr(error.__cause__ or error, "errno", 0) not in _NO_ROOM:
+                    raise
+                await anyio.sleep(SECONDS_UNTIL_ROOM)
+            else:
+                guests.start_soon(self._attend_to, stream)
+
+    async def _attend_to(self, stream: SocketStream) -> None:
+        from rookery.manager.service import serve_manager
+
+        async with stream:
+            if not is_of_our_own(stream) or len(self._here) >= MOST_GUESTS:
+                return
+            channel = _GuestChannel(channel_on(stream))
+            self._here.add(channel)
+            try:
+                await serve_manager(self._manager, channel)
+            finally:
+                self._here.discard(channel)
+
+    def close(self) -> None:
+        for channel in self._here:
+            channel.close_its_ear()
+
+
+class _GuestChannel:
+    """A channel that we can stop to hear. The other side then still gets its answers."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._hearing = anyio.CancelScope()
+        self._deaf = False
+
+    async def receive(self) -> bytes:
+        if not self._deaf:
+            with anyio.CancelScope() as self._hearing:
+                return await self._channel.receive()
+        raise ChannelEnded
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        await self._channel.send(messages)
+
+    async def aclose(self) -> None:
+        await self._channel.aclose()
+
+    def close_its_ear(self) -> None:
+        self._deaf = True
+        self._hearing.cancel()
+
+
+def _first_in(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,128 @@
+"""A manager of a project, put together: its supervisor, and a desk for whatever it is asked."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import anyio
+
+from rookery.core.managing.shown import Overview
+from rookery.core.sessions.states import SessionState
+from rookery.manager.desk.desk import Desk, Family
+from rookery.manager.desk.forking_family import ForkFamily
+from rookery.manager.desk.governance_family import GovernanceFamily
+from rookery.manager.desk.looking_only import LookingOnly
+from rookery.manager.desk.lookups_family import LookupsFamily
+from rookery.manager.desk.session_family import SessionFamily, overview_of
+from rookery.manager.desk.settings_family import SettingsFamily
+from rookery.manager.desk.surroundings import Surroundings
+from rookery.manager.desk.undo_family import UndoFamily
+from rookery.manager.desk.unserved_devices import UnservedDevices
+from rookery.manager.desk.workspaces import Workspaces
+from rookery.manager.desk.worktree_desk import worktree_families
+from rookery.manager.holder import held_by, manager_folder
+from rookery.manager.shown import Shown
+from rookery.manager.supervisor import Supervisor, open_supervisor
+from rookery.storage.places import Places
+
+SECONDS_TO_SETTLE = 40.0
+"""More than a process is given to announce its session."""
+
+_ANOTHER = "Another manager"
+"""How the reason begins with which the store lets nobody write but the one who has its lock."""
+
+
+class Manager:
+    desk: Desk
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.supervisor = supervisor
+        self.blocked_requests = 0
+        """Of strangers, which whoever serves the page counts."""
+
+    @property
+    def project(self) -> Path:
+        return self.supervisor.project
+
+    @property
+    def is_locked_out(self) -> bool:
+        """Nothing can be changed here for as long as another manager has the sessions."""
+        return self.supervisor.read_only.startswith(_ANOTHER)
+
+    def overview(self) -> Overview:
+        return overview_of(self.supervisor, self.blocked_requests)
+
+    async def settled(self) -> None:
+        """Waits until all that was asked for goes on without a manager: what was begun has been
+        handed over, words have arrived, what was stopped has ended. Not for ever, though: the
+        next manager takes up whatever is left."""
+        await self._until_none(_is_prepared)
+        with anyio.move_on_after(SECONDS_TO_SETTLE):
+            await self._until_none(_needs_us)
+
+    async def _until_none(self, is_such: Callable[[Shown], bool]) -> None:
+        async with aclosing(cast(AsyncGenerator[object, None], self.supervisor.changes())) as news:
+            async for _ in news:
+                if not any(map(is_such, self.supervisor.all())):
+                    return
+
+
+@asynccontextmanager
+async def open_manager(
+    project: Path,
+    places: Places,
+    environ: Mapping[str, str],
+    surroundings: Surroundings,
+    *,
+    families: Iterable[Family] = (),
+    called: str = "manager",
+) -> AsyncIterator[Manager]:
+    """The manager of a project; leaving ends no session. `families` are those of whoever opens it,
+    instead of ours for the same requests. They are `called` so when somebody else wants to know
+    who has it open."""
+    limit = surroundings.settings().manager.running_limit
+    async with open_supervisor(project, places, environ, limit=limit) as supervisor:
+        manager = Manager(supervisor)
+        all_families = (*_families(manager, places, environ, surroundings), *families)
+        if supervisor.read_only:
+            manager.desk = Desk([LookingOnly(all_families, supervisor.read_only)])
+            yield manager
+            return
+        manager.desk = Desk(all_families)
+        with held_by(places, supervisor.project, called):
+            yield manager
+
+
+def _families(
+    manager: Manager, places: Places, environ: Mapping[str, str], surroundings: Surroundings
+) -> Iterable[Family]:
+    supervisor = manager.supervisor
+    workspaces = Workspaces(supervisor.project, places)
+    return (
+        SessionFamily(supervisor, manager.overview),
+        *worktree_families(supervisor, places, environ, surroundings.settings),
+        UndoFamily(supervisor, workspaces, places),
+        GovernanceFamily(workspaces, places),
+        SettingsFamily(supervisor.project, places, environ, surroundings),
+        LookupsFamily(surroundings, workspaces, places),
+        ForkFamily(supervisor, workspaces, surroundings),
+        UnservedDevices(manager_folder(places, supervisor.project) / "devices.json"),
+    )
+
+
+def _is_prepared(shown: Shown) -> bool:
+    return bool(shown.step)
+
+
+def _needs_us(shown: Shown) -> bool:
+    session = shown.session
+    if shown.queued or not session.process_open:
+        return False
+    arriving = any(mail.state in ("queued", "sending") for mail in shown.mail)
+    return not session.saw_session_created or arriving or _is_stopping(shown)
+
+
+def _is_stopping(shown: Shown) -> bool:
+    rests = shown.view.closed or shown.view.open_ask is not None
+    return shown.session.state is SessionState.STOPPED and not rests

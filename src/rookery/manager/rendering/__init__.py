@@ -1,0 +1,1 @@
+"""Text of models, files and users as HTML that can do no harm."""

@@ -1,0 +1,230 @@
+"""Markdown as sanitised HTML: the whole text, or block by block while it still arrives.
+
+Raw HTML is text. Pictures are not loaded but named; links lead only to http, https and mail, and
+say where. Every block of a growing text is rendered once; what defines the links of a text by
+reference is known to the blocks behind it, and to those before it once the text is complete.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from rookery.core.characters import whole
+from rookery.core.limits import KIB
+from rookery.core.values import value
+from rookery.manager.rendering.allowed import ALIGNMENTS, CODE, SCHEMES, sanitised
+from rookery.manager.rendering.blocks import BlockScanner
+from rookery.manager.rendering.code import highlighted
+from rookery.manager.rendering.languages import language_named
+from rookery.manager.rendering.visible import plain
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+LONGEST_TEXT = 256 * KIB
+"""Characters of a text; a longer one is not rendered."""
+LONGEST_BLOCK = 32 * KIB
+"""Characters of a block that is no code; a longer one is a paragraph of plain text. There are
+texts for which the parser's work grows with the square of their length."""
+_LONGEST_ADDRESS = 200
+_KEPT_BLOCKS, _LONGEST_KEPT = 512, 8 * KIB
+
+
+@value
+class Cut:
+    """Parts of a text that have become complete, the last of which ends `upto` so many UTF-16
+    units. `anew` if nothing that was made of the text before counts any more."""
+
+    text: str
+    parts: tuple[str, ...]
+    upto: int
+    anew: bool
+    complete: bool
+
+
+@value
+class Rendered:
+    """Blocks of HTML that cover the first `upto` UTF-16 units of a text: behind the blocks that
+    were made of it before, or instead of them if they are `anew`."""
+
+    blocks: tuple[str, ...]
+    upto: int
+    anew: bool
+
+
+def rendered(text: str) -> tuple[str, ...]:
+    """All blocks of a text that is complete; none if it is too long."""
+    growing = GrowingMarkdown()
+    cut = growing.cut(text, complete=True)
+    return growing.rendered(cut).blocks if cut else ()
+
+
+class GrowingMarkdown:
+    """One text, of which ever more is known. To `cut` it costs next to nothing; what it was cut
+    into is to be rendered in the same order, and may be elsewhere."""
+
+    def __init__(self) -> None:
+        self._is_new = True
+        self._begin("")
+
+    def _begin(self, text: str) -> None:
+        self._text = text
+        self._scanner = BlockScanner()
+        self._upto = 0
+        self._complete = False
+
+    def cut(self, text: str, *, complete: bool) -> Cut | None:
+        """What has become complete since; None if nothing has."""
+        if text == self._text and complete == self._complete:
+            return None
+        fresh = self._complete or not text.startswith(self._text)
+        if fresh:
+            self._begin(text)
+        self._text, self._complete = text, complete
+        if len(text) > LONGEST_TEXT:
+            return self._give_up(text)
+        parts = tuple(text[a:b] for a, b in self._scanner.cut(text, complete=complete))
+        if not (parts or (fresh and not self._is_new)):
+            return None
+        self._upto += sum(map(units, parts))
+        anew, self._is_new = fresh or self._is_new, False
+        return Cut(text=text, parts=parts, upto=self._upto, anew=anew, complete=complete)
+
+    def _give_up(self, text: str) -> Cut | None:
+        """What was made of it before is taken back, once."""
+        had, self._is_new = not self._is_new, True
+        return Cut(text=text, parts=(), upto=0, anew=True, complete=False) if had else None
+
+    def rendered(self, cut: Cut) -> Rendered:
+        if cut.anew:
+            self._references: dict[str, Any] = {}
+            self._count = 0
+        blocks = self._blocks(cut.parts)
+        self._count += len(blocks)
+        if cut.complete and self._references and self._count > 1:
+            return self._all_again(cut)
+        return Rendered(blocks=blocks, upto=cut.upto, anew=cut.anew)
+
+    def _blocks(self, parts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(block for part in parts if (block := self._block(part)))
+
+    def _block(self, part: str) -> str:
+        if self._references or "]:" in part:
+            return _block(part, self._references)
+        return _kept_block(part) if len(part) <= _LONGEST_KEPT else _block(part, {})
+
+    def _all_again(self, cut: Cut) -> Rendered:
+        """What an early block refers to may have become known later."""
+        ends = BlockScanner().cut(cut.text, complete=True)
+        blocks = self._blocks([cut.text[a:b] for a, b in ends])
+        return Rendered(blocks=blocks, upto=cut.upto, anew=True)
+
+
+def units(text: str) -> int:
+    """As browsers count."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+@lru_cache(maxsize=_KEPT_BLOCKS)
+def _kept_block(part: str) -> str:
+    return _block(part, {})
+
+
+def _block(part: str, references: dict[str, Any]) -> str:
+    text = whole(part)
+    if len(text) > LONGEST_BLOCK and not text.startswith(("```", "~~~")):
+        return sanitised(f"<p>{plain(text)}</p>")
+    return sanitised(_parser().render(text, {"references": references}))
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
+    parser.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
+    setattr(parser, "validateLink", _leads_out)  # noqa: B010 (it is a method to the type checker)
+    for name, rule in _RULES.items():
+        parser.add_render_rule(name, rule)
+    return parser
+
+
+def _leads_out(address: str) -> bool:
+    """Anything else stays the text that it is, brackets and all."""
+    return address.strip().lower().partition(":")[0] in SCHEMES and ":" in address
+
+
+def _text(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    return plain(tokens[place].content)
+
+
+def _inline_code(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    return f"<code>{plain(tokens[place].content)}</code>"
+
+
+def _fence(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    token = tokens[place]
+    words = token.info.split()
+    said = words[0] if words else ""
+    name = language_named(said)
+    shown = f' class="language-{name}"' if name else ""
+    code = highlighted(said, token.content.removesuffix("\n"))
+    return f'<pre class="{CODE}"><code{shown}>{code}\n</code></pre>\n'
+
+
+def _picture(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    token = tokens[place]
+    named = plain(token.content)
+    return f'<span class="picture">{named} {_address(str(token.attrs.get("src", "")))}</span>'
+
+
+def _address(address: str) -> str:
+    cut = address if len(address) <= _LONGEST_ADDRESS else f"{address[:_LONGEST_ADDRESS]}…"
+    return f"({plain(cut)})"
+
+
+def _link_begins(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    return f'<a href="{plain(str(tokens[place].attrs.get("href", "")))}">'
+
+
+def _link_ends(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    """Where it leads is said, unless that is what it says."""
+    begin = place - 1
+    while tokens[begin].type != "link_open":
+        begin -= 1
+    address = str(tokens[begin].attrs.get("href", ""))
+    said = "".join(token.content for token in tokens[begin + 1 : place]).strip()
+    host = _host(address)
+    if said in (address, host, address.removeprefix("mailto:")):
+        return "</a>"
+    return f'</a><span class="host"> ({plain(host)})</span>'
+
+
+def _host(address: str) -> str:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return address
+    return parts.netloc.rpartition("@")[2] or parts.path
+
+
+def _cell_begins(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    """Aligned by a class, because no styles are allowed."""
+    token = tokens[place]
+    align = str(token.attrs.get("style", "")).removeprefix("text-align:")
+    return f'<{token.tag} class="{align}">' if align in ALIGNMENTS else f"<{token.tag}>"
+
+
+_RULES: Mapping[str, Any] = {
+    "text": _text,
+    "code_inline": _inline_code,
+    "fence": _fence,
+    "code_block": _fence,
+    "image": _picture,
+    "link_open": _link_begins,
+    "link_close": _link_ends,
+    "td_open": _cell_begins,
+    "th_open": _cell_begins,
+}

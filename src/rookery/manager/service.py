@@ -1,0 +1,215 @@
+"""Serves a manager to one client, a page or a command: what it asks for, and what it follows.
+
+What a client has asked for is carried out even if it leaves meanwhile.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from itertools import count
+from typing import Any, Protocol
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from rookery.core.managing.shown import Overview
+from rookery.core.queries import Asking
+from rookery.errors import CommandRejected, RookeryError
+from rookery.manager.desk.desk import Desk
+from rookery.manager.desk.request_json import reply_to_json, request_from_json
+from rookery.manager.list_following import relay_list
+from rookery.manager.session_following import Window, relay_session
+from rookery.manager.supervisor import Supervisor
+from rookery.wire.channels import Channel
+from rookery.wire.codec import kind_of
+from rookery.wire.following import Outlet
+from rookery.wire.introductions import Introduction, everybody
+from rookery.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Params, Peer, RpcError
+from rookery.wire.refusals import REFUSED, code_of
+from rookery.wire.serving import FOLLOWS_AT_ONCE, VIEWS_AT_ONCE, named
+
+SECONDS_TO_SAY_THE_TOKEN = 5.0
+USUAL_TAIL, LONGEST_TAIL = 200, 10_000
+"""Rows that are shown of a session at first, and that are added at once."""
+_debug = logging.getLogger(__name__)
+
+
+class Manager(Protocol):
+    @property
+    def desk(self) -> Desk: ...
+
+    @property
+    def supervisor(self) -> Supervisor: ...
+
+    def overview(self) -> Overview: ...
+
+
+async def serve_manager(
+    manager: Manager,
+    channel: Channel,
+    *,
+    token: str | None = None,
+    admit: Callable[[], bool] = everybody,
+) -> None:
+    """Serve a client until it is gone. With a `token` it must say that one first; `admit` is
+    called when it has, and says whether there is room for one more."""
+    async with anyio.create_task_group() as group:
+        introduction = Introduction(token, admit, within=SECONDS_TO_SAY_THE_TOKEN)
+        client = _Client(manager, group, introduction)
+        client.peer = Peer(channel, client)
+        if introduction.is_wanted_soon:
+            group.start_soon(introduction.expel_stranger, client.peer, group.cancel_scope)
+        await client.peer.run()
+        group.cancel_scope.cancel()
+
+
+class _Client:
+    """What one client may call."""
+
+    peer: Peer
+
+    def __init__(self, manager: Manager, group: TaskGroup, introduction: Introduction) -> None:
+        self._manager = manager
+        self._group = group
+        self._introduction = introduction
+        self._follows: dict[int, Outlet] = {}
+        self._windows: dict[int, Window] = {}
+        self._numbers = count(1)
+
+    async def answer(self, method: str, params: Params) -> object:
+        fields = named(params)
+        if method == "initialize":
+            requests = sorted(map(kind_of, self._manager.desk.requests))
+            return {**self._introduction.hear(fields), "requests": requests}
+        self._introduction.check()
+        try:
+            match method:
+                case "do":
+                    answer = await self._do(request_from_json(fields))
+                    return msgspec.Raw(reply_to_json(answer))
+                case "follow_list":
+                    return self._begin(partial(relay_list, manager=self._manager))
+                case "follow_session":
+                    return self._follow_session(fields)
+                case "widen":
+                    self._widen(fields)
+                    return None
+                case "unfollow":
+                    self._unfollow(fields)
+                    return None
+                case _:
+                    raise RpcError(METHOD_NOT_FOUND, f"There is no method {method!r}.")
+        except RpcError:
+            raise
+        except RookeryError as error:
+            raise RpcError(code_of(error), str(error)) from error
+
+    async def hear(self, method: str, params: Params) -> None:
+        """Whoever does not care about the answer may leave out the number."""
+        await self.answer(method, params)
+
+    async def _do(self, request: Asking[Any]) -> object:
+        """What was begun is not left half done because whoever wanted it has gone."""
+        errand = _Errand(self._manager.desk, request)
+        self._manager.supervisor.group.start_soon(errand.run)
+        return await errand.outcome()
+
+    def _follow_session(self, fields: Mapping[str, Any]) -> object:
+        session_id, task_id = fields.get("session_id"), fields.get("task_id")
+        tail = fields.get("tail", USUAL_TAIL)
+        if not isinstance(session_id, str) or not isinstance(task_id, str | None):
+            raise RpcError(INVALID_PARAMS, "follow_session takes a session_id, and a task_id.")
+        window = Window(_rows(tail, "tail"))
+        if len(self._windows) >= VIEWS_AT_ONCE:
+            raise RpcError(REFUSED, f"That is more than {VIEWS_AT_ONCE} sessions; end some first.")
+        supervisor = self._manager.supervisor
+        if supervisor.session(session_id) is None:
+            raise CommandRejected(f"There is no session {session_id[:80]} here.")
+        relay = partial(
+            relay_session,
+            supervisor=supervisor,
+            session_id=session_id,
+            task_id=task_id or session_id,
+            window=window,
+        )
+        return self._begin(relay, window)
+
+    def _begin(
+        self, relay: Callable[[Outlet], Awaitable[None]], window: Window | None = None
+    ) -> object:
+        if len(self._follows) >= FOLLOWS_AT_ONCE:
+            raise RpcError(REFUSED, f"That is more than {FOLLOWS_AT_ONCE} follows; end some first.")
+        follow_id = next(self._numbers)
+        outlet = self._follows[follow_id] = Outlet(self.peer, follow_id)
+        if window:
+            self._windows[follow_id] = window
+        self._group.start_soon(self._relay, follow_id, outlet, relay)
+        return {"follow_id": follow_id}
+
+    async def _relay(
+        self, follow_id: int, outlet: Outlet, relay: Callable[[Outlet], Awaitable[None]]
+    ) -> None:
+        try:
+            with outlet.scope:
+                await relay(outlet)
+        except Exception as error:
+            # one client's trouble is neither the session's nor the other clients'
+            if not isinstance(error, RookeryError):
+                _debug.exception("follow %d failed", follow_id)
+            outlet.end(error)
+        finally:
+            self._follows.pop(follow_id, None)
+            self._windows.pop(follow_id, None)
+
+    def _widen(self, fields: Mapping[str, Any]) -> None:
+        window = self._windows.get(_number(fields))
+        if window is None:
+            raise RpcError(INVALID_PARAMS, "widen takes the follow_id of a session.")
+        window.widen(_rows(fields.get("most", USUAL_TAIL), "most"))
+
+    def _unfollow(self, fields: Mapping[str, Any]) -> None:
+        follow_id = _number(fields)
+        self._windows.pop(follow_id, None)
+        if outlet := self._follows.pop(follow_id, None):
+            outlet.stop()
+
+
+class _Errand:
+    """A request that is carried out whether or not anybody waits for it."""
+
+    def __init__(self, desk: Desk, request: Asking[Any]) -> None:
+        self._desk = desk
+        self._request = request
+        self._answer: object = None
+        self._failure: Exception | None = CommandRejected("The manager ended before that was done.")
+        self._over = anyio.Event()
+
+    async def run(self) -> None:
+        try:
+            self._answer = await self._desk.do(self._request)
+            self._failure = None
+        except Exception as error:
+            # told to whoever asked; if it is a bug, then one of this request
+            self._failure = error
+        finally:
+            self._over.set()
+
+    async def outcome(self) -> object:
+        await self._over.wait()
+        if self._failure:
+            raise self._failure
+        return self._answer
+
+
+def _number(fields: Mapping[str, Any]) -> int:
+    follow_id = fields.get("follow_id")
+    if type(follow_id) is not int:
+        raise RpcError(INVALID_PARAMS, "Say which, in follow_id.")
+    return follow_id
+
+
+def _rows(said: object, name: str) -> int:
+    if type(said) is not int or not 1 <= said <= LONGEST_TAIL:
+        raise RpcError(INVALID_PARAMS, f"{name} is a number of rows from 1 to {LONGEST_TAIL}.")
+    return said

@@ -1,0 +1,80 @@
+"""Where the view of a task comes from that somebody follows: a session, or what is stored of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import anyio
+
+from rookery.core.view import View
+from rookery.manager.followed_task import FollowedTask
+from rookery.manager.supervised_session import SupervisedSession
+
+
+class Source(Protocol):
+    @property
+    def view(self) -> View: ...
+
+    @property
+    def workers(self) -> Mapping[str, str]:
+        """The tasks that work for it or have, by the call they work for."""
+
+    @property
+    def gone(self) -> bool:
+        """There is no such session any more."""
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Waits until that holds; looked at whenever the view has changed, or at a `wake`."""
+
+    def wake(self) -> None: ...
+
+
+class SessionSource:
+    """A task of a session under supervision: its own, or one that works for it or has."""
+
+    def __init__(self, session: SupervisedSession, task: FollowedTask) -> None:
+        self._session = session
+        self._task = task
+
+    @property
+    def view(self) -> View:
+        return self._now().view
+
+    @property
+    def workers(self) -> Mapping[str, str]:
+        return self._now().workers
+
+    @property
+    def gone(self) -> bool:
+        return self._session.is_forgotten
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        await self._session.until(holds)
+
+    def wake(self) -> None:
+        self._session.wake()
+
+    def _now(self) -> FollowedTask:
+        """One that has ended is no longer heard of, and stays as it was heard last."""
+        for task in self._session.keeper.tasks:
+            if task.task_id == self._task.task_id and task.view.seq:
+                self._task = task
+        return self._task
+
+
+class StoredSource:
+    """A task as it is stored, for whoever may only look."""
+
+    gone = False
+
+    def __init__(self, task: FollowedTask) -> None:
+        self.view = task.view
+        self.workers = task.workers
+        self._woken = anyio.Event()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            await self._woken.wait()
+            self._woken = anyio.Event()
+
+    def wake(self) -> None:
+        self._woken.set()

@@ -1,0 +1,87 @@
+"""The page itself: files without any data in them, which anybody may have.
+
+They are read once, and only what was found then is ever given out. So no path that somebody
+sends, however it is spelled, leads to anything else.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from rookery import NAME
+from rookery.core.values import record
+from rookery.errors import SettingsError
+
+FOLDER = Path(__file__).parent / "page"
+HOW_TO_BUILD = "make web"
+FOR_EVER = "public, max-age=31536000, immutable"
+NEVER = "no-store"
+CONTENT_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".webmanifest": "application/manifest+json",
+    ".woff2": "font/woff2",
+}
+"""By the end of the name. What ends otherwise is not given out."""
+_INDEX = "index.html"
+_NAMED_BY_CONTENT = re.compile(r".+-[A-Za-z0-9_-]{8}\.[a-z0-9]+")
+_LARGEST = 8 * 2**20
+_NOT_BUILT = f"""\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{NAME}</title>
+<h1>The page is not built yet</h1>
+<p>Run <code>{HOW_TO_BUILD}</code> in the checkout, which needs Node, and start again.</p>
+<p>Everything can also be done with <code>{NAME} sessions</code>.</p>
+</html>
+"""
+
+
+@record
+class PageFile:
+    content: bytes
+    content_type: str
+    cached: str
+
+
+class PageFiles:
+    def __init__(self, folder: Path | None = None) -> None:
+        self._files: Mapping[str, PageFile] = dict(_files_in(folder or FOLDER))
+        self.is_built = f"/{_INDEX}" in self._files
+
+    def at(self, path: str) -> PageFile | None:
+        """What is at the path of a request, as it came."""
+        if path != "/":
+            return self._files.get(path)
+        return self._files.get(f"/{_INDEX}") or _file(_INDEX, _NOT_BUILT.encode())
+
+
+def _files_in(folder: Path) -> Iterator[tuple[str, PageFile]]:
+    for where, _, names in os.walk(folder, followlinks=False):
+        for name in names:
+            path = Path(where) / name
+            if path.suffix in CONTENT_TYPES and not path.is_symlink():
+                within = path.relative_to(folder).as_posix()
+                yield f"/{within}", _file(within, _content(path))
+
+
+def _file(within: str, content: bytes) -> PageFile:
+    path = PurePosixPath(within)
+    lasts = len(path.parts) > 1 and _NAMED_BY_CONTENT.fullmatch(path.name)
+    return PageFile(content, CONTENT_TYPES[path.suffix], FOR_EVER if lasts else NEVER)
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise SettingsError(f"{path} is too large for a file of the page. Build it: {HOW_TO_BUILD}")
+    return content

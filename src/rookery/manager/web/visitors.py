@@ -1,0 +1,124 @@
+"""Who is connected. Nobody can keep others out: whoever is not known has little time, and the
+one who has stood in the door longest goes when there is no room for the next."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+from rookery.manager.web.limits import (
+    BETWEEN_REQUESTS,
+    CONNECTIONS,
+    INTRODUCTION,
+    STALLED,
+    STRANGERS_REQUEST,
+)
+
+if TYPE_CHECKING:
+    from rookery.manager.web.tokens import Guest
+
+
+class Visitors:
+    def __init__(self) -> None:
+        self._here: dict[Visitor, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._here)
+
+    def __iter__(self) -> Iterator["Visitor"]:
+        return iter([*self._here])
+
+    def enter(self) -> "Visitor | None":
+        """Somebody who has come, if there is room for them."""
+        if len(self._here) >= CONNECTIONS and not self._make_room():
+            return None
+        visitor = Visitor(self)
+        self._here[visitor] = None
+        return visitor
+
+    def forget(self, visitor: "Visitor") -> None:
+        self._here.pop(visitor, None)
+
+    def send_away(self, device_id: str) -> None:
+        """All that are this device."""
+        for visitor in self:
+            if visitor.guest and visitor.guest.device_id == device_id:
+                visitor.send_away()
+
+    def _make_room(self) -> bool:
+        oldest = next((visitor for visitor in self._here if not visitor.guest), None)
+        if oldest:
+            oldest.send_away()
+        return oldest is not None
+
+
+class Visitor:
+    """Whoever is at the other end of one connection."""
+
+    def __init__(self, visitors: Visitors) -> None:
+        self.guest: Guest | None = None
+        """Who it is, once they have said a token."""
+        self.shaking_hands = anyio.CancelScope()
+        self._visitors = visitors
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._requests = 0
+        self._unsent = 0
+
+    def arrived(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.allow(INTRODUCTION)
+
+    def left(self) -> None:
+        self._allow_any_time()
+        self._visitors.forget(self)
+
+    def introduce(self, guest: "Guest") -> None:
+        """From now on it takes as long as it takes."""
+        self.guest = guest
+        self._allow_any_time()
+
+    def send_away(self) -> None:
+        """At once, and whatever is still to be sent to them is not."""
+        self.left()
+        if self._transport:
+            self._transport.abort()
+        else:
+            self.shaking_hands.cancel()
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """They have asked for something. One connection may be used for several requests."""
+        self._requests += 1
+        if self.guest:
+            self._allow_any_time()
+        else:
+            self.allow(STRANGERS_REQUEST)
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            if not self._requests:
+                self.allow(BETWEEN_REQUESTS + INTRODUCTION)
+
+    def allow(self, seconds: float) -> None:
+        """They are sent away after that time, unless something happens before."""
+        self._allow_any_time()
+        if self._transport and self in self._visitors:
+            loop = asyncio.get_running_loop()
+            self._unsent = self._transport.get_write_buffer_size()
+            self._deadline = loop.call_later(seconds, self._too_late)
+
+    def _allow_any_time(self) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_late(self) -> None:
+        assert self._transport
+        if 0 < self._transport.get_write_buffer_size() < self._unsent:
+            self.allow(STALLED)  # they take what is sent to them, only slowly
+        else:
+            self.send_away()

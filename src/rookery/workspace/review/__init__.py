@@ -1,0 +1,1 @@
+"""Looking at what was changed: which files, which lines, and putting one of them back."""

@@ -1,0 +1,527 @@
+"""`rookery sessions`: which words make which request, and what is printed of the answers."""
+
+import io
+import json
+import os
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from played_desk import PlayedFamily, played_desk
+from rookery.cli.main import run
+from rookery.cli.sessions import SUBCOMMANDS, command
+from rookery.core.intents.questions import IntentQuestion
+from rookery.core.managing import requests as asked
+from rookery.core.managing.shown import (
+    BlamedLine,
+    ChangedFile,
+    CheckpointRow,
+    Device,
+    DiffLine,
+    FileDiff,
+    InboxRow,
+    IntentRow,
+    MailRow,
+    Overview,
+    Review,
+    SessionRow,
+    SettingRow,
+    TraceRow,
+    Version,
+    WorktreeRow,
+    WorktreeStats,
+)
+from rookery.core.queries import FoundPath, KnownMode, KnownModel, RestoreRehearsal
+from rookery.core.session_list import Counts
+from rookery.core.sessions.states import TRUE_IN, Flags, SessionState
+from rookery.errors import CommandRejected, StorageError
+from rookery.storage.places import find_places
+
+ONE, TWO = "38e51f0c-0000-4000-8000-000000000001", "38e52a1b-0000-4000-8000-000000000002"
+DOT = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJg"
+    "gg=="
+)
+EVIL = "a\x1b[31mb\u202e"
+FLAGS = Flags(**dict.fromkeys(TRUE_IN, False))
+STATS = WorktreeStats(files=2, added=10, removed=3, ahead=1)
+
+
+def row(session_id: str = ONE, **more: Any) -> SessionRow:
+    given = {"name": "Fix it", "prompt": "fix", "state": SessionState.COMPLETED, "flags": FLAGS}
+    return SessionRow(session_id=session_id, **{**given, **more})
+
+
+def question(session_id: str = ONE, **more: Any) -> InboxRow:
+    given = {
+        "name": "Fix it",
+        "task_id": session_id,
+        "ts": 7,
+        "ask": "tool",
+        "state": SessionState.WAITING_APPROVAL,
+        "digest": "d1",
+        "title": "Create made.txt",
+        "diff": "+one",
+    }
+    return InboxRow(session_id=session_id, **{**given, **more})
+
+
+WORKTREE = WorktreeRow(id="w-12345", branch="agent/fix", path="/p", sessions=(ONE,))
+FILE = ChangedFile(path="a.py", added=1, removed=1, digest="f1")
+ANSWERS: dict[type[Any], Any] = {
+    asked.ListSessions: asked.Listing(
+        overview=Overview(counts=Counts(active=1, history=1, attention=1)),
+        sessions=(row(worktree_id="w-12345", group_id="g1", branch="agent/fix"), row(TWO)),
+    ),
+    asked.ListQuestions: (question(),),
+    asked.StartSessions: asked.Started(session_ids=(TWO,)),
+    asked.ForkSession: asked.Started(session_ids=(TWO,)),
+    asked.ExportSession: asked.Exported(name="fix.md", text="# Fix\n"),
+    asked.ListCheckpoints: (CheckpointRow(seq=3, ts=0, title="Create made.txt", paths=("a",)),),
+    asked.RehearseRestore: RestoreRehearsal(written=("a.py",)),
+    asked.ListModels: (KnownModel(provider="p", model="m"),),
+    asked.ListModes: (KnownMode(slug="code", name="Code"),),
+    asked.ListBranches: ("main",),
+    asked.FindPaths: (FoundPath(path="src", folder=True),),
+    asked.ListWorktrees: (WORKTREE,),
+    asked.ReadStats: STATS,
+    asked.PlanApply: asked.Plan(text="1 file would change.", paths=("a.py",), token="t1"),
+    asked.PlanRemoval: asked.Plan(text="2 files are not committed.", token="t2"),
+    asked.ListImportable: asked.Importables(branches=("other",), worktrees=()),
+    asked.ImportWork: WORKTREE,
+    asked.ListKept: (asked.KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
+    asked.BringBack: WORKTREE,
+    asked.ReviewChanges: Review(scope="branch", base="c0", stats=STATS, files=(FILE,)),
+    asked.ReadDiff: FileDiff(
+        file=FILE,
+        lines=(
+            DiffLine(kind="removed", old=1, html="<span class=k>x</span> &lt; 1"),
+            DiffLine(kind="added", new=1, html="y"),
+        ),
+    ),
+    asked.CompareVersions: (
+        Version(
+            session_id=ONE,
+            worktree_id="w-12345",
+            name="Fix it",
+            model="m",
+            state=SessionState.COMPLETED,
+            stats=STATS,
+            result="Done.",
+        ),
+    ),
+    asked.ListIntents: (IntentRow(id="INT-001", name="Parser", status="IN_PROGRESS"),),
+    asked.ReadTrace: (TraceRow(id="r1", ts=0, kind="write", intent="INT-001", summary="a.py"),),
+    asked.BlameFile: (BlamedLine(line=1, text="x", intent="INT-001"),),
+    asked.ReadSettings: (SettingRow(key="manager.notify", value="true", type="bool"),),
+    asked.ListDevices: (Device(id="d1", name="phone", paired=0, seen=0),),
+}
+
+
+@pytest.fixture
+def desk() -> Iterator[PlayedFamily]:
+    places = find_places(os.environ)
+    with played_desk(Path.cwd(), places, dict(os.environ), ANSWERS) as family:
+        yield family
+
+
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def said(desk: PlayedFamily, capsys: pytest.CaptureFixture[str]) -> Said:
+    """A command's exit code, and what it printed."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        code = run(["sessions", *words])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+START = asked.StartSessions(prompt="fix")
+MADE: list[tuple[list[str], Any]] = [
+    (["list"], asked.ListSessions()),
+    (["list", "a", "b", "--archived"], asked.ListSessions(words="a b", archived=True)),
+    ([], asked.ListSessions()),
+    (["inbox"], asked.ListQuestions()),
+    (["start", "fix"], START),
+    (["start", "fix", "--ask"], replace(START, auto_approve=False)),
+    (["start", "fix", "--worktree"], replace(START, where="worktree")),
+    (
+        ["start", "fix", "--versions", "2", "-m", "p/m", "--base", "main", "--label", "L"],
+        replace(START, where="worktree", versions=2, model="p/m", base="main", label="L"),
+    ),
+    (
+        ["start", "fix", "-m", "a", "-m", "b", "-M", "ask", "--intent", "INT-001"],
+        replace(
+            START,
+            where="worktree",
+            versions=2,
+            models=("a", "b"),
+            mode="ask",
+            intent="INT-001",
+        ),
+    ),
+    (
+        ["start", "fix", "--in", "38e51"],
+        replace(START, where="worktree", worktree_id="w-12345"),
+    ),
+    (["start", "fix", "--branch", "b1"], replace(START, where="worktree", branch="b1")),
+    (["send", "38e51", "more"], asked.SendWords(session_id=ONE, text="more")),
+    (["answer", "38e51", "yes"], asked.SendWords(session_id=ONE, text="yes", ask_ts=7)),
+    (["approve", "38e51"], asked.ApproveAction(session_id=ONE, ask_ts=7, digest="d1")),
+    (
+        ["approve", "38e51", "--digest", "d1", "--note", "ok", "--always", "--choice", "task"],
+        asked.ApproveAction(
+            session_id=ONE, ask_ts=7, digest="d1", text="ok", always=True, choice="task"
+        ),
+    ),
+    (
+        ["reject", "38e51", "no", "--halt", "--ts", "7"],
+        asked.RejectAction(session_id=ONE, ask_ts=7, text="no", choice="halt"),
+    ),
+    (["cancel", "38e51"], asked.CancelSession(session_id=ONE)),
+    (["resume", "38e51", "on"], asked.ResumeSession(session_id=ONE, text="on")),
+    (["retry", "38e51"], asked.RetrySession(session_id=ONE)),
+    (["remove", "38e51"], asked.RemoveSession(session_id=ONE)),
+    (["stop-all"], asked.StopAll()),
+    (["rename", "38e51", "L"], asked.RenameSession(session_id=ONE, label="L")),
+    (["archive", "38e51"], asked.ArchiveSession(session_id=ONE)),
+    (["archive", "38e51", "--undo"], asked.ArchiveSession(session_id=ONE, archived=False)),
+    (["mark-read", "38e51"], asked.MarkRead(session_id=ONE)),
+    (["mail", "retry", "38e51", "2"], asked.RetryMail(session_id=ONE, number=2)),
+    (["mail", "discard", "38e51", "2"], asked.DiscardMail(session_id=ONE, number=2)),
+    (
+        ["mail", "edit", "38e51", "m1", "new"],
+        asked.EditQueued(session_id=ONE, message_id="m1", text="new"),
+    ),
+    (["mail", "edit", "38e51", "m1"], asked.EditQueued(session_id=ONE, message_id="m1")),
+    (
+        ["switch", "38e51", "-M", "ask", "-m", "m", "--intent", "I", "--ask"],
+        asked.SwitchSession(session_id=ONE, mode="ask", model="m", intent="I", auto_approve=False),
+    ),
+    (["fork", "38e51", "--ts", "5"], asked.ForkSession(session_id=ONE, ts=5)),
+    (["export", "38e51", "--format", "html"], asked.ExportSession(session_id=ONE, format="html")),
+    (["checkpoints", "38e51"], asked.ListCheckpoints(session_id=ONE)),
+    (
+        ["restore", "38e51", "--to", "3", "--dry-run", "--overwrite"],
+        asked.RehearseRestore(session_id=ONE, to=3, overwrite=True),
+    ),
+    (
+        ["restore", "38e51", "--to", "3", "--conversation", "--no-files"],
+        asked.RestoreSession(session_id=ONE, to=3, files=False, conversation=True),
+    ),
+    (["models"], asked.ListModels()),
+    (["modes"], asked.ListModes()),
+    (["branches"], asked.ListBranches()),
+    (
+        ["paths", "sr", "--most", "5", "--session", "38e51"],
+        asked.FindPaths(letters="sr", session_id=ONE, most=5),
+    ),
+    (["worktrees", "list"], asked.ListWorktrees()),
+    (["worktrees", "stats", "agent/fix"], asked.ReadStats(worktree_id="w-12345")),
+    (["worktrees", "recreate", "w-12345"], asked.RecreateWorktree(worktree_id="w-12345")),
+    (["finish", "38e51", "-m", "M"], asked.FinishWorktree(worktree_id="w-12345", message="M")),
+    (
+        ["apply", "38e51", "a.py", "--dry-run"],
+        asked.PlanApply(worktree_id="w-12345", paths=("a.py",)),
+    ),
+    (["apply", "38e51"], asked.ApplyWorktree(worktree_id="w-12345", token="t1")),
+    (["merge", "w-123"], asked.MergeWorktree(worktree_id="w-12345")),
+    (["worktrees", "remove", "38e51", "--dry-run"], asked.PlanRemoval(worktree_id="w-12345")),
+    (
+        ["worktrees", "remove", "38e51", "-y", "--delete-branch"],
+        asked.RemoveWorktree(worktree_id="w-12345", token="t2", delete_branch=True),
+    ),
+    (["worktrees", "importable"], asked.ListImportable()),
+    (["worktrees", "import", "--branch", "other"], asked.ImportWork(branch="other")),
+    (["worktrees", "kept"], asked.ListKept()),
+    (["worktrees", "bring-back", "refs/k/1", "b"], asked.BringBack(ref="refs/k/1", branch="b")),
+    (["worktrees", "run", "38e51"], asked.RunScript(worktree_id="w-12345")),
+    (["worktrees", "stop", "38e51"], asked.StopScript(worktree_id="w-12345")),
+    (["diff", "38e51", "--scope", "staged"], asked.ReviewChanges(session_id=ONE, scope="staged")),
+    (
+        ["diff", "38e51", "a.py", "--context", "9"],
+        asked.ReadDiff(session_id=ONE, path="a.py", context=9),
+    ),
+    (["revert", "38e51", "a.py"], asked.RevertFile(session_id=ONE, path="a.py", digest="f1")),
+    (
+        ["comment", "38e51", "a.py:3", "why?", "b:c.py:1", "no", "--words", "See:"],
+        asked.SendComments(
+            session_id=ONE,
+            comments=(
+                asked.Comment(path="a.py", line=3, text="why?"),
+                asked.Comment(path="b:c.py", line=1, text="no"),
+            ),
+            text="See:",
+        ),
+    ),
+    (["compare", "38e51"], asked.CompareVersions(group_id="g1")),
+    (["compare", "g1"], asked.CompareVersions(group_id="g1")),
+    (["intents"], asked.ListIntents()),
+    (
+        ["trace", "--intent", "I", "--path", "a.py", "--most", "5"],
+        asked.ReadTrace(intent="I", path="a.py", most=5),
+    ),
+    (["blame", "a.py", "--session", "38e51"], asked.BlameFile(path="a.py", session_id=ONE)),
+    (["settings"], asked.ReadSettings()),
+    (
+        ["settings", "manager.notify", "false"],
+        asked.ChangeSetting(key="manager.notify", value="false"),
+    ),
+    (["settings", "mode", "ask"], asked.ChangeSetting(key="mode", value='"ask"')),
+    (["settings", "mode", "--reset"], asked.ChangeSetting(key="mode")),
+    (["devices", "list"], asked.ListDevices()),
+    (["devices", "revoke", "d1"], asked.RevokeDevice(id="d1")),
+    (["do", '{"kind": "list_sessions", "words": "x"}'], asked.ListSessions(words="x")),
+]
+
+
+def test_every_request_has_a_subcommand_that_is_there():
+    assert set(SUBCOMMANDS) == set(asked.REQUESTS)
+    for name in SUBCOMMANDS.values():
+        found: click.Command = command
+        for word in name.split():
+            assert isinstance(found, click.Group)
+            found = found.commands[word]
+        assert found.help
+
+
+def test_every_request_is_made_by_some_words_in_the_table():
+    made = {(type(request), " ".join(words)) for words, request in MADE}
+    for kind, name in SUBCOMMANDS.items():
+        assert [words for cls, words in made if cls is kind and words.startswith(name)], name
+
+
+def test_words_make_requests_and_answers_are_printed(said: Said, desk: PlayedFamily):
+    for words, request in MADE:
+        desk.asked.clear()
+        code, printed, complaints = said(*words)
+        assert (words, code, complaints) == (words, 0, "")
+        assert desk.asked[-1] == request
+        assert printed
+        assert "\x1b" not in printed
+
+
+@pytest.mark.parametrize("words", [each for each, _ in MADE if each], ids=" ".join)
+def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: Said):
+    code, printed, _ = said(*words, "--json")
+    assert code == 0
+    (line,) = printed.splitlines()
+    json.loads(line)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["cancel", "ffff"], "No session here begins with ffff. See rookery sessions."),
+        (["cancel", "38e5"], "38e5 fits several sessions: 38e51f0c, 38e52a1b. Give more"),
+        (["cancel", "38"], "'38' is too short for a session; give at least 4 characters"),
+        (["start", " "], "There are no words."),
+        (["start", "x", "--image", "none.png"], "none.png cannot be sent: There is no such file."),
+        (["start", "x", "--versions", "3", "-m", "a", "-m", "b"], "There are 2 models for 3"),
+        (["approve", "38e51", "--digest", "other"], "asks for something else by now, so nothing"),
+        (["approve", "38e52"], "Session 38e52a1b asks for nothing that could be approved now."),
+        (["answer", "38e52", "x"], "Session 38e52a1b asks nothing now."),
+        (["merge", "38e52"], "works in the project itself, not in a worktree."),
+        (["compare", "38e52"], "is no version of several."),
+        (["comment", "38e51", "a.py", "x"], "a.py names no line. Write PATH:LINE."),
+        (["comment", "38e51", "a.py:1"], "Give each comment as PATH:LINE and its text."),
+        (["revert", "38e51", "b.py"], "b.py is not changed."),
+        (["revert", "38e51", "a.py", "--digest", "x"], "a.py has changed since"),
+        (["restore", "38e51", "--to", "1", "--no-files"], "Say what to go back with"),
+        (["switch", "38e51"], "Say what to change"),
+        (["worktrees", "import"], "Give --branch or --folder, one of them."),
+        (["worktrees", "remove", "38e51"], "Nobody is there to say yes; add -y."),
+        (["settings", "nope"], "There is no setting nope here."),
+        (["do", "{"], "That is no JSON"),
+        (["do", "[]"], "A request is an object"),
+        (["do", '{"kind": "fly"}'], "There is no request 'fly'."),
+        (["do", '{"kind": "cancel_session"}'], "The request cancel_session is malformed"),
+        (["fly"], "No such command 'fly'"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_what_makes_no_sense_is_told_in_a_sentence_and_changes_nothing(
+    words: list[str], sentence: str, said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    code, _, complaint = said(*words)
+    assert code == 2
+    assert complaint.startswith("Error: ")
+    assert sentence in complaint
+    assert len(complaint.splitlines()) == 1
+    looked = (
+        *(asked.ListSessions, asked.ListQuestions, asked.ListWorktrees, asked.ReviewChanges),
+        *(asked.PlanRemoval, asked.ReadSettings),
+    )
+    assert all(isinstance(each, looked) for each in desk.asked)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"), [(CommandRejected("It is too late."), 2), (StorageError("Full."), 9)]
+)
+def test_what_the_manager_refuses_is_told_as_it_says_it(
+    refusal: Exception, code: int, said: Said, desk: PlayedFamily
+):
+    desk.answers[asked.CancelSession] = refusal
+    assert said("cancel", "38e51") == (code, "", f"Error: {refusal}\n")
+
+
+def test_conflicts_are_told_and_nothing_is_applied(said: Said, desk: PlayedFamily):
+    desk.answers[asked.PlanApply] = asked.Plan(
+        text="It does not fit.", conflicts=("a.py: both changed it",)
+    )
+    code, printed, _ = said("apply", "38e51")
+    assert code == 1
+    assert "conflict: a.py: both changed it" in printed
+    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
+
+
+def test_a_prompt_comes_from_standard_input(
+    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
+    said("start", "-")
+    assert desk.asked[-1] == replace(START, prompt="from a pipe\n")
+
+
+def test_a_picture_is_sent_as_it_is(said: Said, desk: PlayedFamily):
+    Path("dot.png").write_bytes(b64decode(DOT))
+    assert said("start", "x", "--image", "dot.png")[0] == 0
+    assert desk.asked[-1].images == (f"data:image/png;base64,{DOT}",)
+
+
+def test_the_setting_says_whether_new_sessions_ask(
+    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ROOKERY_MANAGER_AUTO_APPROVE", "false")
+    said("start", "fix")
+    assert desk.asked[-1].auto_approve is False
+
+
+def test_a_number_picks_an_answer_that_is_offered(said: Said, desk: PlayedFamily):
+    text = json.dumps({"question": "Which?", "suggest": [{"answer": "red"}, {"answer": "blue"}]})
+    desk.answers[asked.ListQuestions] = (
+        question(ask="followup", text=text, state=SessionState.WAITING_INPUT, title="", diff=""),
+    )
+    _, printed, _ = said("inbox")
+    assert "  Which?\n  1. red\n  2. blue\n" in printed
+    said("answer", "38e51", "2")
+    assert desk.asked[-1].text == "blue"
+
+
+def test_a_question_is_printed_with_all_that_a_yes_would_allow(said: Said, desk: PlayedFamily):
+    desk.answers[asked.ListQuestions] = (
+        question(
+            ask="command",
+            text="rm -rf build\n  && true",
+            where="in the sandbox",
+            notes=("It removes files.",),
+            rule="rm",
+            diff="",
+            governance=IntentQuestion(intent_id="INT-001", scope=("src/**",)),
+        ),
+    )
+    _, printed, _ = said("approve", "38e51")
+    assert printed.splitlines() == [
+        "  Run this command:",
+        "  rm -rf build",
+        "    && true",
+        "  in the sandbox",
+        "  ! It removes files.",
+        "  INT-001 owns: src/**",
+        "  --always allows: rm",
+        "Approved.",
+    ]
+
+
+def test_the_oldest_question_is_meant_unless_another_is_named(said: Said, desk: PlayedFamily):
+    desk.answers[asked.ListQuestions] = (question(ts=5, digest="d0"), question(ts=9, digest="d9"))
+    said("approve", "38e51")
+    assert (desk.asked[-1].ask_ts, desk.asked[-1].digest) == (5, "d0")
+    said("approve", "38e51", "--ts", "9")
+    assert (desk.asked[-1].ask_ts, desk.asked[-1].digest) == (9, "d9")
+
+
+def test_OUT_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(
+    said: Said, desk: PlayedFamily
+):
+    evil = row(
+        name=EVIL,
+        branch=EVIL,
+        model=EVIL,
+        step=EVIL,
+        workspace=EVIL,
+        worktree_id="w-12345",
+        group_id="g1",
+        mail=(MailRow(number=1, text=EVIL, problem=EVIL),),
+    )
+    overview = Overview(counts=Counts(active=1), notices=(EVIL,))
+    told: dict[type[Any], Any] = {
+        asked.ListSessions: asked.Listing(overview=overview, sessions=(evil,)),
+        asked.ListQuestions: (
+            question(name=EVIL, title=EVIL, diff=EVIL, where=EVIL, notes=(EVIL,), rule=EVIL),
+        ),
+        asked.StartSessions: asked.Started(session_ids=(TWO,), notes=(EVIL,), failed=(EVIL,)),
+        asked.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
+        asked.PlanApply: asked.Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
+        asked.ListKept: (asked.KeptWork(ref=EVIL, commit="", about=EVIL),),
+        asked.ReviewChanges: Review(
+            scope="branch", base="", stats=STATS, files=(replace(FILE, path=EVIL),), notes=(EVIL,)
+        ),
+        asked.ReadDiff: FileDiff(file=FILE, note=EVIL, lines=(DiffLine(kind="same", html=EVIL),)),
+        asked.ListCheckpoints: (CheckpointRow(seq=1, ts=0, title=EVIL, paths=(EVIL,)),),
+        asked.FindPaths: (FoundPath(path=EVIL),),
+        asked.BlameFile: (BlamedLine(line=1, text=EVIL),),
+        asked.ListBranches: (EVIL,),
+        asked.CancelSession: asked.Done(notes=(EVIL,)),
+        asked.MarkRead: CommandRejected(EVIL),
+    }
+    desk.answers.update(told)
+    for words in (
+        *("list", "inbox", "show 38e51", "mail list 38e51", "start x", "approve 38e51"),
+        *("worktrees list", "worktrees kept", "apply 38e51", "diff 38e51", "diff 38e51 a.py"),
+        *("checkpoints 38e51", "paths", "blame a.py", "branches", "cancel 38e51"),
+        *("mark-read 38e51", "list --json", "inbox --json", 'do {"kind":"list_branches"}'),
+    ):
+        _, printed, complaint = said(*words.split(" ", 1 if words.startswith("do") else -1))
+        assert "\x1b" not in printed + complaint, words
+        assert "\u202e" not in printed + complaint, words
+        assert "31m" in printed + complaint, words
+
+
+def test_the_list_says_how_sessions_are(said: Said, desk: PlayedFamily):
+    rows = (
+        row(state=SessionState.STREAMING, unread=True, cost=0.5, model="m1", start_time=0),
+        row(TWO, state=SessionState.CREATING, queued=True, archived=True, name="Other"),
+    )
+    desk.answers[asked.ListSessions] = asked.Listing(
+        overview=Overview(counts=Counts(active=2, attention=1)), sessions=rows
+    )
+    _, printed, _ = said()
+    assert printed.splitlines() == [
+        "ID        STATE           STARTED     MODEL     COST  NAME",
+        "38e51f0c  streaming *     1970-01-01  m1     $0.5000  Fix it",
+        "38e52a1b  waits its turn  1970-01-01  -        $0.00  Other  [archived]",
+        "2 active. 1 need you: rookery sessions inbox",
+    ]
+
+
+def test_a_diff_is_read_without_its_colours(said: Said):
+    _, printed, _ = said("diff", "38e51", "a.py")
+    assert printed.splitlines()[1:] == ["-    1 x < 1", "+    1 y"]
+
+
+def test_every_command_has_help_that_fits_a_screen(capsys: pytest.CaptureFixture[str]):
+    assert run(["sessions", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for name in command.commands:
+        assert f"  {name} " in shown

@@ -1,0 +1,128 @@
+"""A project with a repository, and a desk for all that concerns its worktrees."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from manager.bench import PATIENCE, WRITES, Project, Watched
+from rookery.core.managing.requests import ListWorktrees, Started, StartSessions
+from rookery.core.managing.shown import WorktreeRow
+from rookery.core.queries import Asking
+from rookery.manager.desk.agreed_scripts import AgreedScripts
+from rookery.manager.desk.desk import Desk
+from rookery.manager.desk.request_json import request_to_json
+from rookery.manager.desk.worktree_desk import worktree_families
+from rookery.manager.shown import Shown
+from rookery.settings import Settings
+from rookery.workspace.worktrees.fetching import Fetching
+from rookery.workspace.worktrees.project_scripts import project_script
+from worktree_bench import PROJECT_FILES, git, put
+
+T = TypeVar("T")
+
+DONE = """\
+- say: Nothing to do.
+  calls:
+  - {tool: attempt_completion, arguments: {result: "Done."}}
+- calls:
+  - {tool: attempt_completion, arguments: {result: "Done again."}}
+"""
+
+
+def with_repository(project: Project) -> Project:
+    git(project.path, "init", "-q", "-b", "main")
+    put(project.path, PROJECT_FILES)
+    git(project.path, "add", "-A")
+    git(project.path, "commit", "-q", "-m", "first")
+    return project
+
+
+def write(project: Project, name: str, text: str, *, agreed: bool = True) -> None:
+    """A script of the project."""
+    put(project.path, {f".rookery/{name}": text.encode()})
+    if agreed:
+        script = project_script(project.path, name)
+        assert script
+        AgreedScripts(project.path, project.places).agree_to(script.digest)
+
+
+class AtDesk:
+    def __init__(self, project: Project, watched: Watched, desk: Desk) -> None:
+        self.project = project
+        self.watched = watched
+        self.supervisor = watched.supervisor
+        self.desk = desk
+
+    async def do(self, request: Asking[T]) -> T:
+        return await self.desk.do(request)
+
+    def wanted(self, script: str = WRITES, prompt: str = "Write it now") -> StartSessions:
+        wish = self.project.wish(script)
+        return StartSessions(prompt=prompt, where="worktree", model=f"scripted/{wish.model}")
+
+    async def start(self, script: str = WRITES, **more: object) -> Started:
+        return await self.do(replace(self.wanted(script), **more))  # type: ignore[arg-type]
+
+    async def completed(self, script: str = WRITES, **more: object) -> Shown:
+        """One session that is done."""
+        (session_id,) = (await self.start(script, **more)).session_ids
+        return await self.watched.at(session_id, "completed")
+
+    async def worktrees(self) -> tuple[WorktreeRow, ...]:
+        return await self.do(ListWorktrees())
+
+    async def shows(self, fits: Callable[[list[Shown]], bool]) -> list[Shown]:
+        """All sessions, once they are such."""
+        async for _ in self.supervisor.changes():
+            if fits(found := self.supervisor.all()):
+                return found
+        raise AssertionError("changes never end")
+
+    def place(self, shown: Shown) -> Path:
+        assert shown.record.parallel_mode
+        return Path(shown.record.parallel_mode.worktree_path)
+
+
+@asynccontextmanager
+async def at_desk(project: Project, *, limit: int = 5) -> AsyncIterator[AtDesk]:
+    async with project.supervised(limit=limit) as watched:
+        families = worktree_families(
+            watched.supervisor,
+            project.places,
+            project.environ,
+            Settings,
+            fetching=Fetching(("file",)),
+        )
+        yield AtDesk(project, watched, Desk(families))
+
+
+def killed(project: Project, request: Asking[Any], point: str) -> None:
+    """A manager that is asked something, and does not live to tell."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("worktree_hosting.py")), str(project.path)],
+        input=request_to_json(request),
+        env={
+            **project.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "ROOKERY_KILLPOINT": point,
+        },
+        timeout=PATIENCE,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """For what no session tells."""
+    with anyio.fail_after(20):
+        while not holds():  # noqa: ASYNC110 (files tell nobody)
+            await anyio.sleep(0.01)

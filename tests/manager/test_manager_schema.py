@@ -1,0 +1,124 @@
+"""What the schema of the manager's protocol says is what is spoken."""
+
+import json
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from rookery.core.managing.requests import REQUESTS
+from rookery.core.managing.shown import InboxRow, Overview, SessionRow
+from rookery.manager.desk.request_json import KINDS, reply_to_json, request_to_json
+from rookery.manager.schema import schema
+from rookery.wire.codec import kind_of
+from rookery.wire.schema import _answer_type
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "schemas" / "manager.schema.json"
+SCHEMA = schema()
+
+
+_PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    str: st.text(max_size=12),
+    int: st.integers(0, 2**53),
+    float: st.floats(0, 1e9),
+    bool: st.booleans(),
+    NoneType: st.none(),
+}
+
+
+def some(hint: Any) -> st.SearchStrategy[Any]:
+    """Anything that a field of this type may hold."""
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    parts = get_args(hint)
+    match get_origin(hint):
+        case origin if origin in (Union, UnionType):
+            return st.one_of(*map(some, parts))
+        case origin if origin is Literal:
+            return st.sampled_from(parts)
+        case origin if origin is tuple:
+            return st.lists(some(parts[0]), max_size=3).map(tuple)
+    if issubclass(hint, Enum):
+        return st.sampled_from(hint)
+    assert is_dataclass(hint), hint
+    hints = get_type_hints(hint)
+    return st.builds(hint, **{field.name: some(hints[field.name]) for field in fields(hint)})
+
+
+def check(name: str, said: object) -> None:
+    Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}).validate(said)
+
+
+def refused(name: str, said: object) -> bool:
+    described = {"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}
+    return not Draft202012Validator(described).is_valid(said)
+
+
+def test_the_document_is_up_to_date():
+    """If not: `python -m rookery.manager.schema > docs/schemas/manager.schema.json`."""
+    assert json.loads(DOCUMENT.read_text(encoding="utf-8")) == SCHEMA
+
+
+def test_it_is_a_schema():
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_every_request_and_its_answer_is_described():
+    answers = {f"answer_to_{kind}" for kind in KINDS}
+    assert {*KINDS, *answers} <= set(SCHEMA["$defs"])
+
+
+def test_no_two_classes_have_one_name():
+    nested = {InboxRow, SessionRow, Overview}
+    assert len({kind_of(cls) for cls in (*REQUESTS, *nested)}) == len(REQUESTS) + len(nested)
+
+
+@pytest.mark.parametrize("cls", REQUESTS, ids=kind_of)
+def test_every_request_is_as_described(cls: type[Any]):
+    @settings(max_examples=15, deadline=None)
+    @given(some(cls))
+    def holds(request: Any) -> None:
+        said = json.loads(request_to_json(request))
+        check(kind_of(cls), said)
+        check("do_message", {"jsonrpc": "2.0", "id": 1, "method": "do", "params": said})
+        assert refused(kind_of(cls), {**said, "kind": "another"})
+
+    holds()
+
+
+@pytest.mark.parametrize("cls", REQUESTS, ids=kind_of)
+def test_every_answer_is_told_whole_and_as_described(cls: type[Any]):
+    @settings(max_examples=10, deadline=None)
+    @given(some(_answer_type(cls)))
+    def holds(answer: Any) -> None:
+        check(f"answer_to_{kind_of(cls)}", json.loads(reply_to_json(answer)))
+
+    holds()
+
+
+@settings(max_examples=25, deadline=None)
+@given(some(SessionRow), some(InboxRow), some(Overview))
+def test_the_list_is_told_as_described(row: SessionRow, asked: InboxRow, overview: Overview):
+    news = {"overview": overview, "rows": (row,), "inbox": (asked,), "order": (row.session_id,)}
+    told = json.loads(reply_to_json({"follow_id": 1, **news}))
+    check("list_message", {"jsonrpc": "2.0", "method": "list", "params": told})
+    partly = {**told, "rows": [{"session_id": "a"}]}
+    assert refused("list_message", {"jsonrpc": "2.0", "method": "list", "params": partly})
+
+
+def test_a_view_is_told_as_described():
+    change = {
+        "added": [{"ts": 1, "type": "say", "say": "text", "html": ["<p>a</p>"], "html_upto": 1}],
+        "changed": [{"ts": 1, "append": "b", "html_add": ["<p>b</p>"]}],
+        "parts": {"open_ask": None, "mode": "code"},
+    }
+    told = {"follow_id": 1, "seq": 3, "earlier": 0, "change": change}
+    check("view_message", {"jsonrpc": "2.0", "method": "view", "params": told})
+    changed = [{"append": "without a ts"}]
+    assert refused("session_change", {**told, "change": {"changed": changed}})

@@ -1,0 +1,298 @@
+"""The manager's protocol over a real socket, with real session processes."""
+
+import json
+
+import anyio
+import pytest
+
+from manager.bench import WRITES, Project
+from manager.service_bench import Refused, Served, serving, talking
+from rookery.manager.desk.request_json import KINDS
+from rookery.manager.service import serve_manager
+from rookery.wire.channels import ChannelEnded, memory_channels
+
+pytestmark = pytest.mark.anyio
+
+SAYS = "\n\n".join(f"Paragraph {n} with *stress* and some more words to say." for n in range(30))
+SPEAKS = f"""\
+- say: {json.dumps(SAYS)}
+  pause: 0.004
+  calls:
+  - {{tool: attempt_completion, arguments: {{result: "All **done**."}}}}
+"""
+"""A word at a time."""
+
+
+async def test_a_session_is_started_elsewhere_followed_approved_and_seen_to_complete(
+    project: Project,
+):
+    async with (
+        project.supervised() as watched,
+        serving(project, watched) as connect,
+        connect() as client,
+    ):
+        listed = await client.list()
+        await client.until(lambda: listed.news)
+        first = listed.news[0]
+        assert (first.get("rows", []), first["order"]) == ([], [])
+        assert first["inbox"] == []
+        session_id = await watched.supervisor.start(project.wish(WRITES))
+        page = await client.follow(session_id)
+        (question,) = await client.until(lambda: listed.last("inbox"))
+        assert (question["session_id"], question["ask"]) == (session_id, "tool")
+        assert question["digest"]
+        await page.until(lambda rows: [row for row in rows if row.get("digest")])
+        await client.do(
+            "approve_action",
+            session_id=session_id,
+            ask_ts=question["ts"],
+            digest=question["digest"],
+        )
+        await client.until(lambda: listed.row(session_id).get("state") == "completed")
+        await page.until(lambda rows: rows[-1].get("ask") == "completion_result")
+        assert (project.path / "made.txt").read_text() == "one\n"
+        assert listed.row(session_id).get("unread") is True
+        await client.do("mark_read", session_id=session_id)
+        await client.until(lambda: listed.row(session_id).get("unread") is False)
+        await client.until(lambda: listed.last("inbox") == [])
+        assert [told["change"] for told in page.news if not told["change"]] == []
+
+
+async def test_words_come_as_they_are_said_and_their_look_once(project: Project):
+    """What is told adds up to what was said, each block was rendered once, and no row of the list
+    was sent for a word."""
+    async with (
+        project.supervised() as watched,
+        serving(project, watched) as connect,
+        connect() as client,
+    ):
+        listed = await client.list()
+        session_id = await watched.supervisor.start(project.wish(SPEAKS, auto_approve=True))
+        page = await client.follow(session_id)
+        await client.until(lambda: listed.row(session_id).get("state") == "completed")
+        await page.until(lambda rows: [r for r in rows if r.get("html_upto") == len(SAYS)])
+        (row,) = [row for row in page.rows() if row.get("text") == SAYS]
+        assert len(row["html"]) == 30
+        assert row["html"][3].startswith("<p>Paragraph 3 with <em>stress</em>")
+        blocks = [
+            block
+            for told in page.news
+            for each in told["change"].get("changed", ())
+            if each["ts"] == row["ts"]
+            for block in (*each.get("html", ()), *each.get("html_add", ()))
+        ]
+        assert blocks == row["html"]
+        updates = [told for told in page.news if _appends(told["change"], row["ts"])]
+        assert len(updates) > 10
+        sent = [told for told in listed.news if told.get("rows")]
+        assert len(sent) < 15
+        (result,) = [r for r in page.rows() if r.get("say") == "completion_result"]
+        await page.until(lambda rows: rows[-1])
+        assert result["text"] == "All **done**."
+
+
+def _appends(change: dict[str, object], ts: int) -> bool:
+    changed = change.get("changed", [])
+    assert isinstance(changed, list)
+    return any(each["ts"] == ts and "append" in each for each in changed)
+
+
+LONG = "\n".join(
+    f"- calls:\n  - {{tool: read_file, arguments: {{path: made{n}.txt}}}}" for n in range(12)
+) + ('\n- calls:\n  - {tool: attempt_completion, arguments: {result: "Done."}}\n')
+
+
+async def test_only_the_window_is_told_and_widens_backwards(project: Project):
+    async with project.supervised() as watched, serving(project, watched) as connect:
+        session_id = await watched.supervisor.start(project.wish(LONG, auto_approve=True))
+        shown = await watched.at(session_id, "completed")
+        everything = [row.ts for row in shown.view.messages]
+        async with connect() as client:
+            page = await client.follow(session_id, tail=5)
+            await page.until(lambda rows: len(rows) == 5)
+            assert [row["ts"] for row in page.rows()] == everything[-5:]
+            assert page.earlier == len(everything) - 5
+            await client.call("widen", follow_id=page.follow_id, most=7)
+            await page.until(lambda rows: len(rows) == 12)
+            assert (page.earlier, [r["ts"] for r in page.rows()]) == (
+                len(everything) - 12,
+                everything[-12:],
+            )
+            await client.call("widen", follow_id=page.follow_id, most=1000)
+            await page.until(lambda rows: len(rows) == len(everything))
+            assert page.earlier == 0
+            assert page.parts()["closed"] is False
+            await watched.supervisor.send(session_id, "go on")
+            await page.until(lambda rows: rows[-1]["ts"] > everything[-1])
+            await client.call("unfollow", follow_id=page.follow_id)
+            with pytest.raises(Refused):
+                await client.call("widen", follow_id=page.follow_id, most=5)
+
+
+async def test_a_stored_session_is_read_and_a_removed_one_ends(project: Project):
+    async with project.supervised() as watched:
+        session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
+        await watched.at(session_id, "completed")
+    async with (
+        project.supervised() as watched,
+        serving(project, watched) as connect,
+        connect() as client,
+    ):
+        listed = await client.list()
+        await client.until(lambda: listed.row(session_id).get("state") == "completed")
+        page = await client.follow(session_id)
+        await page.until(lambda rows: [r for r in rows if r.get("text") == "Written."])
+        assert project.processes() == {}
+        await client.do("archive_session", session_id=session_id)
+        await client.until(lambda: listed.row(session_id).get("archived"))
+        assert listed.last("order") == [session_id]
+        await client.do("remove_session", session_id=session_id)
+        await client.until(lambda: client.told("ended", page.follow_id))
+        await client.until(lambda: listed.rows() == {})
+        with pytest.raises(Refused, match="There is no session"):
+            await client.do("cancel_session", session_id=session_id)
+        with pytest.raises(Refused, match="There is no session"):
+            await client.follow(session_id)
+
+
+CHILD = """\
+part one:
+  - calls:
+      - {tool: write_to_file, arguments: {path: made.txt, content: "one\\n"}}
+  - calls:
+      - {tool: attempt_completion, arguments: {result: Part one is done.}}
+"":
+  - calls:
+      - {tool: new_task, arguments: {mode: code, message: Do part one.}}
+  - calls:
+      - {tool: attempt_completion, arguments: {result: Done.}}
+"""
+
+
+async def test_a_task_that_works_for_another_is_followed_and_its_questions_are_in_the_inbox(
+    project: Project,
+):
+    async with (
+        project.supervised() as watched,
+        serving(project, watched) as connect,
+        connect() as client,
+    ):
+        session_id = await watched.supervisor.start(project.wish(CHILD))
+        listed, root = await client.list(), await client.follow(session_id)
+        (first,) = await client.until(lambda: listed.last("inbox"))
+        await client.do(
+            "approve_action", session_id=session_id, ask_ts=first["ts"], digest=first["digest"]
+        )
+        row = await root.until(lambda rows: next((r for r in rows if r.get("task_id")), None))
+        child = await client.follow(session_id, task_id=row["task_id"])
+        await child.until(lambda rows: [r for r in rows if r.get("digest")])
+        second = await client.until(
+            lambda: next((q for q in listed.last("inbox") if q["ts"] != first["ts"]), None)
+        )
+        assert (first["task_id"], second["task_id"]) == (session_id, row["task_id"])
+        await client.do(
+            "approve_action",
+            session_id=session_id,
+            ask_ts=second["ts"],
+            digest=second["digest"],
+        )
+        await watched.result(session_id, "Done.")
+        await child.until(lambda rows: "Part one is done." in [r.get("text") for r in rows])
+        again = await client.follow(session_id, task_id=row["task_id"])
+        await again.until(lambda rows: "Part one is done." in [r.get("text") for r in rows])
+        other = await client.follow(session_id, task_id="00000000-0000-0000-0000-0")
+        (end,) = await client.until(lambda: client.told("ended", other.follow_id))
+        assert end["error"]["message"].startswith("There is no task")
+
+
+async def test_whoever_is_slow_is_told_several_changes_in_one(project: Project):
+    async with (
+        project.supervised() as watched,
+        serving(project, watched) as connect,
+        connect() as client,
+        connect() as quick,
+    ):
+        session_id = await watched.supervisor.start(project.wish(SPEAKS, auto_approve=True))
+        page, other = await client.follow(session_id), await quick.follow(session_id)
+        await other.until(lambda rows: rows)
+        client.reading = anyio.Event()
+        await watched.at(session_id, "completed")
+        client.reading.set()
+        await page.until(lambda rows: rows and rows[-1].get("ask") == "completion_result")
+        await other.until(lambda rows: rows and rows[-1].get("ask") == "completion_result")
+        assert [r.get("text") for r in page.rows()] == [r.get("text") for r in other.rows()]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "said"),
+    [
+        ("do", {"kind": "moonrise"}, "There is no request 'moonrise'"),
+        ("do", {"kind": "cancel_session"}, "malformed"),
+        ("follow_session", {"session_id": 7}, "session_id"),
+        ("follow_session", {"session_id": "x", "tail": True}, "tail"),
+        ("unfollow", {}, "follow_id"),
+        ("widen", {"follow_id": 9}, "follow_id"),
+        ("dance", {}, "There is no method"),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_in_a_sentence(
+    project: Project, method: str, params: dict[str, object], said: str
+):
+    async with (
+        project.supervised() as watched,
+        serving(project, watched) as connect,
+        connect() as client,
+    ):
+        with pytest.raises(Refused, match=said):
+            await client.call(method, **params)
+
+
+async def test_a_client_follows_no_more_than_it_may(project: Project):
+    async with project.supervised() as watched, serving(project, watched) as connect:
+        session_id = await watched.supervisor.start(project.wish(WRITES))
+        async with connect() as client:
+            pages = [await client.follow(session_id) for _ in range(16)]
+            with pytest.raises(Refused, match="more than 16"):
+                await client.follow(session_id)
+            await client.call("unfollow", follow_id=pages[0].follow_id)
+            await client.follow(session_id)
+            for _ in range(48):
+                await client.list()
+            with pytest.raises(Refused, match="more than 64"):
+                await client.list()
+
+
+@pytest.mark.parametrize("first", [{"protocol": 1}, {"protocol": 1, "token": "wrong"}])
+async def test_WEB_4_nobody_gets_in_without_the_token(project: Project, first: dict[str, object]):
+    async with project.supervised() as watched:
+        with memory_channels() as (near, far):
+            async with anyio.create_task_group() as group:
+
+                async def serve() -> None:
+                    await serve_manager(Served(watched.supervisor), far, token="right")
+                    await far.aclose()
+
+                group.start_soon(serve)
+                message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": first}
+                await near.send([json.dumps(message).encode()])
+                answer = json.loads(await near.receive())
+                assert answer["error"]["message"] == "The token is missing or wrong."
+                with anyio.fail_after(5), pytest.raises(ChannelEnded):
+                    await near.receive()
+
+
+async def test_with_the_token_a_client_is_told_what_it_may_ask(project: Project):
+    async with project.supervised() as watched:
+        with memory_channels() as (near, far):
+            async with anyio.create_task_group() as group:
+                served = Served(watched.supervisor)
+
+                async def serve() -> None:
+                    await serve_manager(served, far, token="right")
+
+                group.start_soon(serve)
+                async with talking(near) as client:
+                    told = await client.call("initialize", protocol=1, token="right")
+                group.cancel_scope.cancel()
+    assert set(told["requests"]) <= set(KINDS)
+    assert {"list_sessions", "approve_action", "switch_session"} <= set(told["requests"])

@@ -1,0 +1,205 @@
+"""Settings as a page reads and changes them."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.managing.requests import ChangeSetting, ReadSettings
+from rookery.core.managing.shown import SettingRow
+from rookery.core.queries import KnownMode, KnownModel
+from rookery.errors import RookeryError, SettingsError
+from rookery.manager.desk.desk import Desk
+from rookery.manager.desk.settings_family import OFFERED, SettingsFamily
+from rookery.settings import Settings, all_settings
+from rookery.storage.places import Places, find_places
+from rookery.storage.settings_edits import change_settings, with_value
+from rookery.storage.trust import TrustStore
+
+pytestmark = pytest.mark.anyio
+
+
+class Told:
+    """What a project knows, for tests."""
+
+    def settings(self) -> Settings:
+        return Settings()
+
+    async def models(self) -> tuple[KnownModel, ...]:
+        return (KnownModel(provider="scripted", model="a"),)
+
+    async def modes(self) -> tuple[KnownMode, ...]:
+        return (KnownMode(slug="code", name="Code"), KnownMode(slug="ask", name="Ask"))
+
+
+class House:
+    def __init__(self, folder: Path, **environ: str) -> None:
+        self.project = folder / "work"
+        self.project.mkdir(exist_ok=True)
+        self.environ = {"ROOKERY_HOME": str(folder / "home"), **environ}
+        self.places: Places = find_places(self.environ)
+        self.file = self.places.settings_file
+        self.desk = Desk([SettingsFamily(self.project, self.places, self.environ, Told())])
+
+    async def row(self, key: str) -> SettingRow:
+        return next(row for row in await self.desk.do(ReadSettings()) if row.key == key)
+
+    async def set(self, key: str, value: Any) -> tuple[str, ...]:
+        return (await self.desk.do(ChangeSetting(key=key, value=json.dumps(value)))).notes
+
+    def said(self) -> dict[str, Any]:
+        return tomllib.loads(self.file.read_text()) if self.file.exists() else {}
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+async def test_every_row_says_what_it_takes_and_what_it_is_for(house: House):
+    rows = {row.key: row for row in await house.desk.do(ReadSettings())}
+    assert len(rows) == len(OFFERED)
+    assert rows["manager.running_limit"] == SettingRow(
+        key="manager.running_limit",
+        value="5",
+        type="int",
+        summary="Sessions that work at once; further ones wait.",
+        source="default",
+    )
+    assert (rows["approval"].choices, rows["approval"].value) == (("ask", "auto"), "null")
+    assert rows["context.prompt"].choices == ("auto", "full", "compact")
+    assert rows["commands.deny"].type == "list"
+    assert rows["max_cost"].type == "float"
+    assert rows["approve_edits"].type == "bool"
+    assert rows["model"].type == "str"
+    assert not house.file.exists(), "to look makes no file"
+
+
+def test_what_is_offered_are_settings_and_none_of_them_holds_a_secret_or_the_sandbox():
+    assert set(OFFERED) <= set(all_settings())
+    sections = {key[0] for key in OFFERED if len(key) > 1}
+    assert sections == {"manager", "ui", "commands", "context"}
+    assert not [key for key in OFFERED if "key" in key[-1] or "url" in key[-1]]
+
+
+CHANGES = {
+    "a number": ("manager.running_limit", 3),
+    "a switch": ("approve_edits", True),
+    "a text": ("context.instructions", 'Say "please".\nAnd \u00e4.'),
+    "a choice": ("approval", "ask"),
+    "a list": ("commands.deny", ["rm", "git push"]),
+    "a whole number for another": ("max_cost", 2),
+    "a mode": ("mode", "ask"),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), CHANGES.values(), ids=CHANGES)
+async def test_a_change_holds_and_can_be_taken_back(house: House, key: str, value: Any):
+    before = await house.row(key)
+    await house.set(key, value)
+    row = await house.row(key)
+    assert (json.loads(row.value), row.source) == (value, str(house.file))
+    await house.desk.do(ChangeSetting(key=key))
+    assert await house.row(key) == before
+    await house.set(key, value)
+    await house.set(key, None)
+    assert await house.row(key) == before
+
+
+async def test_the_rest_of_the_file_stays_as_its_owner_wrote_it(house: House):
+    house.file.parent.mkdir(parents=True)
+    house.file.write_text('# mine\nmodel = "a" # the best\n\n[manager]\nnotify = false\n')
+    await house.set("manager.running_limit", 2)
+    await house.set("model", "b")
+    assert house.file.read_text() == (
+        '# mine\nmodel = "b"  # the best\n\n[manager]\nnotify = false\nrunning_limit = 2\n'
+    )
+
+
+REFUSED = {
+    "too many": ("manager.running_limit", "33", "from 1 to 32"),
+    "of another type": ("manager.running_limit", '"3"', "a whole number"),
+    "no choice": ("approval", '"yes"', '"ask" or "auto"'),
+    "no JSON": ("model", "{", "is no JSON"),
+    "no number": ("max_cost", "NaN", "is no JSON"),
+    "no mode": ("mode", '"nonsense"', "There are: code, ask"),
+    "empty": ("model", '""', "not empty"),
+    "half a character": ("model", '"\\ud800"', ""),
+    "a section": ("manager", "{}", "not among the settings"),
+    "a key": ("providers.openai.api_key", '"k"', "not among the settings"),
+    "the sandbox": ("sandbox.use", '"off"', "rookery config set"),
+    "unknown": ("nonsense", "1", "not among the settings"),
+    "longer than a file may be": ("context.instructions", json.dumps("x" * 1500), "shorten"),
+}
+
+
+@pytest.mark.parametrize(("key", "value", "words"), REFUSED.values(), ids=REFUSED)
+async def test_what_no_setting_takes_is_refused_in_a_sentence_and_changes_nothing(
+    house: House, key: str, value: str, words: str
+):
+    await house.set("max_requests", 7)
+    before = house.file.read_bytes()
+    with pytest.raises(SettingsError) as refused:
+        await house.desk.do(ChangeSetting(key=key, value=value))
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert house.file.read_bytes() == before
+    assert await house.row("max_requests")
+
+
+async def test_a_project_only_tightens_and_only_if_it_is_trusted(house: House):
+    of_project = house.project / ".rookery" / "settings.toml"
+    of_project.parent.mkdir()
+    of_project.write_text("max_requests = 3\n[manager]\nauto_approve = false\nrunning_limit = 9\n")
+    await house.set("manager.running_limit", 4)
+    assert (await house.row("max_requests")).source == "default"
+    TrustStore(house.places.trust_file).trust(house.project)
+    row = await house.row("max_requests")
+    assert (row.value, row.source) == ("3", str(of_project))
+    assert (await house.row("manager.auto_approve")).value == "false"
+    assert (await house.row("manager.running_limit")).value == "4", "more is not heard"
+    (note,) = await house.set("max_requests", 8)
+    assert note == f"{of_project} decides it here: 3."
+    assert house.said()["max_requests"] == 8
+
+
+async def test_who_else_decides_is_told(tmp_path: Path):
+    house = House(tmp_path, ROOKERY_MODEL="from-outside")
+    assert await house.set("model", "mine") == ('ROOKERY_MODEL decides it here: "from-outside".',)
+    assert (await house.row("model")).source == "ROOKERY_MODEL"
+    (later,) = await house.set("manager.running_limit", 2)
+    assert "next time" in later
+
+
+async def test_a_faulty_file_is_told_and_one_value_in_it_can_be_mended(house: House):
+    house.file.parent.mkdir(parents=True)
+    house.file.write_text('approval = "maybe"\n')
+    with pytest.raises(SettingsError, match="approval must be"):
+        await house.desk.do(ReadSettings())
+    await house.set("approval", "ask")
+    assert (await house.row("approval")).value == '"ask"'
+
+
+@given(key=st.text(), value=st.none() | st.text())
+def test_whatever_is_asked_for_is_done_or_refused_in_words(
+    tmp_path_factory: pytest.TempPathFactory, key: str, value: str | None
+):
+    import anyio
+
+    house = House(tmp_path_factory.mktemp("house"))
+    with pytest.raises(RookeryError):
+        anyio.run(house.desk.do, ChangeSetting(key=f"_{key}", value=value))
+    assert not house.file.exists()
+
+
+def test_a_file_that_is_too_long_already_can_still_be_shortened(house: House):
+    house.file.parent.mkdir(parents=True)
+    house.file.write_text(f"# {'x' * 1200}\nmode = 'ask'\n")
+    change_settings(
+        house.file, lambda text: with_value(text, ("mode",), "code", house.file), shared=False
+    )
+    assert house.said() == {"mode": "code"}

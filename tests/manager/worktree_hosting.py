@@ -1,0 +1,29 @@
+"""Run as a script: a manager that is asked one thing, and may be killed at any point of it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from manager.bench import IMPATIENT
+from rookery.manager.desk.desk import Desk
+from rookery.manager.desk.request_json import request_from_json
+from rookery.manager.desk.worktree_desk import worktree_families
+from rookery.manager.supervisor import open_supervisor
+from rookery.settings import Settings
+from rookery.storage.places import find_places
+
+
+async def host(project: Path, request: dict[str, Any]) -> None:
+    places = find_places(os.environ)
+    async with open_supervisor(project, places, os.environ, timings=IMPATIENT) as supervisor:
+        desk = Desk(worktree_families(supervisor, places, os.environ, Settings))
+        print(await desk.do(request_from_json(request)), flush=True)
+        await anyio.sleep_forever()
+
+
+if __name__ == "__main__":
+    anyio.run(host, Path(sys.argv[1]), json.load(sys.stdin))

@@ -1,0 +1,265 @@
+"""A web server on real sockets, with a small manager behind it."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+from anyio.abc import ByteStream
+from websockets.asyncio.client import ClientConnection, connect
+
+from rookery.core.managing.requests import (
+    Done,
+    ListBranches,
+    ListModels,
+    ListModes,
+    RenameSession,
+    SendWords,
+)
+from rookery.core.queries import KnownMode
+from rookery.errors import CommandRejected
+from rookery.manager.desk.desk import Desk, Handlers
+from rookery.manager.web.device_family import DeviceFamily
+from rookery.manager.web.devices import Devices
+from rookery.manager.web.page_files import PageFiles
+from rookery.manager.web.server import Plan, WebServer, web_server
+from rookery.manager.web.tokens import Keys
+from rookery.manager.web.visitors import Visitors
+from rookery.manager.web.watch import Watch
+from rookery.wire.channels import Channel
+from rookery.wire.jsonrpc import METHOD_NOT_FOUND, Params, Peer, RpcError
+from rookery.wire.outbox import Disconnected
+
+LOOPBACK = "127.0.0.1"
+PATIENCE = 20
+SESSION = "5b0c4b7e-6f6e-4d2c-9a55-0a4ef0e9a001"
+PIECE = "x" * 100_000
+BUG = "Zq7bug"
+UPGRADE = (
+    "Upgrade: websocket",
+    "Connection: Upgrade",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
+INDEX = b"<!doctype html><title>page</title>"
+
+
+class FewRequests:
+    """What is done, is seen."""
+
+    def __init__(self) -> None:
+        self.done: list[object] = []
+        self.handlers: Handlers = {
+            ListBranches: self._branches,
+            RenameSession: self._rename,
+            SendWords: self._send,
+            ListModels: self._break,
+            ListModes: self._ponder,
+        }
+
+    async def _branches(self, request: ListBranches) -> tuple[str, ...]:
+        self.done.append(request)
+        return ("main",)
+
+    async def _rename(self, request: RenameSession) -> Done:
+        if request.session_id != SESSION:
+            raise CommandRejected("There is no such session here.")
+        self.done.append(request)
+        return Done()
+
+    async def _ponder(self, request: ListModes) -> tuple[KnownMode, ...]:
+        await anyio.sleep(1.0)
+        return ()
+
+    async def _break(self, request: ListModels) -> Done:
+        raise ValueError(BUG)
+
+    async def _send(self, request: SendWords) -> Done:
+        self.done.append(request)
+        return Done()
+
+
+class Talk:
+    """Stands in for the manager's own service: it introduces itself, echoes and floods."""
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+        self.flooded = 0
+        self.over = anyio.Event()
+
+    async def __call__(self, channel: Channel, token: str) -> None:
+        self.tokens.append(token)
+        conversation = _Conversation(self, channel)
+        try:
+            await conversation.peer.run()
+        finally:
+            self.over.set()
+
+
+class _Conversation:
+    def __init__(self, talk: Talk, channel: Channel) -> None:
+        self._talk = talk
+        self.peer = Peer(channel, self)
+
+    async def answer(self, method: str, params: Params) -> object:
+        match method:
+            case "initialize":
+                return {"protocol": 1}
+            case "echo":
+                return params
+            case "flood":
+                await self._flood()
+                return None
+            case _:
+                raise RpcError(METHOD_NOT_FOUND, "There is no such method.")
+
+    async def hear(self, method: str, params: Params) -> None:
+        await self.answer(method, params)
+
+    async def _flood(self) -> None:
+        with suppress(Disconnected):
+            while True:
+                await self.peer.room()
+                self.peer.notify("view", PIECE)
+                self._talk.flooded += 1
+
+
+@dataclass
+class Served:
+    server: WebServer
+    watch: Watch
+    talk: Talk
+    requests: FewRequests
+    paired: list[str] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    @property
+    def host(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        return f"http://{self.host}"
+
+    @property
+    def token(self) -> str:
+        return self.watch.keys.token
+
+    @property
+    def blocked(self) -> int:
+        return self.watch.blocked_requests
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def client(self, **given: Any) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(base_url=self.origin, timeout=PATIENCE, trust_env=False, **given)
+
+    def socket(self, **given: Any) -> connect:
+        given.setdefault("origin", self.origin)
+        return connect(f"ws://{self.host}/ws", proxy=None, **given)
+
+    @property
+    def handshake(self) -> bytes:
+        lines = ["GET /ws HTTP/1.1", f"Host: {self.host}", f"Origin: {self.origin}", *UPGRADE]
+        return "\r\n".join([*lines, "", ""]).encode()
+
+    async def is_left_alone(self) -> None:
+        with anyio.fail_after(PATIENCE):
+            while len(self.watch.visitors):  # noqa: ASYNC110 (a system tells the server)
+                await anyio.sleep(0.01)
+
+    async def say(self, text: str | bytes) -> "Answer":
+        """Something raw, and what is said to it until the connection ends."""
+        async with await anyio.connect_tcp(LOOPBACK, self.port) as stream:
+            return await said_to(stream, text, self.host)
+
+
+@dataclass
+class Answer:
+    raw: bytes
+
+    @property
+    def status(self) -> int:
+        return int(self.raw.split(b" ", 2)[1]) if self.raw else 0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        head = self.raw.partition(b"\r\n\r\n")[0].decode("latin-1")
+        pairs = [line.split(": ", 1) for line in head.split("\r\n")[1:]]
+        return {name.lower(): held for name, held in pairs}
+
+    @property
+    def body(self) -> bytes:
+        return self.raw.partition(b"\r\n\r\n")[2]
+
+
+async def said_to(stream: ByteStream, text: str | bytes, host: str) -> Answer:
+    said = text if isinstance(text, bytes) else text.replace("@HOST@", host).encode("latin-1")
+    heard = b""
+    with anyio.fail_after(PATIENCE), suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        await stream.send(said)
+        while True:
+            heard += await stream.receive()
+    return Answer(heard)
+
+
+def request(line: str, *headers: str, body: str = "") -> str:
+    """A request that ends its connection."""
+    lines = [f"{line} HTTP/1.1", "Connection: close", *headers]
+    return "\r\n".join([*lines, "", body])
+
+
+def page_in(folder: Path) -> Path:
+    """A page as it is built."""
+    assets = folder / "assets"
+    assets.mkdir(parents=True)
+    (folder / "index.html").write_bytes(INDEX)
+    (folder / "icon.svg").write_bytes(b"<svg/>")
+    (assets / "index-D4f_a-9Z.js").write_bytes(b"export {};")
+    (assets / "index-0123abcd.css").write_bytes(b"a{}")
+    (assets / "notes.md").write_bytes(b"# not of the page")
+    return folder
+
+
+@asynccontextmanager
+async def served(
+    folder: Path, plan: Plan | None = None, *, page: PageFiles | None = None
+) -> AsyncIterator[Served]:
+    devices, visitors = Devices(folder / "state" / "devices.json"), Visitors()
+    told: list[int] = []
+    watch = Watch(Keys(devices), visitors, told.append)
+    talk, requests = Talk(), FewRequests()
+    desk = Desk([requests, DeviceFamily(devices, visitors.send_away)])
+    paired: list[str] = []
+    async with web_server(
+        plan or Plan(),
+        watch,
+        desk,
+        talk,
+        page=page or PageFiles(page_in(folder / "page")),
+        paired=paired.append,
+    ) as server:
+        yield Served(server, watch, talk, requests, paired)
+    assert told == list(range(1, watch.blocked_requests + 1))
+
+
+async def call(socket: ClientConnection, method: str, **params: Any) -> Mapping[str, Any]:
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    await socket.send(json.dumps(message))
+    with anyio.fail_after(PATIENCE):
+        answer: Mapping[str, Any] = json.loads(await socket.recv())
+    return answer
+
+
+def introduction(token: object, **more: object) -> str:
+    params = {"protocol": 1, "token": token}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params, **more})

@@ -1,0 +1,50 @@
+"""A manager at its socket whose desk notes what it is asked and answers what it was told to."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import start_blocking_portal
+
+from rookery.cli.sessions_surroundings import UsualSurroundings
+from rookery.core.managing.requests import REQUESTS, Done
+from rookery.manager.desk.desk import Handlers
+from rookery.manager.manager_socket import listening
+from rookery.manager.opening import open_manager
+from rookery.storage.places import Places
+
+
+class PlayedFamily:
+    """Takes every request there is."""
+
+    def __init__(self, answers: Mapping[type[Any], Any]) -> None:
+        self.answers = dict(answers)
+        self.asked: list[Any] = []
+
+    @property
+    def handlers(self) -> Handlers:
+        return dict.fromkeys(REQUESTS, self._answer)
+
+    async def _answer(self, request: Any) -> Any:
+        self.asked.append(request)
+        answer = self.answers.get(type(request), Done())
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@contextmanager
+def played_desk(
+    project: Path, places: Places, environ: Mapping[str, str], answers: Mapping[type[Any], Any]
+) -> Iterator[PlayedFamily]:
+    """In a thread of its own, so that a command can be run in this one."""
+    family = PlayedFamily(answers)
+    surroundings = UsualSurroundings(project, places, environ)
+    opened = open_manager(project, places, environ, surroundings, families=[family])
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(opened) as manager,
+        portal.wrap_async_context_manager(listening(manager, places)),
+    ):
+        yield family

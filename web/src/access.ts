@@ -1,0 +1,58 @@
+/**
+ * How the page comes by its token. The link that opened it carries a code that works once, in the
+ * fragment, which no server and no log ever sees. It is exchanged and taken out of the address.
+ */
+const TOKEN = "rookery.token";
+
+export type Code = { how: "launch" | "pair"; code: string };
+
+export function codeIn(fragment: string): Code | null {
+  const found = /^#(launch|pair)=([\w-]+)$/.exec(fragment);
+  return found ? { how: found[1] as Code["how"], code: found[2]! } : null;
+}
+
+export function storedToken(): string | null {
+  return sessionStorage.getItem(TOKEN) ?? localStorage.getItem(TOKEN);
+}
+
+export function forgetToken(): void {
+  sessionStorage.removeItem(TOKEN);
+  localStorage.removeItem(TOKEN);
+}
+
+/** Raises an `Error` with a sentence if the code is refused. */
+export async function exchange({ how, code }: Code): Promise<void> {
+  const body = how === "launch" ? { code } : { code, name: deviceName(navigator.userAgent) };
+  const answer = await fetch(`/api/${how}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  }).catch(() => null);
+  if (!answer) throw new Error("The manager cannot be reached. Is `rookery manager` still running?");
+  if (!answer.ok) throw new Error("This link was used already, or is too old. Each opens the page once.");
+  const { token } = (await answer.json()) as { token: string };
+  // a paired phone keeps its token; a launched page has its own for as long as its tab is open
+  (how === "pair" ? localStorage : sessionStorage).setItem(TOKEN, token);
+}
+
+const DEVICES: [RegExp, string][] = [
+  [/iPhone/, "iPhone"],
+  [/iPad/, "iPad"],
+  [/Android.*Mobile/, "Android phone"],
+  [/Android/, "Android tablet"],
+  [/Mac OS X/, "Mac"],
+  [/Windows/, "Windows"],
+  [/Linux/, "Linux"],
+];
+const BROWSERS: [RegExp, string][] = [
+  [/Firefox|FxiOS/, "Firefox"],
+  [/Edg/, "Edge"],
+  [/Chrom|CriOS/, "Chrome"],
+  [/Safari/, "Safari"],
+];
+
+/** What the list of paired devices calls this one. */
+export function deviceName(agent: string): string {
+  const named = (table: [RegExp, string][]) => table.find(([mark]) => mark.test(agent))?.[1];
+  return [named(DEVICES) ?? "A device", named(BROWSERS)].filter(Boolean).join(", ");
+}

@@ -1,0 +1,77 @@
+/** Tells a user who looks elsewhere that a session needs them: in the title, and aloud if wanted. */
+import { effect, signal } from "@preact/signals";
+import { keep, kept } from "./kept";
+import type { InboxRow } from "./protocol";
+import { go, route } from "./routes";
+import { inbox, list, listTold, overview } from "./store";
+import { line } from "./visible";
+
+const KEY = "alerts";
+const TITLE = "rookery";
+
+export const alertsOn = signal(false);
+
+export function alertsPossible(): boolean {
+  return "Notification" in globalThis && isSecureContext;
+}
+
+/** Must be called from a click: browsers ask for leave only then. Gives why it did not work. */
+export async function switchAlerts(on: boolean): Promise<string> {
+  if (on && !alertsPossible()) return "This browser shows notifications only over https or on this machine.";
+  if (on && (await Notification.requestPermission()) !== "granted") {
+    return "The browser does not allow notifications for this page. Allow them in its settings.";
+  }
+  alertsOn.value = on;
+  keep(KEY, on);
+  return "";
+}
+
+export function watchForAttention(): void {
+  alertsOn.value = kept(KEY, false) && alertsPossible() && Notification.permission === "granted";
+  effect(() => {
+    const waiting = overview.value?.counts.attention ?? 0;
+    const name = "session_id" in route.value ? list.value.rows.get(route.value.session_id)?.name : "";
+    document.title = [waiting && `(${waiting})`, name && `${line(name)} ·`, TITLE].filter(Boolean).join(" ");
+  });
+  let seen: Set<string> | null = null;
+  effect(() => {
+    const rows = inbox.value;
+    if (!listTold.value) return;
+    const fresh = freshIn(rows, seen);
+    seen = new Set(rows.map(nameOf));
+    if (alertsOn.value && document.hidden) fresh.forEach(alert);
+  });
+}
+
+/** What was not there before. What is found at the beginning is no news. */
+export function freshIn(rows: readonly InboxRow[], seen: ReadonlySet<string> | null): InboxRow[] {
+  return seen ? rows.filter((row) => !seen.has(nameOf(row))) : [];
+}
+
+function nameOf(row: InboxRow): string {
+  return `${row.session_id}/${row.task_id}/${row.ts}`;
+}
+
+function alert(row: InboxRow): void {
+  const shown = new Notification(row.name, { body: sentenceOf(row), tag: row.session_id });
+  shown.onclick = () => {
+    focus();
+    go({ page: "session", session_id: row.session_id });
+    shown.close();
+  };
+}
+
+function sentenceOf(row: InboxRow): string {
+  switch (row.state) {
+    case "waiting_approval":
+      return row.title ? `Needs approval: ${row.title}` : "Needs your approval.";
+    case "waiting_input":
+      return "Has a question for you.";
+    case "completed":
+      return "Is done.";
+    case "error":
+      return "Has failed.";
+    default:
+      return "Needs you.";
+  }
+}

@@ -1,0 +1,157 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { useKeys } from "../keys";
+import { Button, Icon, Key } from "../ui";
+import { line, plain } from "../visible";
+import { AskBody } from "./AskBody";
+import { AskHead } from "./AskHead";
+import { approve, reject } from "./answering";
+import { type Ask, otherNotes } from "./ask";
+import { useAnswering, useReadToEnd, useSeen } from "./seeing";
+
+type Wider = "always" | "task" | "expand";
+
+/** May it? Nothing happens before the answer. */
+export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
+  const seen = useSeen(ask.partial);
+  const read = useReadToEnd();
+  const { busy, answer } = useAnswering();
+  const rejecting = useSignal(false);
+  const wider = useSignal<Wider | null>(null);
+  const ready = seen && read.whole && !busy;
+  const choices = ask.governance?.choices ?? [];
+  const yes = () => ready && answer(() => approve(ask));
+  const no = (reason: string) => answer(() => reject(ask, reason));
+
+  useKeys(keys ? { a: yes, r: () => (rejecting.value = true) } : {});
+
+  return (
+    <>
+      <AskHead ask={ask} icon={ask.governance ? "flag" : "hand"} />
+      <div class="ask-scroll" ref={read.box} onScroll={read.look} tabIndex={0} role="group" aria-label="What it would do">
+        <AskBody ask={ask} />
+      </div>
+      {otherNotes(ask).map((note) => (
+        <p key={note} class="ask-note">
+          <Icon name="alert" /> {line(note)}
+        </p>
+      ))}
+      {wider.value ? (
+        <WiderYes
+          ask={ask}
+          wider={wider.value}
+          ready={ready}
+          back={() => (wider.value = null)}
+          yes={(how) => answer(() => approve(ask, how))}
+        />
+      ) : rejecting.value ? (
+        <Reason ask={ask} busy={busy} send={no} back={() => (rejecting.value = false)} />
+      ) : (
+        <div class="ask-buttons">
+          <Button kind="primary" icon="check" disabled={!ready} onClick={yes}>
+            {ask.governance ? "Allow once" : "Approve"} {keys && <Key>a</Key>}
+          </Button>
+          {choices.includes("task") && (
+            <Button disabled={!ready} onClick={() => (wider.value = "task")}>
+              For this task …
+            </Button>
+          )}
+          {choices.includes("expand") && (
+            <Button disabled={!ready} onClick={() => (wider.value = "expand")}>
+              Add to the scope …
+            </Button>
+          )}
+          {ask.rule && (
+            <Button disabled={!ready} onClick={() => (wider.value = "always")}>
+              Always …
+            </Button>
+          )}
+          <span class="grow" />
+          {!read.whole && (
+            <Button kind="plain" icon="arrowDown" onClick={read.toEnd}>
+              Read to the end first
+            </Button>
+          )}
+          <Button kind="danger" icon="cross" disabled={busy} onClick={() => (rejecting.value = true)}>
+            Reject {keys && <Key>r</Key>}
+          </Button>
+          {choices.includes("halt") && (
+            <Button kind="danger" icon="stop" disabled={busy} onClick={() => answer(() => reject(ask, "", "halt"))}>
+              No, and stop
+            </Button>
+          )}
+        </div>
+      )}
+    </>
+  );
+}
+
+/** A yes to more than this: all of what that is is shown before another click makes it so (GATE-7). */
+function WiderYes(props: {
+  ask: Ask;
+  wider: Wider;
+  ready: boolean;
+  back: () => void;
+  yes: (how: { always?: boolean; choice?: "task" | "expand" }) => void;
+}) {
+  const { ask, wider, ready, back, yes } = props;
+  const question = ask.governance;
+  const told = {
+    always: { words: "From now on this is no longer asked about:", what: ask.rule, do: "Keep this rule and allow" },
+    task: {
+      words: "For the rest of this task this counts as within the scope:",
+      what: question?.grant ?? "",
+      do: "Allow for this task",
+    },
+    expand: {
+      words: `This becomes part of the scope of ${question?.intent_id ?? "the intent"}:`,
+      what: question?.pattern ?? "",
+      do: "Add it and allow",
+    },
+  }[wider];
+  const how = wider === "always" ? { always: true } : { choice: wider };
+  return (
+    <div class="ask-wider">
+      <p>{told.words}</p>
+      <pre class="ask-rule">{plain(told.what)}</pre>
+      <div class="ask-buttons">
+        <Button kind="primary" icon="check" disabled={!ready} onClick={() => yes(how)}>
+          {told.do}
+        </Button>
+        <Button onClick={back}>Back</Button>
+      </div>
+    </div>
+  );
+}
+
+function Reason(props: { ask: Ask; busy: boolean; send: (reason: string) => void; back: () => void }) {
+  const words = useSignal("");
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "Escape") props.back();
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    props.send(words.value.trim());
+  };
+  return (
+    <div class="ask-reason">
+      <textarea
+        ref={field}
+        class="input"
+        rows={2}
+        aria-label="Why not, and what instead"
+        placeholder="Why not, and what to do instead (may stay empty)"
+        value={words.value}
+        onInput={(event) => (words.value = event.currentTarget.value)}
+        onKeyDown={onKeyDown}
+      />
+      <div class="ask-buttons">
+        <Button kind="danger" icon="cross" busy={props.busy} onClick={() => props.send(words.value.trim())}>
+          Reject
+        </Button>
+        <Button onClick={props.back}>Back</Button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,110 @@
+import type { AskedTarget, IntentQuestion } from "../protocol";
+import { DiffText } from "../transcript/DiffText";
+import { isEdit, objectIn } from "../transcript/reading";
+import { Badge } from "../ui";
+import { approvable, line, plain } from "../visible";
+import { type Ask, laidOut } from "./ask";
+
+/** Exactly what would happen, whole. */
+export function AskBody({ ask }: { ask: Ask }) {
+  return (
+    <>
+      <Action ask={ask} />
+      {ask.governance && <Governance question={ask.governance} />}
+    </>
+  );
+}
+
+function Action({ ask }: { ask: Ask }) {
+  if (ask.ask === "command") {
+    return (
+      <pre class="ask-command">
+        {plain(ask.text)
+          .split("\n")
+          .map((words, at) => (
+            <span key={at} class="ask-command-line">
+              {words}
+            </span>
+          ))}
+      </pre>
+    );
+  }
+  const payload = objectIn(ask.text);
+  if (ask.diff && isEdit(payload)) return <DiffText diff={ask.diff} whole />;
+  if (ask.diff) return <pre class="ask-text">{approvable(ask.diff)}</pre>;
+  return <pre class="ask-text">{plain(laidOut(ask.text))}</pre>;
+}
+
+const NO_OBJECTION = new Set(["in_scope", "ignored"]);
+
+function Governance({ question }: { question: IntentQuestion }) {
+  const name = question.intent_name ? ` “${question.intent_name}”` : "";
+  return (
+    <div class="ask-governance">
+      {question.intent_id && (
+        <p>
+          <b>{line(question.intent_id)}</b>
+          {line(name)} owns {question.scope.length ? <Patterns of={question.scope} /> : "nothing"}
+        </p>
+      )}
+      {question.reasons.map((reason) => (
+        <p key={reason.code + reason.text} class="ask-note-inside">
+          {line(reason.text)} <code class="quiet small">{line(reason.code)}</code>
+        </p>
+      ))}
+      {question.targets.length > 0 && (
+        <table class="ask-targets">
+          <thead>
+            <tr>
+              <th>Path</th>
+              <th>What</th>
+              <th>Verdict</th>
+            </tr>
+          </thead>
+          <tbody>
+            {question.targets.map((target, at) => (
+              <Target key={at} target={target} />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {question.analysis && (
+        <p class="quiet small">
+          What is known of the command: {line(question.analysis)};{" "}
+          {question.sandboxed ? "in the sandbox" : "not in a sandbox"}.
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Target({ target }: { target: AskedTarget }) {
+  return (
+    <tr>
+      <td class="mono">
+        {line(target.path)}
+        {target.real_path && <div class="ask-real">really {line(target.real_path)}</div>}
+        {target.nearest && <div class="quiet small">nearest in scope: {line(target.nearest)}</div>}
+      </td>
+      <td>{line(target.op)}</td>
+      <td>
+        <Badge tone={NO_OBJECTION.has(target.verdict) ? "good" : "bad"}>
+          {line(target.verdict.replaceAll("_", " "))}
+        </Badge>
+      </td>
+    </tr>
+  );
+}
+
+function Patterns({ of }: { of: readonly string[] }) {
+  return (
+    <>
+      {of.map((pattern, at) => (
+        <span key={pattern}>
+          {at > 0 && ", "}
+          <code>{line(pattern)}</code>
+        </span>
+      ))}
+    </>
+  );
+}

@@ -1,0 +1,190 @@
+import { act } from "preact/test-utils";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { IntentQuestion } from "../protocol";
+import { button, click, drawn, press, type } from "../testing/drawn";
+import { FakeManager } from "../testing/manager";
+import { type Ask, askOfRow } from "./ask";
+import { AskPanel } from "./AskPanel";
+
+const ask = (kind: string, about: Partial<Ask> = {}): Ask => ({
+  ...askOfRow("s1", "s1", { ts: 7, type: "ask", ask: kind }),
+  digest: "d7",
+  ...about,
+});
+
+const GOVERNED = {
+  intent_id: "INT-1",
+  intent_name: "Cents",
+  scope: ["src/**"],
+  reasons: [{ code: "OUT", error_type: "", text: "build is outside." }],
+  targets: [{ path: "build", op: "delete", verdict: "out_of_scope", nearest: "src/**", real_path: "/real/build" }],
+  analysis: "",
+  sandboxed: false,
+  pattern: "build/**",
+  grant: "build/x",
+  choices: ["task", "expand", "halt"],
+  revision: 1,
+} satisfies IntentQuestion;
+
+let manager: FakeManager;
+
+beforeEach(async () => {
+  manager = new FakeManager();
+  await manager.welcome();
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+/** The panel once it has been looked at for long enough. In this document nothing needs scrolling. */
+async function seen(asked: Ask): Promise<HTMLElement> {
+  const place = await drawn(<AskPanel ask={asked} />);
+  place.querySelector(".ask-scroll")?.dispatchEvent(new Event("scroll"));
+  await act(() => void vi.advanceTimersByTime(600));
+  return place;
+}
+
+describe("GATE-4 a question that was not seen for long enough", () => {
+  it("cannot be approved yet", async () => {
+    const place = await drawn(<AskPanel ask={ask("command", { text: "ls" })} />);
+    expect(button(place, "Approve").disabled).toBe(true);
+    await act(() => void vi.advanceTimersByTime(400));
+    expect(button(place, "Approve").disabled).toBe(true);
+  });
+
+  it("cannot be approved at all while it is still arriving", async () => {
+    const place = await seen(ask("command", { text: "ls", partial: true }));
+    expect(button(place, "Approve").disabled).toBe(true);
+  });
+
+  it("that becomes another one has to be seen anew", async () => {
+    const place = await seen(ask("command", { text: "ls" }));
+    expect(button(place, "Approve").disabled).toBe(false);
+    const { render } = await import("preact");
+    await act(() => render(<AskPanel ask={ask("command", { text: "rm", ts: 8, digest: "d8" })} />, place));
+    expect(button(place, "Approve").disabled).toBe(true);
+  });
+
+  it("can be rejected at once", async () => {
+    const place = await drawn(<AskPanel ask={ask("command", { text: "ls" })} />);
+    expect(button(place, "Reject").disabled).toBe(false);
+  });
+});
+
+describe("an approval", () => {
+  it("GATE-3 names the question and what was shown", async () => {
+    await click(await seen(ask("command", { text: "ls" })), "Approve");
+    expect(manager.of("approve_action")).toEqual([
+      { kind: "approve_action", session_id: "s1", ask_ts: 7, digest: "d7" },
+    ]);
+  });
+
+  it("GATE-5 shows the whole command with all that is in it", async () => {
+    const place = await seen(ask("command", { text: `echo${" ".repeat(50)}\u202e; rm -rf /\nsecond`, where: "/w, no sandbox" }));
+    expect(place.querySelector(".ask-command")!.textContent).toBe("echo<50 blanks><U+202E>; rm -rf /second");
+    expect(place.textContent).toContain("/w, no sandbox");
+  });
+
+  it("shows what is written as text, whatever it looks like", async () => {
+    const place = await seen(ask("use_mcp_server", { text: '{"arguments":{"x":"<img src=x onerror=alert(1)>"}}' }));
+    expect(place.querySelector("img")).toBeNull();
+    expect(place.textContent).toContain("<img src=x onerror=alert(1)>");
+  });
+
+  it("GATE-7 for ever shows its rule, and is made by a second click", async () => {
+    const place = await seen(ask("command", { text: "npm test", rule: "npm test, in this project" }));
+    await click(place, "Always");
+    expect(place.querySelector(".ask-rule")!.textContent).toBe("npm test, in this project");
+    expect(manager.asked).toEqual([]);
+    await click(place, "Keep this rule");
+    expect(manager.of("approve_action")).toMatchObject([{ always: true, digest: "d7" }]);
+  });
+
+  it("for ever is not offered without a rule", async () => {
+    const place = await seen(ask("command", { text: "npm test" }));
+    expect(() => button(place, "Always")).toThrow();
+  });
+});
+
+describe("a rejection", () => {
+  it("takes a reason", async () => {
+    const place = await seen(ask("tool", { title: "Edit a.py" }));
+    await click(place, "Reject");
+    const field = place.querySelector("textarea")!;
+    await type(field, " Use b.py ");
+    await press(field, "Enter");
+    expect(manager.of("reject_action")).toEqual([{ kind: "reject_action", session_id: "s1", ask_ts: 7, text: "Use b.py" }]);
+  });
+
+  it("needs none, and can be thought better of", async () => {
+    const place = await seen(ask("tool", { title: "Edit a.py" }));
+    await click(place, "Reject");
+    await press(place.querySelector("textarea")!, "Escape");
+    expect(manager.asked).toEqual([]);
+    await click(place, "Reject");
+    await click(place, "Reject");
+    expect(manager.of("reject_action")).toMatchObject([{ text: "" }]);
+  });
+});
+
+describe("a question of governance", () => {
+  it("tells intent, reasons, targets and what they really are", async () => {
+    const place = await seen(ask("command", { text: "rm build", governance: GOVERNED, notes: ["build is outside."] }));
+    for (const words of ["INT-1", "Cents", "build is outside.", "out of scope", "really /real/build"]) {
+      expect(place.textContent).toContain(words);
+    }
+    expect(place.textContent!.split("build is outside.")).toHaveLength(2);
+  });
+
+  it.each([
+    ["For this task", "build/x", "Allow for this task", "task"],
+    ["Add to the scope", "build/**", "Add it and allow", "expand"],
+  ])("%s shows what that allows first", async (offer, what, yes, choice) => {
+    const place = await seen(ask("command", { text: "rm build", governance: GOVERNED }));
+    await click(place, offer);
+    expect(place.querySelector(".ask-rule")!.textContent).toBe(what);
+    await click(place, yes);
+    expect(manager.of("approve_action")).toMatchObject([{ choice, digest: "d7" }]);
+  });
+
+  it("can be answered with no and an end", async () => {
+    const place = await seen(ask("command", { text: "rm build", governance: GOVERNED }));
+    await click(place, "No, and stop");
+    expect(manager.of("reject_action")).toMatchObject([{ choice: "halt" }]);
+  });
+});
+
+describe("other questions", () => {
+  it("a suggestion is an answer, in another mode if it says so", async () => {
+    const text = '{"question":"Which?","suggest":["one",{"answer":"two","mode":"architect"}]}';
+    const place = await seen(ask("followup", { text }));
+    await click(place, "two");
+    await vi.waitFor(() => expect(manager.of("send_words")).toHaveLength(1));
+    expect(manager.asked).toMatchObject([
+      { kind: "switch_session", mode: "architect" },
+      { kind: "send_words", text: "two", ask_ts: 7 },
+    ]);
+  });
+
+  it("a failure can be tried again", async () => {
+    await click(await seen(ask("api_req_failed", { text: "Gone." })), "Try again");
+    expect(manager.of("retry_session")).toMatchObject([{ session_id: "s1" }]);
+  });
+
+  it("an agent that is stuck can be given a hint", async () => {
+    const place = await seen(ask("mistake_limit_reached", { text: "Stuck." }));
+    await type(place.querySelector("textarea")!, "Look in b.py");
+    await click(place, "Send the hint");
+    expect(manager.of("send_words")).toMatchObject([{ text: "Look in b.py", ask_ts: 7 }]);
+  });
+
+  it("a limit can be gone beyond, or not", async () => {
+    const place = await seen(ask("auto_approval_max_req_reached", { text: '{"type":"requests","count":5}' }));
+    expect(place.textContent).toContain("has made 5 requests");
+    await click(place, "Go on");
+    expect(manager.of("approve_action")).toHaveLength(1);
+  });
+});

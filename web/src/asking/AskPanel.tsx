@@ -1,0 +1,132 @@
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { sanitised } from "../html";
+import { useKeys } from "../keys";
+import { followupOf } from "../transcript/reading";
+import { Button, Key } from "../ui";
+import { harmless, line } from "../visible";
+import { Approval } from "./Approval";
+import { AskHead } from "./AskHead";
+import { approve, choose, reject, say, tryAgain } from "./answering";
+import { type Ask, formOf, headOf, wordsOf } from "./ask";
+import { useAnswering, useSeen } from "./seeing";
+import "./ask-panel.css";
+
+/** A question with all that a yes would allow. `keys`: it is the one that is looked at. */
+export function AskPanel({ ask, keys = false }: { ask: Ask; keys?: boolean }) {
+  return (
+    <section class={`ask-panel ${formOf(ask.ask)}`} aria-label={headOf(ask)}>
+      <AskForm key={`${ask.task_id}/${ask.ts}/${ask.digest}`} ask={ask} keys={keys} />
+    </section>
+  );
+}
+
+function AskForm({ ask, keys }: { ask: Ask; keys: boolean }) {
+  switch (formOf(ask.ask)) {
+    case "approval":
+      return <Approval ask={ask} keys={keys} />;
+    case "limit":
+      return <Limit ask={ask} keys={keys} />;
+    case "question":
+      return <Question ask={ask} />;
+    case "failure":
+    case "stuck":
+      return <Failure ask={ask} />;
+    case "rest":
+      return null;
+  }
+}
+
+function Limit({ ask, keys }: { ask: Ask; keys: boolean }) {
+  const seen = useSeen(ask.partial);
+  const { busy, answer } = useAnswering();
+  const yes = () => seen && !busy && answer(() => approve(ask));
+  useKeys(keys ? { a: yes } : {});
+  return (
+    <>
+      <AskHead ask={ask} icon="alert" />
+      <p class="ask-words">{harmless(wordsOf(ask))}</p>
+      <div class="ask-buttons">
+        <Button kind="primary" icon="play" disabled={!seen || busy} onClick={yes}>
+          Go on {keys && <Key>a</Key>}
+        </Button>
+        <Button disabled={busy} onClick={() => answer(() => reject(ask, ""))}>
+          Leave it
+        </Button>
+      </div>
+    </>
+  );
+}
+
+function Question({ ask }: { ask: Ask }) {
+  const { busy, answer } = useAnswering();
+  const { suggestions } = followupOf(ask.text);
+  return (
+    <>
+      <AskHead ask={ask} icon="question" />
+      <Words ask={ask} />
+      {suggestions.length > 0 && (
+        <ul class="suggestions" aria-label="Suggested answers">
+          {suggestions.map((each, at) => (
+            <li key={at}>
+              <button
+                type="button"
+                class="suggestion"
+                disabled={busy || ask.partial}
+                onClick={() => answer(() => choose(ask, each))}
+              >
+                <span class="grow">{harmless(each.answer)}</span>
+                {each.mode && <span class="badge accent">→ {line(each.mode)}</span>}
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}
+
+function Failure({ ask }: { ask: Ask }) {
+  const { busy, answer } = useAnswering();
+  const hint = useSignal("");
+  const stuck = formOf(ask.ask) === "stuck";
+  return (
+    <>
+      <AskHead ask={ask} icon="alert" />
+      <Words ask={ask} />
+      {stuck && (
+        <textarea
+          class="input"
+          rows={2}
+          aria-label="A hint for the agent"
+          placeholder="A hint for the agent (may stay empty)"
+          value={hint.value}
+          onInput={(event) => (hint.value = event.currentTarget.value)}
+        />
+      )}
+      <div class="ask-buttons">
+        <Button
+          kind="primary"
+          icon="retry"
+          busy={busy}
+          onClick={() => answer(() => (hint.value.trim() ? say(ask, hint.value.trim()) : tryAgain(ask)))}
+        >
+          {hint.value.trim() ? "Send the hint" : "Try again"}
+        </Button>
+      </div>
+    </>
+  );
+}
+
+function Words({ ask }: { ask: Ask }): ComponentChildren {
+  if (ask.html.length) {
+    return (
+      <div class="prose ask-words">
+        {ask.html.map((html, at) => (
+          <div key={at} dangerouslySetInnerHTML={sanitised(html)} />
+        ))}
+      </div>
+    );
+  }
+  return <p class="ask-words">{harmless(wordsOf(ask))}</p>;
+}

@@ -1,0 +1,118 @@
+/** A question that somebody has to answer, wherever it was found, and how it can be answered. */
+import type { InboxRow, IntentQuestion, Row } from "../protocol";
+import { ceilingOf, followupOf, objectIn } from "../transcript/reading";
+
+export interface Ask {
+  session_id: string;
+  task_id: string;
+  ts: number;
+  ask: string;
+  text: string;
+  html: readonly string[];
+  digest: string;
+  title: string;
+  diff: string;
+  where: string;
+  notes: readonly string[];
+  rule: string;
+  governance: IntentQuestion | null;
+  /** It is still arriving, and cannot be answered yet. */
+  partial: boolean;
+}
+
+/** `approval`: may it? `limit`: may it go on? `question`: in words. `failure`: again? `stuck`: with a
+ *  hint? `rest`: nothing is asked but what next. */
+export type AskForm = "approval" | "limit" | "question" | "failure" | "stuck" | "rest";
+
+const FORMS: Record<string, AskForm> = {
+  tool: "approval",
+  command: "approval",
+  use_mcp_server: "approval",
+  browser_action_launch: "approval",
+  report_bug: "approval",
+  condense: "approval",
+  checkpoint_restore: "approval",
+  auto_approval_max_req_reached: "limit",
+  followup: "question",
+  api_req_failed: "failure",
+  payment_required_prompt: "failure",
+  invalid_model: "failure",
+  mistake_limit_reached: "stuck",
+};
+
+export function formOf(ask: string): AskForm {
+  return FORMS[ask] ?? "rest";
+}
+
+export function askOfRow(session_id: string, task_id: string, row: Row): Ask {
+  return {
+    session_id,
+    task_id,
+    ts: row.ts,
+    ask: row.ask ?? "",
+    text: row.text ?? "",
+    html: row.html ?? [],
+    digest: row.digest ?? "",
+    title: row.title ?? "",
+    diff: row.diff ?? "",
+    where: row.where ?? "",
+    notes: row.notes ?? [],
+    rule: row.rule ?? "",
+    governance: row.governance ?? null,
+    partial: row.partial ?? false,
+  };
+}
+
+export function askOfInbox(row: InboxRow): Ask {
+  const { name: _, state: __, images: ___, ...ask } = row;
+  return { ...ask, partial: false };
+}
+
+export function headOf(ask: Ask): string {
+  switch (formOf(ask.ask)) {
+    case "approval":
+      if (ask.ask === "command") return "Run this command?";
+      return ask.title ? `${ask.title.replace(/\?$/, "")}?` : "Allow this?";
+    case "limit":
+      return "A limit is reached";
+    case "question":
+      return "The agent asks";
+    case "stuck":
+      return "The agent is stuck";
+    case "failure":
+      return ask.ask === "payment_required_prompt" ? "The provider wants to be paid" : "The request failed";
+    case "rest":
+      return ask.ask === "completion_result" ? "It is done" : "It has stopped";
+  }
+}
+
+/** What is asked about, in words; for an approval see what it would do instead. */
+export function wordsOf(ask: Ask): string {
+  switch (formOf(ask.ask)) {
+    case "limit":
+      return ceilingOf(ask.text);
+    case "question":
+      return followupOf(ask.text).question;
+    case "failure": {
+      const { message, title } = objectIn(ask.text);
+      return [title, message].filter((part) => typeof part === "string").join(": ") || ask.text;
+    }
+    default:
+      return ask.text;
+  }
+}
+
+/** Notes that the reasons of governance do not tell already. */
+export function otherNotes(ask: Ask): string[] {
+  const told = new Set(ask.governance?.reasons.map((reason) => reason.text) ?? []);
+  return ask.notes.filter((note) => !told.has(note));
+}
+
+/** A call's arguments, laid out. What is no JSON stays as it is. */
+export function laidOut(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,46 @@
+/** Whether a question was seen, and one answer to it at a time. */
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+
+/** Milliseconds for which a question has to be seen before it can be answered (GATE-4). */
+const SEEN_AFTER = 500;
+
+export function useSeen(partial: boolean): boolean {
+  const seen = useSignal(false);
+  useEffect(() => {
+    seen.value = false;
+    if (partial) return;
+    const timer = setTimeout(() => (seen.value = true), SEEN_AFTER);
+    return () => clearTimeout(timer);
+  }, [partial]);
+  return seen.value;
+}
+
+/** Whether the end of what is asked about was in sight. */
+export function useReadToEnd() {
+  const box = useRef<HTMLDivElement>(null);
+  const whole = useSignal(false);
+  const look = () => {
+    if (!box.current) return;
+    const { scrollTop, clientHeight, scrollHeight } = box.current;
+    if (scrollTop + clientHeight >= scrollHeight - 4) whole.value = true;
+  };
+  useEffect(() => {
+    const resized = new ResizeObserver(look);
+    resized.observe(box.current!);
+    return () => resized.disconnect();
+  }, []);
+  const toEnd = () => box.current?.scrollTo({ top: box.current.scrollHeight, behavior: "smooth" });
+  return { box, look, toEnd, whole: whole.value };
+}
+
+/** One answer at a time. */
+export function useAnswering() {
+  const busy = useSignal(false);
+  const answer = (send: () => Promise<unknown>) => {
+    if (busy.value) return;
+    busy.value = true;
+    void send().finally(() => (busy.value = false));
+  };
+  return { busy: busy.value, answer };
+}

@@ -1,0 +1,21 @@
+import { request } from "./connection";
+import type { Answers, Requests } from "./protocol";
+import { complain, toast } from "./ui";
+
+/** Ask for something on behalf of a click: what is to be known about it is shown, and so is why it
+ *  was refused, which gives null. */
+export async function attempt<K extends keyof Requests>(
+  kind: K,
+  fields: Omit<Requests[K], "kind">,
+): Promise<Answers[K] | null> {
+  try {
+    const answer = await request(kind, fields);
+    const { notes = [], failed = [] } = (answer ?? {}) as { notes?: string[]; failed?: string[] };
+    for (const note of notes) toast(note);
+    for (const problem of failed) toast(problem, "bad");
+    return answer;
+  } catch (error) {
+    complain(error);
+    return null;
+  }
+}

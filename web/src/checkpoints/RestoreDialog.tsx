@@ -1,0 +1,139 @@
+/** Goes back to a moment, after it was rehearsed what that would do to which files. */
+import { useState } from "preact/hooks";
+
+import { request } from "../connection";
+import { counted, moment } from "../format";
+import type { CheckpointRow, RestoreRehearsal } from "../protocol";
+import { useAnswer, useDoing } from "../review/answers";
+import { Button, Dialog, Notice } from "../ui";
+import { line } from "../visible";
+import { PathList } from "../worktrees/PathList";
+import { Answer } from "../worktrees/Sheet";
+import { tellDone } from "../worktrees/acts";
+import { type Choice, buttonWords, changesAnything, consequences, summary } from "./restore-words";
+
+const WAYS: readonly { readonly words: string; readonly files: boolean; readonly conversation: boolean }[] = [
+  { words: "Files only", files: true, conversation: false },
+  { words: "Files and conversation", files: true, conversation: true },
+  { words: "Conversation only", files: false, conversation: true },
+];
+
+export function RestoreDialog({
+  sessionId,
+  checkpoint,
+  close,
+  restored,
+}: {
+  sessionId: string;
+  checkpoint: CheckpointRow;
+  close: () => void;
+  restored: () => void;
+}) {
+  const [choice, setChoice] = useState<Choice>({ files: true, conversation: false, overwrite: false });
+  const { seq: to } = checkpoint;
+  const rehearsal = useAnswer("rehearse_restore", { session_id: sessionId, to, overwrite: choice.overwrite });
+  const [problem, setProblem] = useState("");
+  const doing = useDoing(setProblem);
+  const restore = () =>
+    doing.run(async () => {
+      setProblem("");
+      const done = await request("restore_session", { session_id: sessionId, to, ...choice });
+      tellDone(done, `Went back to ${moment(checkpoint.ts)}.`);
+      restored();
+    });
+  const { answer } = rehearsal;
+  const possible = answer && !(choice.files && answer.problem) && changesAnything(answer, choice);
+
+  return (
+    <Dialog
+      title="Go back to this moment?"
+      close={close}
+      wide
+      foot={
+        <>
+          <Button onClick={close}>Cancel</Button>
+          <Button
+            kind="danger"
+            icon="history"
+            busy={doing.busy}
+            disabled={rehearsal.loading || !possible}
+            onClick={restore}
+          >
+            {buttonWords(choice)}
+          </Button>
+        </>
+      }
+    >
+      <p>
+        <strong>{line(checkpoint.title)}</strong>
+        <br />
+        <span class="quiet small">{moment(checkpoint.ts)}</span>
+      </p>
+      <fieldset class="restore-ways">
+        <legend class="unseen">What goes back</legend>
+        {WAYS.map(({ words, files, conversation }) => (
+          <label key={words} class="checked">
+            <input
+              type="radio"
+              name="restore"
+              checked={choice.files === files && choice.conversation === conversation}
+              onChange={() => setChoice({ ...choice, files, conversation })}
+            />
+            <span>{words}</span>
+          </label>
+        ))}
+      </fieldset>
+      <Answer of={rehearsal} waiting="Rehearsing, without changing anything…">
+        {(told) => <Consequences rehearsal={told} choice={choice} change={setChoice} />}
+      </Answer>
+      <p class="quiet small">The present is kept first, as a moment that you can come back to.</p>
+      {problem && (
+        <Notice tone="bad" icon="alert">
+          {problem}
+        </Notice>
+      )}
+    </Dialog>
+  );
+}
+
+function Consequences({
+  rehearsal,
+  choice,
+  change,
+}: {
+  rehearsal: RestoreRehearsal;
+  choice: Choice;
+  change: (choice: Choice) => void;
+}) {
+  const offersOverwrite = choice.files && (rehearsal.kept.length > 0 || choice.overwrite);
+  if (choice.files && rehearsal.problem) {
+    return (
+      <Notice tone="bad" icon="alert">
+        {line(rehearsal.problem)}
+      </Notice>
+    );
+  }
+  return (
+    <>
+      <Notice icon="info">{summary(rehearsal, choice)}</Notice>
+      {consequences(rehearsal, choice).map(({ heading, paths, tone }) => (
+        <section key={heading} class="restore-part">
+          <h3 class={tone === "careful" ? "careful" : undefined}>
+            {heading} <span class="quiet">({counted(paths.length, "file")})</span>
+          </h3>
+          <PathList paths={paths} label={heading} />
+        </section>
+      ))}
+      {offersOverwrite && (
+        <label class="checked">
+          <input
+            type="checkbox"
+            checked={choice.overwrite}
+            onChange={(event) => change({ ...choice, overwrite: event.currentTarget.checked })}
+          />
+          <span>Put back also what somebody else has changed since.</span>
+        </label>
+      )}
+    </>
+  );
+}

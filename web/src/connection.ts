@@ -1,0 +1,42 @@
+/** The page's connection. It only ever goes to the server that the page came from. */
+import { storedToken } from "./access";
+import type { Answers, Refusal, Requests } from "./protocol";
+import { BROKEN_OFF, Connection, Refused, type Socket } from "./rpc";
+
+export { Refused } from "./rpc";
+
+/** UTF-16 units; the server takes frames of a MiB, and each unit is at most three bytes. */
+const LONGEST_FRAME = 300_000;
+const TOO_LARGE = "This is too large to be sent. Leave some pictures out, or send smaller ones.";
+
+export const connection = new Connection(openSocket, storedToken);
+
+function openSocket(): Socket {
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  return new WebSocket(`${scheme}://${location.host}/ws`) as unknown as Socket;
+}
+
+/** Ask the manager for something. What is refused raises `Refused`, whose message is a sentence. */
+export async function request<K extends keyof Requests>(
+  kind: K,
+  fields: Omit<Requests[K], "kind">,
+): Promise<Answers[K]> {
+  const text = JSON.stringify({ kind, ...fields });
+  if (text.length > LONGEST_FRAME) return (await upload(text)) as Answers[K];
+  return connection.request(kind, fields);
+}
+
+export function call(method: string, params: object = {}): Promise<unknown> {
+  return connection.call(method, params);
+}
+
+/** Pictures do not fit into a frame. */
+async function upload(body: string): Promise<unknown> {
+  const headers = { "Content-Type": "application/json", Authorization: `Bearer ${storedToken()}` };
+  const answer = await fetch("/api/do", { method: "POST", headers, body }).catch(() => null);
+  if (!answer) throw new Refused(BROKEN_OFF);
+  if (answer.status === 413) throw new Refused(TOO_LARGE);
+  const told = (await answer.json().catch(() => ({}))) as { error?: Refusal };
+  if (!answer.ok) throw new Refused(told.error?.message ?? `The manager refused this (${answer.status}).`);
+  return told;
+}

@@ -1,0 +1,169 @@
+/** A file line by line: which record wrote it, for which intent and criterion, and who approved it. */
+import { useEffect, useId, useState } from "preact/hooks";
+
+import { request } from "../connection";
+import { moment } from "../format";
+import type { BlamedLine } from "../protocol";
+import { useAnswer } from "../review/answers";
+import { sessions } from "../store";
+import { Button, Empty, Field } from "../ui";
+import { harmless, line } from "../visible";
+import { Answer } from "../worktrees/Sheet";
+import { type Part, chain, coverage, parts } from "./blame-parts";
+
+const REST = 200;
+
+export function BlameView({
+  path,
+  choose,
+  trace,
+}: {
+  path: string;
+  choose: (path: string) => void;
+  trace: (intent: string) => void;
+}) {
+  const [typed, setTyped] = useState(path);
+  const [sessionId, setSessionId] = useState("");
+  const offered = useId();
+  const paths = usePaths(typed, sessionId);
+  const worktrees = sessions.value.filter((row) => row.worktree_id);
+  return (
+    <>
+      <form
+        class="filters"
+        onSubmit={(event) => {
+          event.preventDefault();
+          choose(typed.trim());
+        }}
+      >
+        <Field label="File">
+          <input
+            class="input mono"
+            type="search"
+            list={offered}
+            placeholder="Path of a file"
+            spellcheck={false}
+            autocapitalize="off"
+            value={typed}
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
+        </Field>
+        <datalist id={offered}>
+          {paths.map((each) => (
+            <option key={each} value={each} />
+          ))}
+        </datalist>
+        {worktrees.length > 0 && (
+          <Field label="As it is in">
+            <select class="input" value={sessionId} onChange={(event) => setSessionId(event.currentTarget.value)}>
+              <option value="">The project</option>
+              {worktrees.map((row) => (
+                <option key={row.session_id} value={row.session_id}>
+                  {line(row.name)}
+                </option>
+              ))}
+            </select>
+          </Field>
+        )}
+        <Button type="submit" kind="primary" disabled={typed.trim() === ""}>
+          Show
+        </Button>
+      </form>
+      {path ? (
+        <Blame key={`${sessionId} ${path}`} path={path} sessionId={sessionId} trace={trace} />
+      ) : (
+        <Empty icon="file">
+          <p>Name a file to see who wrote each of its lines, and for what.</p>
+        </Empty>
+      )}
+    </>
+  );
+}
+
+/** Paths to choose from; without any one can still write. */
+function usePaths(letters: string, sessionId: string): readonly string[] {
+  const [paths, setPaths] = useState<readonly string[]>([]);
+  useEffect(() => {
+    if (letters.trim() === "") return setPaths([]);
+    let wanted = true;
+    const timer = setTimeout(() => {
+      request("find_paths", { letters: letters.trim(), session_id: sessionId })
+        .then((found) => wanted && setPaths(found.filter((each) => !each.folder).map((each) => each.path)))
+        .catch(() => wanted && setPaths([]));
+    }, REST);
+    return () => {
+      wanted = false;
+      clearTimeout(timer);
+    };
+  }, [letters, sessionId]);
+  return paths;
+}
+
+function Blame({ path, sessionId, trace }: { path: string; sessionId: string; trace: (intent: string) => void }) {
+  const blamed = useAnswer("blame_file", { path, session_id: sessionId });
+  return (
+    <Answer of={blamed} waiting="Reading who wrote what…">
+      {(lines) =>
+        lines.length === 0 ? (
+          <Empty icon="file">
+            <p>The file has no lines.</p>
+          </Empty>
+        ) : (
+          <>
+            <p class="quiet small">{coverage(lines)} are in the ledger. The others were written by somebody else.</p>
+            <ol class="blame" aria-label={`Lines of ${line(path)}`}>
+              {parts(lines).map((part) => (
+                <BlamedPart key={part.from} part={part} trace={trace} />
+              ))}
+            </ol>
+          </>
+        )
+      }
+    </Answer>
+  );
+}
+
+function BlamedPart({ part, trace }: { part: Part; trace: (intent: string) => void }) {
+  return (
+    <li class="blame-part">
+      <div class="blame-by">{part.by ? <WrittenBy by={part.by} trace={trace} /> : <span class="quiet">Not recorded</span>}</div>
+      <table class="blame-lines">
+        <tbody>
+          {part.lines.map((each) => (
+            <tr key={each.line}>
+              <td class="blame-number">{each.line}</td>
+              <td>
+                <code>{harmless(each.text)}</code>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </li>
+  );
+}
+
+function WrittenBy({ by, trace }: { by: BlamedLine; trace: (intent: string) => void }) {
+  return (
+    <details>
+      <summary>
+        <strong>{line(by.intent || by.tool || by.record_id)}</strong>
+        {by.approved_by && <span class="quiet"> approved by {line(by.approved_by)}</span>}
+        {by.when > 0 && <div class="quiet">{moment(by.when)}</div>}
+      </summary>
+      <dl class="blame-chain">
+        {chain(by).map(({ name, text }) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{line(text)}</dd>
+          </div>
+        ))}
+      </dl>
+      {by.intent && (
+        <Button compact kind="plain" icon="list" onClick={() => trace(by.intent)}>
+          Trace of this intent
+        </Button>
+      )}
+    </details>
+  );
+}

@@ -1,0 +1,43 @@
+/** What agents may change and why, what they did, and who let them. */
+import { useState } from "preact/hooks";
+
+import { Tabs } from "../ui";
+import { Sheet } from "../worktrees/Sheet";
+import { BlameView } from "./BlameView";
+import { IntentList } from "./IntentList";
+import { TraceList } from "./TraceList";
+import { EVERYTHING, type TraceFilter } from "./trace-filter";
+import "./governance.css";
+
+type View = "intents" | "trace" | "blame";
+
+const TABS: { id: View; words: string }[] = [
+  { id: "intents", words: "Intents" },
+  { id: "trace", words: "Trace" },
+  { id: "blame", words: "Blame" },
+];
+
+export default function GovernancePage() {
+  const [view, setView] = useState<View>("intents");
+  const [filter, setFilter] = useState<TraceFilter>(EVERYTHING);
+  const [path, setPath] = useState("");
+  const trace = (intent: string) => {
+    setFilter({ ...EVERYTHING, intent });
+    setView("trace");
+  };
+  const blame = (file: string) => {
+    setPath(file);
+    setView("blame");
+  };
+  return (
+    <Sheet title="Governance">
+      <Tabs tabs={TABS} chosen={view} choose={setView} label="Governance">
+        <div class="sheet">
+          {view === "intents" && <IntentList trace={trace} />}
+          {view === "trace" && <TraceList filter={filter} change={setFilter} blame={blame} />}
+          {view === "blame" && <BlameView path={path} choose={setPath} trace={trace} />}
+        </div>
+      </Tabs>
+    </Sheet>
+  );
+}

@@ -1,0 +1,87 @@
+/** The intents of the project: how they stand, what they allow, and what was written for them. */
+import { counted } from "../format";
+import type { IntentRow } from "../protocol";
+import { useAnswer } from "../review/answers";
+import { Badge, Button, Empty, Notice, type Tone } from "../ui";
+import { line } from "../visible";
+import { Answer } from "../worktrees/Sheet";
+
+const TONES: Readonly<Record<string, Tone>> = {
+  active: "accent",
+  in_progress: "accent",
+  done: "good",
+  completed: "good",
+  blocked: "bad",
+  paused: "rest",
+};
+
+export function IntentList({ trace }: { trace: (intent: string) => void }) {
+  const intents = useAnswer("list_intents", {});
+  return (
+    <Answer of={intents} waiting="Reading the intents…">
+      {(rows) =>
+        rows.length === 0 ? (
+          <Empty icon="shield">
+            <p>
+              This project has no intents. With <code>rookery intents</code> you say what agents may change, and why.
+            </p>
+          </Empty>
+        ) : (
+          <ul class="cards">
+            {rows.map((intent) => (
+              <Intent key={intent.id} intent={intent} trace={() => trace(intent.id)} />
+            ))}
+          </ul>
+        )
+      }
+    </Answer>
+  );
+}
+
+function Intent({ intent, trace }: { intent: IntentRow; trace: () => void }) {
+  return (
+    <li class="card">
+      <div class="line-of">
+        <h2>{line(intent.name || intent.id)}</h2>
+        {intent.status && (
+          <Badge tone={TONES[intent.status.toLowerCase()] ?? "usual"}>{line(inWords(intent.status))}</Badge>
+        )}
+        {intent.name && <span class="mono quiet small">{line(intent.id)}</span>}
+        <span class="grow" />
+        <Button compact icon="list" onClick={trace}>
+          {counted(intent.writes, "write")}
+        </Button>
+      </div>
+      {intent.problem && (
+        <Notice tone="careful" icon="alert">
+          {line(inWords(intent.problem))}
+        </Notice>
+      )}
+      <Part name="May change" entries={intent.scope} none="Nothing." mono />
+      <Part name="Is done when" entries={intent.criteria} none="No criterion is written down." />
+    </li>
+  );
+}
+
+/** Of `IN_PROGRESS`: "In progress". */
+function inWords(said: string): string {
+  const words = /^[A-Z_]+$/.test(said) ? said.toLowerCase().replaceAll("_", " ") : said;
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+function Part({ name, entries, none, mono }: { name: string; entries: readonly string[]; none: string; mono?: boolean }) {
+  return (
+    <div class="intent-part">
+      <h3 class="quiet small">{name}</h3>
+      {entries.length === 0 ? (
+        <p class="quiet">{none}</p>
+      ) : (
+        <ul class={mono ? "intent-scope mono" : "intent-criteria"}>
+          {entries.map((entry) => (
+            <li key={entry}>{line(entry)}</li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,182 @@
+/** The ledger: what was done for which intent, in which files, and who approved it. */
+import { useEffect, useState } from "preact/hooks";
+
+import { moment } from "../format";
+import type { TraceRow } from "../protocol";
+import { useAnswer } from "../review/answers";
+import { hrefOf } from "../routes";
+import { sessionOf, sessions } from "../store";
+import { Badge, Button, Empty, Field } from "../ui";
+import { line } from "../visible";
+import { Answer } from "../worktrees/Sheet";
+import {
+  EVERYTHING,
+  MOST_RECORDS,
+  RECORDS_AT_ONCE,
+  type TraceFilter,
+  isEverything,
+  mayBeMore,
+  traceRequest,
+} from "./trace-filter";
+
+/** A path is looked for when the hand rests. */
+const REST = 300;
+
+export function TraceList({
+  filter,
+  change,
+  blame,
+}: {
+  filter: TraceFilter;
+  change: (filter: TraceFilter) => void;
+  blame: (path: string) => void;
+}) {
+  const [most, setMost] = useState(RECORDS_AT_ONCE);
+  const trace = useAnswer("read_trace", traceRequest(filter, most));
+  // while more is read, what there is stays
+  const [last, setLast] = useState<{ filter: TraceFilter; rows: readonly TraceRow[] } | null>(null);
+  useEffect(() => {
+    if (trace.answer) setLast({ filter, rows: trace.answer });
+  }, [trace.answer]);
+  useEffect(() => setMost(RECORDS_AT_ONCE), [filter]);
+  const rows = trace.answer ?? (last?.filter === filter ? last.rows : null);
+
+  return (
+    <>
+      <Filters filter={filter} change={change} />
+      <Answer of={{ ...trace, answer: rows }} waiting="Reading the ledger…">
+        {(records) =>
+          records.length === 0 ? (
+            <Empty icon="list">
+              <p>{isEverything(filter) ? "Nothing was recorded yet." : "No record fits the filter."}</p>
+            </Empty>
+          ) : (
+            <>
+              <ol class="trace" aria-label="Records, the newest first">
+                {records.map((record) => (
+                  <TraceRecord key={record.id} record={record} blame={blame} />
+                ))}
+              </ol>
+              {records.length >= MOST_RECORDS && (
+                <p class="quiet small">
+                  These are the newest {MOST_RECORDS}. Filter, or use <code>rookery trace log</code>, to see older ones.
+                </p>
+              )}
+              {mayBeMore(records.length, most) && (
+                <div class="trace-more">
+                  <Button busy={trace.loading} onClick={() => setMost(most + RECORDS_AT_ONCE)}>
+                    Show more
+                  </Button>
+                </div>
+              )}
+            </>
+          )
+        }
+      </Answer>
+    </>
+  );
+}
+
+function Filters({ filter, change }: { filter: TraceFilter; change: (filter: TraceFilter) => void }) {
+  const intents = useAnswer("list_intents", {});
+  const [path, setPath] = useState(filter.path);
+  useEffect(() => {
+    if (path === filter.path) return;
+    const timer = setTimeout(() => change({ ...filter, path }), REST);
+    return () => clearTimeout(timer);
+  }, [path]);
+  return (
+    <div class="filters">
+      <Field label="Intent">
+        <select
+          class="input"
+          value={filter.intent}
+          onChange={(event) => change({ ...filter, intent: event.currentTarget.value })}
+        >
+          <option value="">Any</option>
+          {(intents.answer ?? []).map((intent) => (
+            <option key={intent.id} value={intent.id}>
+              {line(`${intent.id} ${intent.name}`)}
+            </option>
+          ))}
+        </select>
+      </Field>
+      <Field label="File">
+        <input
+          class="input"
+          type="search"
+          placeholder="Any"
+          spellcheck={false}
+          value={path}
+          onInput={(event) => setPath(event.currentTarget.value)}
+        />
+      </Field>
+      <Field label="Session">
+        <select
+          class="input"
+          value={filter.sessionId}
+          onChange={(event) => change({ ...filter, sessionId: event.currentTarget.value })}
+        >
+          <option value="">Any</option>
+          {sessions.value.map((row) => (
+            <option key={row.session_id} value={row.session_id}>
+              {line(row.name)}
+            </option>
+          ))}
+        </select>
+      </Field>
+      {!isEverything(filter) && (
+        <Button
+          kind="plain"
+          icon="cross"
+          onClick={() => {
+            setPath("");
+            change(EVERYTHING);
+          }}
+        >
+          Clear
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function TraceRecord({ record, blame }: { record: TraceRow; blame: (path: string) => void }) {
+  const session = record.session_id ? sessionOf(record.session_id) : undefined;
+  return (
+    <li class="record">
+      <div class="line-of">
+        <Badge tone="accent">{line(record.kind.replaceAll("_", " "))}</Badge>
+        {record.tool && <span class="mono small">{line(record.tool)}</span>}
+        {record.intent && <Badge icon="shield">{line(record.intent)}</Badge>}
+        {record.approved_by && (
+          <Badge tone="good" icon="check">
+            {line(record.approved_by)}
+          </Badge>
+        )}
+        <span class="grow" />
+        {record.ts > 0 && (
+          <time class="quiet small" dateTime={new Date(record.ts).toISOString()}>
+            {moment(record.ts)}
+          </time>
+        )}
+      </div>
+      {record.summary && <p>{line(record.summary)}</p>}
+      {record.paths.length > 0 && (
+        <ul class="record-paths">
+          {record.paths.map((path) => (
+            <li key={path}>
+              <button type="button" class="path-button" title="Blame this file" onClick={() => blame(path)}>
+                {line(path)}
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div class="quiet small line-of">
+        <span class="mono cut">{line(record.id)}</span>
+        {session && <a href={hrefOf({ page: "session", session_id: session.session_id })}>{line(session.name)}</a>}
+      </div>
+    </li>
+  );
+}

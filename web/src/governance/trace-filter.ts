@@ -1,0 +1,26 @@
+/** Which records of the ledger are shown. */
+import type { ReadTrace } from "../protocol";
+
+export interface TraceFilter {
+  readonly intent: string;
+  readonly path: string;
+  readonly sessionId: string;
+}
+
+export const EVERYTHING: TraceFilter = { intent: "", path: "", sessionId: "" };
+export const RECORDS_AT_ONCE = 100;
+/** The manager tells no more at once. */
+export const MOST_RECORDS = 1_000;
+
+export function traceRequest(filter: TraceFilter, most: number): Omit<ReadTrace, "kind"> {
+  return { intent: filter.intent, path: filter.path.trim(), session_id: filter.sessionId, most };
+}
+
+/** As many as were asked for means that there may be more. */
+export function mayBeMore(shown: number, most: number): boolean {
+  return shown >= most && most < MOST_RECORDS;
+}
+
+export function isEverything(filter: TraceFilter): boolean {
+  return filter.intent === "" && filter.path.trim() === "" && filter.sessionId === "";
+}

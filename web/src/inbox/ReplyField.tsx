@@ -1,0 +1,39 @@
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { Button } from "../ui";
+
+/** One line of answer, with what else can be done beside it. */
+export function ReplyField(props: {
+  label: string;
+  send: (text: string) => Promise<unknown>;
+  children?: ComponentChildren;
+}) {
+  const words = useSignal("");
+  const busy = useSignal(false);
+  const send = async () => {
+    const text = words.value.trim();
+    if (!text || busy.value) return;
+    busy.value = true;
+    if (await props.send(text)) words.value = "";
+    busy.value = false;
+  };
+  return (
+    <div class="reply">
+      <textarea
+        class="input"
+        rows={1}
+        aria-label={props.label}
+        placeholder={props.label}
+        value={words.value}
+        onInput={(event) => (words.value = event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          void send();
+        }}
+      />
+      <Button icon="send" label="Send" busy={busy.value} disabled={!words.value.trim()} onClick={() => void send()} />
+      {props.children}
+    </div>
+  );
+}

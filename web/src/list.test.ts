@@ -1,0 +1,68 @@
+import { describe, expect, it } from "vitest";
+import { Chance } from "./testing/chance";
+import { changedList, inOrder, NOTHING_LISTED, type SessionList } from "./list";
+import type { InboxRow, ListChange, Overview, SessionRow } from "./protocol";
+
+const row = (session_id: string, name: string) => ({ session_id, name }) as SessionRow;
+const ids = (list: SessionList) => inOrder(list).map((each) => each.session_id);
+
+describe("the list", () => {
+  it("is told whole at first, then by what changed", () => {
+    const overview = { project: "p" } as Overview;
+    const first = changedList(NOTHING_LISTED, {
+      follow_id: 1,
+      overview,
+      rows: [row("a", "A"), row("b", "B")],
+      order: ["b", "a"],
+      inbox: [],
+    });
+    expect(ids(first)).toEqual(["b", "a"]);
+    const later = changedList(first, { follow_id: 1, rows: [row("a", "A2")] });
+    expect(later.rows.get("a")!.name).toBe("A2");
+    expect(later.rows.get("b")).toBe(first.rows.get("b"));
+    expect([later.overview, later.order, later.inbox]).toEqual([first.overview, first.order, first.inbox]);
+  });
+
+  it("keeps what a change does not mention as the very same value", () => {
+    const before = changedList(NOTHING_LISTED, { follow_id: 1, rows: [row("a", "A")], order: ["a"] });
+    const after = changedList(before, { follow_id: 1, inbox: [{ session_id: "a" } as InboxRow] });
+    expect(after.rows).toBe(before.rows);
+    expect(after.order).toBe(before.order);
+  });
+
+  it("loses nothing whose place was not told, and shows nothing that is gone", () => {
+    const list = changedList(NOTHING_LISTED, { follow_id: 1, rows: [row("a", "A"), row("b", "B")], order: ["x", "b"] });
+    expect(ids(list)).toEqual(["b", "a"]);
+    expect(ids(changedList(list, { follow_id: 1, removed: ["b"] }))).toEqual(["a"]);
+  });
+
+  it.each(Array.from({ length: 50 }, (_, seed) => seed))("is what a plain table would hold (seed %i)", (seed) => {
+    const chance = new Chance(seed);
+    const table = new Map<string, SessionRow>();
+    let order: string[] = [];
+    let list = NOTHING_LISTED;
+    for (let step = 0; step < 40; step++) {
+      const change: ListChange = { follow_id: 1 };
+      if (chance.once(2)) {
+        change.rows = [row(chance.of(["a", "b", "c", "d", "e"]), chance.words())];
+        for (const each of change.rows) table.set(each.session_id, each);
+      }
+      if (chance.once(4)) {
+        const gone = chance.of(["a", "b", "c", "d", "e"]);
+        if (!change.rows?.some((each) => each.session_id === gone)) {
+          change.removed = [gone];
+          table.delete(gone);
+        }
+      }
+      if (chance.once(3)) {
+        order = [...table.keys()].sort(() => chance.below(3) - 1);
+        change.order = order;
+      }
+      list = changedList(list, change);
+      expect(Object.fromEntries(list.rows)).toEqual(Object.fromEntries(table));
+      expect(ids(list).toSorted()).toEqual([...table.keys()].toSorted());
+      const placed = ids(list).filter((id) => order.includes(id));
+      expect(placed).toEqual(order.filter((id) => table.has(id)));
+    }
+  });
+});

@@ -1,0 +1,90 @@
+/** Which model works, in which mode; each version may have a model of its own. */
+import type { KnownMode, KnownModel } from "../protocol";
+import type { Asked } from "../review/answers";
+import { Field } from "../ui";
+import { line } from "../visible";
+import { type Form, modelName, modelNote, withModel } from "./form";
+
+export function ModelFields({
+  form,
+  change,
+  models,
+  modes,
+}: {
+  form: Form;
+  change: (some: Partial<Form>) => void;
+  models: Asked<readonly KnownModel[]>;
+  modes: Asked<readonly KnownMode[]>;
+}) {
+  const known = models.answer ?? [];
+  const chosen = known.find((model) => modelName(model) === form.model);
+  const mode = modes.answer?.find((each) => each.slug === form.mode);
+  return (
+    <>
+      <div class="field-pair">
+        <Field
+          label={form.versions > 1 ? "Model of all versions" : "Model"}
+          hint={chosen && modelNote(chosen)}
+          problem={models.problem}
+        >
+          <ModelSelect none="The usual model" models={known} chosen={form.model} choose={(model) => change({ model })} />
+        </Field>
+        <Field label="Mode" hint={mode && line(mode.when_to_use)} problem={modes.problem}>
+          <select class="input" value={form.mode} onChange={(event) => change({ mode: event.currentTarget.value })}>
+            <option value="">The usual mode</option>
+            {(modes.answer ?? []).map((each) => (
+              <option key={each.slug} value={each.slug}>
+                {line(each.name)}
+              </option>
+            ))}
+          </select>
+        </Field>
+      </div>
+      {form.versions > 1 && (
+        <div class="version-models">
+          {form.models.slice(0, form.versions).map((model, at) => (
+            <Field key={at} label={`Version ${at + 1}`}>
+              <ModelSelect
+                none="As above"
+                models={known}
+                chosen={model}
+                choose={(name) => change(withModel(form, at, name))}
+              />
+            </Field>
+          ))}
+        </div>
+      )}
+    </>
+  );
+}
+
+function ModelSelect({
+  none,
+  models,
+  chosen,
+  choose,
+  ...field
+}: {
+  none: string;
+  models: readonly KnownModel[];
+  chosen: string;
+  choose: (model: string) => void;
+}) {
+  const providers = [...new Set(models.map((model) => model.provider))];
+  return (
+    <select {...field} class="input" value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
+      <option value="">{none}</option>
+      {providers.map((provider) => (
+        <optgroup key={provider} label={line(provider)}>
+          {models
+            .filter((model) => model.provider === provider)
+            .map((model) => (
+              <option key={model.model} value={modelName(model)}>
+                {line(model.model)}
+              </option>
+            ))}
+        </optgroup>
+      ))}
+    </select>
+  );
+}

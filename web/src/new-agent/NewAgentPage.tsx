@@ -1,0 +1,182 @@
+/** Starts an agent, or several versions of it. */
+import { useEffect, useState } from "preact/hooks";
+
+import { request } from "../connection";
+import type { IntentRow, Started } from "../protocol";
+import { useAnswer, useDoing } from "../review/answers";
+import { go } from "../routes";
+import { sessionOf } from "../store";
+import { Button, Field, Key, Notice, Switch, toast } from "../ui";
+import { line } from "../visible";
+import { Sheet } from "../worktrees/Sheet";
+import { Choices } from "./Choices";
+import {
+  type Form,
+  LONGEST_LABEL,
+  problemOf,
+  remember,
+  rememberPrompt,
+  remembered,
+  requestOf,
+  startWords,
+  withOffered,
+} from "./form";
+import { ModelFields } from "./ModelFields";
+import { PlaceFields } from "./PlaceFields";
+import { PromptField } from "./PromptField";
+import "./new-agent.css";
+
+const VERSIONS = ["1", "2", "3", "4"] as const;
+const COMMAND = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘" : "Ctrl";
+
+export default function NewAgentPage() {
+  const [form, setForm] = useState(remembered);
+  const [problem, setProblem] = useState("");
+  const doing = useDoing(setProblem);
+  const models = useAnswer("list_models", {});
+  const modes = useAnswer("list_modes", {});
+  const intents = useAnswer("list_intents", {});
+  const settings = useAnswer("read_settings", {});
+  const change = (some: Partial<Form>) => {
+    setProblem("");
+    setForm((was) => ({ ...was, ...some }));
+  };
+
+  useEffect(() => {
+    const { answer: known } = models;
+    const { answer: offered } = modes;
+    if (known && offered) {
+      setForm((was) => withOffered(was, known, offered.map((mode) => mode.slug)));
+    }
+  }, [models.answer, modes.answer]);
+
+  useEffect(() => {
+    const usual = settings.answer?.find((row) => row.key === "manager.auto_approve")?.value === "true";
+    if (settings.answer) setForm((was) => ({ ...was, autoApprove: was.autoApprove ?? usual }));
+  }, [settings.answer]);
+
+  const start = () =>
+    doing.run(async () => {
+      const wrong = problemOf(form);
+      if (wrong) return setProblem(wrong);
+      setProblem("");
+      const started = await request("start_sessions", requestOf(form));
+      tell(started, form.versions);
+      remember(form);
+      rememberPrompt("");
+      lead(started);
+    });
+
+  return (
+    <Sheet title="New agent">
+      <form
+        class="new-agent"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void start();
+        }}
+      >
+        <PromptField
+          prompt={form.prompt}
+          images={form.images}
+          write={(prompt) => {
+            change({ prompt });
+            rememberPrompt(prompt);
+          }}
+          showPictures={(images) => change({ images })}
+          start={start}
+        />
+        <div class="field-pair">
+          <PlaceFields form={form} change={change} />
+          <Choices
+            label="Versions"
+            choices={VERSIONS.map((id) => ({ id, words: id }))}
+            chosen={String(form.versions) as (typeof VERSIONS)[number]}
+            choose={(id) => change({ versions: Number(id) })}
+            hint={form.versions > 1 ? "The same prompt several times, to keep the best answer." : undefined}
+          />
+        </div>
+        <ModelFields form={form} change={change} models={models} modes={modes} />
+        <div class="field-pair">
+          <Field label="Label" hint="What the list calls it; its own name if it is empty.">
+            <input
+              class="input"
+              value={form.label}
+              maxLength={LONGEST_LABEL}
+              onInput={(event) => change({ label: event.currentTarget.value })}
+            />
+          </Field>
+          <IntentField intents={intents.answer ?? []} form={form} change={change} />
+        </div>
+        <div class="field">
+          <Switch on={form.autoApprove === true} change={(autoApprove) => change({ autoApprove })}>
+            Approve actions without asking
+          </Switch>
+          {form.autoApprove ? (
+            <Notice tone="careful" icon="alert">
+              It will change files and run commands without asking you first. What your settings forbid stays
+              forbidden, and you can stop it at any time.
+            </Notice>
+          ) : (
+            <div class="field-hint">It waits for your yes before it changes a file or runs a command.</div>
+          )}
+        </div>
+        <div class="new-agent-foot">
+          {problem && (
+            <Notice tone="bad" icon="alert">
+              {line(problem)}
+            </Notice>
+          )}
+          <div class="new-agent-acts">
+            <span class="quiet small new-agent-keys">
+              <Key>{COMMAND}</Key> <Key>Enter</Key> starts it
+            </span>
+            <Button kind="primary" icon="play" type="submit" busy={doing.busy}>
+              {startWords(form)}
+            </Button>
+          </div>
+        </div>
+      </form>
+    </Sheet>
+  );
+}
+
+function IntentField({
+  intents,
+  form,
+  change,
+}: {
+  intents: readonly IntentRow[];
+  form: Form;
+  change: (some: Partial<Form>) => void;
+}) {
+  if (intents.length === 0) return null;
+  const chosen = intents.find((intent) => intent.id === form.intent);
+  return (
+    <Field label="Intent" hint={chosen && `May change ${chosen.scope.map(line).join(", ") || "nothing yet"}.`}>
+      <select class="input" value={form.intent} onChange={(event) => change({ intent: event.currentTarget.value })}>
+        <option value="">None chosen</option>
+        {intents.map((intent) => (
+          <option key={intent.id} value={intent.id}>
+            {line(`${intent.id} ${intent.name}`)}
+          </option>
+        ))}
+      </select>
+    </Field>
+  );
+}
+
+function tell(started: Started, versions: number): void {
+  for (const note of started.notes) toast(note);
+  if (started.failed.length === 0) return;
+  const why = started.failed.join(" ");
+  toast(`${started.session_ids.length} of ${versions} versions were started. ${why}`, "bad");
+}
+
+/** To the session, or to the comparison of the versions if the list knows it already. */
+function lead({ session_ids }: Started): void {
+  const first = session_ids[0];
+  if (!first) return;
+  const group = session_ids.length > 1 ? sessionOf(first)?.group_id : "";
+  go(group ? { page: "versions", group_id: group } : { page: "session", session_id: first });
+}

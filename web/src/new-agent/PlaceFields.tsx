@@ -1,0 +1,144 @@
+/** Where a new agent works: in the project itself, or in a worktree. */
+import type { WorktreeRow } from "../protocol";
+import { useAnswer } from "../review/answers";
+import { Field, Notice } from "../ui";
+import { line } from "../visible";
+import { nameOf } from "../worktrees/worktree-words";
+import { Choices } from "./Choices";
+import { type Form, type Origin, originOf, whereItRuns } from "./form";
+
+const ORIGINS: readonly { readonly id: Origin; readonly words: string }[] = [
+  { id: "new-branch", words: "New branch" },
+  { id: "existing-branch", words: "Existing branch" },
+  { id: "existing-worktree", words: "Existing worktree" },
+];
+
+export function PlaceFields({ form, change }: { form: Form; change: (some: Partial<Form>) => void }) {
+  const where = whereItRuns(form);
+  return (
+    <>
+      <Choices
+        label="Where it works"
+        choices={[
+          { id: "local", words: "In the project", disabled: form.versions > 1 },
+          { id: "worktree", words: "In a worktree" },
+        ]}
+        chosen={where}
+        choose={(id) => change({ where: id })}
+        hint={
+          where === "local"
+            ? "It changes the files of your checkout."
+            : form.versions > 1
+              ? "Each version has a worktree and a branch of its own."
+              : "It has a checkout of its own; yours stays as it is until you apply its changes."
+        }
+      />
+      {where === "worktree" && <WorktreeFields form={form} change={change} />}
+    </>
+  );
+}
+
+function WorktreeFields({ form, change }: { form: Form; change: (some: Partial<Form>) => void }) {
+  const branches = useAnswer("list_branches", {});
+  const origin = originOf(form);
+  return (
+    <div class="new-place">
+      {form.versions === 1 && (
+        <Choices label="On" choices={ORIGINS} chosen={origin} choose={(id) => change({ origin: id })} />
+      )}
+      {branches.problem && (
+        <Notice tone="careful" icon="alert">
+          {branches.problem}
+        </Notice>
+      )}
+      {origin === "new-branch" && (
+        <div class="field-pair">
+          <Field label="Begins at">
+            <BranchSelect
+              none="The usual base"
+              branches={branches.answer ?? []}
+              chosen={form.base}
+              choose={(base) => change({ base })}
+            />
+          </Field>
+          <Field label="Name of the branch" hint="Made from the prompt if it is empty.">
+            <input
+              class="input"
+              value={form.branch}
+              spellcheck={false}
+              autocapitalize="off"
+              onInput={(event) => change({ branch: event.currentTarget.value })}
+            />
+          </Field>
+        </div>
+      )}
+      {origin === "existing-branch" && (
+        <Field label="Branch">
+          <BranchSelect
+            none="Choose…"
+            branches={branches.answer ?? []}
+            chosen={form.existingBranch}
+            choose={(existingBranch) => change({ existingBranch })}
+          />
+        </Field>
+      )}
+      {origin === "existing-worktree" && <WorktreeField form={form} change={change} />}
+    </div>
+  );
+}
+
+function BranchSelect({
+  none,
+  branches,
+  chosen,
+  choose,
+  ...field
+}: {
+  none: string;
+  branches: readonly string[];
+  chosen: string;
+  choose: (branch: string) => void;
+}) {
+  // a remembered branch may be gone; it is shown until somebody chooses another
+  const gone = chosen !== "" && !branches.includes(chosen) ? [chosen] : [];
+  return (
+    <select {...field} class="input" value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
+      <option value="">{none}</option>
+      {[...gone, ...branches].map((branch) => (
+        <option key={branch} value={branch}>
+          {line(branch)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function WorktreeField({ form, change }: { form: Form; change: (some: Partial<Form>) => void }) {
+  const worktrees = useAnswer("list_worktrees", {});
+  const ready = (worktrees.answer ?? []).filter((row) => row.state === "ready");
+  return (
+    <Field
+      label="Worktree"
+      hint="Its other sessions share its files and its branch."
+      problem={worktrees.problem || (worktrees.answer && ready.length === 0 ? "There is no worktree yet." : "")}
+    >
+      <select
+        class="input"
+        value={form.worktreeId}
+        onChange={(event) => change({ worktreeId: event.currentTarget.value })}
+      >
+        <option value="">Choose…</option>
+        {ready.map((row) => (
+          <option key={row.id} value={row.id}>
+            {worktreeWords(row)}
+          </option>
+        ))}
+      </select>
+    </Field>
+  );
+}
+
+function worktreeWords(row: WorktreeRow): string {
+  const name = line(nameOf(row));
+  return row.label ? `${name} (${line(row.branch)})` : name;
+}

@@ -1,0 +1,91 @@
+/** What the agent is to do, in words and pictures. */
+import { useEffect, useRef } from "preact/hooks";
+
+import { Button, Icon, toast } from "../ui";
+import { MOST_IMAGES } from "./form";
+import { ACCEPTED, filesIn, withFiles } from "./pictures";
+
+export function PromptField({
+  prompt,
+  images,
+  write,
+  showPictures,
+  start,
+}: {
+  prompt: string;
+  images: readonly string[];
+  write: (prompt: string) => void;
+  showPictures: (images: readonly string[]) => void;
+  start: () => void;
+}) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  const picker = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current!.focus(), []);
+
+  const take = async (files: readonly File[]) => {
+    const taken = await withFiles(images, files);
+    showPictures(taken.images);
+    for (const problem of taken.problems) toast(problem, "bad");
+  };
+  const taking = (event: Event, files: File[]) => {
+    if (files.length === 0) return;
+    event.preventDefault();
+    void take(files);
+  };
+
+  return (
+    <div
+      class="prompt"
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => taking(event, filesIn(event.dataTransfer))}
+    >
+      <textarea
+        ref={field}
+        class="prompt-words"
+        rows={7}
+        aria-label="What is to be done"
+        placeholder="What is to be done?"
+        value={prompt}
+        onInput={(event) => write(event.currentTarget.value)}
+        onPaste={(event) => taking(event, filesIn(event.clipboardData))}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+          event.preventDefault();
+          start();
+        }}
+      />
+      <div class="prompt-foot">
+        {images.map((uri, at) => (
+          <span key={at} class="prompt-picture">
+            <img src={uri} alt={`Picture ${at + 1}`} />
+            <button
+              type="button"
+              aria-label={`Leave out picture ${at + 1}`}
+              onClick={() => showPictures(images.filter((_, other) => other !== at))}
+            >
+              <Icon name="cross" />
+            </button>
+          </span>
+        ))}
+        {images.length < MOST_IMAGES && (
+          <Button compact kind="plain" icon="image" onClick={() => picker.current?.click()}>
+            Add picture
+          </Button>
+        )}
+        <input
+          ref={picker}
+          type="file"
+          class="unseen"
+          tabIndex={-1}
+          aria-hidden="true"
+          accept={ACCEPTED}
+          multiple
+          onChange={(event) => {
+            void take([...(event.currentTarget.files ?? [])]);
+            event.currentTarget.value = "";
+          }}
+        />
+      </div>
+    </div>
+  );
+}

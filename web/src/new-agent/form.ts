@@ -1,0 +1,187 @@
+/** What the form for a new agent holds, what is wrong with it, and the request it makes. */
+import { keep, kept } from "../kept";
+import type { KnownModel, StartSessions } from "../protocol";
+
+export const MOST_VERSIONS = 4;
+export const MOST_IMAGES = 4;
+export const LONGEST_LABEL = 40;
+
+export type Origin = "new-branch" | "existing-branch" | "existing-worktree";
+
+export interface Form {
+  readonly prompt: string;
+  /** As data URIs. */
+  readonly images: readonly string[];
+  readonly label: string;
+  readonly where: "local" | "worktree";
+  readonly versions: number;
+  readonly model: string;
+  /** One for each version; empty for `model`. */
+  readonly models: readonly string[];
+  readonly mode: string;
+  readonly origin: Origin;
+  readonly base: string;
+  /** The name of the new branch; empty for one made from the prompt. */
+  readonly branch: string;
+  readonly existingBranch: string;
+  readonly worktreeId: string;
+  /** Null until the settings have said what is usual: then it asks. */
+  readonly autoApprove: boolean | null;
+  readonly intent: string;
+}
+
+export const EMPTY: Form = {
+  prompt: "",
+  images: [],
+  label: "",
+  where: "local",
+  versions: 1,
+  model: "",
+  models: ["", "", "", ""],
+  mode: "",
+  origin: "new-branch",
+  base: "",
+  branch: "",
+  existingBranch: "",
+  worktreeId: "",
+  autoApprove: null,
+  intent: "",
+};
+
+/** Several versions need a worktree each, and a branch of their own. */
+export function whereItRuns(form: Form): "local" | "worktree" {
+  return form.versions > 1 ? "worktree" : form.where;
+}
+
+export function originOf(form: Form): Origin {
+  return form.versions > 1 ? "new-branch" : form.origin;
+}
+
+/** What has to be changed before it can be started, in one sentence. */
+export function problemOf(form: Form): string | null {
+  if (form.prompt.trim() === "" && form.images.length === 0) {
+    return "Write what is to be done, or add a picture.";
+  }
+  if (form.label.length > LONGEST_LABEL) {
+    return `A label has at most ${LONGEST_LABEL} characters. Shorten it.`;
+  }
+  if (whereItRuns(form) === "local") return null;
+  if (originOf(form) === "existing-branch" && form.existingBranch === "") {
+    return "Choose the branch to work on.";
+  }
+  if (originOf(form) === "existing-worktree" && form.worktreeId === "") {
+    return "Choose the worktree to work in.";
+  }
+  return null;
+}
+
+export function requestOf(form: Form): Omit<StartSessions, "kind"> {
+  return {
+    prompt: form.prompt,
+    images: [...form.images],
+    label: form.label.trim(),
+    where: whereItRuns(form),
+    versions: form.versions,
+    model: form.model,
+    models: modelsOf(form),
+    mode: form.mode,
+    auto_approve: form.autoApprove === true,
+    intent: form.intent,
+    ...(whereItRuns(form) === "worktree" ? placeOf(form) : {}),
+  };
+}
+
+function placeOf(form: Form): Pick<StartSessions, "base" | "branch" | "worktree_id"> {
+  switch (originOf(form)) {
+    case "new-branch":
+      return { base: form.base, branch: form.branch.trim() };
+    case "existing-branch":
+      return { branch: form.existingBranch };
+    case "existing-worktree":
+      return { worktree_id: form.worktreeId };
+  }
+}
+
+function modelsOf(form: Form): string[] {
+  const chosen = form.models.slice(0, form.versions);
+  const differ = form.versions > 1 && chosen.some((model) => model !== "");
+  return differ ? chosen.map((model) => model || form.model) : [];
+}
+
+export function withModel(form: Form, version: number, model: string): Form {
+  return { ...form, models: form.models.map((was, at) => (at === version ? model : was)) };
+}
+
+/** How a model is written in a request. */
+export function modelName(model: KnownModel): string {
+  return `${model.provider}/${model.model}`;
+}
+
+/** What is worth knowing when one chooses: the size of its window and its price. */
+export function modelNote(model: KnownModel): string {
+  const notes: string[] = [];
+  if (model.window > 0) notes.push(`${Math.round(model.window / 1000)}k tokens`);
+  if (model.price_in != null && model.price_out != null) {
+    notes.push(`$${model.price_in} in, $${model.price_out} out per million`);
+  }
+  return notes.join(", ");
+}
+
+export function startWords(form: Form): string {
+  return form.versions === 1 ? "Start agent" : `Start ${form.versions} versions`;
+}
+
+/** What is offered again next time: how one works, not what one asked for or allowed. */
+const LASTING = [
+  "where",
+  "versions",
+  "model",
+  "models",
+  "mode",
+  "origin",
+  "base",
+] as const;
+const CHOICES = "new-agent.choices";
+const DRAFT = "new-agent.prompt";
+
+export function remembered(): Form {
+  const prompt = kept<unknown>(DRAFT, "");
+  return { ...EMPTY, ...keptChoices(), prompt: typeof prompt === "string" ? prompt : "" };
+}
+
+export function remember(form: Form): void {
+  keep(CHOICES, Object.fromEntries(LASTING.map((name) => [name, form[name]])));
+}
+
+export function rememberPrompt(prompt: string): void {
+  keep(DRAFT, prompt || undefined);
+}
+
+function keptChoices(): Partial<Form> {
+  const found = Object(kept<unknown>(CHOICES, {})) as Record<string, unknown>;
+  const fitting = LASTING.filter((name) => isLike(EMPTY[name], found[name]));
+  const choices = Object.fromEntries(fitting.map((name) => [name, found[name]])) as Partial<Form>;
+  return { ...choices, versions: clamped(choices.versions ?? 1) };
+}
+
+function isLike(usual: unknown, found: unknown): boolean {
+  if (!Array.isArray(usual)) return typeof found === typeof usual;
+  const texts = Array.isArray(found) && found.every((each) => typeof each === "string");
+  return texts && found.length === usual.length;
+}
+
+function clamped(versions: number): number {
+  return Math.min(Math.max(Math.trunc(versions) || 1, 1), MOST_VERSIONS);
+}
+
+/** Choices that are not offered any more are as if nobody had made them. */
+export function withOffered(form: Form, models: readonly KnownModel[], modes: readonly string[]): Form {
+  const names = new Set(models.map(modelName));
+  const known = (model: string) => (names.has(model) ? model : "");
+  return {
+    ...form,
+    model: known(form.model),
+    models: form.models.map(known),
+    mode: modes.includes(form.mode) ? form.mode : "",
+  };
+}

@@ -1,0 +1,42 @@
+/** Pictures that go with a prompt, as data URIs. */
+import { MOST_IMAGES } from "./form";
+
+const TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const MOST_BYTES = 5 * 1024 * 1024;
+
+export const ACCEPTED = TYPES.join(",");
+
+export interface Pictures {
+  readonly images: readonly string[];
+  /** What was left out, and why. */
+  readonly problems: readonly string[];
+}
+
+/** Those there were, and as many of the files as can be taken. */
+export async function withFiles(images: readonly string[], files: readonly File[]): Promise<Pictures> {
+  const problems = files.flatMap((file) => problemWith(file) ?? []);
+  const fitting = files.filter((file) => problemWith(file) === null);
+  const room = MOST_IMAGES - images.length;
+  if (fitting.length > room) problems.push(`A prompt takes ${MOST_IMAGES} pictures at most.`);
+  const read = await Promise.all(fitting.slice(0, room).map(dataUri));
+  return { images: [...images, ...read], problems };
+}
+
+function problemWith(file: File): string | null {
+  if (!TYPES.includes(file.type)) return `${file.name} is no picture that can be sent (PNG, JPEG, GIF or WebP).`;
+  if (file.size > MOST_BYTES) return `${file.name} is larger than 5 MB.`;
+  return null;
+}
+
+function dataUri(file: File): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result));
+    reader.onerror = () => reject(new Error(`${file.name} could not be read.`));
+    reader.readAsDataURL(file);
+  });
+}
+
+export function filesIn(transfer: DataTransfer | null): File[] {
+  return [...(transfer?.files ?? [])];
+}

@@ -1,0 +1,15 @@
+import { signal } from "@preact/signals";
+
+const EVERY = 15_000;
+
+/** The time, for what says how long ago something was. */
+export const now = signal(Date.now());
+
+export function watchClock(): void {
+  setInterval(() => {
+    if (!document.hidden) now.value = Date.now();
+  }, EVERY);
+  document.addEventListener("visibilitychange", () => {
+    now.value = Date.now();
+  });
+}

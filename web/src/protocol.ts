@@ -1,0 +1,1088 @@
+// Made by `npm run types` from the protocol's schema. Changes belong into the Python classes.
+
+/** `words` must all be in a session; `archived` ones only if asked for. */
+export interface ListSessions {
+  kind: "list_sessions";
+  words?: string;
+  archived?: boolean;
+}
+
+/** All open questions of all sessions, whoever has waited longest first. */
+export interface ListQuestions {
+  kind: "list_questions";
+}
+
+/** A new session, or up to four versions of it, each in a worktree of its own. `models` are those of the versions, `model` that of all others, written `provider/model` or plain. */
+export interface StartSessions {
+  kind: "start_sessions";
+  prompt: string;
+  images?: string[];
+  label?: string;
+  where?: "local" | "worktree";
+  versions?: number;
+  model?: string;
+  models?: string[];
+  mode?: string;
+  base?: string;
+  branch?: string;
+  worktree_id?: string;
+  auto_approve?: boolean;
+  intent?: string;
+}
+
+/** Words for a session: the answer to the question of `ask_ts`, or for later. */
+export interface SendWords {
+  kind: "send_words";
+  session_id: string;
+  text: string;
+  images?: string[];
+  ask_ts?: number | null;
+}
+
+/** Yes to what the row of `ask_ts` shows, named by its `digest`; `always` keeps its rule. */
+export interface ApproveAction {
+  kind: "approve_action";
+  session_id: string;
+  ask_ts: number;
+  digest?: string;
+  text?: string;
+  always?: boolean;
+  choice?: "task" | "expand" | "halt" | null;
+}
+
+export interface RejectAction {
+  kind: "reject_action";
+  session_id: string;
+  ask_ts: number;
+  text?: string;
+  choice?: "task" | "expand" | "halt" | null;
+}
+
+export interface CancelSession {
+  kind: "cancel_session";
+  session_id: string;
+}
+
+export interface ResumeSession {
+  kind: "resume_session";
+  session_id: string;
+  text?: string;
+}
+
+export interface RetrySession {
+  kind: "retry_session";
+  session_id: string;
+}
+
+/** Takes it off the list and ends its process. Its task stays in the history. */
+export interface RemoveSession {
+  kind: "remove_session";
+  session_id: string;
+}
+
+/** Ends all processes. What they were doing can be resumed. */
+export interface StopAll {
+  kind: "stop_all";
+}
+
+/** No label gives the session its own name back. */
+export interface RenameSession {
+  kind: "rename_session";
+  session_id: string;
+  label?: string;
+}
+
+export interface ArchiveSession {
+  kind: "archive_session";
+  session_id: string;
+  archived?: boolean;
+}
+
+export interface MarkRead {
+  kind: "mark_read";
+  session_id: string;
+}
+
+export interface RetryMail {
+  kind: "retry_mail";
+  session_id: string;
+  number: number;
+}
+
+export interface DiscardMail {
+  kind: "discard_mail";
+  session_id: string;
+  number: number;
+}
+
+/** Change words that the model has not heard yet; no text takes them back. */
+export interface EditQueued {
+  kind: "edit_queued";
+  session_id: string;
+  message_id: string;
+  text?: string | null;
+}
+
+/** Another mode, model, intent or way of approving from now on; what is None stays. */
+export interface SwitchSession {
+  kind: "switch_session";
+  session_id: string;
+  mode?: string | null;
+  model?: string | null;
+  intent?: string | null;
+  auto_approve?: boolean | null;
+}
+
+/** A new session with the conversation up to the row of `ts`, or all of it. */
+export interface ForkSession {
+  kind: "fork_session";
+  session_id: string;
+  ts?: number | null;
+}
+
+export interface ExportSession {
+  kind: "export_session";
+  session_id: string;
+  format?: "markdown" | "json" | "html";
+}
+
+export interface ListCheckpoints {
+  kind: "list_checkpoints";
+  session_id: string;
+}
+
+export interface RehearseRestore {
+  kind: "rehearse_restore";
+  session_id: string;
+  to: number;
+  overwrite?: boolean;
+}
+
+/** Files as they were at `to`, and the conversation too unless only `files` are wanted. */
+export interface RestoreSession {
+  kind: "restore_session";
+  session_id: string;
+  to: number;
+  files?: boolean;
+  conversation?: boolean;
+  overwrite?: boolean;
+}
+
+export interface ListModels {
+  kind: "list_models";
+}
+
+export interface ListModes {
+  kind: "list_modes";
+}
+
+export interface ListBranches {
+  kind: "list_branches";
+}
+
+/** Of a session's workspace, or of the project. */
+export interface FindPaths {
+  kind: "find_paths";
+  letters: string;
+  session_id?: string;
+  most?: number;
+}
+
+export interface ListWorktrees {
+  kind: "list_worktrees";
+}
+
+export interface ReadStats {
+  kind: "read_stats";
+  worktree_id: string;
+}
+
+/** One whose folder is gone, from its branch. */
+export interface RecreateWorktree {
+  kind: "recreate_worktree";
+  worktree_id: string;
+}
+
+/** Commit all of it to its branch; without a message the agent is asked for one first. */
+export interface FinishWorktree {
+  kind: "finish_worktree";
+  worktree_id: string;
+  message?: string;
+}
+
+/** What applying a worktree's changes to the project would do; `paths` restricts it. */
+export interface PlanApply {
+  kind: "plan_apply";
+  worktree_id: string;
+  paths?: string[];
+}
+
+export interface ApplyWorktree {
+  kind: "apply_worktree";
+  worktree_id: string;
+  paths?: string[];
+  token?: string;
+}
+
+export interface MergeWorktree {
+  kind: "merge_worktree";
+  worktree_id: string;
+}
+
+export interface PlanRemoval {
+  kind: "plan_removal";
+  worktree_id: string;
+}
+
+/** Stops its sessions, keeps uncommitted work under a reference, and removes the folder. */
+export interface RemoveWorktree {
+  kind: "remove_worktree";
+  worktree_id: string;
+  token?: string;
+  delete_branch?: boolean;
+}
+
+export interface ListImportable {
+  kind: "list_importable";
+}
+
+/** A branch or the folder of a worktree; one of them. */
+export interface ImportWork {
+  kind: "import_work";
+  branch?: string;
+  folder?: string;
+}
+
+export interface ListKept {
+  kind: "list_kept";
+}
+
+/** Kept work in a new worktree, on a new branch. */
+export interface BringBack {
+  kind: "bring_back";
+  ref: string;
+  branch: string;
+}
+
+export interface RunScript {
+  kind: "run_script";
+  worktree_id: string;
+}
+
+export interface StopScript {
+  kind: "stop_script";
+  worktree_id: string;
+}
+
+/** Of a worktree, or of what a session without one has changed. */
+export interface ReviewChanges {
+  kind: "review_changes";
+  session_id: string;
+  scope?: "branch" | "staged" | "unstaged" | "session";
+}
+
+/** `context` lines around each change. */
+export interface ReadDiff {
+  kind: "read_diff";
+  session_id: string;
+  path: string;
+  scope?: "branch" | "staged" | "unstaged" | "session";
+  context?: number;
+}
+
+/** Puts one file back as it was at the base. What it held is kept under a reference. */
+export interface RevertFile {
+  kind: "revert_file";
+  session_id: string;
+  path: string;
+  digest: string;
+}
+
+/** Comments on a diff, as one message to the session. */
+export interface SendComments {
+  kind: "send_comments";
+  session_id: string;
+  comments: LineComment[];
+  text?: string;
+}
+
+/** On a line of a diff: of the new text, or of the old one if `old`. */
+export interface LineComment {
+  path: string;
+  line: number;
+  text: string;
+  old?: boolean;
+}
+
+export interface CompareVersions {
+  kind: "compare_versions";
+  group_id: string;
+}
+
+export interface ListIntents {
+  kind: "list_intents";
+}
+
+/** The newest records first. */
+export interface ReadTrace {
+  kind: "read_trace";
+  intent?: string;
+  path?: string;
+  session_id?: string;
+  most?: number;
+}
+
+export interface BlameFile {
+  kind: "blame_file";
+  path: string;
+  session_id?: string;
+}
+
+export interface ReadSettings {
+  kind: "read_settings";
+}
+
+/** Of the user. `value` is JSON; none puts the usual one back. */
+export interface ChangeSetting {
+  kind: "change_setting";
+  key: string;
+  value?: string | null;
+}
+
+export interface ListDevices {
+  kind: "list_devices";
+}
+
+export interface RevokeDevice {
+  kind: "revoke_device";
+  id: string;
+}
+
+export type AnyRequest = ListSessions | ListQuestions | StartSessions | SendWords | ApproveAction | RejectAction | CancelSession | ResumeSession | RetrySession | RemoveSession | StopAll | RenameSession | ArchiveSession | MarkRead | RetryMail | DiscardMail | EditQueued | SwitchSession | ForkSession | ExportSession | ListCheckpoints | RehearseRestore | RestoreSession | ListModels | ListModes | ListBranches | FindPaths | ListWorktrees | ReadStats | RecreateWorktree | FinishWorktree | PlanApply | ApplyWorktree | MergeWorktree | PlanRemoval | RemoveWorktree | ListImportable | ImportWork | ListKept | BringBack | RunScript | StopScript | ReviewChanges | ReadDiff | RevertFile | SendComments | CompareVersions | ListIntents | ReadTrace | BlameFile | ReadSettings | ChangeSetting | ListDevices | RevokeDevice;
+
+export interface Listing {
+  overview: Overview;
+  sessions: SessionRow[];
+}
+
+/** The head of the list. */
+export interface Overview {
+  counts: Counts;
+  project: string;
+  running_limit: number;
+  notices: string[];
+  read_only: string;
+  blocked_requests: number;
+}
+
+/** What the head of the list says. */
+export interface Counts {
+  active: number;
+  history: number;
+  archived: number;
+  attention: number;
+}
+
+/** A session in the list. Times are milliseconds. */
+export interface SessionRow {
+  session_id: string;
+  name: string;
+  prompt: string;
+  state: "idle" | "creating" | "streaming" | "waiting_approval" | "waiting_input" | "completed" | "paused" | "error" | "stopped";
+  flags: Flags;
+  start_time: number;
+  end_time: number | null;
+  provider: string | null;
+  model: string | null;
+  mode: string | null;
+  auto_approve: boolean;
+  tokens: number;
+  cost: number;
+  todo_stats: TodoStats | null;
+  unread: boolean;
+  archived: boolean;
+  queued: boolean;
+  unresponsive: boolean;
+  step: string;
+  failure: Failure | null;
+  mail: MailRow[];
+  worktree_id: string | null;
+  branch: string;
+  group_id: string;
+  intent: string;
+  workspace: string;
+  logs: string[];
+}
+
+/** What a page shows and offers. */
+export interface Flags {
+  show_spinner: boolean;
+  show_cancel_button: boolean;
+  show_resume_button: boolean;
+  show_auto_mode_warning: boolean;
+  input_enabled: boolean;
+  is_active: boolean;
+  show_approval_buttons: boolean;
+  show_retry_button: boolean;
+  can_queue_text: boolean;
+  can_guide_text: boolean;
+  needs_attention: boolean;
+  can_finish_to_branch: boolean;
+  can_create_pull_request: boolean;
+}
+
+export interface TodoStats {
+  done: number;
+  total: number;
+}
+
+export interface Failure {
+  kind: "api" | "auth" | "payment" | "model" | "mistakes" | "creation_timeout" | "creation_interrupted" | "early_exit" | "process" | "crash";
+  text: string;
+}
+
+/** Words on their way to a session. */
+export interface MailRow {
+  number: number;
+  text: string;
+  images: number;
+  state: "queued" | "sending" | "sent" | "failed";
+  retries: number;
+  problem: string;
+}
+
+export type AnswerToListSessions = Listing;
+
+/** A question that somebody has to answer, with all that it would allow. */
+export interface InboxRow {
+  session_id: string;
+  name: string;
+  task_id: string;
+  ts: number;
+  ask: string;
+  state: "idle" | "creating" | "streaming" | "waiting_approval" | "waiting_input" | "completed" | "paused" | "error" | "stopped";
+  text: string;
+  html: string[];
+  digest: string;
+  title: string;
+  diff: string;
+  where: string;
+  notes: string[];
+  rule: string;
+  images: number;
+  governance: IntentQuestion | null;
+}
+
+/** `pattern` is what `expand` would add to the scope, and `grant` what `task` would allow for the rest of the task: a pattern of paths, or how a command begins. */
+export interface IntentQuestion {
+  intent_id: string;
+  intent_name: string;
+  revision: number;
+  scope: string[];
+  reasons: AskedReason[];
+  targets: AskedTarget[];
+  analysis: string;
+  sandboxed: boolean;
+  pattern: string;
+  grant: string;
+  choices: ("task" | "expand" | "halt")[];
+}
+
+export interface AskedReason {
+  code: string;
+  error_type: string;
+  text: string;
+}
+
+export interface AskedTarget {
+  path: string;
+  op: string;
+  verdict: string;
+  nearest: string;
+  real_path: string;
+}
+
+export type AnswerToListQuestions = InboxRow[];
+
+/** Fewer sessions than versions were asked for: then `failed` says why. */
+export interface Started {
+  session_ids: string[];
+  notes: string[];
+  failed: string[];
+}
+
+export type AnswerToStartSessions = Started;
+
+/** It was done; what should be known about it is said in sentences. */
+export interface Done {
+  notes: string[];
+}
+
+export type AnswerToSendWords = Done;
+
+export type AnswerToApproveAction = Done;
+
+export type AnswerToRejectAction = Done;
+
+export type AnswerToCancelSession = Done;
+
+export type AnswerToResumeSession = Done;
+
+export type AnswerToRetrySession = Done;
+
+export type AnswerToRemoveSession = Done;
+
+export type AnswerToStopAll = Done;
+
+export type AnswerToRenameSession = Done;
+
+export type AnswerToArchiveSession = Done;
+
+export type AnswerToMarkRead = Done;
+
+export type AnswerToRetryMail = Done;
+
+export type AnswerToDiscardMail = Done;
+
+export type AnswerToEditQueued = Done;
+
+export type AnswerToSwitchSession = Done;
+
+export type AnswerToForkSession = Started;
+
+/** A file to be saved. */
+export interface Exported {
+  name: string;
+  text: string;
+}
+
+export type AnswerToExportSession = Exported;
+
+/** A moment of a session that can be gone back to. */
+export interface CheckpointRow {
+  seq: number;
+  ts: number;
+  title: string;
+  paths: string[];
+}
+
+export type AnswerToListCheckpoints = CheckpointRow[];
+
+/** What going back would do to files. `kept` are those that somebody else has changed. */
+export interface RestoreRehearsal {
+  written: string[];
+  removed: string[];
+  kept: string[];
+  unsaved: string[];
+  problem: string;
+}
+
+export type AnswerToRehearseRestore = RestoreRehearsal;
+
+export type AnswerToRestoreSession = Done;
+
+export interface KnownModel {
+  provider: string;
+  model: string;
+  window: number;
+  images: boolean;
+  price_in: number | null;
+  price_out: number | null;
+}
+
+export type AnswerToListModels = KnownModel[];
+
+export interface KnownMode {
+  slug: string;
+  name: string;
+  when_to_use: string;
+  source: string;
+}
+
+export type AnswerToListModes = KnownMode[];
+
+export type AnswerToListBranches = string[];
+
+/** A file of the workspace, or a folder. */
+export interface FoundPath {
+  path: string;
+  folder: boolean;
+}
+
+export type AnswerToFindPaths = FoundPath[];
+
+export interface WorktreeRow {
+  id: string;
+  branch: string;
+  path: string;
+  parent_branch: string;
+  state: "ready" | "missing" | "lost" | "broken" | "unfinished";
+  label: string;
+  group_id: string;
+  imported: boolean;
+  sessions: string[];
+  running: boolean;
+  first_port: number;
+}
+
+export type AnswerToListWorktrees = WorktreeRow[];
+
+/** What is in a worktree that its parent does not have. */
+export interface WorktreeStats {
+  files: number;
+  added: number;
+  removed: number;
+  ahead: number;
+  behind: number;
+  uncommitted: number;
+}
+
+export type AnswerToReadStats = WorktreeStats;
+
+export type AnswerToRecreateWorktree = Done;
+
+export type AnswerToFinishWorktree = Done;
+
+/** What something would do. `token` is given back with the request that does it, and names exactly this plan: if anything has changed since, nothing is done. */
+export interface Plan {
+  text: string;
+  paths: string[];
+  conflicts: string[];
+  token: string;
+}
+
+export type AnswerToPlanApply = Plan;
+
+export type AnswerToApplyWorktree = Done;
+
+export type AnswerToMergeWorktree = Done;
+
+export type AnswerToPlanRemoval = Plan;
+
+export type AnswerToRemoveWorktree = Done;
+
+export interface Importables {
+  branches: string[];
+  worktrees: string[];
+}
+
+export type AnswerToListImportable = Importables;
+
+export type AnswerToImportWork = WorktreeRow;
+
+export interface KeptWork {
+  ref: string;
+  commit: string;
+  about: string;
+}
+
+export type AnswerToListKept = KeptWork[];
+
+export type AnswerToBringBack = WorktreeRow;
+
+export type AnswerToRunScript = Done;
+
+export type AnswerToStopScript = Done;
+
+/** What there is to look at in a worktree or, for a local session, in its project. */
+export interface Review {
+  scope: string;
+  base: string;
+  stats: WorktreeStats;
+  files: ChangedFile[];
+  notes: string[];
+}
+
+/** `digest` names exactly this content; whoever acts on the file gives it back. */
+export interface ChangedFile {
+  path: string;
+  kind: "added" | "changed" | "removed" | "renamed";
+  old_path: string;
+  added: number;
+  removed: number;
+  binary: boolean;
+  image: boolean;
+  generated: boolean;
+  too_large: boolean;
+  digest: string;
+}
+
+export type AnswerToReviewChanges = Review;
+
+export interface FileDiff {
+  file: ChangedFile;
+  lines: DiffLine[];
+  note: string;
+  old_image: string;
+  new_image: string;
+}
+
+/** `html` is the highlighted, sanitised line; a gap says how many lines are left out. */
+export interface DiffLine {
+  kind: "same" | "added" | "removed" | "gap";
+  old: number | null;
+  new: number | null;
+  html: string;
+}
+
+export type AnswerToReadDiff = FileDiff;
+
+export type AnswerToRevertFile = Done;
+
+export type AnswerToSendComments = Done;
+
+/** One of several answers to the same prompt. */
+export interface Version {
+  session_id: string;
+  worktree_id: string;
+  name: string;
+  model: string;
+  state: "idle" | "creating" | "streaming" | "waiting_approval" | "waiting_input" | "completed" | "paused" | "error" | "stopped";
+  stats: WorktreeStats;
+  cost: number;
+  tokens: number;
+  seconds: number;
+  result: string;
+}
+
+export type AnswerToCompareVersions = Version[];
+
+export interface IntentRow {
+  id: string;
+  name: string;
+  status: string;
+  scope: string[];
+  criteria: string[];
+  problem: string;
+  writes: number;
+}
+
+export type AnswerToListIntents = IntentRow[];
+
+/** One record of the ledger, as a list shows it. */
+export interface TraceRow {
+  id: string;
+  ts: number;
+  kind: string;
+  intent: string;
+  tool: string;
+  paths: string[];
+  approved_by: string;
+  session_id: string;
+  summary: string;
+}
+
+export type AnswerToReadTrace = TraceRow[];
+
+export interface BlamedLine {
+  line: number;
+  text: string;
+  record_id: string;
+  intent: string;
+  criterion: string;
+  tool: string;
+  approved_by: string;
+  when: number;
+}
+
+export type AnswerToBlameFile = BlamedLine[];
+
+/** A setting as the page offers it. `choices` are empty where anything of its type will do. */
+export interface SettingRow {
+  key: string;
+  value: string;
+  type: "bool" | "int" | "float" | "str" | "list";
+  summary: string;
+  choices: string[];
+  source: string;
+}
+
+export type AnswerToReadSettings = SettingRow[];
+
+export type AnswerToChangeSetting = Done;
+
+/** A phone or another machine that was paired. */
+export interface Device {
+  id: string;
+  name: string;
+  paired: number;
+  seen: number;
+}
+
+export type AnswerToListDevices = Device[];
+
+export type AnswerToRevokeDevice = Done;
+
+/** A picture; `data` is base64. */
+export interface Picture {
+  media_type: string;
+  data: string;
+}
+
+/** A row of a view. What it does not have is left out. */
+export interface Row {
+  ts: number;
+  type: "say" | "ask";
+  say?: string | null;
+  ask?: string | null;
+  images?: Picture[];
+  partial?: boolean;
+  answered?: boolean;
+  seq?: number;
+  ask_id?: string;
+  call_id?: string;
+  digest?: string;
+  title?: string;
+  diff?: string;
+  where?: string;
+  notes?: string[];
+  rule?: string;
+  governance?: IntentQuestion | null;
+  text?: string | null;
+  /** The beginning of the text, rendered and sanitised. */
+  html?: string[];
+  /** How many UTF-16 units of the text that is. */
+  html_upto?: number;
+  /** Of the task that works for this call. */
+  task_id?: string;
+}
+
+/** What is new about a row; of its text, `drop` characters at the end go and `append` is added, or `text` replaces all of it. */
+export interface RowChange {
+  ts: number;
+  type?: "say" | "ask";
+  say?: string | null;
+  ask?: string | null;
+  images?: Picture[];
+  partial?: boolean;
+  answered?: boolean;
+  seq?: number;
+  ask_id?: string;
+  call_id?: string;
+  digest?: string;
+  title?: string;
+  diff?: string;
+  where?: string;
+  notes?: string[];
+  rule?: string;
+  governance?: IntentQuestion | null;
+  text?: string | null;
+  drop?: number;
+  append?: string;
+  /** The beginning of the text, rendered and sanitised. */
+  html?: string[];
+  /** How many UTF-16 units of the text that is. */
+  html_upto?: number;
+  /** Of the task that works for this call. */
+  task_id?: string;
+  html_add?: string[];
+}
+
+/** From now on changes are made for this intent, as it was worded then. */
+export interface IntentSelected {
+  intent_id: string;
+  name: string;
+  revision: number;
+  digest: string;
+  scope: string[];
+  by: "model" | "user" | "parent";
+}
+
+/** Sums over all requests. What the provider never told about its cache stays None. `context_tokens` is the size of the newest request that said its size. */
+export interface Totals {
+  tokens_in: number;
+  tokens_out: number;
+  cache_writes: number | null;
+  cache_reads: number | null;
+  cost: number;
+  context_tokens: number;
+}
+
+export interface Todo {
+  id: string;
+  content: string;
+  status: "pending" | "in_progress" | "completed";
+}
+
+export interface ViewChange {
+  added?: Row[];
+  changed?: RowChange[];
+  removed?: number[];
+  parts?: {
+    agent?: {
+      state: string;
+      current_ask: string | null;
+      required_action: string;
+    };
+    mode?: string;
+    model?: string;
+    automatic?: boolean | null;
+    intent?: IntentSelected | null;
+    usage?: Totals;
+    todos?: Todo[];
+    queue?: {
+      message_id: string;
+      text: string;
+      images: Picture[];
+    }[];
+    open_ask?: number | null;
+    closed?: boolean;
+    silence?: number;
+  };
+}
+
+export interface Refusal {
+  code: number;
+  message: string;
+}
+
+export interface Initialized {
+  protocol: 1;
+  host: {
+    name: string;
+    version: string;
+  };
+  requests: ("apply_worktree" | "approve_action" | "archive_session" | "blame_file" | "bring_back" | "cancel_session" | "change_setting" | "compare_versions" | "discard_mail" | "edit_queued" | "export_session" | "find_paths" | "finish_worktree" | "fork_session" | "import_work" | "list_branches" | "list_checkpoints" | "list_devices" | "list_importable" | "list_intents" | "list_kept" | "list_models" | "list_modes" | "list_questions" | "list_sessions" | "list_worktrees" | "mark_read" | "merge_worktree" | "plan_apply" | "plan_removal" | "read_diff" | "read_settings" | "read_stats" | "read_trace" | "recreate_worktree" | "rehearse_restore" | "reject_action" | "remove_session" | "remove_worktree" | "rename_session" | "restore_session" | "resume_session" | "retry_mail" | "retry_session" | "revert_file" | "review_changes" | "revoke_device" | "run_script" | "send_comments" | "send_words" | "start_sessions" | "stop_all" | "stop_script" | "switch_session")[];
+}
+
+export interface Followed {
+  follow_id: number;
+}
+
+/** First everything, afterwards what changed: a row whole; `order`, `inbox` and `overview` whole if they did. */
+export interface ListChange {
+  follow_id: number;
+  overview?: Overview;
+  rows?: SessionRow[];
+  removed?: string[];
+  order?: string[];
+  inbox?: InboxRow[];
+}
+
+/** `earlier` rows are before the window; `widen` brings them. */
+export interface SessionChange {
+  follow_id: number;
+  seq: number;
+  earlier: number;
+  change: ViewChange;
+}
+
+export interface End {
+  follow_id: number;
+  error?: Refusal;
+}
+
+export interface Requests {
+  list_sessions: ListSessions;
+  list_questions: ListQuestions;
+  start_sessions: StartSessions;
+  send_words: SendWords;
+  approve_action: ApproveAction;
+  reject_action: RejectAction;
+  cancel_session: CancelSession;
+  resume_session: ResumeSession;
+  retry_session: RetrySession;
+  remove_session: RemoveSession;
+  stop_all: StopAll;
+  rename_session: RenameSession;
+  archive_session: ArchiveSession;
+  mark_read: MarkRead;
+  retry_mail: RetryMail;
+  discard_mail: DiscardMail;
+  edit_queued: EditQueued;
+  switch_session: SwitchSession;
+  fork_session: ForkSession;
+  export_session: ExportSession;
+  list_checkpoints: ListCheckpoints;
+  rehearse_restore: RehearseRestore;
+  restore_session: RestoreSession;
+  list_models: ListModels;
+  list_modes: ListModes;
+  list_branches: ListBranches;
+  find_paths: FindPaths;
+  list_worktrees: ListWorktrees;
+  read_stats: ReadStats;
+  recreate_worktree: RecreateWorktree;
+  finish_worktree: FinishWorktree;
+  plan_apply: PlanApply;
+  apply_worktree: ApplyWorktree;
+  merge_worktree: MergeWorktree;
+  plan_removal: PlanRemoval;
+  remove_worktree: RemoveWorktree;
+  list_importable: ListImportable;
+  import_work: ImportWork;
+  list_kept: ListKept;
+  bring_back: BringBack;
+  run_script: RunScript;
+  stop_script: StopScript;
+  review_changes: ReviewChanges;
+  read_diff: ReadDiff;
+  revert_file: RevertFile;
+  send_comments: SendComments;
+  compare_versions: CompareVersions;
+  list_intents: ListIntents;
+  read_trace: ReadTrace;
+  blame_file: BlameFile;
+  read_settings: ReadSettings;
+  change_setting: ChangeSetting;
+  list_devices: ListDevices;
+  revoke_device: RevokeDevice;
+}
+
+export interface Answers {
+  list_sessions: AnswerToListSessions;
+  list_questions: AnswerToListQuestions;
+  start_sessions: AnswerToStartSessions;
+  send_words: AnswerToSendWords;
+  approve_action: AnswerToApproveAction;
+  reject_action: AnswerToRejectAction;
+  cancel_session: AnswerToCancelSession;
+  resume_session: AnswerToResumeSession;
+  retry_session: AnswerToRetrySession;
+  remove_session: AnswerToRemoveSession;
+  stop_all: AnswerToStopAll;
+  rename_session: AnswerToRenameSession;
+  archive_session: AnswerToArchiveSession;
+  mark_read: AnswerToMarkRead;
+  retry_mail: AnswerToRetryMail;
+  discard_mail: AnswerToDiscardMail;
+  edit_queued: AnswerToEditQueued;
+  switch_session: AnswerToSwitchSession;
+  fork_session: AnswerToForkSession;
+  export_session: AnswerToExportSession;
+  list_checkpoints: AnswerToListCheckpoints;
+  rehearse_restore: AnswerToRehearseRestore;
+  restore_session: AnswerToRestoreSession;
+  list_models: AnswerToListModels;
+  list_modes: AnswerToListModes;
+  list_branches: AnswerToListBranches;
+  find_paths: AnswerToFindPaths;
+  list_worktrees: AnswerToListWorktrees;
+  read_stats: AnswerToReadStats;
+  recreate_worktree: AnswerToRecreateWorktree;
+  finish_worktree: AnswerToFinishWorktree;
+  plan_apply: AnswerToPlanApply;
+  apply_worktree: AnswerToApplyWorktree;
+  merge_worktree: AnswerToMergeWorktree;
+  plan_removal: AnswerToPlanRemoval;
+  remove_worktree: AnswerToRemoveWorktree;
+  list_importable: AnswerToListImportable;
+  import_work: AnswerToImportWork;
+  list_kept: AnswerToListKept;
+  bring_back: AnswerToBringBack;
+  run_script: AnswerToRunScript;
+  stop_script: AnswerToStopScript;
+  review_changes: AnswerToReviewChanges;
+  read_diff: AnswerToReadDiff;
+  revert_file: AnswerToRevertFile;
+  send_comments: AnswerToSendComments;
+  compare_versions: AnswerToCompareVersions;
+  list_intents: AnswerToListIntents;
+  read_trace: AnswerToReadTrace;
+  blame_file: AnswerToBlameFile;
+  read_settings: AnswerToReadSettings;
+  change_setting: AnswerToChangeSetting;
+  list_devices: AnswerToListDevices;
+  revoke_device: AnswerToRevokeDevice;
+}
+

@@ -1,0 +1,91 @@
+/** The comments that were not sent yet; they go to the agent as one message. */
+import { useState } from "preact/hooks";
+
+import { request } from "../connection";
+import { counted } from "../format";
+import { Button, Notice, confirm, toast } from "../ui";
+import { line } from "../visible";
+import { useDoing } from "./answers";
+import type { Commenting } from "./commenting";
+import { commentsOf, keyOf, wordsFor } from "./comments";
+
+export function CommentsBar({
+  sessionId,
+  commenting,
+  go,
+}: {
+  sessionId: string;
+  commenting: Commenting;
+  go: (path: string) => void;
+}) {
+  const [open, setOpen] = useState(false);
+  const [text, setText] = useState("");
+  const [problem, setProblem] = useState("");
+  const doing = useDoing(setProblem);
+  const { drafts } = commenting;
+  if (drafts.length === 0) return null;
+
+  const send = () =>
+    doing.run(async () => {
+      setProblem("");
+      await request("send_comments", { session_id: sessionId, comments: commentsOf(drafts), text: text.trim() });
+      toast(`Sent ${counted(drafts.length, "comment")} to the agent.`, "good");
+      setText("");
+      commenting.clear();
+    });
+  const dropAll = async () => {
+    const sure = await confirm({
+      title: "Delete all comments?",
+      words: `${counted(drafts.length, "comment")} that were not sent would be lost.`,
+      yes: "Delete",
+      danger: true,
+    });
+    if (sure) commenting.clear();
+  };
+
+  return (
+    <section class="comments-bar" aria-label="Comments that were not sent">
+      {open && (
+        <div class="comments-open">
+          <ul class="comments-list">
+            {drafts.map((draft) => (
+              <li key={keyOf(draft)}>
+                <button type="button" class="comment-link" onClick={() => go(draft.path)}>
+                  {line(wordsFor(draft))}
+                </button>
+                <p class="comment-text">{draft.text}</p>
+              </li>
+            ))}
+          </ul>
+          <textarea
+            class="input"
+            rows={2}
+            aria-label="Words for all of it"
+            placeholder="Words for all of it, if you like"
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        </div>
+      )}
+      {problem && (
+        <Notice tone="bad" icon="alert">
+          {problem} The comments are kept.
+        </Notice>
+      )}
+      <div class="line-of">
+        <Button kind="plain" icon={open ? "down" : "up"} aria-expanded={open} onClick={() => setOpen(!open)}>
+          {counted(drafts.length, "comment")} not sent
+        </Button>
+        <span class="grow" />
+        {open && (
+          <Button kind="plain" onClick={dropAll}>
+            Delete all
+          </Button>
+        )}
+        <Button kind="primary" icon="send" busy={doing.busy} onClick={send}>
+          Send to the agent
+        </Button>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,237 @@
+/** The lines of a diff. Long ones are drawn in pieces, and only those that are about to be seen. */
+import { useEffect, useMemo, useRef } from "preact/hooks";
+
+import { sanitised } from "../html";
+import type { DiffLine } from "../protocol";
+import { line } from "../visible";
+import { CommentBox } from "./CommentBox";
+import type { Commenting } from "./commenting";
+import { type Draft, keyOf, placeOf, plainText } from "./comments";
+import { type DiffRow, type DiffView, piecesOf, rowsOf } from "./diff-rows";
+import { hiddenLines } from "./gaps";
+import { useNear } from "./near";
+
+const LINE_HEIGHT = 20;
+const COLUMNS = { unified: 3, split: 4 };
+const SIGNS: Readonly<Record<DiffLine["kind"], string>> = { same: " ", added: "+", removed: "−", gap: "" };
+
+export interface DiffProps {
+  path: string;
+  lines: readonly DiffLine[];
+  view: DiffView;
+  commenting: Commenting;
+  /** The gap that is being filled, if one is. */
+  filling: number | null;
+  fill: (at: number) => void;
+}
+
+export function DiffTable(props: DiffProps) {
+  const { path, lines, view } = props;
+  const pieces = useMemo(() => piecesOf(rowsOf(lines, view)), [lines, view]);
+  return (
+    <table class={`review-diff ${view}`} aria-label={`Changes of ${line(path)}`} onKeyDown={steer}>
+      <colgroup>
+        {view === "unified" ? (
+          <>
+            <col class="line-cell-column" />
+            <col class="line-cell-column" />
+            <col />
+          </>
+        ) : (
+          <>
+            <col class="line-cell-column" />
+            <col />
+            <col class="line-cell-column" />
+            <col />
+          </>
+        )}
+      </colgroup>
+      {pieces.map((rows, at) => (
+        <Piece key={at} rows={rows} first={at === 0} {...props} />
+      ))}
+    </table>
+  );
+}
+
+/** Up and down go from line to line. */
+function steer(event: KeyboardEvent): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const from = event.target as HTMLElement;
+  if (!step || !from.matches(".line-button")) return;
+  event.preventDefault();
+  const buttons = [...(from.closest("table")?.querySelectorAll<HTMLElement>(".line-button") ?? [])];
+  buttons[buttons.indexOf(from) + step]?.focus();
+}
+
+function Piece({ rows, first, ...props }: DiffProps & { rows: DiffRow[]; first: boolean }) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const near = useNear(body);
+  const height = useRef(rows.length * LINE_HEIGHT);
+  useEffect(() => {
+    if (near && body.current && body.current.offsetHeight > 0) height.current = body.current.offsetHeight;
+  });
+  return (
+    <tbody ref={body}>
+      {near
+        ? rows.map((row, at) => <Row key={at} row={row} first={first && at === 0} {...props} />)
+        : [<Unseen key="unseen" height={height.current} columns={COLUMNS[props.view]} />]}
+    </tbody>
+  );
+}
+
+/** Takes the room of lines that are not drawn. */
+function Unseen({ height, columns }: { height: number; columns: number }) {
+  const cell = useRef<HTMLTableCellElement>(null);
+  useEffect(() => {
+    // a style attribute would be refused by the page's policy; setting it so is not
+    cell.current!.style.height = `${height}px`;
+  }, [height]);
+  return (
+    <tr>
+      <td ref={cell} colSpan={columns} />
+    </tr>
+  );
+}
+
+type RowProps = DiffProps & { row: DiffRow; first: boolean };
+
+function Row(props: RowProps) {
+  switch (props.row.kind) {
+    case "gap":
+      return <Gap at={props.row.at} {...props} />;
+    case "line":
+      return <Unified line={props.row.line} {...props} />;
+    case "pair":
+      return <Split left={props.row.left} right={props.row.right} {...props} />;
+  }
+}
+
+function Gap({ at, lines, view, filling, fill }: RowProps & { at: number }) {
+  const hidden = hiddenLines(lines, at);
+  const words = hidden === null ? "Show the lines that follow" : `Show ${hidden} unchanged lines`;
+  return (
+    <tr class="review-gap">
+      <td colSpan={COLUMNS[view]}>
+        <button type="button" class="gap-button" aria-busy={filling === at} disabled={filling !== null} onClick={() => fill(at)}>
+          {filling === at ? "Reading…" : hidden === 1 ? "Show 1 unchanged line" : words}
+        </button>
+      </td>
+    </tr>
+  );
+}
+
+function Unified({ line, path, commenting, first }: RowProps & { line: DiffLine }) {
+  const removed = line.kind === "removed";
+  const button = <LineButton line={line} path={path} commenting={commenting} first={first} />;
+  return (
+    <>
+      <tr class={`review-row ${line.kind}`}>
+        <td class="line-cell">{removed ? button : <LineNumber of={line.old} />}</td>
+        <td class="line-cell">{removed ? null : button}</td>
+        <Code line={line} />
+      </tr>
+      <Comments lines={[line]} path={path} commenting={commenting} columns={COLUMNS.unified} />
+    </>
+  );
+}
+
+function Split({
+  left,
+  right,
+  path,
+  commenting,
+  first,
+}: RowProps & { left: DiffLine | null; right: DiffLine | null }) {
+  const own = left?.kind === "removed";
+  const places = [own ? left : null, right].filter((line) => line !== null);
+  return (
+    <>
+      <tr class="review-row">
+        <td class={`line-cell ${left?.kind ?? "nothing"}`}>
+          {own ? <LineButton line={left} path={path} commenting={commenting} first={first} /> : <LineNumber of={left?.old} />}
+        </td>
+        <Code line={left} />
+        <td class={`line-cell ${right?.kind ?? "nothing"}`}>
+          {right && <LineButton line={right} path={path} commenting={commenting} first={first && !own} />}
+        </td>
+        <Code line={right} />
+      </tr>
+      <Comments lines={places} path={path} commenting={commenting} columns={COLUMNS.split} />
+    </>
+  );
+}
+
+function Code({ line }: { line: DiffLine | null }) {
+  if (!line) return <td class="review-code nothing" />;
+  return (
+    <td class={`review-code ${line.kind}`}>
+      <span class="line-sign">{SIGNS[line.kind]}</span>
+      <code class="code" dangerouslySetInnerHTML={sanitised(line.html)} />
+    </td>
+  );
+}
+
+function LineNumber({ of }: { of: number | null | undefined }) {
+  return <span class="line-number">{of}</span>;
+}
+
+/** The number of a line is where a comment on it begins. */
+function LineButton({
+  line,
+  path,
+  commenting,
+  first,
+}: {
+  line: DiffLine;
+  path: string;
+  commenting: Commenting;
+  first: boolean;
+}) {
+  const place = placeOf(path, line);
+  if (!place) return null;
+  return (
+    <button
+      type="button"
+      class="line-button"
+      // one stop for the Tab key in each file; from there the arrows lead on
+      tabIndex={first ? 0 : -1}
+      aria-label={`Comment on ${place.old ? "removed line" : "line"} ${place.line}`}
+      onClick={() => commenting.write(place)}
+    >
+      {place.line}
+    </button>
+  );
+}
+
+function Comments({
+  lines,
+  path,
+  commenting,
+  columns,
+}: {
+  lines: readonly DiffLine[];
+  path: string;
+  commenting: Commenting;
+  columns: number;
+}) {
+  const drafts = lines.flatMap((line) => draftAt(line, path, commenting) ?? []);
+  if (drafts.length === 0) return null;
+  return (
+    <tr class="review-comments">
+      <td colSpan={columns}>
+        {drafts.map((draft) => (
+          <CommentBox key={keyOf(draft)} draft={draft} commenting={commenting} />
+        ))}
+      </td>
+    </tr>
+  );
+}
+
+function draftAt(line: DiffLine, path: string, { drafts, open }: Commenting): Draft | null {
+  const place = placeOf(path, line);
+  if (!place || (drafts.length === 0 && open === null)) return null;
+  const key = keyOf(place);
+  const quote = plainText(line.html);
+  const draft = drafts.find((each) => keyOf(each) === key && (each.quote === quote || open === key));
+  return draft ?? (open === key ? { ...place, text: "", quote } : null);
+}

@@ -1,0 +1,209 @@
+/** One changed file: its head, and its diff once somebody comes near it. */
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { request } from "../connection";
+import type { ChangedFile, FileDiff, ReadDiff } from "../protocol";
+import { Badge, Button, Icon, Notice, Spinner, complain } from "../ui";
+import { line } from "../visible";
+import { sentence } from "./answers";
+import { KIND_WORDS, folderAndName, startsFolded } from "./changed-files";
+import type { Commenting } from "./commenting";
+import { CommentBox } from "./CommentBox";
+import { keyOf, outdated } from "./comments";
+import type { DiffView } from "./diff-rows";
+import { DiffTable } from "./DiffTable";
+import { contextFor, filled } from "./gaps";
+import { useOnceNear } from "./near";
+
+export type Scope = NonNullable<ReadDiff["scope"]>;
+
+export interface FileProps {
+  sessionId: string;
+  scope: Scope;
+  file: ChangedFile;
+  view: DiffView;
+  commenting: Commenting;
+  seen: boolean;
+  see: (seen: boolean) => void;
+  /** Where files can be applied one by one. */
+  selection: { readonly on: boolean; readonly change: (on: boolean) => void } | null;
+  revert: (() => void) | null;
+}
+
+export function FileSection(props: FileProps) {
+  const { file, seen, see, commenting } = props;
+  const [opened, setOpened] = useState<boolean | null>(null);
+  const section = useRef<HTMLElement>(null);
+  const near = useOnceNear(section);
+  const open = opened ?? !(startsFolded(file) || seen);
+  const look = (now: boolean) => {
+    see(now);
+    setOpened(null);
+  };
+  const words = KIND_WORDS[file.kind];
+  const { folder, name } = folderAndName(line(file.path));
+  const waiting = commenting.drafts.filter((draft) => draft.path === file.path).length;
+
+  return (
+    <section ref={section} class="file" data-path={file.path} aria-label={line(file.path)}>
+      <header class="file-head">
+        <button
+          type="button"
+          class="file-fold"
+          aria-expanded={open}
+          onClick={() => setOpened(!open)}
+        >
+          <Icon name={open ? "down" : "right"} />
+          <span class={`file-kind ${file.kind}`} title={words.word}>
+            <span aria-hidden="true">{words.sign}</span>
+            <span class="unseen">{words.word}</span>
+          </span>
+          <span class="file-path">
+            {file.old_path && file.old_path !== file.path && <span class="quiet">{line(file.old_path)} → </span>}
+            <span class="quiet">{folder}</span>
+            <strong>{name}</strong>
+          </span>
+        </button>
+        {waiting > 0 && <Badge tone="careful">{waiting} not sent</Badge>}
+        {file.generated && <Badge>Generated</Badge>}
+        <Counts file={file} />
+        <label class="file-check">
+          <input type="checkbox" checked={seen} onChange={(event) => look(event.currentTarget.checked)} />
+          Viewed
+        </label>
+        {props.selection && (
+          <label class="file-check">
+            <input
+              type="checkbox"
+              checked={props.selection.on}
+              onChange={(event) => props.selection?.change(event.currentTarget.checked)}
+            />
+            Select
+          </label>
+        )}
+        {props.revert && (
+          <Button compact kind="plain" icon="history" label={`Put ${line(file.path)} back`} onClick={props.revert} />
+        )}
+      </header>
+      {open && (near ? <FileBody {...props} /> : <Reserved lines={file.added + file.removed} />)}
+    </section>
+  );
+}
+
+export function Counts({ file }: { file: Pick<ChangedFile, "added" | "removed" | "binary"> }) {
+  if (file.binary) return <span class="quiet small">binary</span>;
+  return (
+    <span class="counts mono">
+      <span class="added-count">+{file.added}</span> <span class="removed-count">−{file.removed}</span>
+    </span>
+  );
+}
+
+/** Room for a diff that was not read yet, so that little moves when it comes. */
+function Reserved({ lines }: { lines: number }) {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    box.current!.style.height = `${Math.min(lines + 8, 2000) * 20}px`;
+  }, [lines]);
+  return <div ref={box} />;
+}
+
+function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
+  const { diff, problem, filling, fill, again } = useDiff(sessionId, scope, file);
+  if (problem) {
+    return (
+      <div class="file-note">
+        <Notice tone="bad" icon="alert">
+          {problem}
+        </Notice>
+        <Button compact icon="retry" onClick={again}>
+          Try again
+        </Button>
+      </div>
+    );
+  }
+  if (!diff) {
+    return (
+      <div class="file-note">
+        <Spinner label={`Reading ${line(file.path)}`} />
+      </div>
+    );
+  }
+  const lost = outdated(commenting.drafts, file.path, diff.lines);
+  return (
+    <>
+      {lost.length > 0 && (
+        <div class="file-note">
+          <p class="quiet small">On lines that have changed since:</p>
+          {lost.map((draft) => (
+            <CommentBox key={keyOf(draft)} draft={draft} commenting={commenting} />
+          ))}
+        </div>
+      )}
+      {diff.note && <p class="file-note quiet">{diff.note}</p>}
+      <Pictures diff={diff} />
+      {diff.lines.length > 0 && (
+        <DiffTable
+          path={file.path}
+          lines={diff.lines}
+          view={view}
+          commenting={commenting}
+          filling={filling}
+          fill={fill}
+        />
+      )}
+    </>
+  );
+}
+
+function Pictures({ diff }: { diff: FileDiff }) {
+  const pictures = [
+    { words: "Before", uri: diff.old_image },
+    { words: "After", uri: diff.new_image },
+  ].filter(({ uri }) => uri.startsWith("data:image/"));
+  if (pictures.length === 0) return null;
+  return (
+    <div class="file-pictures">
+      {pictures.map(({ words, uri }) => (
+        <figure key={words}>
+          <figcaption class="quiet small">{words}</figcaption>
+          <img src={uri} alt={`${line(diff.file.path)}, ${words.toLowerCase()}`} />
+        </figure>
+      ))}
+    </div>
+  );
+}
+
+/** The diff of a file; it is read again when the file has changed. */
+function useDiff(sessionId: string, scope: Scope, file: ChangedFile) {
+  const [diff, setDiff] = useState<FileDiff | null>(null);
+  const [problem, setProblem] = useState("");
+  const [filling, setFilling] = useState<number | null>(null);
+  const [round, setRound] = useState(0);
+  const about = { session_id: sessionId, path: file.path, scope };
+
+  useEffect(() => {
+    let wanted = true;
+    setProblem("");
+    request("read_diff", about)
+      .then((answer) => wanted && setDiff(answer))
+      .catch((error: unknown) => wanted && setProblem(sentence(error)));
+    return () => {
+      wanted = false;
+    };
+  }, [sessionId, scope, file.path, file.digest, round]);
+
+  const fill = async (at: number) => {
+    if (!diff) return;
+    setFilling(at);
+    try {
+      const wide = await request("read_diff", { ...about, context: contextFor(diff.lines, at) });
+      setDiff((now) => (now === diff ? { ...wide, lines: [...filled(diff.lines, at, wide.lines)] } : now));
+    } catch (error) {
+      complain(error);
+    } finally {
+      setFilling(null);
+    }
+  };
+  return { diff, problem, filling, fill, again: () => setRound((was) => was + 1) };
+}

@@ -1,0 +1,284 @@
+/** What a session has changed: to read it, to comment on it, to put files back, to apply it. */
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { request } from "../connection";
+import { counted } from "../format";
+import { keep, kept } from "../kept";
+import type { ChangedFile, Review, SessionRow } from "../protocol";
+import { hrefOf } from "../routes";
+import { lookOf, wordsOf } from "../states";
+import { sessionOf } from "../store";
+import { Badge, Button, Empty, LinkButton, Notice, complain, confirm } from "../ui";
+import { line } from "../visible";
+import { ApplyDialog } from "../worktrees/ApplyDialog";
+import { FinishDialog } from "../worktrees/FinishDialog";
+import { Answer } from "../worktrees/Sheet";
+import { tellDone } from "../worktrees/acts";
+import { statsWords } from "../worktrees/worktree-words";
+import { CommentsBar } from "./CommentsBar";
+import { FileNav } from "./FileNav";
+import { FileSection, type Scope } from "./FileSection";
+import { type Shown, WorktreeActs } from "./WorktreeActs";
+import { useAnswer, useRefresh } from "./answers";
+import { filtered, stillThere, sums } from "./changed-files";
+import { type Commenting, useCommenting } from "./commenting";
+import type { DiffView } from "./diff-rows";
+import { goTo, useReviewKeys } from "./going-through";
+import { useNarrow } from "./near";
+import { type SeenFiles, useSeenFiles } from "./seen-files";
+import "./review.css";
+
+const WHILE_WORKING = 5_000;
+const WHILE_RESTING = 30_000;
+
+const SCOPES: readonly { readonly id: Scope; readonly words: string; readonly title: string }[] = [
+  { id: "branch", words: "Branch", title: "Everything since the branch began" },
+  { id: "staged", words: "Staged", title: "What is staged" },
+  { id: "unstaged", words: "Unstaged", title: "What is not staged" },
+  { id: "session", words: "Session", title: "What this session changed" },
+];
+
+export default function ReviewPage({ session_id }: { session_id: string }) {
+  const row = sessionOf(session_id);
+  // without a worktree there is no branch of its own to look at
+  const [chosen, setScope] = useState<Scope | null>(null);
+  const scope = chosen ?? (row && !row.worktree_id ? "session" : "branch");
+  const review = useAnswer("review_changes", { session_id, scope });
+  useRefresh(review.again, row?.flags.is_active ? WHILE_WORKING : WHILE_RESTING);
+  const state = row?.state;
+  useEffect(() => {
+    if (review.answer) review.again();
+  }, [state]);
+
+  const narrow = useNarrow();
+  const [view, setView] = useState<DiffView>(() => (kept<unknown>("review.view", "") === "split" ? "split" : "unified"));
+  const chooseView = (next: DiffView) => {
+    setView(next);
+    keep("review.view", next);
+  };
+  const commenting = useCommenting(session_id);
+  const seen = useSeenFiles(session_id);
+  const [words, setWords] = useState("");
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [shown, setShown] = useState<Shown>(null);
+  const body = useRef<HTMLDivElement>(null);
+
+  const files = filtered(review.answer?.files ?? [], words);
+  const marked = stillThere(selected, review.answer?.files ?? []);
+  useReviewKeys(body, files);
+  const go = (path: string) => goTo(body.current!, path);
+  const closeAndLook = () => {
+    setShown(null);
+    setSelected(new Set());
+    review.again();
+  };
+
+  return (
+    <div class="review">
+      <header class="page-head">
+        <LinkButton kind="plain" icon="left" label="Back to the session" href={hrefOf({ page: "session", session_id })} />
+        <div class="grow">
+          <h1 class="cut">Review{row ? `: ${line(row.name)}` : ""}</h1>
+          <Summary row={row} review={review.answer} />
+        </div>
+        {row?.worktree_id && (
+          <WorktreeActs row={row} marked={marked.size} show={setShown} changed={review.again} />
+        )}
+      </header>
+      <div class="review-tools">
+        <div class="choice-bar" role="group" aria-label="Which changes">
+          {SCOPES.map(({ id, words: name, title }) => (
+            <button
+              key={id}
+              type="button"
+              class="choice"
+              aria-pressed={scope === id}
+              title={title}
+              onClick={() => setScope(id)}
+            >
+              {name}
+            </button>
+          ))}
+        </div>
+        <span class="grow" />
+        {!narrow && (
+          <Button
+            kind="plain"
+            icon={view === "split" ? "list" : "columns"}
+            onClick={() => chooseView(view === "split" ? "unified" : "split")}
+          >
+            {view === "split" ? "One column" : "Side by side"}
+          </Button>
+        )}
+        <Button kind="plain" icon="retry" label="Look again" busy={review.loading && !review.answer} onClick={review.again} />
+      </div>
+      <div class="review-body" ref={body}>
+        <Answer of={review} waiting="Looking what has changed…">
+          {(answer) => (
+            <>
+              {answer.notes.map((note) => (
+                <Notice key={note} tone="careful" icon="alert">
+                  {line(note)}
+                </Notice>
+              ))}
+              {answer.files.length === 0 ? (
+                <Empty icon="diff">
+                  <p>{nothingHere(scope, row)}</p>
+                </Empty>
+              ) : (
+                <div class="review-columns">
+                  <FileNav
+                    files={files}
+                    total={answer.files.length}
+                    words={words}
+                    filter={setWords}
+                    commented={new Set(commenting.drafts.map((draft) => draft.path))}
+                    seen={seen.has}
+                    narrow={narrow}
+                    go={go}
+                  />
+                  <div class="review-files">
+                    {files.length === 0 && <Empty icon="search">No file fits the filter.</Empty>}
+                    {files.map((file) => (
+                      <ReviewedFile
+                        key={`${scope} ${file.path}`}
+                        sessionId={session_id}
+                        scope={scope}
+                        file={file}
+                        view={narrow ? "unified" : view}
+                        commenting={commenting}
+                        seen={seen}
+                        selected={row?.worktree_id ? marked : null}
+                        select={setSelected}
+                        reverted={review.again}
+                      />
+                    ))}
+                  </div>
+                </div>
+              )}
+            </>
+          )}
+        </Answer>
+      </div>
+      <CommentsBar sessionId={session_id} commenting={commenting} go={go} />
+      {shown === "apply" && row?.worktree_id && (
+        <ApplyDialog
+          worktreeId={row.worktree_id}
+          name={line(row.name)}
+          paths={[...marked]}
+          known={scope === "branch" ? review.answer?.files.map((file) => file.path) : []}
+          close={() => setShown(null)}
+          applied={closeAndLook}
+        />
+      )}
+      {shown === "finish" && row?.worktree_id && (
+        <FinishDialog
+          worktreeId={row.worktree_id}
+          branch={line(row.branch)}
+          close={() => setShown(null)}
+          finished={closeAndLook}
+        />
+      )}
+    </div>
+  );
+}
+
+function Summary({ row, review }: { row: SessionRow | undefined; review: Review | null }) {
+  const { added, removed } = sums(review?.files ?? []);
+  return (
+    <div class="line-of small quiet">
+      {row && (
+        <Badge tone={lookOf(row.state).tone} icon={lookOf(row.state).icon}>
+          {wordsOf(row)}
+        </Badge>
+      )}
+      {row?.branch && <span class="mono cut">{line(row.branch)}</span>}
+      {review && (
+        <>
+          <span>{counted(review.files.length, "file")}</span>
+          <span class="mono">
+            <span class="added-count">+{added}</span> <span class="removed-count">−{removed}</span>
+          </span>
+          {row?.worktree_id && <span class="review-stats">{statsWords({ ...review.stats, files: 0 })}</span>}
+        </>
+      )}
+    </div>
+  );
+}
+
+function ReviewedFile({
+  sessionId,
+  scope,
+  file,
+  view,
+  commenting,
+  seen,
+  selected,
+  select,
+  reverted,
+}: {
+  sessionId: string;
+  scope: Scope;
+  file: ChangedFile;
+  view: DiffView;
+  commenting: Commenting;
+  seen: SeenFiles;
+  selected: ReadonlySet<string> | null;
+  select: (paths: ReadonlySet<string>) => void;
+  reverted: () => void;
+}) {
+  const change = (on: boolean) => {
+    const rest = [...(selected ?? [])].filter((path) => path !== file.path);
+    select(new Set(on ? [...rest, file.path] : rest));
+  };
+  // only what differs from the base can be put back to it
+  const revertible = (scope === "branch" || scope === "session") && file.digest !== "";
+  return (
+    <FileSection
+      sessionId={sessionId}
+      scope={scope}
+      file={file}
+      view={view}
+      commenting={commenting}
+      seen={seen.has(file)}
+      see={(now) => seen.mark(file, now)}
+      selection={selected && { on: selected.has(file.path), change }}
+      revert={revertible ? () => void revertFile(sessionId, file, reverted) : null}
+    />
+  );
+}
+
+async function revertFile(sessionId: string, file: ChangedFile, reverted: () => void): Promise<void> {
+  const path = line(file.path);
+  const added = file.kind === "added";
+  const sure = await confirm({
+    title: added ? `Remove ${path}?` : `Put ${path} back?`,
+    words: added
+      ? "It was not there before, so it is removed. What it holds is kept in the repository and can be brought back."
+      : "It becomes what it was before. What it holds now is kept in the repository and can be brought back.",
+    yes: added ? "Remove" : "Put back",
+    danger: true,
+  });
+  if (!sure) return;
+  try {
+    const done = await request("revert_file", { session_id: sessionId, path: file.path, digest: file.digest });
+    tellDone(done, added ? `Removed ${path}.` : `${path} is as it was before.`);
+  } catch (error) {
+    complain(error);
+  }
+  reverted();
+}
+
+function nothingHere(scope: Scope, row: SessionRow | undefined): string {
+  const working = row?.flags.is_active ? " The agent is at work; this follows what it does." : "";
+  switch (scope) {
+    case "staged":
+      return `Nothing is staged.${working}`;
+    case "unstaged":
+      return `Nothing is changed that is not staged.${working}`;
+    case "session":
+      return `This session has changed no file.${working}`;
+    case "branch":
+      return `Nothing has changed since the branch began.${working}`;
+  }
+}

@@ -1,0 +1,41 @@
+/** What can be done with all of a session's worktree. */
+import { counted } from "../format";
+import type { SessionRow } from "../protocol";
+import { hrefOf } from "../routes";
+import { Button, Menu, type MenuItem, complain } from "../ui";
+import { mergeWorktree } from "../worktrees/acts";
+import { useDoing } from "./answers";
+
+/** The dialog that is shown. */
+export type Shown = "apply" | "finish" | null;
+
+export function WorktreeActs({
+  row,
+  marked,
+  show,
+  changed,
+}: {
+  row: SessionRow;
+  marked: number;
+  show: (shown: Shown) => void;
+  changed: () => void;
+}) {
+  const doing = useDoing(complain);
+  const merge = () =>
+    doing.run(async () => {
+      if (await mergeWorktree(row.worktree_id!, row.branch, "")) changed();
+    });
+  const items: MenuItem[] = [
+    { words: "Commit everything…", icon: "flag", act: () => show("finish"), disabled: !row.flags.can_finish_to_branch },
+    { words: "Merge the branch…", icon: "branch", act: merge, disabled: doing.busy },
+    { words: "All worktrees", icon: "folder", href: hrefOf({ page: "worktrees" }), apart: true },
+  ];
+  return (
+    <>
+      <Button kind="primary" icon="check" onClick={() => show("apply")}>
+        {marked > 0 ? `Apply ${counted(marked, "file")}…` : "Apply…"}
+      </Button>
+      <Menu label="More for this worktree" items={items} />
+    </>
+  );
+}

@@ -1,0 +1,123 @@
+import { render } from "preact";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+
+import { connection } from "../connection";
+import type { Doing } from "./answers";
+import { useAnswer, useDoing } from "./answers";
+
+/** A manager that answers when the test says so. */
+class Socket {
+  static now: Socket;
+  onopen: ((event: object) => void) | null = null;
+  onmessage: ((event: { data: string }) => void) | null = null;
+  onclose: ((event: { code: number }) => void) | null = null;
+  asked: { id: number; method: string; params: { path?: string } }[] = [];
+
+  constructor() {
+    Socket.now = this;
+    queueMicrotask(() => this.onopen?.({}));
+  }
+
+  send(text: string): void {
+    const asked = JSON.parse(text);
+    if (asked.method === "initialize") this.tell(asked.id, { result: { protocol: 1, host: null, requests: [] } });
+    else this.asked.push(asked);
+  }
+
+  tell(id: number, said: object): void {
+    this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id, ...said }) });
+  }
+
+  close(): void {}
+}
+
+const place = document.body;
+
+beforeEach(async () => {
+  vi.stubGlobal("WebSocket", Socket);
+  sessionStorage.setItem("rookery.token", "t");
+  connection.connect();
+  await vi.waitUntil(() => connection.status.value === "open");
+});
+
+afterEach(() => {
+  render(null, place);
+  vi.unstubAllGlobals();
+});
+
+function Blamed({ path }: { path: string }) {
+  const { answer, problem, again } = useAnswer("blame_file", { path });
+  return (
+    <button type="button" onClick={again}>
+      {problem || (answer ? answer.map((line) => line.text).join() : "waiting")}
+    </button>
+  );
+}
+
+const shown = () => place.textContent;
+const asked = (number: number) => vi.waitUntil(() => Socket.now.asked[number]);
+const lines = (text: string) => ({ result: [{ line: 1, text }] });
+
+it("shows what was answered", async () => {
+  render(<Blamed path="a" />, place);
+  expect(shown()).toBe("waiting");
+  Socket.now.tell((await asked(0)).id, lines("of a"));
+  await vi.waitUntil(() => shown() === "of a");
+});
+
+it("never shows the late answer to an earlier question", async () => {
+  render(<Blamed path="a" />, place);
+  const first = await asked(0);
+  render(<Blamed path="b" />, place);
+  const second = await asked(1);
+  Socket.now.tell(second.id, lines("of b"));
+  await vi.waitUntil(() => shown() === "of b");
+  Socket.now.tell(first.id, lines("of a"));
+  await new Promise((resolve) => setTimeout(resolve));
+  expect(shown()).toBe("of b");
+});
+
+it("says why there is no answer, and can be asked again", async () => {
+  render(<Blamed path="a" />, place);
+  Socket.now.tell((await asked(0)).id, { error: { code: -32000, message: "There is no file a." } });
+  await vi.waitUntil(() => shown() === "There is no file a.");
+  place.querySelector("button")!.click();
+  Socket.now.tell((await asked(1)).id, lines("of a"));
+  await vi.waitUntil(() => shown() === "of a");
+});
+
+it("asks once more when a lost connection is back", async () => {
+  render(<Blamed path="a" />, place);
+  Socket.now.tell((await asked(0)).id, lines("old"));
+  await vi.waitUntil(() => shown() === "old");
+  Socket.now.onclose?.({ code: 1006 });
+  await vi.waitUntil(() => connection.status.value === "lost");
+  expect(shown()).toBe("old");
+  connection.connect();
+  Socket.now.tell((await asked(0)).id, lines("new"));
+  await vi.waitUntil(() => shown() === "new");
+});
+
+it("does nothing twice because somebody clicks twice, and tells what failed", async () => {
+  let doing!: Doing;
+  const problems: string[] = [];
+  function Acting() {
+    doing = useDoing((problem) => problems.push(problem));
+    return null;
+  }
+  render(<Acting />, place);
+  let runs = 0;
+  let finish!: () => void;
+  const work = () => {
+    runs += 1;
+    return new Promise<void>((_, reject) => {
+      finish = () => reject(new Error("It is locked."));
+    });
+  };
+  const first = doing.run(work);
+  await doing.run(work);
+  finish();
+  await first;
+  expect(runs).toBe(1);
+  expect(problems).toEqual(["It is locked."]);
+});

@@ -1,0 +1,36 @@
+/** The comments of a review while it is being written. */
+import { useEffect, useState } from "preact/hooks";
+
+import { type Draft, type Place, keepDrafts, keptDrafts, keyOf, withDraft, withoutDraft } from "./comments";
+
+export interface Commenting {
+  readonly drafts: readonly Draft[];
+  /** The place whose comment is being written. */
+  readonly open: string | null;
+  readonly write: (place: Place) => void;
+  readonly change: (draft: Draft) => void;
+  readonly drop: (place: Place) => void;
+  readonly close: () => void;
+  readonly clear: () => void;
+}
+
+export function useCommenting(sessionId: string): Commenting {
+  const [drafts, setDrafts] = useState(() => keptDrafts(sessionId));
+  const [open, setOpen] = useState<string | null>(null);
+  useEffect(() => keepDrafts(sessionId, drafts), [drafts]);
+  return {
+    drafts,
+    open,
+    write: (place) => setOpen(keyOf(place)),
+    change: (draft) => setDrafts((was) => withDraft(was, draft)),
+    drop: (place) => {
+      setDrafts((was) => withoutDraft(was, place));
+      setOpen(null);
+    },
+    close: () => setOpen(null),
+    clear: () => {
+      setDrafts([]);
+      setOpen(null);
+    },
+  };
+}

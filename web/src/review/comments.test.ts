@@ -1,0 +1,108 @@
+import { beforeEach, describe, expect, it } from "vitest";
+
+import {
+  type Draft,
+  commentsOf,
+  keepDrafts,
+  keptDrafts,
+  outdated,
+  placeOf,
+  plainText,
+  withDraft,
+  withoutDraft,
+  wordsFor,
+} from "./comments";
+import { diff } from "./samples";
+
+const draft = (line: number, text: string, more: Partial<Draft> = {}): Draft => ({
+  path: "a.py",
+  line,
+  old: false,
+  text,
+  quote: "",
+  ...more,
+});
+
+beforeEach(() => localStorage.clear());
+
+describe("where a comment stands", () => {
+  const [same, removed, added, gap] = diff(" a", "-b", "+c", "@1");
+
+  it("is the new line, or the old one of a removal", () => {
+    expect(placeOf("f", same!)).toEqual({ path: "f", line: 1, old: false });
+    expect(placeOf("f", removed!)).toEqual({ path: "f", line: 2, old: true });
+    expect(placeOf("f", added!)).toEqual({ path: "f", line: 2, old: false });
+    expect(placeOf("f", gap!)).toBeNull();
+  });
+
+  it("is said in words", () => {
+    expect(wordsFor({ path: "f", line: 3, old: true })).toBe("f, removed line 3");
+  });
+});
+
+describe("drafts", () => {
+  it("are one for a place, in the order of files and lines", () => {
+    let drafts: readonly Draft[] = [];
+    drafts = withDraft(drafts, draft(9, "second"));
+    drafts = withDraft(drafts, draft(2, "first", { path: "b.py" }));
+    drafts = withDraft(drafts, draft(3, "x"));
+    drafts = withDraft(drafts, draft(3, "x, better"));
+    drafts = withDraft(drafts, draft(3, "of the old line", { old: true }));
+    expect(drafts.map((each) => each.text)).toEqual([
+      "of the old line",
+      "x, better",
+      "second",
+      "first",
+    ]);
+  });
+
+  it("without words are none, and can be dropped", () => {
+    const drafts = withDraft([], draft(3, "x"));
+    expect(withDraft(drafts, draft(3, "  \n"))).toEqual([]);
+    expect(withoutDraft(drafts, draft(3, ""))).toEqual([]);
+    expect(withoutDraft(drafts, draft(3, "", { old: true }))).toEqual(drafts);
+  });
+
+  it("are sent without what only the page knows", () => {
+    expect(commentsOf([draft(3, " x \n", { quote: "q" })])).toEqual([
+      { path: "a.py", line: 3, old: false, text: "x" },
+    ]);
+  });
+
+  it("are outdated once their line is gone or says something else", () => {
+    const lines = diff(" a", "+<b>x</b> &lt; y");
+    const drafts = [
+      draft(1, "fits", { quote: "a" }),
+      draft(2, "fits too", { quote: "x < y" }),
+      draft(2, "changed", { quote: "x" }),
+      draft(7, "gone", { quote: "z" }),
+      draft(1, "of another file", { path: "b.py", quote: "z" }),
+    ];
+    expect(outdated(drafts, "a.py", lines).map((each) => each.text)).toEqual(["changed", "gone"]);
+  });
+
+  it("outlive a page, each session its own", () => {
+    const drafts = [draft(3, "x")];
+    keepDrafts("s1", drafts);
+    expect(keptDrafts("s1")).toEqual(drafts);
+    expect(keptDrafts("s2")).toEqual([]);
+    keepDrafts("s1", []);
+    expect(localStorage.length).toBe(0);
+  });
+
+  it.each(["{", "null", "{}", '[1,null,{"path":"x"}]'])("survive a damaged shelf: %s", (text) => {
+    localStorage.setItem("rookery.review.comments.s", text);
+    expect(keptDrafts("s")).toEqual([]);
+  });
+});
+
+describe("what a highlighted line says", () => {
+  it.each([
+    ['<span class="k">if</span> a &amp;&amp; b', "if a && b"],
+    ["&amp;lt;", "&lt;"],
+    ["&quot;&#39;&#x27;", "\"''"],
+    ["", ""],
+  ])("%s", (html, text) => {
+    expect(plainText(html)).toBe(text);
+  });
+});

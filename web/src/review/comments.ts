@@ -1,0 +1,100 @@
+/** Comments on lines that nobody has sent yet. They are kept until they are sent or dropped. */
+import { keep, kept } from "../kept";
+import type { DiffLine, LineComment } from "../protocol";
+
+export interface Draft {
+  readonly path: string;
+  readonly line: number;
+  /** On the line as it was. */
+  readonly old: boolean;
+  readonly text: string;
+  /** What the line said when the comment was begun. */
+  readonly quote: string;
+}
+
+export type Place = Pick<Draft, "path" | "line" | "old">;
+
+export function placeOf(path: string, line: DiffLine): Place | null {
+  const old = line.kind === "removed";
+  const number = old ? line.old : line.new;
+  return number == null || line.kind === "gap" ? null : { path, line: number, old };
+}
+
+export function keyOf(place: Place): string {
+  return `${place.old ? "-" : "+"}${place.line} ${place.path}`;
+}
+
+export function wordsFor(place: Place): string {
+  return `${place.path}, ${place.old ? "removed line" : "line"} ${place.line}`;
+}
+
+/** In the order of the files and their lines; an empty one is none. */
+export function withDraft(drafts: readonly Draft[], draft: Draft): readonly Draft[] {
+  const rest = withoutDraft(drafts, draft);
+  return draft.text.trim() === "" ? rest : [...rest, draft].sort(byPlace);
+}
+
+export function withoutDraft(drafts: readonly Draft[], place: Place): readonly Draft[] {
+  return drafts.filter((draft) => keyOf(draft) !== keyOf(place));
+}
+
+export function commentsOf(drafts: readonly Draft[]): LineComment[] {
+  return drafts.map(({ path, line, old, text }) => ({ path, line, old, text: text.trim() }));
+}
+
+/** Those whose line is not in the diff any more, or says something else now. */
+export function outdated(
+  drafts: readonly Draft[],
+  path: string,
+  lines: readonly DiffLine[],
+): readonly Draft[] {
+  const texts = new Map<string, string>();
+  for (const line of lines) {
+    const place = placeOf(path, line);
+    if (place) texts.set(keyOf(place), plainText(line.html));
+  }
+  return drafts.filter((draft) => draft.path === path && texts.get(keyOf(draft)) !== draft.quote);
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&lt;": "<",
+  "&gt;": ">",
+  "&amp;": "&",
+  "&quot;": '"',
+  "&#39;": "'",
+  "&#x27;": "'",
+};
+
+/** What a highlighted line says. It is compared and quoted, never put into the page as HTML. */
+export function plainText(html: string): string {
+  return html
+    .replace(/<[^>]*>/g, "")
+    .replace(/&(?:lt|gt|amp|quot|#39|#x27);/g, (entity) => ENTITIES[entity] ?? entity);
+}
+
+function byPlace(one: Draft, other: Draft): number {
+  if (one.path !== other.path) return one.path < other.path ? -1 : 1;
+  return one.line - other.line || Number(other.old) - Number(one.old);
+}
+
+const shelf = (sessionId: string) => `review.comments.${sessionId}`;
+
+export function keptDrafts(sessionId: string): readonly Draft[] {
+  const found = kept<unknown>(shelf(sessionId), []);
+  return Array.isArray(found) ? found.filter(isDraft) : [];
+}
+
+export function keepDrafts(sessionId: string, drafts: readonly Draft[]): void {
+  keep(shelf(sessionId), drafts.length > 0 ? drafts : undefined);
+}
+
+function isDraft(found: unknown): found is Draft {
+  const draft = found as Partial<Draft> | null;
+  return (
+    typeof draft?.path === "string" &&
+    typeof draft.line === "number" &&
+    typeof draft.old === "boolean" &&
+    typeof draft.text === "string" &&
+    typeof draft.quote === "string"
+  );
+}

@@ -1,0 +1,63 @@
+/** A diff as rows of a table: one line a row, or old and new side by side. */
+import type { DiffLine } from "../protocol";
+
+export type DiffView = "unified" | "split";
+
+export type DiffRow =
+  | { readonly kind: "gap"; readonly at: number }
+  | { readonly kind: "line"; readonly line: DiffLine }
+  | { readonly kind: "pair"; readonly left: DiffLine | null; readonly right: DiffLine | null };
+
+/** Few enough to be drawn at once, many enough that a normal diff is one piece. */
+export const ROWS_IN_A_PIECE = 120;
+
+export function rowsOf(lines: readonly DiffLine[], view: DiffView): DiffRow[] {
+  return view === "split" ? pairedRows(lines) : lines.map(singleRow);
+}
+
+export function piecesOf(rows: readonly DiffRow[], size = ROWS_IN_A_PIECE): DiffRow[][] {
+  const pieces: DiffRow[][] = [];
+  for (let at = 0; at < rows.length; at += size) pieces.push(rows.slice(at, at + size));
+  return pieces;
+}
+
+function singleRow(line: DiffLine, at: number): DiffRow {
+  return line.kind === "gap" ? { kind: "gap", at } : { kind: "line", line };
+}
+
+/** What was removed stands beside what came in its place, the first beside the first. */
+function pairedRows(lines: readonly DiffLine[]): DiffRow[] {
+  const rows: DiffRow[] = [];
+  let removed: DiffLine[] = [];
+  let added: DiffLine[] = [];
+  const settle = () => {
+    const most = Math.max(removed.length, added.length);
+    for (let i = 0; i < most; i++) {
+      rows.push({ kind: "pair", left: removed[i] ?? null, right: added[i] ?? null });
+    }
+    removed = [];
+    added = [];
+  };
+  lines.forEach((line, at) => {
+    switch (line.kind) {
+      case "removed":
+        // a removal after an addition begins another change
+        if (added.length > 0) settle();
+        removed.push(line);
+        break;
+      case "added":
+        added.push(line);
+        break;
+      case "gap":
+        settle();
+        rows.push({ kind: "gap", at });
+        break;
+      case "same":
+        settle();
+        rows.push({ kind: "pair", left: line, right: line });
+        break;
+    }
+  });
+  settle();
+  return rows;
+}

@@ -1,0 +1,47 @@
+/** Whether something is about to be seen: what is far away need not be fetched or drawn. */
+import { useEffect, useState } from "preact/hooks";
+
+type Watched = { readonly current: HTMLElement | null };
+
+const AHEAD = "900px";
+
+export function useNear(element: Watched): boolean {
+  const [near, setNear] = useState(false);
+  useEffect(() => {
+    const watched = element.current!;
+    const observer = new IntersectionObserver((entries) => setNear(entries.at(-1)!.isIntersecting), {
+      // the margin counts only around the element that scrolls
+      root: scrollerOf(watched),
+      rootMargin: AHEAD,
+    });
+    observer.observe(watched);
+    return () => observer.disconnect();
+  }, []);
+  return near;
+}
+
+export function scrollerOf(element: HTMLElement): HTMLElement | null {
+  for (let parent = element.parentElement; parent; parent = parent.parentElement) {
+    if (/auto|scroll/.test(getComputedStyle(parent).overflowY)) return parent;
+  }
+  return null;
+}
+
+/** True from the first time it was near. */
+export function useOnceNear(element: Watched): boolean {
+  const near = useNear(element);
+  const [once, setOnce] = useState(false);
+  if (near && !once) setOnce(true);
+  return near || once;
+}
+
+export function useNarrow(): boolean {
+  const [query] = useState(() => matchMedia("(max-width: 900px)"));
+  const [narrow, setNarrow] = useState(query.matches);
+  useEffect(() => {
+    const look = () => setNarrow(query.matches);
+    query.addEventListener("change", look);
+    return () => query.removeEventListener("change", look);
+  }, []);
+  return narrow;
+}

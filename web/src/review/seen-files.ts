@@ -1,0 +1,29 @@
+/** Which files the user has looked at, as they were then: one that changes is to be seen again. */
+import { useState } from "preact/hooks";
+
+import { keep, kept } from "../kept";
+import type { ChangedFile } from "../protocol";
+
+export interface SeenFiles {
+  readonly has: (file: ChangedFile) => boolean;
+  readonly mark: (file: ChangedFile, seen: boolean) => void;
+}
+
+export function useSeenFiles(sessionId: string): SeenFiles {
+  const shelf = `review.seen.${sessionId}`;
+  const [seen, setSeen] = useState<Readonly<Record<string, string>>>(() => recorded(kept<unknown>(shelf, {})));
+  return {
+    has: (file) => file.digest !== "" && seen[file.path] === file.digest,
+    mark: (file, now) => {
+      const { [file.path]: _, ...rest } = seen;
+      const next = now ? { ...rest, [file.path]: file.digest } : rest;
+      setSeen(next);
+      keep(shelf, Object.keys(next).length > 0 ? next : undefined);
+    },
+  };
+}
+
+function recorded(found: unknown): Readonly<Record<string, string>> {
+  const entries = Object.entries(Object(found) as object);
+  return Object.fromEntries(entries.filter(([, digest]) => typeof digest === "string"));
+}

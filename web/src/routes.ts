@@ -1,0 +1,67 @@
+/** Where in the page one is: it stands in the address behind the `#`, so that links work. */
+import { computed, signal } from "@preact/signals";
+
+export type Route =
+  | { page: "home" | "inbox" | "new" | "governance" | "settings" | "worktrees" }
+  | { page: "session" | "review" | "checkpoints"; session_id: string }
+  | { page: "task"; session_id: string; task_id: string }
+  | { page: "versions"; group_id: string };
+
+const ALONE = new Set(["inbox", "new", "governance", "settings", "worktrees"] as const);
+const fragment = signal(globalThis.location?.hash ?? "");
+
+export const route = computed(() => routeOf(fragment.value));
+
+/** Whatever is not known is home. */
+export function routeOf(hash: string): Route {
+  const [name = "", id = "", part = "", rest = ""] = hash.replace(/^#\/?/, "").split("/").map(decoded);
+  if (name === "session" && id) {
+    if (part === "review" || part === "checkpoints") return { page: part, session_id: id };
+    if (part === "task" && rest) return { page: "task", session_id: id, task_id: rest };
+    return { page: "session", session_id: id };
+  }
+  if (name === "versions" && id) return { page: "versions", group_id: id };
+  return isAlone(name) ? { page: name } : { page: "home" };
+}
+
+export function hrefOf(to: Route): string {
+  switch (to.page) {
+    case "home":
+      return "#/";
+    case "session":
+      return `#/session/${encodeURIComponent(to.session_id)}`;
+    case "review":
+    case "checkpoints":
+      return `#/session/${encodeURIComponent(to.session_id)}/${to.page}`;
+    case "task":
+      return `#/session/${encodeURIComponent(to.session_id)}/task/${encodeURIComponent(to.task_id)}`;
+    case "versions":
+      return `#/versions/${encodeURIComponent(to.group_id)}`;
+    default:
+      return `#/${to.page}`;
+  }
+}
+
+export function go(to: Route): void {
+  location.hash = hrefOf(to);
+}
+
+export function watchAddress(): void {
+  const look = () => {
+    fragment.value = location.hash;
+  };
+  look();
+  addEventListener("hashchange", look);
+}
+
+function isAlone(name: string): name is "inbox" {
+  return (ALONE as Set<string>).has(name);
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,307 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { BROKEN_OFF, Connection, Refused, type Socket, UNAUTHORIZED, UNREACHABLE } from "./rpc";
+
+interface Said {
+  id: number;
+  method: string;
+  params: Record<string, unknown>;
+}
+
+/** The other end of a socket, played by the test. */
+class Wire implements Socket {
+  onopen: Socket["onopen"] = null;
+  onmessage: Socket["onmessage"] = null;
+  onclose: Socket["onclose"] = null;
+  said: Said[] = [];
+  closed = false;
+
+  send(text: string): void {
+    this.said.push(JSON.parse(text) as Said);
+  }
+  close(): void {
+    this.closed = true;
+  }
+  tell(message: object): void {
+    this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", ...message }) });
+  }
+  last(method: string): Said {
+    const said = this.said.findLast((each) => each.method === method);
+    if (!said) throw new Error(`nobody said ${method}`);
+    return said;
+  }
+  async answer(method: string, result: unknown): Promise<void> {
+    this.tell({ id: this.last(method).id, result });
+    await settled();
+  }
+  async refuse(method: string, code: number, message: string): Promise<void> {
+    this.tell({ id: this.last(method).id, error: { code, message } });
+    await settled();
+  }
+  async welcome(): Promise<void> {
+    this.onopen?.(undefined as never);
+    await this.answer("initialize", { protocol: 1, host: { name: "rookery", version: "1" }, requests: [] });
+  }
+}
+
+const settled = () => vi.advanceTimersByTimeAsync(0);
+
+let wires: Wire[];
+let token: string | null;
+let connection: Connection;
+const wire = () => wires.at(-1)!;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  wires = [];
+  token = "secret";
+  connection = new Connection(
+    () => {
+      wires.push(new Wire());
+      return wire();
+    },
+    () => token,
+  );
+});
+
+afterEach(() => vi.useRealTimers());
+
+async function connected(): Promise<void> {
+  connection.connect();
+  await wire().welcome();
+}
+
+function recorder() {
+  const heard: unknown[] = [];
+  return {
+    heard,
+    restart: () => heard.push("restart"),
+    hear: (news: unknown) => heard.push(news),
+    ended: (problem: string) => heard.push(["ended", problem]),
+  };
+}
+
+describe("the introduction", () => {
+  it("says the token first, and nothing else before the answer", async () => {
+    connection.follow("follow_list", {}, recorder());
+    connection.connect();
+    wire().onopen?.(undefined as never);
+    expect(wire().said).toMatchObject([{ method: "initialize", params: { protocol: 1, token: "secret" } }]);
+    await wire().answer("initialize", { protocol: 1, host: { name: "rookery", version: "2" }, requests: [] });
+    expect(wire().said.map((each) => each.method)).toEqual(["initialize", "follow_list"]);
+    expect(connection.status.value).toBe("open");
+    expect(connection.host.value?.version).toBe("2");
+  });
+
+  it("without a token opens nothing", () => {
+    token = null;
+    connection.connect();
+    expect(wires).toEqual([]);
+    expect(connection.status.value).toBe("shut");
+  });
+
+  it("without a token keeps the reason that was found for it", () => {
+    token = null;
+    connection.problem.value = "This link was used already.";
+    connection.connect();
+    expect(connection.problem.value).toBe("This link was used already.");
+  });
+
+  it("that is refused shuts, and is not tried again", async () => {
+    connection.connect();
+    wire().onopen?.(undefined as never);
+    await wire().refuse("initialize", UNAUTHORIZED, "This token is not known here.");
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(wires).toHaveLength(1);
+    expect([connection.status.value, connection.problem.value]).toEqual(["shut", "This token is not known here."]);
+  });
+
+  it("that ends with being turned away shuts as well", async () => {
+    connection.connect();
+    wire().onclose?.({ code: 1008 });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(wires).toHaveLength(1);
+    expect(connection.status.value).toBe("shut");
+  });
+});
+
+describe("calls", () => {
+  it("are answered each with its own answer, in whatever order", async () => {
+    await connected();
+    const one = connection.request("list_models", {});
+    const other = connection.request("list_modes", {});
+    const [first, second] = wire().said.slice(-2) as [Said, Said];
+    wire().tell({ id: second.id, result: ["modes"] });
+    wire().tell({ id: first.id, result: ["models"] });
+    expect([await one, await other]).toEqual([["models"], ["modes"]]);
+  });
+
+  it("carry their kind and fields", async () => {
+    await connected();
+    void connection.request("rename_session", { session_id: "s", label: "New" });
+    expect(wire().last("do").params).toEqual({ kind: "rename_session", session_id: "s", label: "New" });
+  });
+
+  it("fail with the sentence they are refused with", async () => {
+    await connected();
+    const asked = connection.request("cancel_session", { session_id: "s" });
+    const refused = expect(asked).rejects.toThrow(new Refused("There is no session s.", -32001));
+    await wire().refuse("do", -32001, "There is no session s.");
+    await refused;
+  });
+
+  it("without a connection fail at once, and are not sent later", async () => {
+    await connected();
+    wire().onclose?.({ code: 1006 });
+    await expect(connection.call("do")).rejects.toThrow(UNREACHABLE);
+    await vi.advanceTimersByTimeAsync(2_000);
+    await wire().welcome();
+    expect(wire().said.filter((each) => each.method === "do")).toEqual([]);
+  });
+
+  it("under way when the connection breaks fail, and are not sent again", async () => {
+    await connected();
+    const asked = connection.call("do", { kind: "stop_all" });
+    const refused = expect(asked).rejects.toThrow(BROKEN_OFF);
+    wire().onclose?.({ code: 1006 });
+    await refused;
+    await vi.advanceTimersByTimeAsync(2_000);
+    await wire().welcome();
+    expect(wire().said.map((each) => each.method)).toEqual(["initialize"]);
+  });
+});
+
+describe("coming back", () => {
+  it("waits longer each time, and never longer than some seconds", async () => {
+    connection.connect();
+    const waits: number[] = [];
+    for (let attempt = 0; attempt < 8; attempt++) {
+      const before = Date.now();
+      const count = wires.length;
+      wire().onclose?.({ code: 1006 });
+      while (wires.length === count) await vi.advanceTimersByTimeAsync(50);
+      waits.push(Date.now() - before);
+    }
+    expect(connection.status.value).toBe("lost");
+    expect(waits[0]).toBeLessThan(1_000);
+    expect(waits[3]).toBeGreaterThan(waits[0]!);
+    expect(Math.max(...waits)).toBeLessThan(13_000);
+  });
+
+  it("follows again what was followed, and says so first", async () => {
+    await connected();
+    const follower = recorder();
+    connection.follow("follow_session", { session_id: "s" }, follower);
+    await wire().answer("follow_session", { follow_id: 7 });
+    wire().tell({ method: "view", params: { follow_id: 7, seq: 1 } });
+    wire().onclose?.({ code: 1006 });
+    await vi.advanceTimersByTimeAsync(2_000);
+    await wire().welcome();
+    expect(wire().last("follow_session").params).toEqual({ session_id: "s" });
+    await wire().answer("follow_session", { follow_id: 1 });
+    wire().tell({ method: "view", params: { follow_id: 1, seq: 9 } });
+    expect(follower.heard).toEqual(["restart", { follow_id: 7, seq: 1 }, "restart", { follow_id: 1, seq: 9 }]);
+  });
+
+  it("happens at once when asked to", async () => {
+    connection.connect();
+    wire().onclose?.({ code: 1006 });
+    connection.nudge();
+    expect(wires).toHaveLength(2);
+  });
+
+  it("notices a connection that is dead without saying so", async () => {
+    await connected();
+    connection.nudge();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(wires[0]!.closed).toBe(true);
+    expect(wires.length).toBeGreaterThan(1);
+  });
+
+  it("leaves a connection alone that answers", async () => {
+    await connected();
+    connection.nudge();
+    await wire().answer("do", []);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect([wires.length, connection.status.value]).toEqual([1, "open"]);
+  });
+
+  it("does not listen to the old socket any more", async () => {
+    await connected();
+    const old = wire();
+    const follower = recorder();
+    connection.follow("follow_list", {}, follower);
+    await old.answer("follow_list", { follow_id: 1 });
+    old.onclose?.({ code: 1006 });
+    connection.nudge();
+    await wire().welcome();
+    await wire().answer("follow_list", { follow_id: 1 });
+    old.tell({ method: "list", params: { follow_id: 1, from: "the old one" } });
+    old.onclose?.({ code: 1006 });
+    expect(follower.heard).toEqual(["restart", "restart"]);
+    expect(connection.status.value).toBe("open");
+  });
+});
+
+describe("following", () => {
+  it("hears news that come before the number is known", async () => {
+    await connected();
+    const follower = recorder();
+    connection.follow("follow_list", {}, follower);
+    wire().tell({ method: "list", params: { follow_id: 3, order: ["a"] } });
+    await wire().answer("follow_list", { follow_id: 3 });
+    expect(follower.heard).toEqual(["restart", { follow_id: 3, order: ["a"] }]);
+  });
+
+  it("tells several apart", async () => {
+    await connected();
+    const [one, other] = [recorder(), recorder()];
+    connection.follow("follow_session", { session_id: "a" }, one);
+    await wire().answer("follow_session", { follow_id: 1 });
+    connection.follow("follow_session", { session_id: "b" }, other);
+    await wire().answer("follow_session", { follow_id: 2 });
+    wire().tell({ method: "view", params: { follow_id: 2, seq: 5 } });
+    expect([one.heard, other.heard]).toEqual([["restart"], ["restart", { follow_id: 2, seq: 5 }]]);
+  });
+
+  it("ends once, with its reason", async () => {
+    await connected();
+    const follower = recorder();
+    connection.follow("follow_session", { session_id: "a" }, follower);
+    await wire().answer("follow_session", { follow_id: 1 });
+    wire().tell({ method: "ended", params: { follow_id: 1, error: { code: -32001, message: "It was removed." } } });
+    wire().tell({ method: "view", params: { follow_id: 1, seq: 5 } });
+    expect(follower.heard).toEqual(["restart", ["ended", "It was removed."]]);
+  });
+
+  it("that is refused ends, and is not tried again", async () => {
+    await connected();
+    const follower = recorder();
+    connection.follow("follow_session", { session_id: "a" }, follower);
+    await wire().refuse("follow_session", -32001, "There is no session a.");
+    wire().onclose?.({ code: 1006 });
+    connection.nudge();
+    await wire().welcome();
+    expect(follower.heard).toEqual([["ended", "There is no session a."]]);
+    expect(wire().said).toHaveLength(1);
+  });
+
+  it("stops on both sides, also if it stops before it has begun", async () => {
+    await connected();
+    const follower = recorder();
+    const following = connection.follow("follow_session", { session_id: "a" }, follower);
+    following.stop();
+    await wire().answer("follow_session", { follow_id: 4 });
+    expect(wire().last("unfollow").params).toEqual({ follow_id: 4 });
+    wire().tell({ method: "view", params: { follow_id: 4, seq: 1 } });
+    expect(follower.heard).toEqual([]);
+  });
+
+  it("asks for more of what it follows, by its number", async () => {
+    await connected();
+    const following = connection.follow("follow_session", { session_id: "a" }, recorder());
+    await expect(following.ask("widen")).rejects.toThrow(UNREACHABLE);
+    await wire().answer("follow_session", { follow_id: 4 });
+    void following.ask("widen", { most: 100 });
+    expect(wire().last("widen").params).toEqual({ follow_id: 4, most: 100 });
+  });
+});

@@ -1,0 +1,111 @@
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Flags, SessionRow } from "../protocol";
+import { button, click, drawn, press, type } from "../testing/drawn";
+import { FakeManager } from "../testing/manager";
+import { Composer, invitation } from "./Composer";
+
+const row = (state: SessionRow["state"], flags: Partial<Flags> = { input_enabled: true }) =>
+  ({ session_id: "s1", state, flags }) as SessionRow;
+const field = (place: HTMLElement) => place.querySelector("textarea")!;
+
+let manager: FakeManager;
+
+beforeEach(async () => {
+  localStorage.clear();
+  manager = new FakeManager();
+  await manager.welcome();
+});
+
+afterEach(() => vi.unstubAllGlobals());
+
+describe("writing to a session", () => {
+  it("Enter sends, Shift and Enter does not", async () => {
+    const place = await drawn(<Composer row={row("waiting_input")} ask_ts={42} />);
+    await type(field(place), " Do it ");
+    await press(field(place), "Enter", { shiftKey: true });
+    expect(manager.asked).toEqual([]);
+    await press(field(place), "Enter");
+    await vi.waitFor(() => expect(field(place).value).toBe(""));
+    expect(manager.of("send_words")).toEqual([
+      { kind: "send_words", session_id: "s1", text: "Do it", images: [], ask_ts: 42 },
+    ]);
+  });
+
+  it("what is not done yet in another script is not sent", async () => {
+    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    await type(field(place), "かん");
+    await press(field(place), "Enter", { isComposing: true });
+    expect(manager.asked).toEqual([]);
+  });
+
+  it("nothing is not sent", async () => {
+    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    await type(field(place), "  \n ");
+    await press(field(place), "Enter");
+    expect([manager.asked, button(place, "Send").disabled]).toEqual([[], true]);
+  });
+
+  it("words that were refused stay", async () => {
+    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    await type(field(place), "Do it");
+    manager.refusals.send_words = "There is no session s1.";
+    await press(field(place), "Enter");
+    await vi.waitFor(() => expect(manager.of("send_words")).toHaveLength(1));
+    expect(field(place).value).toBe("Do it");
+  });
+
+  it("drafts are kept for each session, until they are sent", async () => {
+    const first = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    await type(field(first), "Half a sent");
+    const other = await drawn(<Composer row={{ ...row("completed"), session_id: "s2" }} ask_ts={null} />);
+    expect(field(other).value).toBe("");
+    const again = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    expect(field(again).value).toBe("Half a sent");
+    await click(again, "Send");
+    await vi.waitFor(() => expect(field(again).value).toBe(""));
+    expect(localStorage.length).toBe(0);
+  });
+
+  it("is possible when the session says so", async () => {
+    const allowed = [
+      row("streaming", { can_queue_text: true }),
+      row("error", { can_guide_text: true }),
+      row("paused", { input_enabled: true }),
+    ];
+    for (const each of allowed) expect(field(await drawn(<Composer row={each} ask_ts={null} />)).disabled).toBe(false);
+    expect(field(await drawn(<Composer row={row("error", {})} ask_ts={null} />)).disabled).toBe(true);
+  });
+
+  it("a question that comes while one looks takes the focus, unless one writes elsewhere", async () => {
+    const place = await drawn(<Composer row={row("streaming")} ask_ts={null} />);
+    expect(document.activeElement).toBe(document.body);
+    await act(() => render(<Composer row={row("waiting_input")} ask_ts={5} />, place));
+    expect(document.activeElement).toBe(field(place));
+  });
+});
+
+describe("naming a file", () => {
+  it("offers those that fit, and writes the chosen one", async () => {
+    manager.answers.find_paths = [
+      { path: "src/a.py", folder: false },
+      { path: "src", folder: true },
+    ];
+    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    field(place).setSelectionRange(0, 0);
+    await type(field(place), "see @s");
+    await vi.waitFor(() => expect(place.querySelectorAll('[role="option"]')).toHaveLength(2));
+    expect(manager.of("find_paths")).toMatchObject([{ letters: "s", session_id: "s1" }]);
+    await press(field(place), "ArrowDown");
+    await press(field(place), "Enter");
+    expect(field(place).value).toBe("see @/src/ ");
+    expect(manager.of("send_words")).toEqual([]);
+  });
+});
+
+it("says in every state what can be written", () => {
+  const states = ["creating", "streaming", "waiting_approval", "waiting_input", "completed", "paused", "error", "stopped"];
+  const said = states.map((state) => invitation(row(state as SessionRow["state"])));
+  expect(said.every(Boolean)).toBe(true);
+});

@@ -1,0 +1,241 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
+import { attempt } from "../attempt";
+import { request } from "../connection";
+import { useKeys } from "../keys";
+import { MOST_IMAGES } from "../new-agent/form";
+import { ACCEPTED, filesIn, withFiles } from "../new-agent/pictures";
+import type { FoundPath, SessionRow } from "../protocol";
+import { Button, Icon, toast } from "../ui";
+import { draftOf, keepDraft } from "./drafts";
+import { type Mention, mentionAt, withPath } from "./mentions";
+import { PathList } from "./PathList";
+import "./composer.css";
+
+const TALLEST = 240;
+const PATHS = 8;
+
+/** Where one writes to a session. What is written stays until it was sent, also when one leaves. */
+export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | null }) {
+  const { session_id } = row;
+  const words = useSignal(draftOf(session_id));
+  const images = useSignal<readonly string[]>([]);
+  const busy = useSignal(false);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const picker = useRef<HTMLInputElement>(null);
+  const naming = useNaming(session_id, field, (text) => write(text));
+  const enabled = row.flags.input_enabled || row.flags.can_queue_text || row.flags.can_guide_text;
+  const sendable = enabled && !busy.value && (words.value.trim() !== "" || images.value.length > 0);
+
+  const write = (text: string) => {
+    words.value = text;
+    keepDraft(session_id, text);
+  };
+
+  const send = async () => {
+    if (!sendable) return;
+    busy.value = true;
+    const text = words.value.trim();
+    const given = { session_id, text, images: [...images.value], ask_ts };
+    const sent = await attempt("send_words", given);
+    busy.value = false;
+    if (!sent) return;
+    write("");
+    images.value = [];
+    naming.stop();
+    field.current?.focus();
+  };
+
+  const take = async (event: Event | null, files: readonly File[]) => {
+    if (!files.length) return;
+    event?.preventDefault();
+    const taken = await withFiles(images.value, files);
+    images.value = taken.images;
+    for (const problem of taken.problems) toast(problem, "bad");
+  };
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.isComposing || naming.steer(event)) return;
+    if (event.key === "Escape") field.current?.blur();
+    // on a phone Enter makes lines; there is a button to send
+    if (event.key !== "Enter" || event.shiftKey || matchMedia("(pointer: coarse)").matches) return;
+    event.preventDefault();
+    void send();
+  };
+
+  useGrowing(field, words.value);
+  useFocusWhenAsked(field, row.state);
+  useKeys({ i: () => field.current?.focus() });
+
+  return (
+    <div
+      class="composer"
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => void take(event, filesIn(event.dataTransfer))}
+    >
+      {naming.list}
+      {images.value.length > 0 && (
+        <div class="composer-pictures">
+          {images.value.map((uri, at) => (
+            <span key={at} class="composer-picture">
+              <img src={uri} alt={`Picture ${at + 1}`} />
+              <button
+                type="button"
+                aria-label={`Leave out picture ${at + 1}`}
+                onClick={() => (images.value = images.value.filter((_, other) => other !== at))}
+              >
+                <Icon name="cross" />
+              </button>
+            </span>
+          ))}
+        </div>
+      )}
+      <div class="composer-line">
+        <textarea
+          ref={field}
+          class="composer-words"
+          rows={1}
+          aria-label="Message"
+          placeholder={invitation(row)}
+          disabled={!enabled}
+          value={words.value}
+          {...naming.attributes}
+          onInput={(event) => {
+            write(event.currentTarget.value);
+            naming.look();
+          }}
+          onKeyUp={(event) => event.key.startsWith("Arrow") && naming.look()}
+          onClick={naming.look}
+          onBlur={naming.stop}
+          onPaste={(event) => void take(event, filesIn(event.clipboardData))}
+          onKeyDown={onKeyDown}
+        />
+        {enabled && images.value.length < MOST_IMAGES && (
+          <Button kind="plain" icon="image" label="Add pictures" onClick={() => picker.current?.click()} />
+        )}
+        <Button kind="primary" icon="send" label="Send" busy={busy.value} disabled={!sendable} onClick={() => void send()} />
+        <input
+          ref={picker}
+          type="file"
+          class="unseen"
+          tabIndex={-1}
+          aria-hidden="true"
+          accept={ACCEPTED}
+          multiple
+          onChange={(event) => {
+            void take(null, [...(event.currentTarget.files ?? [])]);
+            event.currentTarget.value = "";
+          }}
+        />
+      </div>
+    </div>
+  );
+}
+
+/** What the empty field says can be written there. */
+export function invitation({ state, flags }: Pick<SessionRow, "state" | "flags">): string {
+  switch (state) {
+    case "creating":
+      return "Say something; it is delivered once the session has started";
+    case "streaming":
+      return "Say something; the agent hears it with its next step";
+    case "waiting_approval":
+      return "No; say what to do instead";
+    case "waiting_input":
+      return "Write your answer";
+    case "completed":
+      return "Say what else is to be done";
+    case "error":
+      return flags.can_guide_text ? "A hint for the agent" : "It has failed; retry or resume it first";
+    case "paused":
+    case "stopped":
+      return "Say how to go on, or resume";
+    case "idle":
+      return "";
+  }
+}
+
+function useGrowing(field: { current: HTMLTextAreaElement | null }, words: string): void {
+  useLayoutEffect(() => {
+    const area = field.current!;
+    area.style.height = "auto";
+    area.style.height = `${Math.min(TALLEST, area.scrollHeight)}px`;
+  }, [words]);
+}
+
+/** A question that comes while one looks is answered here; unless one is writing elsewhere. */
+function useFocusWhenAsked(field: { current: HTMLTextAreaElement | null }, state: SessionRow["state"]): void {
+  const before = useRef(state);
+  useEffect(() => {
+    const asks = state === "waiting_input" && before.current !== state;
+    before.current = state;
+    if (asks && document.activeElement === document.body) field.current?.focus();
+  }, [state]);
+}
+
+/** Choosing a file while its name is being written. */
+function useNaming(
+  session_id: string,
+  field: { current: HTMLTextAreaElement | null },
+  write: (text: string) => void,
+) {
+  const mention = useSignal<Mention | null>(null);
+  const paths = useSignal<readonly FoundPath[]>([]);
+  const at = useSignal(0);
+  const id = useId();
+  const letters = mention.value?.letters;
+
+  useEffect(() => {
+    if (letters === undefined) return;
+    let wanted = true;
+    request("find_paths", { letters, session_id, most: PATHS }).then(
+      (found) => {
+        if (!wanted) return;
+        paths.value = found;
+        at.value = 0;
+      },
+      () => wanted && (paths.value = []),
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [letters]);
+
+  const stop = () => {
+    mention.value = null;
+    paths.value = [];
+  };
+  const look = () => {
+    const area = field.current!;
+    mention.value = mentionAt(area.value, area.selectionStart);
+    if (!mention.value) stop();
+  };
+  const choose = (found: FoundPath) => {
+    const area = field.current!;
+    const { text, caret } = withPath(area.value, mention.value!, found.path, found.folder);
+    write(text);
+    stop();
+    requestAnimationFrame(() => area.setSelectionRange(caret, caret));
+  };
+  const open = mention.value !== null && paths.value.length > 0;
+  const steer = (event: KeyboardEvent): boolean => {
+    if (!open) return false;
+    const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1 };
+    const step = steps[event.key];
+    if (step) at.value = (at.value + step + paths.value.length) % paths.value.length;
+    else if (event.key === "Escape") stop();
+    else if (event.key === "Enter" || event.key === "Tab") choose(paths.value[at.value]!);
+    else return false;
+    event.preventDefault();
+    return true;
+  };
+  return {
+    look,
+    stop,
+    steer,
+    list: open && <PathList id={id} paths={paths.value} at={at.value} choose={choose} />,
+    attributes: open
+      ? ({ "aria-controls": id, "aria-activedescendant": `${id}-${at.value}`, "aria-autocomplete": "list" } as const)
+      : {},
+  };
+}

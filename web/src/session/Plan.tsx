@@ -1,0 +1,27 @@
+import { useSignal } from "@preact/signals";
+import type { Todo } from "../protocol";
+import { TodoItems } from "../transcript/Todos";
+import { Icon } from "../ui";
+import { line } from "../visible";
+
+/** What the agent wants to do, as one line or as all of it. */
+export function Plan({ todos }: { todos: readonly Todo[] }) {
+  const open = useSignal(false);
+  if (!todos.length) return null;
+  const done = todos.filter((todo) => todo.status === "completed").length;
+  const current = todos.find((todo) => todo.status === "in_progress") ?? todos.find((todo) => todo.status !== "completed");
+  return (
+    <div class="plan">
+      <button type="button" class="plan-head" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
+        <Icon name="todo" />
+        <progress class="plan-bar" value={done} max={todos.length} aria-label="Done of the plan" />
+        <b>
+          {done}/{todos.length}
+        </b>
+        <span class="cut grow">{current ? line(current.content) : "All done"}</span>
+        <Icon name={open.value ? "up" : "down"} />
+      </button>
+      {open.value && <TodoItems todos={todos} />}
+    </div>
+  );
+}

@@ -1,0 +1,201 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { attempt } from "../attempt";
+import { duration, money, moment, tokens } from "../format";
+import { useKeys } from "../keys";
+import { now } from "../now";
+import type { SessionRow } from "../protocol";
+import { go, hrefOf } from "../routes";
+import { lookOf, wordsOf } from "../states";
+import { Badge, Button, Icon, LinkButton, Menu, type MenuItem, Spinner } from "../ui";
+import type { Parts } from "../view";
+import { line } from "../visible";
+import { archive, cancel, exportAs, fork, remove, resume, retry, stopOrGoOn } from "./acts";
+import { SwitchDialog } from "./SwitchDialog";
+
+export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
+  const renaming = useSignal(false);
+  const switching = useSignal(false);
+  const { session_id } = row;
+  useKeys({
+    e: () => (renaming.value = true),
+    s: () => stopOrGoOn(row),
+    y: () => void archive(row),
+    d: () => go({ page: "review", session_id }),
+    h: () => go({ page: "checkpoints", session_id }),
+  });
+  return (
+    <header class="session-head">
+      <div class="session-head-line">
+        <span class="phone-only">
+          <LinkButton kind="plain" icon="left" label="All sessions" href={hrefOf({ page: "home" })} />
+        </span>
+        {renaming.value ? (
+          <Rename row={row} done={() => (renaming.value = false)} />
+        ) : (
+          <h1 class="session-title cut">
+            <button type="button" title="Rename (e)" onClick={() => (renaming.value = true)}>
+              {line(row.name) || "Untitled"}
+            </button>
+          </h1>
+        )}
+        <span class="wide-only">
+          <StateBadge row={row} />
+        </span>
+        <span class="grow" />
+        <MainAct row={row} />
+        <span class="wide-only">
+          <LinkButton icon="diff" href={hrefOf({ page: "review", session_id })}>
+            Review
+          </LinkButton>
+        </span>
+        <Menu label="More" items={moreItems(row, () => (renaming.value = true), () => (switching.value = true))} />
+      </div>
+      <Facts row={row} parts={parts} change={() => (switching.value = true)} />
+      {switching.value && <SwitchDialog row={row} parts={parts} close={() => (switching.value = false)} />}
+    </header>
+  );
+}
+
+export function StateBadge({ row }: { row: SessionRow }) {
+  const { tone, icon } = lookOf(row.state);
+  return (
+    <span class={`badge ${tone}`} role="status">
+      {row.flags.show_spinner && !row.queued ? <Spinner /> : <Icon name={row.queued ? "clock" : icon} />}
+      {wordsOf(row)}
+    </span>
+  );
+}
+
+function MainAct({ row }: { row: SessionRow }) {
+  const { flags } = row;
+  return (
+    <>
+      {flags.show_retry_button && (
+        <Button icon="retry" title="Retry (s)" onClick={() => retry(row)}>
+          Retry
+        </Button>
+      )}
+      {flags.show_resume_button && row.state !== "completed" && (
+        <Button icon="play" title="Resume (s)" onClick={() => resume(row)}>
+          Resume
+        </Button>
+      )}
+      {flags.show_cancel_button && (
+        <Button icon="stop" kind="danger" title="Stop (s)" onClick={() => cancel(row)}>
+          Stop
+        </Button>
+      )}
+    </>
+  );
+}
+
+function moreItems(row: SessionRow, rename: () => void, change: () => void): MenuItem[] {
+  const { session_id } = row;
+  const items: (MenuItem | false)[] = [
+    { words: "Review changes", icon: "diff", href: hrefOf({ page: "review", session_id }) },
+    { words: "Checkpoints", icon: "history", href: hrefOf({ page: "checkpoints", session_id }) },
+    row.group_id !== "" && {
+      words: "Compare versions",
+      icon: "columns",
+      href: hrefOf({ page: "versions", group_id: row.group_id }),
+    },
+    { words: "Model, mode, approval", icon: "gear", act: change, apart: true },
+    { words: "Rename", icon: "pencil", act: rename },
+    row.flags.show_resume_button && { words: "Resume", icon: "play", act: () => resume(row) },
+    { words: "Fork", icon: "fork", act: () => void fork(session_id) },
+    { words: "Export as Markdown", icon: "download", act: () => void exportAs(session_id, "markdown"), apart: true },
+    { words: "Export as HTML", icon: "download", act: () => void exportAs(session_id, "html") },
+    { words: "Export as JSON", icon: "download", act: () => void exportAs(session_id, "json") },
+    { words: row.archived ? "Take out of the archive" : "Archive", icon: "archive", act: () => void archive(row), apart: true },
+    { words: "Remove from the list", icon: "trash", act: () => void remove(row), danger: true },
+  ];
+  return items.filter((item) => item !== false);
+}
+
+function Rename({ row, done }: { row: SessionRow; done: () => void }) {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.select(), []);
+  const save = async () => {
+    const label = field.current!.value.trim();
+    done();
+    if (label !== row.name) await attempt("rename_session", { session_id: row.session_id, label });
+  };
+  return (
+    <input
+      ref={field}
+      class="input session-rename"
+      aria-label="Name of the session; empty gives it its own name back"
+      value={row.name}
+      onBlur={() => void save()}
+      onKeyDown={(event) => {
+        if (event.key === "Enter") event.currentTarget.blur();
+        if (event.key === "Escape") {
+          event.currentTarget.value = row.name;
+          done();
+        }
+      }}
+    />
+  );
+}
+
+function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: () => void }) {
+  const automatic = parts.automatic ?? row.auto_approve;
+  const usage = parts.usage;
+  const model = parts.model || row.model;
+  const end = row.end_time ?? now.value;
+  return (
+    <ul class="session-head-facts" aria-label="About this session">
+      <li class="phone-only">
+        <StateBadge row={row} />
+      </li>
+      <li>
+        <button type="button" class="fact-button" onClick={change} title="Change model, mode or approval">
+          {model ? line(model) : "usual model"} · {line(parts.mode || row.mode || "usual mode")}
+        </button>
+      </li>
+      {row.branch && (
+        <li title={row.workspace}>
+          <Icon name="branch" /> <span class="cut">{line(row.branch)}</span>
+        </li>
+      )}
+      {row.group_id && (
+        <li>
+          <a href={hrefOf({ page: "versions", group_id: row.group_id })}>one of several versions</a>
+        </li>
+      )}
+      {parts.intent && (
+        <li title={parts.intent.name}>
+          <Icon name="flag" /> {line(parts.intent.intent_id)}
+        </li>
+      )}
+      <li title={usage ? `${usage.tokens_in.toLocaleString()} in, ${usage.tokens_out.toLocaleString()} out` : ""}>
+        {tokens(usage ? usage.tokens_in + usage.tokens_out : row.tokens)} tokens
+      </li>
+      <li>{money(usage?.cost ?? row.cost)}</li>
+      {usage && usage.context_tokens > 0 && <li>context {tokens(usage.context_tokens)}</li>}
+      {row.start_time > 0 && <li title={`since ${moment(row.start_time)}`}>{duration(end - row.start_time)}</li>}
+      {automatic && (
+        <li>
+          <button
+            type="button"
+            class={`fact-button automatic ${row.flags.show_auto_mode_warning ? "warns" : ""}`}
+            onClick={change}
+            title="Actions are allowed without a question. Click to change."
+          >
+            <Badge tone="careful" icon="bolt">
+              Acts without asking
+            </Badge>
+          </button>
+        </li>
+      )}
+      {row.unresponsive && (
+        <li>
+          <Badge tone="bad" icon="alert">
+            Does not respond
+          </Badge>
+        </li>
+      )}
+    </ul>
+  );
+}

@@ -1,0 +1,170 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { askOfInbox, askOfRow, formOf } from "../asking/ask";
+import { AskPanel } from "../asking/AskPanel";
+import { request } from "../connection";
+import type { SessionRow } from "../protocol";
+import { hrefOf } from "../routes";
+import { type FollowedTask, followTask, inbox, list, listTold } from "../store";
+import { Transcript } from "../transcript/Transcript";
+import { Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
+import type { TaskView } from "../view";
+import { harmless, line, uncoloured } from "../visible";
+import { fork } from "./acts";
+import { Composer } from "./Composer";
+import { Plan } from "./Plan";
+import { SessionHead } from "./SessionHead";
+import { Waiting } from "./Waiting";
+import { workInWords } from "./working";
+import "./session.css";
+
+const LINES_OF_SET_UP = 12;
+
+/** A session: its own task, or one that works for it. */
+export function SessionPage({ session_id, task_id }: { session_id: string; task_id?: string }) {
+  const row = list.value.rows.get(session_id);
+  const task = useTask(session_id, task_id);
+  useMarkRead(row);
+  if (!row) return <NoSession />;
+  return (
+    <>
+      {task_id ? <SubTaskHead row={row} /> : <SessionHead row={row} parts={task.view.parts.value} />}
+      <Plan todos={task.view.parts.value.todos ?? []} />
+      <Transcript task={task} session_id={session_id} fork={(ts) => void fork(session_id, ts)}>
+        <End row={row} view={task.view} />
+      </Transcript>
+      <div class="session-foot">
+        <Asks row={row} view={task.view} task_id={task_id ?? session_id} />
+        {!task_id && (
+          <>
+            <Waiting row={row} queue={task.view.parts.value.queue ?? []} />
+            <Composer row={row} ask_ts={task.view.parts.value.open_ask ?? null} />
+          </>
+        )}
+      </div>
+    </>
+  );
+}
+
+function useTask(session_id: string, task_id: string | undefined): FollowedTask {
+  const task = useMemo(() => followTask(session_id, task_id), [session_id, task_id]);
+  useEffect(() => task.stop, [task]);
+  return task;
+}
+
+/** Whoever looks at it has seen what is new. */
+function useMarkRead(row: SessionRow | undefined): void {
+  const hidden = useSignal(document.hidden);
+  useEffect(() => {
+    const look = () => (hidden.value = document.hidden);
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
+  }, []);
+  const unseen = row?.unread && !hidden.value;
+  useEffect(() => {
+    // if it fails the session merely stays marked as unread
+    if (unseen) request("mark_read", { session_id: row.session_id }).catch(() => undefined);
+  }, [unseen]);
+}
+
+function NoSession() {
+  if (!listTold.value) {
+    return (
+      <Empty icon="list">
+        <Spinner label="Loading the session" />
+      </Empty>
+    );
+  }
+  return (
+    <Empty icon="question">
+      <p>This session is not in the list any more.</p>
+      <LinkButton href={hrefOf({ page: "home" })}>All sessions</LinkButton>
+    </Empty>
+  );
+}
+
+function SubTaskHead({ row }: { row: SessionRow }) {
+  return (
+    <header class="session-head">
+      <div class="session-head-line">
+        <LinkButton
+          kind="plain"
+          icon="left"
+          label="Back to the session"
+          href={hrefOf({ page: "session", session_id: row.session_id })}
+        />
+        <h1 class="session-title cut">Sub-task of {line(row.name)}</h1>
+      </div>
+    </header>
+  );
+}
+
+/** What stands below the rows: what is going on, or why nothing is. */
+function End({ row, view }: { row: SessionRow; view: TaskView }) {
+  const ended = view.ended.value;
+  const rows = view.rows.value;
+  const last = rows.at(-1)?.row.value ?? null;
+  return (
+    <>
+      {!view.told.value && ended === null && (
+        <div class="working">
+          <Spinner label="Loading the conversation" /> Loading
+        </div>
+      )}
+      {ended && (
+        <Notice tone="bad" icon="alert">
+          {ended}
+        </Notice>
+      )}
+      {row.flags.show_spinner && (
+        <div class="working">
+          <Spinner /> {workInWords(last, view.parts.value.silence ?? 0, row)}
+        </div>
+      )}
+      {row.state === "creating" && row.logs.length > 0 && (
+        <pre class="set-up-log">{harmless(uncoloured(row.logs.slice(-LINES_OF_SET_UP).join("\n")))}</pre>
+      )}
+      {row.failure && !isToldBelow(view) && <FailureNotice row={row} />}
+    </>
+  );
+}
+
+/** A failure that is asked about is told where it is answered. */
+function isToldBelow(view: TaskView): boolean {
+  const open = view.row(view.parts.value.open_ask);
+  return open !== null && !open.answered && formOf(open.ask ?? "") !== "rest";
+}
+
+function FailureNotice({ row }: { row: SessionRow }) {
+  return (
+    <div class="failure-notice">
+      <Notice tone="bad" icon="alert">
+        <p>{harmless(row.failure!.text)}</p>
+      </Notice>
+      {row.logs.length > 0 && (
+        <details class="logs">
+          <summary>
+            <Icon name="terminal" /> The last lines of its log
+          </summary>
+          <pre>{harmless(uncoloured(row.logs.join("\n")))}</pre>
+        </details>
+      )}
+    </div>
+  );
+}
+
+/** What is asked by this task, and by those that work for it. */
+function Asks({ row, view, task_id }: { row: SessionRow; view: TaskView; task_id: string }) {
+  const { session_id } = row;
+  const open = view.row(view.parts.value.open_ask);
+  const own = open && !open.answered ? askOfRow(session_id, task_id, open) : null;
+  const others = inbox.value.filter((each) => each.session_id === session_id && each.task_id !== task_id);
+  const asks = [...(own ? [own] : []), ...others.map(askOfInbox)].filter((ask) => formOf(ask.ask) !== "rest");
+  return (
+    <>
+      {asks.map((ask, at) => (
+        <AskPanel key={`${ask.task_id}/${ask.ts}`} ask={ask} keys={at === 0} />
+      ))}
+    </>
+  );
+}

@@ -1,0 +1,91 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { attempt } from "../attempt";
+import { request } from "../connection";
+import type { IntentRow, KnownMode, KnownModel, SessionRow } from "../protocol";
+import { Button, complain, Dialog, Field, Switch } from "../ui";
+import type { Parts } from "../view";
+
+/** How a session goes on: what is changed here holds from its next step. */
+export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Parts; close: () => void }) {
+  const models = useSignal<readonly KnownModel[]>([]);
+  const modes = useSignal<readonly KnownMode[]>([]);
+  const intents = useSignal<readonly IntentRow[]>([]);
+  const before = {
+    model: "",
+    mode: parts.mode || row.mode || "",
+    intent: parts.intent?.intent_id || row.intent,
+    auto_approve: parts.automatic ?? row.auto_approve,
+  };
+  const chosen = useSignal(before);
+  const busy = useSignal(false);
+
+  useEffect(() => {
+    request("list_models", {}).then((found) => (models.value = found), complain);
+    request("list_modes", {}).then((found) => (modes.value = found), complain);
+    request("list_intents", {}).then((found) => (intents.value = found), () => undefined);
+  }, []);
+
+  const save = async () => {
+    busy.value = true;
+    const news = Object.fromEntries(
+      Object.entries(chosen.value).filter(([name, value]) => value !== before[name as keyof typeof before]),
+    );
+    const done =
+      Object.keys(news).length === 0 || (await attempt("switch_session", { session_id: row.session_id, ...news }));
+    busy.value = false;
+    if (done) close();
+  };
+  const set = (news: Partial<typeof before>) => (chosen.value = { ...chosen.value, ...news });
+
+  return (
+    <Dialog
+      title="How it goes on"
+      close={close}
+      foot={
+        <>
+          <Button onClick={close}>Cancel</Button>
+          <Button kind="primary" busy={busy.value} onClick={() => void save()}>
+            Change
+          </Button>
+        </>
+      }
+    >
+      <Field label="Model">
+        <select class="input" value={chosen.value.model} onChange={(event) => set({ model: event.currentTarget.value })}>
+          <option value="">{parts.model || row.model || "as it is"} (no change)</option>
+          {models.value.map((model) => (
+            <option key={`${model.provider}/${model.model}`} value={`${model.provider}/${model.model}`}>
+              {model.provider}/{model.model}
+            </option>
+          ))}
+        </select>
+      </Field>
+      <Field label="Mode" hint={modes.value.find((mode) => mode.slug === chosen.value.mode)?.when_to_use}>
+        <select class="input" value={chosen.value.mode} onChange={(event) => set({ mode: event.currentTarget.value })}>
+          {!modes.value.some((mode) => mode.slug === before.mode) && <option value={before.mode}>{before.mode}</option>}
+          {modes.value.map((mode) => (
+            <option key={mode.slug} value={mode.slug}>
+              {mode.name}
+            </option>
+          ))}
+        </select>
+      </Field>
+      {intents.value.length > 0 && (
+        <Field label="Intent">
+          <select class="input" value={chosen.value.intent} onChange={(event) => set({ intent: event.currentTarget.value })}>
+            {!before.intent && <option value="">none</option>}
+            {intents.value.map((intent) => (
+              <option key={intent.id} value={intent.id} disabled={intent.problem !== ""}>
+                {intent.id} {intent.name}
+              </option>
+            ))}
+          </select>
+        </Field>
+      )}
+      <Switch on={chosen.value.auto_approve} change={(on) => set({ auto_approve: on })}>
+        Act without asking. Limits, protected files and forbidden commands hold all the same.
+      </Switch>
+    </Dialog>
+  );
+}

@@ -1,0 +1,101 @@
+import { useSignal } from "@preact/signals";
+import { attempt } from "../attempt";
+import { counted } from "../format";
+import type { MailRow, SessionRow } from "../protocol";
+import { Badge, Button, Icon } from "../ui";
+import type { Parts } from "../view";
+import { harmless } from "../visible";
+
+type Queued = NonNullable<Parts["queue"]>[number];
+
+/** Words that were not heard yet: on their way to the process, or there and waiting for the model. */
+export function Waiting({ row, queue }: { row: SessionRow; queue: readonly Queued[] }) {
+  const underway = row.mail.filter((mail) => mail.state !== "sent");
+  if (!underway.length && !queue.length) return null;
+  return (
+    <ul class="waiting" aria-label="Messages that wait">
+      {queue.map((queued) => (
+        <QueuedMessage key={queued.message_id} session_id={row.session_id} queued={queued} />
+      ))}
+      {underway.map((mail) => (
+        <UnderWay key={mail.number} session_id={row.session_id} mail={mail} />
+      ))}
+    </ul>
+  );
+}
+
+function QueuedMessage({ session_id, queued }: { session_id: string; queued: Queued }) {
+  const editing = useSignal<string | null>(null);
+  const { message_id } = queued;
+  const save = async () => {
+    const text = editing.value?.trim();
+    if (!text) return;
+    if (await attempt("edit_queued", { session_id, message_id, text })) editing.value = null;
+  };
+  if (editing.value !== null) {
+    return (
+      <li class="waiting-item">
+        <textarea
+          class="input"
+          rows={2}
+          aria-label="The message"
+          value={editing.value}
+          onInput={(event) => (editing.value = event.currentTarget.value)}
+        />
+        <Button compact kind="primary" onClick={() => void save()}>
+          Save
+        </Button>
+        <Button compact onClick={() => (editing.value = null)}>
+          Cancel
+        </Button>
+      </li>
+    );
+  }
+  return (
+    <li class="waiting-item">
+      <Badge icon="clock">not heard yet</Badge>
+      <span class="grow cut">
+        {harmless(queued.text)} {queued.images.length > 0 && <i>{counted(queued.images.length, "picture")}</i>}
+      </span>
+      <Button compact kind="plain" icon="pencil" label="Edit" onClick={() => (editing.value = queued.text)} />
+      <Button
+        compact
+        kind="plain"
+        icon="cross"
+        label="Take back"
+        onClick={() => void attempt("edit_queued", { session_id, message_id, text: null })}
+      />
+    </li>
+  );
+}
+
+function UnderWay({ session_id, mail }: { session_id: string; mail: MailRow }) {
+  const { number } = mail;
+  const failed = mail.state === "failed";
+  return (
+    <li class={`waiting-item ${mail.state}`}>
+      <Badge icon={failed ? "alert" : "mail"} tone={failed ? "bad" : "usual"}>
+        {{ queued: "queued", sending: "sending", sent: "sent", failed: "not delivered" }[mail.state]}
+      </Badge>
+      <span class="grow">
+        <span class="cut waiting-words">{harmless(mail.text)}</span>
+        {mail.problem && <span class="small waiting-problem">{harmless(mail.problem)}</span>}
+      </span>
+      {failed && (
+        <Button compact icon="retry" onClick={() => void attempt("retry_mail", { session_id, number })}>
+          Retry
+        </Button>
+      )}
+      {mail.state !== "sending" && (
+        <Button
+          compact
+          kind="plain"
+          icon="trash"
+          label="Discard"
+          onClick={() => void attempt("discard_mail", { session_id, number })}
+        />
+      )}
+      {!failed && <Icon name="clock" />}
+    </li>
+  );
+}

@@ -1,0 +1,52 @@
+/** What can be done to a session from its page. */
+import { attempt } from "../attempt";
+import type { ExportSession, SessionRow } from "../protocol";
+import { go } from "../routes";
+import { confirm, toast } from "../ui";
+import { saveFile } from "./saving";
+
+export function cancel({ session_id }: SessionRow): void {
+  void attempt("cancel_session", { session_id });
+}
+
+export function resume({ session_id }: SessionRow): void {
+  void attempt("resume_session", { session_id });
+}
+
+export function retry({ session_id }: SessionRow): void {
+  void attempt("retry_session", { session_id });
+}
+
+/** The one thing that `s` does. */
+export function stopOrGoOn(row: SessionRow): void {
+  if (row.flags.show_cancel_button) cancel(row);
+  else if (row.flags.show_retry_button) retry(row);
+  else if (row.flags.show_resume_button) resume(row);
+}
+
+export async function fork(session_id: string, ts?: number): Promise<void> {
+  const started = await attempt("fork_session", { session_id, ...(ts === undefined ? {} : { ts }) });
+  const [made] = started?.session_ids ?? [];
+  if (made) go({ page: "session", session_id: made });
+}
+
+export async function exportAs(session_id: string, format: NonNullable<ExportSession["format"]>): Promise<void> {
+  const exported = await attempt("export_session", { session_id, format });
+  if (exported) saveFile(exported.name, exported.text);
+}
+
+export async function archive({ session_id, archived }: SessionRow): Promise<void> {
+  const done = await attempt("archive_session", { session_id, archived: !archived });
+  if (done) toast(archived ? "Back in the list." : "Archived.");
+}
+
+export async function remove({ session_id, name, flags }: SessionRow): Promise<void> {
+  const running = flags.is_active ? " Its process is ended." : "";
+  const sure = await confirm({
+    title: "Remove this session from the list?",
+    words: `“${name}” goes off the list.${running} Its conversation stays in the history of tasks, and its worktree stays as it is.`,
+    yes: "Remove",
+    danger: true,
+  });
+  if (sure && (await attempt("remove_session", { session_id }))) go({ page: "home" });
+}

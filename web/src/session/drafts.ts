@@ -1,0 +1,10 @@
+/** Words that were written and not sent yet, of each session. */
+import { keep, kept } from "../kept";
+
+export function draftOf(session_id: string): string {
+  return kept(`draft.${session_id}`, "");
+}
+
+export function keepDraft(session_id: string, words: string): void {
+  keep(`draft.${session_id}`, words || undefined);
+}

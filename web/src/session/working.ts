@@ -1,0 +1,27 @@
+import type { Row, SessionRow } from "../protocol";
+
+/** What an agent is busy with, told from its last row. */
+export function workInWords(last: Row | null, silence: number, session: SessionRow): string {
+  if (session.queued) return "Waits for its turn: as many sessions are running as may.";
+  if (session.state === "creating") return session.step ? `Starting: ${session.step}` : "Starting";
+  if (silence) return `Waiting for the model for ${Math.round(silence)} s`;
+  switch (last?.say ?? last?.ask) {
+    case "reasoning":
+      return "Thinking";
+    case "text":
+    case "completion_result":
+      return last?.partial ? "Answering" : "Working";
+    case "tool":
+    case "use_mcp_server":
+      return last?.partial ? "Preparing a call" : "Working";
+    case "command":
+    case "command_output":
+      return "Running a command";
+    case "api_req_retry_delayed":
+      return "Waiting to try again";
+    case "api_req_started":
+      return "Waiting for the model";
+    default:
+      return "Working";
+  }
+}

@@ -1,0 +1,93 @@
+import { ago, money, moment, tokens } from "../format";
+import { now } from "../now";
+import type { SessionRow } from "../protocol";
+import { hrefOf } from "../routes";
+import { lookOf, wordsOf } from "../states";
+import { Icon, memo } from "../ui";
+import { line } from "../visible";
+
+/** A session in the list. Its row is told whole when anything of it changed. */
+export const SessionItem = memo(function SessionItem({
+  row,
+  here,
+  place,
+}: {
+  row: SessionRow;
+  here: boolean;
+  /** In the queue, if it is in it. */
+  place: number | undefined;
+}) {
+  const classes = ["session-item", row.flags.needs_attention && "needs-you", row.unread && "unread"];
+  return (
+    <li>
+      <a
+        class={classes.filter(Boolean).join(" ")}
+        href={hrefOf({ page: "session", session_id: row.session_id })}
+        aria-current={here ? "page" : undefined}
+        title={line(row.prompt)}
+      >
+        <StateSign row={row} />
+        <span class="session-name cut">{line(row.name) || "Untitled"}</span>
+        <When row={row} />
+        <span class={`session-state ${lookOf(row.state).tone}`}>
+          {wordsOf(row)}
+          {place && ` (${place})`}
+          {row.flags.needs_attention && <span class="unseen">, needs you</span>}
+        </span>
+        <span class="session-facts cut">
+          <Facts row={row} />
+        </span>
+      </a>
+    </li>
+  );
+});
+
+export function StateSign({ row }: { row: SessionRow }) {
+  const look = lookOf(row.state);
+  if (row.queued) {
+    return (
+      <span class="state-sign usual">
+        <Icon name="clock" />
+      </span>
+    );
+  }
+  return (
+    <span class={`state-sign ${look.tone}`}>
+      {row.flags.show_spinner ? <span class="spinner" /> : <Icon name={look.icon} />}
+    </span>
+  );
+}
+
+function When({ row }: { row: SessionRow }) {
+  const then = row.end_time ?? row.start_time;
+  return (
+    <time class="session-when" dateTime={new Date(then).toISOString()} title={moment(then)}>
+      {ago(then, now.value)}
+    </time>
+  );
+}
+
+function Facts({ row }: { row: SessionRow }) {
+  const failed = row.mail.filter((mail) => mail.state === "failed").length;
+  return (
+    <>
+      {failed > 0 && <span class="session-fact bad">{failed} not delivered</span>}
+      {row.todo_stats && row.todo_stats.total > 0 && (
+        <span class="session-fact" title="Done of its plan">
+          {row.todo_stats.done}/{row.todo_stats.total}
+        </span>
+      )}
+      {row.cost > 0 ? (
+        <span class="session-fact">{money(row.cost)}</span>
+      ) : (
+        row.tokens > 0 && <span class="session-fact">{tokens(row.tokens)}</span>
+      )}
+      {row.branch && (
+        <span class="session-fact cut" title={row.branch}>
+          <Icon name="branch" />
+          {line(row.branch)}
+        </span>
+      )}
+    </>
+  );
+}

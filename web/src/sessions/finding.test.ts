@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import type { SessionRow } from "../protocol";
+import { found, queuePlaces, sectionsOf } from "./finding";
+
+const session = (session_id: string, about: Partial<SessionRow> & { active?: boolean } = {}) =>
+  ({
+    session_id,
+    name: "",
+    prompt: "",
+    branch: "",
+    model: null,
+    mode: null,
+    intent: "",
+    archived: false,
+    ...about,
+    flags: { is_active: about.active ?? false },
+  }) as SessionRow;
+const ids = (rows: SessionRow[]) => rows.map((row) => row.session_id);
+
+describe("finding sessions", () => {
+  const rows = [
+    session("a", { name: "Fix the Parser" }),
+    session("b", { prompt: "parser tests", branch: "agent/fix" }),
+    session("c", { model: "gpt-5" }),
+  ];
+  it.each([
+    ["", ["a", "b", "c"]],
+    ["  ", ["a", "b", "c"]],
+    ["PARSER", ["a", "b"]],
+    ["fix parser", ["a", "b"]],
+    ["gpt", ["c"]],
+    ["fix gpt", []],
+  ])("by %s", (words, expected) => expect(ids(found(rows, words))).toEqual(expected));
+});
+
+it("whoever came first is first in the queue", () => {
+  const rows = [
+    session("late", { queued: true, start_time: 9 }),
+    session("on", { start_time: 1 }),
+    session("early", { queued: true, start_time: 2 }),
+  ];
+  expect([...queuePlaces(rows)]).toEqual([
+    ["early", 1],
+    ["late", 2],
+  ]);
+});
+
+it("what is active comes first, what is archived last", () => {
+  const rows = [
+    session("done"),
+    session("on", { active: true }),
+    session("away", { archived: true }),
+    session("odd", { archived: true, active: true }),
+  ];
+  const { active, history, archived } = sectionsOf(rows);
+  expect([ids(active), ids(history), ids(archived)]).toEqual([["on"], ["done"], ["away", "odd"]]);
+});

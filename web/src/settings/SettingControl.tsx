@@ -1,0 +1,135 @@
+/** One setting with the control that fits its type. It is saved when one is done with it. */
+import { useEffect, useId, useState } from "preact/hooks";
+
+import { request } from "../connection";
+import type { SettingRow } from "../protocol";
+import { useDoing } from "../review/answers";
+import { Button } from "../ui";
+import { line } from "../visible";
+import { tellDone } from "../worktrees/acts";
+import { isOn, isSame, isUsual, nameIn, shownText, sourceWords, typed } from "./setting-values";
+
+export function SettingControl({ row, saved }: { row: SettingRow; saved: () => void }) {
+  const id = useId();
+  const [text, setText] = useState(shownText(row));
+  const [problem, setProblem] = useState("");
+  const doing = useDoing(setProblem);
+  useEffect(() => setText(shownText(row)), [row.value]);
+
+  const change = (value: string | null) =>
+    doing.run(async () => {
+      setProblem("");
+      const done = await request("change_setting", { key: row.key, value });
+      tellDone(done, value === null ? `${nameIn(row)} has its usual value again.` : `Saved ${nameIn(row)}.`);
+      saved();
+    });
+  const commit = (written: string) => {
+    if (written === shownText(row) && row.type !== "bool") return setProblem("");
+    const result = typed(row, written);
+    if ("problem" in result) return setProblem(result.problem);
+    setProblem("");
+    if (!isSame(row, result.json)) void change(result.json);
+  };
+
+  return (
+    <div class="setting">
+      <div class="setting-about">
+        <label for={id}>{nameIn(row)}</label>
+        {row.summary && (
+          <p id={`${id}-about`} class="quiet small">
+            {line(row.summary)}
+          </p>
+        )}
+        <p class="quiet setting-source">
+          <code>{row.key}</code> · {line(sourceWords(row.source))}
+          {!isUsual(row) && (
+            <Button compact kind="plain" icon="retry" busy={doing.busy} onClick={() => change(null)}>
+              Use the usual value
+            </Button>
+          )}
+        </p>
+      </div>
+      <div class="setting-control">
+        <Control id={id} row={row} text={text} write={setText} commit={commit} invalid={problem !== ""} />
+        {problem && (
+          <div class="field-problem" role="alert">
+            {problem}
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}
+
+interface ControlProps {
+  id: string;
+  row: SettingRow;
+  text: string;
+  write: (text: string) => void;
+  commit: (text: string) => void;
+  invalid: boolean;
+}
+
+function Control({ id, row, text, write, commit, invalid }: ControlProps) {
+  const shared = {
+    id,
+    "aria-describedby": row.summary ? `${id}-about` : undefined,
+    "aria-invalid": invalid || undefined,
+  };
+  if (row.type === "bool") {
+    return (
+      <span class="switch">
+        <input
+          {...shared}
+          type="checkbox"
+          role="switch"
+          checked={isOn(row)}
+          onChange={(event) => commit(String(event.currentTarget.checked))}
+        />
+      </span>
+    );
+  }
+  if (row.choices.length > 0 && row.type !== "list") {
+    const choose = (chosen: string) => {
+      write(chosen);
+      commit(chosen);
+    };
+    const choices = row.choices.includes(text) ? row.choices : [text, ...row.choices];
+    return (
+      <select {...shared} class="input" value={text} onChange={(event) => choose(event.currentTarget.value)}>
+        {choices.map((choice) => (
+          <option key={choice} value={choice}>
+            {choice || "(none)"}
+          </option>
+        ))}
+      </select>
+    );
+  }
+  if (row.type === "list") {
+    return (
+      <textarea
+        {...shared}
+        class="input mono"
+        rows={Math.min(Math.max(text.split("\n").length, 2), 8)}
+        placeholder="One on each line"
+        spellcheck={false}
+        value={text}
+        onInput={(event) => write(event.currentTarget.value)}
+        onBlur={() => commit(text)}
+      />
+    );
+  }
+  const isNumber = row.type !== "str";
+  return (
+    <input
+      {...shared}
+      class="input"
+      inputMode={isNumber ? (row.type === "int" ? "numeric" : "decimal") : undefined}
+      spellcheck={false}
+      value={text}
+      onInput={(event) => write(event.currentTarget.value)}
+      onBlur={() => commit(text)}
+      onKeyDown={(event) => event.key === "Enter" && commit(text)}
+    />
+  );
+}

@@ -1,0 +1,82 @@
+/** How the page looks, what the user's settings are, which devices may come in, and the keys. */
+import { useState } from "preact/hooks";
+
+import { alertsOn, switchAlerts } from "../alerts";
+import { Choices } from "../new-agent/Choices";
+import { useAnswer } from "../review/answers";
+import { ShortcutTable } from "../shell/ShortcutHelp";
+import { type Theme, chooseTheme, theme } from "../theme";
+import { Switch, toast } from "../ui";
+import { Answer, Sheet } from "../worktrees/Sheet";
+import { DeviceList } from "./DeviceList";
+import { SettingControl } from "./SettingControl";
+import { found, grouped } from "./setting-values";
+import "./settings.css";
+
+const THEMES: readonly { readonly id: Theme; readonly words: string }[] = [
+  { id: "system", words: "As the system" },
+  { id: "light", words: "Light" },
+  { id: "dark", words: "Dark" },
+];
+
+export default function SettingsPage() {
+  return (
+    <Sheet title="Settings">
+      <section class="card" aria-labelledby="settings-page">
+        <h2 id="settings-page">This page</h2>
+        <Choices label="Colours" choices={THEMES} chosen={theme.value} choose={chooseTheme} />
+        <Switch on={alertsOn.value} change={alerts}>
+          Notify me when a session needs me and I look elsewhere
+        </Switch>
+      </section>
+      <Settings />
+      <section class="card" aria-labelledby="settings-devices">
+        <h2 id="settings-devices">Paired devices</h2>
+        <DeviceList />
+      </section>
+      <section class="card" aria-labelledby="settings-keys">
+        <h2 id="settings-keys">Keys</h2>
+        <ShortcutTable />
+      </section>
+    </Sheet>
+  );
+}
+
+async function alerts(on: boolean): Promise<void> {
+  const problem = await switchAlerts(on);
+  if (problem) toast(problem, "bad");
+}
+
+function Settings() {
+  const settings = useAnswer("read_settings", {});
+  const [words, setWords] = useState("");
+  return (
+    <>
+      <input
+        class="input"
+        type="search"
+        placeholder="Find a setting"
+        aria-label="Find a setting"
+        value={words}
+        onInput={(event) => setWords(event.currentTarget.value)}
+      />
+      <p class="quiet small">
+        Changes are saved to your own settings at once. A project may be stricter than you, never more lenient.
+      </p>
+      <Answer of={settings} waiting="Reading the settings…">
+        {(rows) => {
+          const groups = grouped(found(rows, words));
+          if (groups.length === 0) return <p class="quiet">No setting fits.</p>;
+          return groups.map((group) => (
+            <section key={group.name} class="card" aria-labelledby={`settings-${group.name}`}>
+              <h2 id={`settings-${group.name}`}>{group.title}</h2>
+              {group.rows.map((row) => (
+                <SettingControl key={row.key} row={row} saved={settings.again} />
+              ))}
+            </section>
+          ));
+        }}
+      </Answer>
+    </>
+  );
+}

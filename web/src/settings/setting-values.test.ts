@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+
+import type { SettingRow } from "../protocol";
+import { found, grouped, isOn, isSame, nameIn, shownText, sourceWords, typed } from "./setting-values";
+
+const row = (type: SettingRow["type"], value: unknown, key = "limits.turns"): SettingRow => ({
+  key,
+  value: JSON.stringify(value),
+  type,
+  summary: "How many turns.",
+  choices: [],
+  source: "default",
+});
+
+it("groups settings by what they are about, in the order they come", () => {
+  const keys = ["manager.running_limit", "model", "manager.port", "approve_edits", "commands.allow", "max_cost", "a.b.c", "x"];
+  const groups = grouped(keys.map((key) => row("str", "", key)));
+  expect(groups.map((group) => [group.title, group.rows.map(nameIn)])).toEqual([
+    ["Manager", ["Running limit", "Port"]],
+    ["Model", ["Model"]],
+    ["Approvals", ["Approve edits", "Commands: allow"]],
+    ["Limits", ["Max cost"]],
+    ["A", ["B: c"]],
+    ["General", ["X"]],
+  ]);
+});
+
+it.each([
+  ["", 2],
+  ["turns HOW", 1],
+  ["nothing", 0],
+])("finds by words: %j", (words, number) => {
+  const rows = [row("int", 1), { ...row("int", 1, "other"), summary: "" }];
+  expect(found(rows, words)).toHaveLength(number);
+});
+
+describe("what a control shows", () => {
+  it.each([
+    [row("int", 5), "5"],
+    [row("float", 0.5), "0.5"],
+    [row("str", "a b"), "a b"],
+    [row("str", null), ""],
+    [row("list", ["a", "b"]), "a\nb"],
+    [row("list", [{ a: 1 }]), '{"a":1}'],
+    [{ ...row("str", ""), value: "not JSON" }, ""],
+  ])("%#", (setting, text) => {
+    expect(shownText(setting)).toBe(text);
+  });
+
+  it("is on only if it is true", () => {
+    expect(isOn(row("bool", true))).toBe(true);
+    expect(isOn(row("bool", "true"))).toBe(false);
+  });
+});
+
+describe("what was typed", () => {
+  it.each([
+    [row("int", 5), " 12 ", { json: "12" }],
+    [row("int", 5), "1.5", { problem: "This takes a whole number." }],
+    [row("int", 5), "", { json: "null" }],
+    [row("str", "x"), "", { json: '""' }],
+    [row("str", null), "", { json: "null" }],
+    [{ ...row("str", "x"), choices: ["x", "y"] }, "", { json: "null" }],
+    [row("float", 5), "1.5", { json: "1.5" }],
+    [row("float", 5), "x", { problem: "This takes a number." }],
+    [row("float", 5), " ", { json: "null" }],
+    [row("bool", false), "true", { json: "true" }],
+    [row("str", ""), ' "x" ', { json: '" \\"x\\" "' }],
+    [row("list", []), " a \n\nb\n", { json: '["a","b"]' }],
+    [row("list", []), "1", { json: '["1"]' }],
+    [row("list", [1, 2]), "1\n3", { json: "[1,3]" }],
+  ])("%#", (setting, text, result) => {
+    expect(typed(setting, text)).toEqual(result);
+  });
+
+  it("comes back as it was shown", () => {
+    for (const setting of [row("int", -3), row("float", 1e-7), row("str", "ü\n\""), row("list", ["a", "b"])]) {
+      const back = typed(setting, shownText(setting));
+      expect("json" in back && isSame(setting, back.json)).toBe(true);
+    }
+  });
+});
+
+it("says where a value comes from", () => {
+  expect(sourceWords("default")).toBe("Usual value");
+  expect(sourceWords("user")).toBe("Set in user");
+});

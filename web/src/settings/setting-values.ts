@@ -1,0 +1,125 @@
+/** Settings as the page edits them: what a control shows, and the JSON it becomes. */
+import type { SettingRow } from "../protocol";
+
+export interface Group {
+  readonly name: string;
+  readonly title: string;
+  readonly rows: readonly SettingRow[];
+}
+
+/** Settings whose keys do not say what they are about. */
+const ABOUT: readonly (readonly [RegExp, string])[] = [
+  [/^(provider|model|mode|reasoning_effort)$/, "model"],
+  [/^approv|^commands\./, "approvals"],
+  [/^max_|_limit$|_seconds$/, "limits"],
+  [/^ui\./, "display"],
+];
+
+/** By what they are about, in the order they come. */
+export function grouped(rows: readonly SettingRow[]): readonly Group[] {
+  const groups = new Map<string, SettingRow[]>();
+  for (const row of rows) {
+    const name = groupOf(row.key);
+    groups.set(name, [...(groups.get(name) ?? []), row]);
+  }
+  return [...groups].map(([name, members]) => ({ name, title: titleOf(name), rows: members }));
+}
+
+function groupOf(key: string): string {
+  const [prefix = ""] = key.split(".");
+  const about = ABOUT.find(([mark]) => mark.test(key) && prefix !== "manager")?.[1];
+  return about ?? (prefix === key ? "general" : prefix);
+}
+
+export function titleOf(name: string): string {
+  const words = name.replaceAll(/[_-]/g, " ").replaceAll(".", ": ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** What stands beside the control: the key without the part that the group says. */
+export function nameIn(row: SettingRow): string {
+  const [prefix = "", ...rest] = row.key.split(".");
+  return titleOf(rest.length > 0 && groupOf(row.key) === prefix ? rest.join(".") : row.key);
+}
+
+export function found(rows: readonly SettingRow[], words: string): readonly SettingRow[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const text = (row: SettingRow) => `${row.key} ${nameIn(row)} ${row.summary}`.toLowerCase();
+  return rows.filter((row) => wanted.every((word) => text(row).includes(word)));
+}
+
+/** What a control shows for a value: a list has a line for each entry. */
+export function shownText(row: SettingRow): string {
+  const value = parsed(row.value);
+  if (value == null) return "";
+  if (row.type === "list" && Array.isArray(value)) return value.map(entryText).join("\n");
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+export function isOn(row: SettingRow): boolean {
+  return parsed(row.value) === true;
+}
+
+function entryText(entry: unknown): string {
+  return typeof entry === "string" ? entry : JSON.stringify(entry);
+}
+
+export type Typed = { readonly json: string } | { readonly problem: string };
+
+const NOTHING_CHOSEN: Typed = { json: "null" };
+
+/** The JSON of what was typed, or the sentence that says what is wrong with it. */
+export function typed(row: SettingRow, text: string): Typed {
+  switch (row.type) {
+    case "bool":
+      return { json: text === "true" ? "true" : "false" };
+    case "int":
+      if (text.trim() === "") return NOTHING_CHOSEN;
+      return /^[+-]?\d+$/.test(text.trim())
+        ? { json: String(Number(text)) }
+        : { problem: "This takes a whole number." };
+    case "float":
+      if (text.trim() === "") return NOTHING_CHOSEN;
+      return Number.isFinite(Number(text))
+        ? { json: String(Number(text)) }
+        : { problem: "This takes a number." };
+    case "str":
+      return text === "" && isChosenOrNothing(row) ? NOTHING_CHOSEN : { json: JSON.stringify(text) };
+    case "list":
+      return { json: JSON.stringify(entries(row, text)) };
+  }
+}
+
+/** Where an empty text is no value. */
+function isChosenOrNothing(row: SettingRow): boolean {
+  return row.choices.length > 0 || parsed(row.value) === null;
+}
+
+/** Lines are texts, unless the list holds something else already. */
+function entries(row: SettingRow, text: string): unknown[] {
+  const lines = text.split("\n").map((line) => line.trim());
+  const written = lines.filter((line) => line !== "");
+  const was = parsed(row.value);
+  const holdsTexts = !Array.isArray(was) || was.every((entry) => typeof entry === "string");
+  return holdsTexts ? written : written.map((line) => parsed(line) ?? line);
+}
+
+export function isSame(row: SettingRow, json: string): boolean {
+  return JSON.stringify(parsed(row.value)) === JSON.stringify(parsed(json));
+}
+
+export function isUsual(row: SettingRow): boolean {
+  return row.source === "default";
+}
+
+export function sourceWords(source: string): string {
+  return source === "default" ? "Usual value" : `Set in ${source}`;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,135 @@
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { connection } from "../connection";
+import { type Keys, useKeys } from "../keys";
+import { go, hrefOf, route } from "../routes";
+import { Sidebar } from "../sessions/Sidebar";
+import { inbox, overview, sessions } from "../store";
+import { chooseTheme, shownTheme } from "../theme";
+import { Confirmation, Count, Icon, type IconName, Notice, Toasts } from "../ui";
+import { ShortcutHelp } from "./ShortcutHelp";
+import "./shell.css";
+
+export function Shell({ children }: { children: ComponentChildren }) {
+  const help = useSignal(false);
+  useKeys(keysAnywhere(() => (help.value = true)));
+  return (
+    <div class={`shell at-${route.value.page}`}>
+      <a class="skip" href="#main" onClick={skip}>
+        Skip to the content
+      </a>
+      <ConnectionBanner />
+      <Sidebar showHelp={() => (help.value = true)} />
+      <main class="main" id="main" tabIndex={-1}>
+        <Reservations />
+        {children}
+      </main>
+      <BottomBar />
+      {help.value && <ShortcutHelp close={() => (help.value = false)} />}
+      <Confirmation />
+      <Toasts />
+    </div>
+  );
+}
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+function ConnectionBanner() {
+  const status = connection.status.value;
+  return (
+    <div class="banner-place" role="status">
+      {status === "lost" && (
+        <div class="banner">
+          <span class="spinner" />
+          <span class="grow">
+            The manager cannot be reached. Sessions go on without this page; it comes back by itself.
+          </span>
+          <button type="button" class="banner-button" onClick={() => connection.nudge()}>
+            Try now
+          </button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** What holds for everything that is shown. */
+function Reservations() {
+  const { read_only = "", notices = [] } = overview.value ?? {};
+  if (!read_only && !notices.length) return null;
+  return (
+    <div class="reservations">
+      {read_only && (
+        <Notice tone="careful" icon="eye">
+          {read_only}
+        </Notice>
+      )}
+      {notices.map((notice) => (
+        <Notice key={notice} tone="careful" icon="alert">
+          {notice}
+        </Notice>
+      ))}
+    </div>
+  );
+}
+
+function BottomBar() {
+  const page = route.value.page;
+  const waiting = inbox.value.length;
+  return (
+    <nav class="bottom-bar" aria-label="Main">
+      <BottomLink to="home" icon="list" words="Sessions" here={page === "home"} />
+      <BottomLink to="inbox" icon="inbox" words="Inbox" here={page === "inbox"} count={waiting} />
+      <BottomLink to="new" icon="plus" words="New" here={page === "new"} />
+      <BottomLink to="settings" icon="gear" words="Settings" here={page === "settings"} />
+    </nav>
+  );
+}
+
+function BottomLink(props: {
+  to: "home" | "inbox" | "new" | "settings";
+  icon: IconName;
+  words: string;
+  here: boolean;
+  count?: number;
+}) {
+  return (
+    <a class="bottom-link" href={hrefOf({ page: props.to })} aria-current={props.here ? "page" : undefined}>
+      <Icon name={props.icon} />
+      <span>{props.words}</span>
+      <Count of={props.count ?? 0} label="waiting" />
+    </a>
+  );
+}
+
+function keysAnywhere(showHelp: () => void): Keys {
+  return {
+    "?": showHelp,
+    c: () => go({ page: "new" }),
+    j: () => step(1),
+    k: () => step(-1),
+    "g i": () => go({ page: "inbox" }),
+    "g w": () => go({ page: "worktrees" }),
+    "g g": () => go({ page: "governance" }),
+    "g s": () => go({ page: "settings" }),
+    "g n": nextInNeed,
+    t: () => chooseTheme(shownTheme.value === "dark" ? "light" : "dark"),
+  };
+}
+
+function step(by: number): void {
+  const ids = sessions.value.filter((row) => !row.archived).map((row) => row.session_id);
+  const at = "session_id" in route.value ? ids.indexOf(route.value.session_id) : -1;
+  const next = ids[at < 0 ? 0 : Math.min(ids.length - 1, Math.max(0, at + by))];
+  if (next) go({ page: "session", session_id: next });
+}
+
+function nextInNeed(): void {
+  const here = "session_id" in route.value ? route.value.session_id : "";
+  const waiting = [...new Set(inbox.value.map((row) => row.session_id))];
+  const next = waiting[(waiting.indexOf(here) + 1) % waiting.length];
+  if (next) go({ page: "session", session_id: next });
+}

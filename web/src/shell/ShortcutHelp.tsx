@@ -1,0 +1,34 @@
+import { SHORTCUTS } from "../keys";
+import { Dialog, Key } from "../ui";
+
+export function ShortcutHelp({ close }: { close: () => void }) {
+  return (
+    <Dialog title="Keys" close={close} wide>
+      <ShortcutTable />
+    </Dialog>
+  );
+}
+
+export function ShortcutTable() {
+  return (
+    <div class="shortcuts">
+      {SHORTCUTS.map(({ about, keys }) => (
+        <section key={about}>
+          <h3>{about}</h3>
+          <dl>
+            {keys.map(([key, words]) => (
+              <div key={key} class="shortcut">
+                <dt>
+                  {key.split(" ").map((each) => (
+                    <Key key={each}>{each}</Key>
+                  ))}
+                </dt>
+                <dd>{words}</dd>
+              </div>
+            ))}
+          </dl>
+        </section>
+      ))}
+    </div>
+  );
+}

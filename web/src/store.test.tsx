@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { SessionRow } from "./protocol";
+import { followList, followTask, inbox, list, listTold, sessionOf, sessions } from "./store";
+import { FakeManager } from "./testing/manager";
+
+let manager: FakeManager;
+
+beforeEach(async () => {
+  manager = new FakeManager();
+  await manager.welcome();
+});
+
+afterEach(() => vi.unstubAllGlobals());
+
+const row = (session_id: string) => ({ session_id, name: session_id }) as SessionRow;
+const say = (ts: number) => ({ ts, type: "say", say: "text", text: `${ts}` });
+
+async function following(method: string, follow: () => { stop(): void }) {
+  manager.answers[method] = { follow_id: 9 };
+  const followed = follow();
+  await manager.heard(method);
+  return followed;
+}
+
+describe("the list", () => {
+  it("is followed, and told anew when the connection comes back", async () => {
+    const followed = await following("follow_list", followList);
+    expect(listTold.value).toBe(false);
+    manager.tell("list", { follow_id: 9, rows: [row("a"), row("b")], order: ["b", "a"], inbox: [{ session_id: "a" }] });
+    expect([sessions.value.map((each) => each.name), inbox.value.length]).toEqual([["b", "a"], 1]);
+    manager.tell("list", { follow_id: 9, removed: ["b"] });
+    expect(sessions.value.map((each) => each.name)).toEqual(["a"]);
+    await manager.breakOff();
+    expect(sessionOf("a")).toBeDefined();
+    await manager.heard("follow_list", 2);
+    manager.tell("list", { follow_id: 9, rows: [row("c")], order: ["c"], inbox: [] });
+    expect([...list.value.rows.keys()]).toEqual(["c"]);
+    followed.stop();
+  });
+});
+
+describe("a task", () => {
+  it("is told as it changes, and why it ended", async () => {
+    manager.answers.follow_session = { follow_id: 9 };
+    const task = followTask("s");
+    await manager.heard("follow_session");
+    manager.tell("view", { follow_id: 9, seq: 1, earlier: 3, change: { added: [say(5)] } });
+    expect([task.view.rows.value.length, task.view.earlier.value]).toEqual([1, 3]);
+    manager.tell("ended", { follow_id: 9, error: { code: -1, message: "It was removed." } });
+    expect(task.view.ended.value).toBe("It was removed.");
+  });
+
+  it("is widened once the rows are here, not when they were promised", async () => {
+    manager.answers.follow_session = { follow_id: 9 };
+    const task = followTask("s", "child");
+    await manager.heard("follow_session");
+    expect(manager.said("follow_session")).toMatchObject([{ session_id: "s", task_id: "child" }]);
+    manager.tell("view", { follow_id: 9, seq: 1, earlier: 3, change: { added: [say(5)] } });
+    let done = false;
+    const widened = task.widen().then(() => (done = true));
+    await manager.heard("widen");
+    await Promise.resolve();
+    expect(done).toBe(false);
+    manager.tell("view", { follow_id: 9, seq: 1, earlier: 0, change: { added: [say(1), say(2), say(3)] } });
+    await widened;
+    expect(task.view.rows.value.map((each) => each.ts)).toEqual([1, 2, 3, 5]);
+    task.stop();
+    await manager.heard("unfollow");
+  });
+});

@@ -1,0 +1,31 @@
+/** Dark or light: as the system likes it, or as the user has chosen. */
+import { computed, effect, signal } from "@preact/signals";
+import { kept, keep } from "./kept";
+
+export type Theme = "system" | "light" | "dark";
+
+const KEY = "theme";
+const systemDark = signal(false);
+
+export const theme = signal<Theme>("system");
+export const shownTheme = computed(() =>
+  theme.value === "system" ? (systemDark.value ? "dark" : "light") : theme.value,
+);
+
+export function chooseTheme(chosen: Theme): void {
+  theme.value = chosen;
+  keep(KEY, chosen);
+}
+
+export function wearTheme(): void {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const look = () => {
+    systemDark.value = dark.matches;
+  };
+  look();
+  dark.addEventListener("change", look);
+  theme.value = kept<Theme>(KEY, "system");
+  effect(() => {
+    document.documentElement.dataset.theme = shownTheme.value;
+  });
+}

@@ -1,0 +1,150 @@
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { counted } from "../format";
+import type { Row } from "../protocol";
+import { hrefOf } from "../routes";
+import { Badge, Button, Icon, type IconName, Spinner } from "../ui";
+import { harmless, line } from "../visible";
+import { DiffText } from "./DiffText";
+import { isEdit, type Payload, payloadOf, statsOf, titleOf, todosOf } from "./reading";
+import { TodoItems } from "./Todos";
+
+const LINES_OF_COMMAND = 8;
+
+/** A call of a tool: one line that says what is done, and below it what one may want to see. */
+export function CallRow({ row, session_id }: { row: Row; session_id: string }) {
+  if (row.ask === "command") return <CommandRow row={row} />;
+  const payload = payloadOf(row);
+  return (
+    <div class="call">
+      <div class="call-head">
+        <CallSign row={row} icon={iconOf(row, payload)} />
+        <CallTitle row={row} payload={payload} />
+        <CallFacts payload={payload} />
+        {row.task_id && (
+          <a class="button compact" href={hrefOf({ page: "task", session_id, task_id: row.task_id })}>
+            Open sub-task <Icon name="right" />
+          </a>
+        )}
+      </div>
+      {!isOpen(row) && <CallBody row={row} payload={payload} />}
+    </div>
+  );
+}
+
+/** What it is about to do is shown where it is asked about. */
+function isOpen(row: Row): boolean {
+  return Boolean(row.partial) || !row.answered;
+}
+
+function CallSign({ row, icon }: { row: Row; icon: IconName }) {
+  return <span class="call-sign">{row.partial ? <Spinner /> : <Icon name={icon} />}</span>;
+}
+
+function CallTitle({ row, payload }: { row: Row; payload: Payload }) {
+  const [verb, ...rest] = line(titleOf(row, payload)).split(" ");
+  return (
+    <span class="call-title">
+      <b>{verb}</b> {rest.join(" ")}
+    </span>
+  );
+}
+
+function CallFacts({ payload }: { payload: Payload }) {
+  const stats = statsOf(payload);
+  return (
+    <span class="call-facts">
+      {stats && (
+        <span class="mono">
+          <span class="added-count">+{stats.added}</span> <span class="removed-count">−{stats.removed}</span>
+        </span>
+      )}
+      {payload.isOutsideWorkspace === true && <Badge tone="careful">outside the workspace</Badge>}
+      {payload.isProtected === true && <Badge tone="careful">protected</Badge>}
+    </span>
+  );
+}
+
+function CallBody({ row, payload }: { row: Row; payload: Payload }) {
+  if (isEdit(payload)) {
+    const diff = row.diff || stringOf(payload.diff) || stringOf(payload.content);
+    return diff ? <Folded words="Changes" body={() => <DiffText diff={diff} />} open /> : null;
+  }
+  if (payload.tool === "updateTodoList") return <TodoItems todos={todosOf(payload)} />;
+  const told = argumentsOf(row, payload);
+  return told ? <Folded words="Details" body={() => <pre class="call-text">{harmless(told)}</pre>} /> : null;
+}
+
+function argumentsOf(row: Row, payload: Payload): string {
+  if (row.diff) return row.diff;
+  const { tool: _, content, isOutsideWorkspace: __, isProtected: ___, ...rest } = payload;
+  const told = Object.keys(rest).length > 1 ? JSON.stringify(rest, null, 2) : "";
+  return [stringOf(content), told].filter(Boolean).join("\n\n");
+}
+
+function Folded({ words, body, open = false }: { words: string; body: () => JSX.Element; open?: boolean }) {
+  const unfolded = useSignal(open);
+  return (
+    <div class="folded">
+      <button
+        type="button"
+        class="fold"
+        aria-expanded={unfolded.value}
+        onClick={() => (unfolded.value = !unfolded.value)}
+      >
+        <Icon name={unfolded.value ? "down" : "right"} />
+        {words}
+      </button>
+      {unfolded.value && body()}
+    </div>
+  );
+}
+
+function CommandRow({ row }: { row: Row }) {
+  const whole = useSignal(false);
+  const lines = harmless(row.text ?? "").trim().split("\n");
+  const shown = whole.value ? lines : lines.slice(0, LINES_OF_COMMAND);
+  const hidden = lines.length - shown.length;
+  return (
+    <div class="call">
+      <div class="call-head">
+        <CallSign row={row} icon="terminal" />
+        <code class="command">{shown.join("\n")}</code>
+      </div>
+      {hidden > 0 && (
+        <Button kind="plain" compact onClick={() => (whole.value = true)}>
+          Show {counted(hidden, "more line")}
+        </Button>
+      )}
+    </div>
+  );
+}
+
+const ICONS: Record<string, IconName> = {
+  readFile: "file",
+  newFileCreated: "file",
+  editedExistingFile: "pencil",
+  appliedDiff: "pencil",
+  searchFiles: "search",
+  codebaseSearch: "search",
+  listFilesTopLevel: "folder",
+  listFilesRecursive: "folder",
+  listCodeDefinitionNames: "list",
+  updateTodoList: "todo",
+  newTask: "fork",
+  switchMode: "retry",
+  readCommandOutput: "terminal",
+  browserAction: "eye",
+  selectActiveIntent: "flag",
+  requestScopeExpansion: "flag",
+};
+
+function iconOf(row: Row, payload: Payload): IconName {
+  if (row.ask === "use_mcp_server") return "link";
+  if (row.ask === "browser_action_launch") return "eye";
+  return ICONS[payload.tool ?? ""] ?? "tool";
+}
+
+function stringOf(said: unknown): string {
+  return typeof said === "string" ? said : "";
+}

@@ -1,0 +1,43 @@
+import { useSignal } from "@preact/signals";
+import { counted } from "../format";
+import { Button } from "../ui";
+import { approvable } from "../visible";
+import { diffLines } from "./diff-lines";
+import "./diff-text.css";
+
+const SIGNS = { added: "+", removed: "−", same: "", head: "⋮", raw: "" };
+const LINES_AT_FIRST = 16;
+
+/** A diff as text. Where something is to be approved it is `whole`; else its beginning has to do. */
+export function DiffText({ diff, whole = false }: { diff: string; whole?: boolean }) {
+  const unfolded = useSignal(whole);
+  const all = diffLines(approvable(diff));
+  const lines = all[0]?.kind === "head" && !all[0].words ? all.slice(1) : all;
+  const shown = unfolded.value ? lines : lines.slice(0, LINES_AT_FIRST);
+  const hidden = lines.length - shown.length;
+  return (
+    <div class="diff-text">
+      <div class="diff-scroll" tabIndex={whole ? undefined : 0} role="group" aria-label="Changes">
+        <table>
+          <tbody>
+            {shown.map((line, at) => (
+              <tr key={at} class={line.kind}>
+                <td class="diff-number">{line.number ?? ""}</td>
+                <td class="diff-sign">
+                  <span aria-hidden="true">{SIGNS[line.kind]}</span>
+                  {(line.kind === "added" || line.kind === "removed") && <span class="unseen">{line.kind}</span>}
+                </td>
+                <td class="diff-words">{line.words}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {hidden > 0 && (
+        <Button kind="plain" compact onClick={() => (unfolded.value = true)}>
+          Show {counted(hidden, "more line")}
+        </Button>
+      )}
+    </div>
+  );
+}

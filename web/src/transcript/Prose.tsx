@@ -1,0 +1,22 @@
+import { sanitised } from "../html";
+import type { Row } from "../protocol";
+import { memo } from "../ui";
+import { harmless } from "../visible";
+import { restOf } from "./reading";
+
+const Block = memo(function Block({ html }: { html: string }) {
+  return <div dangerouslySetInnerHTML={sanitised(html)} />;
+});
+
+/** What was rendered of a text; the rest of it, which may still be arriving, as it is. */
+export function Prose({ row }: { row: Pick<Row, "text" | "html" | "html_upto"> }) {
+  const rest = restOf(row);
+  return (
+    <div class="prose">
+      {row.html?.map((html, at) => (
+        <Block key={at} html={html} />
+      ))}
+      {rest.trim() && <div class="prose-rest">{harmless(rest.replace(/^\n+/, ""))}</div>}
+    </div>
+  );
+}

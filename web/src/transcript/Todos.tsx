@@ -1,0 +1,25 @@
+import type { Todo } from "../protocol";
+import { Icon } from "../ui";
+import { line } from "../visible";
+
+const SIGNS = { completed: "checkCircle", in_progress: "play", pending: "clock" } as const;
+const WORDS = { completed: "done", in_progress: "being done", pending: "to do" };
+
+export function TodoItems({ todos }: { todos: readonly Todo[] }) {
+  return (
+    <ul class="todos">
+      {todos.map((todo, at) => {
+        const status = todo.status ?? "pending";
+        return (
+          <li key={at} class={`todo ${status}`}>
+            <Icon name={SIGNS[status] ?? "clock"} />
+            <span>
+              {line(todo.content)}
+              <span class="unseen"> ({WORDS[status] ?? status})</span>
+            </span>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

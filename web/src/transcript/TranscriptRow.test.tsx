@@ -1,0 +1,118 @@
+import { signal } from "@preact/signals";
+import { act } from "preact/test-utils";
+import { describe, expect, it } from "vitest";
+import type { Row } from "../protocol";
+import { button, click, drawn } from "../testing/drawn";
+import { lastLines, TranscriptRow } from "./TranscriptRow";
+
+async function shown(row: Partial<Row>, opening = false) {
+  const cell = signal<Row>({ ts: 1, type: "say", ...row });
+  const forked: number[] = [];
+  const place = await drawn(
+    <TranscriptRow shown={{ ts: 1, row: cell }} opening={opening} session_id="s" fork={(ts) => forked.push(ts)} />,
+  );
+  return { place, cell, forked };
+}
+
+const HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>';
+
+describe("OUT-1 a row", () => {
+  const kinds: [string, Partial<Row>][] = [
+    ["of the user", { say: "user_feedback" }],
+    ["of the model", { say: "text" }],
+    ["of an error", { say: "error" }],
+    ["of a note", { say: "note" }],
+    ["of output", { say: "command_output" }],
+    ["of a result", { say: "completion_result" }],
+    ["of a command", { type: "ask", ask: "command", answered: true }],
+    ["of a tool", { type: "ask", ask: "tool", answered: true, title: HOSTILE }],
+  ];
+  it.each(kinds)("%s shows markup as the text it is", async (_, row) => {
+    const { place } = await shown({ ...row, text: HOSTILE });
+    expect(place.querySelector("img, script")).toBeNull();
+    expect(place.textContent).toContain("<img src=x");
+  });
+
+  it("shows only pictures that are some", async () => {
+    const images = [
+      { media_type: "image/png", data: "aGk=" },
+      { media_type: "image/svg+xml", data: "aGk=" },
+      { media_type: "image/png", data: '"onload="' },
+    ];
+    const { place } = await shown({ say: "user_feedback", images });
+    expect([...place.querySelectorAll("img")].map((each) => each.getAttribute("src"))).toEqual([
+      "data:image/png;base64,aGk=",
+    ]);
+  });
+});
+
+describe("a row of the model", () => {
+  it("shows what was rendered, and the rest as it arrives", async () => {
+    const { place, cell } = await shown({ say: "text", text: "One.\n\nTw", html: ["<p>One.</p>"], html_upto: 6, partial: true });
+    const first = place.querySelector("p");
+    expect(place.querySelector(".prose")!.textContent).toBe("One.Tw");
+    await act(() => {
+      cell.value = { ...cell.value, text: "One.\n\nTwo.", html: ["<p>One.</p>", "<p>Two.</p>"], html_upto: 10, partial: false };
+    });
+    expect(place.querySelector(".prose")!.textContent).toBe("One.Two.");
+    expect(place.querySelector("p")).toBe(first);
+  });
+
+  it("can be forked from", async () => {
+    const { place, forked } = await shown({ say: "text", text: "One." });
+    await click(place, "Fork");
+    expect(forked).toEqual([1]);
+  });
+
+  it("that is a thought is folded", async () => {
+    const { place } = await shown({ say: "reasoning", text: "First\nsecond" });
+    expect(place.querySelector(".prose")).toBeNull();
+    await click(place, "Thought");
+    expect(place.querySelector(".prose")!.textContent).toContain("First\nsecond");
+  });
+});
+
+describe("a row of a call", () => {
+  it("that is still asked about tells nothing but what", async () => {
+    const { place } = await shown({ type: "ask", ask: "tool", title: "Edit a.py", text: '{"diffStats":{}}', diff: "+x" });
+    expect(place.querySelector(".diff-text")).toBeNull();
+  });
+
+  it("of an edit shows its diff, a long one only in part", async () => {
+    const diff = Array.from({ length: 40 }, (_, at) => `+line ${at}`).join("\n");
+    const text = '{"tool":"appliedDiff","diffStats":{"added":40,"removed":0}}';
+    const { place } = await shown({ type: "ask", ask: "tool", answered: true, title: "Edit a.py", text, diff });
+    expect(place.querySelectorAll("tr.added")).toHaveLength(16);
+    await click(place, "Show 24 more lines");
+    expect(place.querySelectorAll("tr.added")).toHaveLength(40);
+  });
+
+  it("leads to the task that works for it", async () => {
+    const { place } = await shown({ type: "ask", ask: "tool", answered: true, title: "Begin", text: "{}", task_id: "t 2" });
+    expect(place.querySelector("a")!.getAttribute("href")).toBe("#/session/s/task/t%202");
+  });
+});
+
+describe("what a command wrote", () => {
+  it("is shown from its end, and all of it if wanted", async () => {
+    const text = Array.from({ length: 30 }, (_, at) => `line ${at}`).join("\n");
+    const { place } = await shown({ say: "command_output", text });
+    expect(place.querySelector("pre")!.textContent!.split("\n")).toHaveLength(10);
+    await click(place, "Show 20 lines above");
+    expect(place.querySelector("pre")!.textContent).toBe(text);
+    expect(button(place, "Show less")).toBeTruthy();
+  });
+
+  it.each([
+    ["a\nb\nc", 2, "b\nc"],
+    ["a\nb\nc\n", 2, "b\nc\n"],
+    ["a", 2, "a"],
+    ["", 2, ""],
+    ["\n\n\n", 1, "\n"],
+  ])("has last lines: %j", (text, most, last) => expect(lastLines(text, most)).toBe(last));
+});
+
+it("what there is nothing to see of is not drawn", async () => {
+  expect((await shown({ say: "api_req_finished" })).place.innerHTML).toBe("");
+  expect((await shown({ type: "ask", ask: "completion_result" })).place.innerHTML).toBe("");
+});

@@ -1,0 +1,277 @@
+import { useSignal } from "@preact/signals";
+import type { JSX } from "preact";
+import { clock, counted, money, tokens } from "../format";
+import type { Row } from "../protocol";
+import { hrefOf } from "../routes";
+import { Button, Icon, memo, Spinner, toast } from "../ui";
+import type { ShownRow } from "../view";
+import { harmless, uncoloured } from "../visible";
+import { CallRow } from "./CallRow";
+import { Pictures } from "./Pictures";
+import { Prose } from "./Prose";
+import { delayOf, familyOf, followupOf, requestOf } from "./reading";
+
+export interface RowProps {
+  row: Row;
+  session_id: string;
+  fork: (ts: number) => void;
+}
+
+/** One row. It is drawn again when its own signal says so, whatever happens to the others. */
+export const TranscriptRow = memo(function TranscriptRow({
+  shown,
+  opening,
+  ...about
+}: {
+  shown: ShownRow;
+  /** It is what the task was opened with. */
+  opening: boolean;
+  session_id: string;
+  fork: (ts: number) => void;
+}) {
+  const row = shown.row.value;
+  const family = familyOf(row, opening);
+  const Drawn = FAMILIES[family];
+  if (!Drawn) return null;
+  return (
+    <div class={`row ${family}`} data-ts={row.ts}>
+      <Drawn row={row} {...about} />
+    </div>
+  );
+});
+
+const FAMILIES: Partial<Record<ReturnType<typeof familyOf>, (props: RowProps) => JSX.Element | null>> = {
+  user: UserRow,
+  answer: AnswerRow,
+  thought: ThoughtRow,
+  call: CallRow,
+  output: OutputRow,
+  request: RequestRow,
+  trouble: TroubleRow,
+  result: ResultRow,
+  question: QuestionRow,
+  summary: SummaryRow,
+  checkpoint: CheckpointRow,
+  note: NoteRow,
+};
+
+const LONG_WORDS = 3_000;
+
+function UserRow({ row, fork }: RowProps) {
+  const whole = useSignal(false);
+  const words = harmless(row.text ?? "").trim();
+  const cut = !whole.value && words.length > LONG_WORDS;
+  return (
+    <>
+      <div class="said">
+        <span class="unseen">You said: </span>
+        <div class="said-words">{cut ? `${words.slice(0, LONG_WORDS)}…` : words}</div>
+        {cut && (
+          <Button kind="plain" compact onClick={() => (whole.value = true)}>
+            Show all of it
+          </Button>
+        )}
+        <Pictures images={row.images} />
+      </div>
+      <RowActions row={row} fork={fork} />
+    </>
+  );
+}
+
+function AnswerRow({ row, fork }: RowProps) {
+  return (
+    <>
+      <Prose row={row} />
+      {!row.partial && <RowActions row={row} fork={fork} />}
+    </>
+  );
+}
+
+function RowActions({ row, fork }: { row: Row; fork: (ts: number) => void }) {
+  return (
+    <div class="row-actions">
+      <time class="small quiet">{clock(row.ts)}</time>
+      <Button kind="plain" compact icon="copy" label="Copy the text" onClick={() => void copy(row.text ?? "")} />
+      <Button kind="plain" compact icon="fork" label="Fork a new session from here" onClick={() => fork(row.ts)} />
+    </div>
+  );
+}
+
+async function copy(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast("Copied.");
+  } catch {
+    toast("The browser does not let this page copy.", "bad");
+  }
+}
+
+const LINES_WHILE_THINKING = 3;
+
+function ThoughtRow({ row }: RowProps) {
+  const open = useSignal(false);
+  const words = harmless(row.text ?? "").trim();
+  const newest = words.slice(-1000).split("\n").slice(-LINES_WHILE_THINKING).join("\n");
+  return (
+    <div class="thought-box">
+      <button type="button" class="fold" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
+        <Icon name={open.value ? "down" : "right"} />
+        {row.partial ? "Thinking …" : "Thought"}
+        {!open.value && !row.partial && <span class="thought-line cut">{words.slice(0, 200)}</span>}
+      </button>
+      {open.value ? <Prose row={row} /> : row.partial && <div class="thought-newest">{newest}</div>}
+    </div>
+  );
+}
+
+const LINES_OF_OUTPUT = 10;
+
+function OutputRow({ row }: RowProps) {
+  const open = useSignal(false);
+  const text = row.text ?? "";
+  const shown = open.value ? text : lastLines(text, LINES_OF_OUTPUT);
+  const hidden = open.value ? 0 : linesIn(text.slice(0, text.length - shown.length));
+  if (!text.trim()) return null;
+  return (
+    <div class="output-box">
+      {hidden > 0 && (
+        <Button kind="plain" compact onClick={() => (open.value = true)}>
+          Show {counted(hidden, "line")} above
+        </Button>
+      )}
+      <pre class={open.value ? "open" : ""} tabIndex={open.value ? 0 : undefined}>
+        {harmless(uncoloured(shown).replace(/\n+$/, ""))}
+      </pre>
+      {open.value && (
+        <Button kind="plain" compact onClick={() => (open.value = false)}>
+          Show less
+        </Button>
+      )}
+    </div>
+  );
+}
+
+/** The end of a text, which is where a command tells how it went. Long texts are not looked through. */
+export function lastLines(text: string, most: number): string {
+  let at = text.length;
+  if (text.endsWith("\n")) at--;
+  for (let found = 0; found < most; found++) {
+    const before = text.lastIndexOf("\n", at - 1);
+    if (before < 0) return text;
+    at = before;
+  }
+  return text.slice(at + 1);
+}
+
+function linesIn(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) count++;
+  return count;
+}
+
+function RequestRow({ row }: RowProps) {
+  const { ended, cancelled, tokensIn, tokensOut, cached, cost, model } = requestOf(row.text);
+  if (!ended) return null;
+  if (!tokensIn && !tokensOut && !cancelled) return null;
+  const facts = [
+    `↑ ${tokens(tokensIn)}`,
+    `↓ ${tokens(tokensOut)}`,
+    cached > 0 && `${tokens(cached)} cached`,
+    cost !== null && cost > 0 && money(cost),
+    cancelled && "interrupted",
+  ];
+  return (
+    <div class="slim" title={`One request to ${model}`}>
+      {facts.filter(Boolean).join(" · ")}
+    </div>
+  );
+}
+
+function TroubleRow({ row }: RowProps) {
+  const text = row.say === "api_req_started" ? requestOf(row.text).failure : row.text;
+  return (
+    <div class="trouble-box" role="note">
+      <Icon name="alert" />
+      <div class="trouble-words">{harmless(text || "Something went wrong.").trim()}</div>
+    </div>
+  );
+}
+
+function ResultRow({ row, fork }: RowProps) {
+  return (
+    <>
+      <div class="result-box">
+        <div class="result-head">
+          <Icon name="checkCircle" /> Result
+        </div>
+        <Prose row={row} />
+        <Pictures images={row.images} />
+      </div>
+      {!row.partial && <RowActions row={row} fork={fork} />}
+    </>
+  );
+}
+
+/** While it is open, it is shown where it is answered. */
+function QuestionRow({ row }: RowProps) {
+  if (!row.answered && !row.partial) return null;
+  const { question } = followupOf(row.text);
+  return (
+    <div class="question-box">
+      <Icon name="question" />
+      <Prose row={row.html?.length ? { ...row, text: "" } : { text: question }} />
+    </div>
+  );
+}
+
+function SummaryRow({ row }: RowProps) {
+  const open = useSignal(false);
+  const summary = row.text ?? "";
+  const words = summary ? "the older part was summarised" : "the older part is left out";
+  return (
+    <>
+      <div class="divider">
+        <span>{words}</span>
+        {summary && (
+          <Button kind="plain" compact aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
+            {open.value ? "Hide" : "Show"} the summary
+          </Button>
+        )}
+      </div>
+      {open.value && <Prose row={row} />}
+    </>
+  );
+}
+
+function CheckpointRow({ session_id }: RowProps) {
+  return (
+    <div class="slim checkpoint">
+      <a href={hrefOf({ page: "checkpoints", session_id })} title="Checkpoint: files can be put back as they were here">
+        <Icon name="history" />
+        <span>checkpoint</span>
+      </a>
+    </div>
+  );
+}
+
+function NoteRow({ row }: RowProps) {
+  if (row.say === "api_req_retry_delayed") {
+    const { reason, seconds } = delayOf(row.text);
+    return (
+      <div class="note-box">
+        {row.partial ? <Spinner /> : <Icon name="clock" />}
+        <span>
+          {harmless(reason)} {seconds && row.partial && <b>Trying again in {seconds} s.</b>}
+        </span>
+      </div>
+    );
+  }
+  const text = (row.text ?? "").trim() || (row.ask === "resume_task" ? "Stopped." : "");
+  if (!text) return null;
+  return (
+    <div class="note-box">
+      <Icon name="info" />
+      <span class="note-words">{harmless(text)}</span>
+    </div>
+  );
+}

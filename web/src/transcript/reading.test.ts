@@ -1,0 +1,141 @@
+import { describe, expect, it } from "vitest";
+import type { Row } from "../protocol";
+import { diffLines } from "./diff-lines";
+import {
+  ceilingOf,
+  delayOf,
+  familyOf,
+  followupOf,
+  isEdit,
+  payloadOf,
+  requestOf,
+  restOf,
+  statsOf,
+  titleOf,
+  todosOf,
+} from "./reading";
+
+const said = (say: string, text = ""): Row => ({ ts: 1, type: "say", say, text });
+const asked = (ask: string, text = ""): Row => ({ ts: 1, type: "ask", ask, text });
+
+describe("what kind of thing a row is", () => {
+  const cases: [string, Row, string][] = [
+    ["words of the model", said("text"), "answer"],
+    ["a thought", said("reasoning"), "thought"],
+    ["words of the user", said("user_feedback"), "user"],
+    ["a tool", asked("tool"), "call"],
+    ["a command", asked("command"), "call"],
+    ["an MCP server", asked("use_mcp_server"), "call"],
+    ["what a command wrote", said("command_output"), "output"],
+    ["a request", said("api_req_started", '{"cost":1}'), "request"],
+    ["a request that failed", said("api_req_started", '{"streamingFailedMessage":"gone"}'), "trouble"],
+    ["a request that was interrupted", said("api_req_started", '{"cancelReason":"user_cancelled"}'), "request"],
+    ["a question", asked("followup"), "question"],
+    ["a result", said("completion_result"), "result"],
+    ["that a result was offered", asked("completion_result"), "hidden"],
+    ["a kind of a later version", said("sung"), "note"],
+    ["a question of a later version", asked("sung"), "hidden"],
+  ];
+  it.each(cases)("%s", (_, row, family) => expect(familyOf(row)).toBe(family));
+
+  it("the words a task was opened with are the user's", () => expect(familyOf(said("text"), true)).toBe("user"));
+});
+
+describe("a call", () => {
+  const row = asked("tool", '{"tool":"appliedDiff","path":"a.py","diffStats":{"added":3,"removed":1}}');
+
+  it("tells what it changes", () => {
+    const payload = payloadOf(row);
+    expect([isEdit(payload), statsOf(payload), titleOf(row, payload)]).toEqual([
+      true,
+      { added: 3, removed: 1 },
+      "appliedDiff a.py",
+    ]);
+    expect(titleOf({ ...row, title: "Edit a.py" }, payload)).toBe("Edit a.py");
+  });
+
+  it.each(["", "no json", '{"tool":', "[1]", "null", '"text"', '{"diffStats":{"added":"3"},"todos":[1,null,{}]}'])(
+    "can be read whatever it says: %s",
+    (text) => {
+      const payload = payloadOf(asked("tool", text));
+      expect(statsOf(payload)).toBeNull();
+      expect(todosOf(payload)).toEqual([]);
+      expect(titleOf(asked("tool", text), payload)).toBe("a call");
+    },
+  );
+
+  it("of a command is the command, even if that is JSON", () => {
+    expect(payloadOf(asked("command", '{"tool":"readFile"}'))).toEqual({});
+  });
+});
+
+describe("a request", () => {
+  it("tells its tokens and cost once it has ended", () => {
+    const info = requestOf('{"model":"m","tokensIn":10,"tokensOut":2,"cacheReads":5,"cost":0.5}');
+    expect(info).toMatchObject({ tokensIn: 10, tokensOut: 2, cached: 5, cost: 0.5, ended: true, failure: "" });
+    expect(requestOf('{"model":"m"}').ended).toBe(false);
+    expect(requestOf('{"cost":null,"tokensIn":1}')).toMatchObject({ ended: true, cost: null });
+  });
+
+  it("that failed always has a sentence", () => {
+    expect(requestOf('{"cancelReason":"streaming_failed"}').failure).toBe("The request failed.");
+    expect(requestOf('{"streamingFailedMessage":"Gone."}').failure).toBe("Gone.");
+  });
+});
+
+describe("a question", () => {
+  it("offers answers, some in another mode", () => {
+    expect(followupOf('{"question":"Which?","suggest":["one",{"answer":"two","mode":"code"},{"mode":"x"},7,null]}')).toEqual({
+      question: "Which?",
+      suggestions: [
+        { answer: "one", mode: "" },
+        { answer: "two", mode: "code" },
+      ],
+    });
+  });
+  it("in plain words offers none", () => {
+    expect(followupOf("Which?")).toEqual({ question: "Which?", suggestions: [] });
+  });
+});
+
+describe("other texts", () => {
+  it("a delay counts down", () => {
+    expect(delayOf("Busy.\n<retry_timer>12</retry_timer>")).toEqual({ reason: "Busy.", seconds: "12" });
+    expect(delayOf("Busy.")).toEqual({ reason: "Busy.", seconds: "" });
+  });
+  it.each([
+    ['{"type":"requests","count":20}', "This task has made 20 requests, which is its limit (max_requests)."],
+    ['{"type":"cost","count":1.5}', "This task has come to its limit of $1.50 (max_cost)."],
+    ['{"type":"seconds","count":90}', "This task has come to its limit of 1.5 minutes of work (max_minutes)."],
+    ["nonsense", "The limit for this task is reached."],
+  ])("a limit is a sentence: %s", (text, sentence) => expect(ceilingOf(text)).toBe(sentence));
+
+  it("what was not rendered yet is the rest", () => {
+    expect(restOf({ text: "One.\n\nTwo", html: ["<p>One.</p>"], html_upto: 6 })).toBe("Two");
+    expect(restOf({ text: "One." })).toBe("One.");
+    expect(restOf({ text: "One.", html: [] })).toBe("One.");
+    expect(restOf({ text: null })).toBe("");
+  });
+});
+
+describe("a diff", () => {
+  it("has numbers of the old file where lines go, of the new one elsewhere", () => {
+    expect(diffLines("@@ -3,2 +5,3 @@ def f():\n same\n-old\n+new\n+newer\n").map((line) => [line.kind, line.number, line.words])).toEqual([
+      ["head", null, "def f():"],
+      ["same", 5, "same"],
+      ["removed", 4, "old"],
+      ["added", 6, "new"],
+      ["added", 7, "newer"],
+    ]);
+  });
+  it("shows all that is in it, also what belongs to none", () => {
+    const diff = "diff --git a b\nrename from a\n\\ No newline at end of file\n+x";
+    expect(diffLines(diff).map((line) => line.words)).toEqual([
+      "diff --git a b",
+      "rename from a",
+      "\\ No newline at end of file",
+      "x",
+    ]);
+    expect(diffLines("")).toEqual([]);
+  });
+});

@@ -1,0 +1,183 @@
+/** What a row says, read out of its text. The texts are written by the engine and by models. */
+import type { Row, Todo } from "../protocol";
+
+export type Family =
+  | "hidden"
+  | "user"
+  | "answer"
+  | "thought"
+  | "call"
+  | "output"
+  | "request"
+  | "trouble"
+  | "result"
+  | "question"
+  | "summary"
+  | "checkpoint"
+  | "note";
+
+const SAYS: Record<string, Family> = {
+  text: "answer",
+  reasoning: "thought",
+  user_feedback: "user",
+  user_feedback_diff: "user",
+  completion_result: "result",
+  command_output: "output",
+  error: "trouble",
+  diff_error: "trouble",
+  condense_context_error: "trouble",
+  condense_context: "summary",
+  sliding_window_truncation: "summary",
+  checkpoint_saved: "checkpoint",
+  api_req_finished: "hidden",
+  api_req_started: "request",
+};
+const ASKS: Record<string, Family> = {
+  tool: "call",
+  command: "call",
+  use_mcp_server: "call",
+  browser_action_launch: "call",
+  resume_task: "note",
+  followup: "question",
+};
+
+/** `opening`: it is what the task was opened with. */
+export function familyOf(row: Row, opening = false): Family {
+  if (opening) return "user";
+  if (row.type === "ask") return ASKS[row.ask ?? ""] ?? "hidden";
+  const family = SAYS[row.say ?? ""] ?? "note";
+  return family === "request" && requestOf(row.text).failure ? "trouble" : family;
+}
+
+export type Payload = Record<string, unknown> & { tool?: string };
+
+/** What is told of a call, as its tool tells it. */
+export function payloadOf(row: Row): Payload {
+  return row.ask === "command" ? {} : objectIn(row.text);
+}
+
+const EDITS = new Set(["editedExistingFile", "appliedDiff", "newFileCreated"]);
+
+export function isEdit(payload: Payload): boolean {
+  return EDITS.has(payload.tool ?? "") || "diffStats" in payload;
+}
+
+export interface DiffStats {
+  added: number;
+  removed: number;
+}
+
+export function statsOf(payload: Payload): DiffStats | null {
+  const stats = payload.diffStats as Partial<DiffStats> | undefined;
+  const { added, removed } = stats ?? {};
+  return typeof added === "number" && typeof removed === "number" ? { added, removed } : null;
+}
+
+/** What a call does, in its own title or, while it is still arriving, as far as that can be told. */
+export function titleOf(row: Row, payload: Payload): string {
+  if (row.title) return row.title;
+  const name = text(payload.tool) || text(payload.toolName) || (row.ask === "command" ? "command" : "a call");
+  return [name, text(payload.path) || text(payload.file_path) || text(payload.query)].filter(Boolean).join(" ");
+}
+
+export function todosOf(payload: Payload): Todo[] {
+  const listed = Array.isArray(payload.todos) ? payload.todos : [];
+  return listed.filter((each): each is Todo => typeof each?.content === "string");
+}
+
+export interface RequestInfo {
+  model: string;
+  tokensIn: number;
+  tokensOut: number;
+  cached: number;
+  cost: number | null;
+  /** It has come to an end. */
+  ended: boolean;
+  failure: string;
+  cancelled: boolean;
+}
+
+export function requestOf(said: string | null | undefined): RequestInfo {
+  const info = objectIn(said);
+  const failed = info.cancelReason === "streaming_failed" || "streamingFailedMessage" in info;
+  return {
+    model: text(info.model),
+    tokensIn: number(info.tokensIn),
+    tokensOut: number(info.tokensOut),
+    cached: number(info.cacheReads),
+    cost: typeof info.cost === "number" ? info.cost : null,
+    ended: "cost" in info || "cancelReason" in info,
+    failure: failed ? text(info.streamingFailedMessage) || "The request failed." : "",
+    cancelled: info.cancelReason === "user_cancelled",
+  };
+}
+
+export interface Suggestion {
+  answer: string;
+  mode: string;
+}
+
+export interface Followup {
+  question: string;
+  suggestions: Suggestion[];
+}
+
+/** A question in words and the answers it offers. Plain text is a question without any. */
+export function followupOf(said: string | null | undefined): Followup {
+  const read = objectIn(said);
+  if (typeof read.question !== "string") return { question: said ?? "", suggestions: [] };
+  const offered = Array.isArray(read.suggest) ? read.suggest : [];
+  return { question: read.question, suggestions: offered.flatMap(suggestionOf) };
+}
+
+function suggestionOf(said: unknown): Suggestion[] {
+  if (typeof said === "string") return [{ answer: said, mode: "" }];
+  const { answer, mode } = (said ?? {}) as { answer?: unknown; mode?: unknown };
+  return typeof answer === "string" ? [{ answer, mode: text(mode) }] : [];
+}
+
+export interface Delay {
+  reason: string;
+  seconds: string;
+}
+
+export function delayOf(said: string | null | undefined): Delay {
+  const [reason = "", timer = ""] = (said ?? "").split("<retry_timer>");
+  return { reason: reason.trim(), seconds: timer.split("</retry_timer>")[0]!.trim() };
+}
+
+const CEILINGS: Record<string, (count: number) => string> = {
+  requests: (count) => `This task has made ${count} requests, which is its limit (max_requests).`,
+  cost: (count) => `This task has come to its limit of $${count.toFixed(2)} (max_cost).`,
+  tokens: (count) => `This task has come to its limit of ${count.toLocaleString()} tokens (max_tokens).`,
+  seconds: (count) => `This task has come to its limit of ${+(count / 60).toPrecision(3)} minutes of work (max_minutes).`,
+};
+
+/** Which limit a task has come to, as a sentence. */
+export function ceilingOf(said: string | null | undefined): string {
+  const { type, count } = objectIn(said);
+  const sentence = CEILINGS[text(type)];
+  return sentence && typeof count === "number" ? sentence(count) : "The limit for this task is reached.";
+}
+
+/** A text is shown as what was rendered of it, and the rest as it is. */
+export function restOf(row: Pick<Row, "text" | "html" | "html_upto">): string {
+  return row.html?.length ? (row.text ?? "").slice(row.html_upto ?? 0) : (row.text ?? "");
+}
+
+export function objectIn(said: string | null | undefined): Payload {
+  try {
+    const read: unknown = JSON.parse(said ?? "");
+    return read && typeof read === "object" && !Array.isArray(read) ? (read as Payload) : {};
+  } catch {
+    return {};
+  }
+}
+
+function text(said: unknown): string {
+  return typeof said === "string" ? said : "";
+}
+
+function number(said: unknown): number {
+  return typeof said === "number" ? said : 0;
+}

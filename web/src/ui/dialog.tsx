@@ -1,0 +1,91 @@
+import { signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { Button } from "./button";
+
+/** Modal: the browser keeps the focus in it, closes it with Escape, and gives the focus back. */
+export function Dialog({
+  title,
+  close,
+  wide,
+  foot,
+  children,
+}: {
+  title: string;
+  close: () => void;
+  wide?: boolean;
+  foot?: ComponentChildren;
+  children: ComponentChildren;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  useEffect(() => {
+    const shown = dialog.current!;
+    shown.showModal();
+    return () => shown.close();
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      class={wide ? "dialog wide" : "dialog"}
+      aria-labelledby={heading}
+      onCancel={(event) => {
+        event.preventDefault();
+        close();
+      }}
+      onClick={(event) => event.target === dialog.current && close()}
+    >
+      <header class="dialog-head">
+        <h2 id={heading}>{title}</h2>
+        <Button kind="plain" icon="cross" label="Close" onClick={close} />
+      </header>
+      <div class="dialog-body">{children}</div>
+      {foot && <footer class="dialog-foot">{foot}</footer>}
+    </dialog>
+  );
+}
+
+interface Question {
+  title: string;
+  words: ComponentChildren;
+  yes: string;
+  danger?: boolean;
+  answer: (yes: boolean) => void;
+}
+
+const asked = signal<Question | null>(null);
+
+/** Whether the user really wants something. */
+export function confirm(question: Omit<Question, "answer">): Promise<boolean> {
+  asked.value?.answer(false);
+  return new Promise((resolve) => {
+    const answer = (yes: boolean) => {
+      asked.value = null;
+      resolve(yes);
+    };
+    asked.value = { ...question, answer };
+  });
+}
+
+/** Where `confirm` shows its question. */
+export function Confirmation() {
+  const question = asked.value;
+  if (!question) return null;
+  const no = () => question.answer(false);
+  return (
+    <Dialog
+      title={question.title}
+      close={no}
+      foot={
+        <>
+          <Button onClick={no}>Cancel</Button>
+          <Button kind={question.danger ? "danger" : "primary"} onClick={() => question.answer(true)}>
+            {question.yes}
+          </Button>
+        </>
+      }
+    >
+      {question.words}
+    </Dialog>
+  );
+}

@@ -1,0 +1,10 @@
+/** The kit that all screens are made of. */
+export { Button, LinkButton } from "./button";
+export { Confirmation, confirm, Dialog } from "./dialog";
+export { Field, Switch } from "./field";
+export { Icon, type IconName } from "./icons";
+export { Menu, type MenuItem } from "./menu";
+export { Badge, Count, Empty, Key, Notice, Spinner, type Tone } from "./small";
+export { type Tab, Tabs } from "./tabs";
+export { complain, Toasts, toast } from "./toast";
+export { memo } from "./memo";

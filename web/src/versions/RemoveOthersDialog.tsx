@@ -1,0 +1,125 @@
+/** After one version was kept: what would become of the others if they were removed. */
+import { useEffect, useState } from "preact/hooks";
+
+import { request } from "../connection";
+import { counted } from "../format";
+import type { Version } from "../protocol";
+import { sentence, useAnswer, useDoing } from "../review/answers";
+import { Button, Dialog, Notice, complain, toast } from "../ui";
+import { harmless, line } from "../visible";
+import { PathList } from "../worktrees/PathList";
+import { Answer } from "../worktrees/Sheet";
+
+export function RemoveOthersDialog({
+  versions,
+  winner,
+  close,
+}: {
+  versions: readonly Version[];
+  winner: Version;
+  close: () => void;
+}) {
+  // those that were there when this was opened: they go one by one
+  const [shown] = useState(versions);
+  const [kept, setKept] = useState<ReadonlySet<string>>(new Set());
+  const [tokens, setTokens] = useState<ReadonlyMap<string, string>>(new Map());
+  const [problems, setProblems] = useState<readonly string[]>([]);
+  const doing = useDoing(complain);
+  const wanted = shown.filter(({ worktree_id }) => tokens.has(worktree_id) && !kept.has(worktree_id));
+
+  const remove = () =>
+    doing.run(async () => {
+      const failed: string[] = [];
+      for (const version of wanted) {
+        try {
+          await request("remove_worktree", {
+            worktree_id: version.worktree_id,
+            token: tokens.get(version.worktree_id) ?? "",
+          });
+        } catch (error) {
+          failed.push(`${line(version.name)}: ${sentence(error)}`);
+        }
+      }
+      const removed = wanted.length - failed.length;
+      if (removed > 0) toast(`Removed ${counted(removed, "version")}; their branches are kept.`, "good");
+      if (failed.length === 0) return close();
+      setProblems(failed);
+    });
+
+  return (
+    <Dialog
+      title="Remove the other versions?"
+      close={close}
+      wide
+      foot={
+        <>
+          <Button onClick={close}>Keep them all</Button>
+          <Button kind="danger" icon="trash" busy={doing.busy} disabled={wanted.length === 0} onClick={remove}>
+            Remove {counted(wanted.length, "version")}
+          </Button>
+        </>
+      }
+    >
+      <p>
+        {line(winner.name)} was applied to the project. This is what removing the others would do; their branches stay.
+      </p>
+      {shown.map((version) => (
+        <OtherVersion
+          key={version.worktree_id}
+          version={version}
+          keep={kept.has(version.worktree_id)}
+          change={(keep) => setKept((was) => changed(was, version.worktree_id, keep))}
+          planned={(token) => setTokens((was) => new Map(was).set(version.worktree_id, token))}
+        />
+      ))}
+      {problems.map((problem) => (
+        <Notice key={problem} tone="bad" icon="alert">
+          {problem}
+        </Notice>
+      ))}
+    </Dialog>
+  );
+}
+
+function OtherVersion({
+  version,
+  keep,
+  change,
+  planned,
+}: {
+  version: Version;
+  keep: boolean;
+  change: (keep: boolean) => void;
+  planned: (token: string) => void;
+}) {
+  const plan = useAnswer("plan_removal", { worktree_id: version.worktree_id });
+  useEffect(() => {
+    if (plan.answer) planned(plan.answer.token);
+  }, [plan.answer]);
+  return (
+    <div class="card">
+      <label class="checked">
+        <input
+          type="checkbox"
+          checked={!keep && plan.answer !== null}
+          disabled={plan.answer === null}
+          onChange={(event) => change(!event.currentTarget.checked)}
+        />
+        <strong>{line(version.name)}</strong>
+      </label>
+      <Answer of={plan} waiting="Looking what is in it…">
+        {(answer) => (
+          <>
+            <p class="plan-text">{harmless(answer.text)}</p>
+            <PathList paths={answer.paths} label={`Files of ${line(version.name)}`} />
+          </>
+        )}
+      </Answer>
+    </div>
+  );
+}
+
+function changed(set: ReadonlySet<string>, id: string, inside: boolean): ReadonlySet<string> {
+  const rest = [...set].filter((each) => each !== id);
+  return new Set(inside ? [...rest, id] : rest);
+}

@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+
+import type { Version } from "../protocol";
+import { beginning, least, others, whyNotKept } from "./comparison";
+
+const NONE = { files: 1, added: 0, removed: 0, ahead: 0, behind: 0, uncommitted: 0 };
+const version = (id: string, more: Partial<Version> = {}): Version => ({
+  session_id: id,
+  worktree_id: `w-${id}`,
+  name: id,
+  model: "m",
+  state: "completed",
+  stats: NONE,
+  cost: 1,
+  tokens: 10,
+  seconds: 5,
+  result: "",
+  ...more,
+});
+
+describe("who needed least", () => {
+  it("is whoever completed with the smallest figure", () => {
+    const all = [version("a", { cost: 2 }), version("b"), version("c", { cost: 0.1, state: "error" })];
+    expect([...least(all, "cost")]).toEqual(["b"]);
+  });
+
+  it("is nobody if all needed the same, one is alone, or nothing was measured", () => {
+    expect(least([version("a"), version("b")], "cost").size).toBe(0);
+    expect(least([version("a")], "cost").size).toBe(0);
+    expect(least([version("a", { cost: 0 }), version("b", { cost: 0 })], "cost").size).toBe(0);
+    expect(least([], "cost").size).toBe(0);
+  });
+});
+
+describe("keeping one", () => {
+  it.each([
+    [version("a"), null],
+    [version("a", { state: "stopped" }), null],
+    [version("a", { state: "streaming" }), "It is still at work."],
+    [version("a", { worktree_id: "" }), "It has no worktree to apply from."],
+    [version("a", { stats: { ...NONE, files: 0 } }), "It has changed nothing."],
+  ])("%#", (one, why) => {
+    expect(whyNotKept(one)).toBe(why);
+  });
+
+  it("leaves the others that have worktrees of their own to be removed", () => {
+    const winner = version("a");
+    const all = [winner, version("b"), version("c", { worktree_id: "" }), version("d", { worktree_id: "w-a" })];
+    expect(others(all, winner).map((each) => each.session_id)).toEqual(["b"]);
+  });
+});
+
+it("shows how a long result begins", () => {
+  expect(beginning(" short ")).toBe("short");
+  expect(beginning("word ".repeat(100), 12)).toBe("word word wo…");
+});

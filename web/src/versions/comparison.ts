@@ -1,0 +1,37 @@
+/** Versions of one prompt beside each other. */
+import type { Version } from "../protocol";
+
+export type Measure = "cost" | "tokens" | "seconds";
+
+const AT_WORK: readonly Version["state"][] = ["creating", "streaming"];
+
+export function isAtWork(version: Version): boolean {
+  return AT_WORK.includes(version.state);
+}
+
+/** Whoever needed least of it, among those that completed; nobody if all needed the same. */
+export function least(versions: readonly Version[], measure: Measure): ReadonlySet<string> {
+  const done = versions.filter((version) => version.state === "completed" && version[measure] > 0);
+  const smallest = Math.min(...done.map((version) => version[measure]));
+  const best = done.filter((version) => version[measure] === smallest);
+  return new Set(best.length < done.length ? best.map((version) => version.session_id) : []);
+}
+
+/** Why a version cannot be kept now, or null. */
+export function whyNotKept(version: Version): string | null {
+  if (version.worktree_id === "") return "It has no worktree to apply from.";
+  if (isAtWork(version)) return "It is still at work.";
+  if (version.stats.files === 0) return "It has changed nothing.";
+  return null;
+}
+
+export function others(versions: readonly Version[], winner: Version): readonly Version[] {
+  const rest = versions.filter((version) => version.worktree_id !== winner.worktree_id);
+  return rest.filter((version) => version.worktree_id !== "");
+}
+
+/** Results are long: a table shows how they begin. */
+export function beginning(result: string, most = 280): string {
+  const text = result.trim();
+  return text.length <= most ? text : `${text.slice(0, most).trimEnd()}…`;
+}

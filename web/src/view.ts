@@ -1,0 +1,116 @@
+/**
+ * What is shown of one task, kept up to date by the changes the manager tells.
+ *
+ * Each row is a signal of its own: while a text arrives, only its row is drawn again. The list of
+ * rows changes when rows come and go. Rows are in the order of their `ts`.
+ */
+import { batch, signal, type ReadonlySignal, type Signal } from "@preact/signals";
+import type { Row, RowChange, SessionChange, ViewChange } from "./protocol";
+
+export type Parts = NonNullable<ViewChange["parts"]>;
+
+export interface ShownRow {
+  readonly ts: number;
+  readonly row: ReadonlySignal<Row>;
+}
+
+interface Cell extends ShownRow {
+  readonly row: Signal<Row>;
+}
+
+export class TaskView {
+  readonly rows = signal<readonly ShownRow[]>([]);
+  readonly parts = signal<Parts>({});
+  /** How many rows there are before the first one here. */
+  readonly earlier = signal(0);
+  /** Whether anything was told yet. */
+  readonly told = signal(false);
+  /** Why nothing more will be told, if so. */
+  readonly ended = signal<string | null>(null);
+
+  #cells: Cell[] = [];
+  #stale = false;
+
+  /** What is told next begins from nothing. Until then the old rows stay to be read. */
+  restart(): void {
+    this.#stale = true;
+    this.ended.value = null;
+  }
+
+  apply({ change, earlier }: SessionChange): void {
+    batch(() => {
+      if (this.#stale) this.#forget();
+      this.#remove(change.removed ?? []);
+      this.#add(change.added ?? []);
+      for (const each of change.changed ?? []) this.#change(each);
+      if (change.parts) this.parts.value = { ...this.parts.value, ...change.parts };
+      this.earlier.value = earlier;
+      this.told.value = true;
+    });
+  }
+
+  row(ts: number | null | undefined): Row | null {
+    const cell = ts == null ? undefined : this.#cells[placeOf(this.#cells, ts)];
+    return cell?.ts === ts ? (cell?.row.value ?? null) : null;
+  }
+
+  #forget(): void {
+    this.#stale = false;
+    this.#cells = [];
+    this.rows.value = [];
+    this.parts.value = {};
+  }
+
+  #remove(removed: readonly number[]): void {
+    if (!removed.length) return;
+    const gone = new Set(removed);
+    this.#show(this.#cells.filter((cell) => !gone.has(cell.ts)));
+  }
+
+  #add(added: readonly Row[]): void {
+    if (!added.length) return;
+    const cells = [...this.#cells];
+    const fresh: Cell[] = [];
+    for (const row of added) {
+      const place = placeOf(cells, row.ts);
+      if (cells[place]?.ts === row.ts) cells[place]!.row.value = row;
+      else fresh.push({ ts: row.ts, row: signal(row) });
+    }
+    // mostly they come after all others, or before them
+    this.#show([...cells, ...fresh].sort((one, other) => one.ts - other.ts));
+  }
+
+  #change(change: RowChange): void {
+    const cell = this.#cells[placeOf(this.#cells, change.ts)];
+    if (cell?.ts === change.ts) cell.row.value = changedRow(cell.row.value, change);
+  }
+
+  #show(cells: Cell[]): void {
+    this.#cells = cells;
+    this.rows.value = cells;
+  }
+}
+
+/** The row after a change. Its text goes on, or is replaced; so is what was rendered of it. */
+export function changedRow(row: Row, change: RowChange): Row {
+  const { drop = 0, append, html_add, ...news } = change;
+  const next: Row = { ...row, ...news };
+  if (append !== undefined || drop) {
+    const text = row.text ?? "";
+    next.text = text.slice(0, text.length - drop) + (append ?? "");
+  }
+  if (html_add) next.html = [...(news.html ?? row.html ?? []), ...html_add];
+  return next;
+}
+
+/** Where a `ts` is, or would be. */
+function placeOf(cells: readonly Cell[], ts: number): number {
+  let low = 0;
+  let high = cells.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (cells[middle]!.ts < ts) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

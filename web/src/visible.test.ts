@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import { approvable, harmless, line, plain, uncoloured } from "./visible";
+
+describe("GATE-5 what is shown is what is there", () => {
+  it.each([
+    ["turned direction", "a\u202eb", "a<U+202E>b"],
+    ["isolates", "\u2066x\u2069", "<U+2066>x<U+2069>"],
+    ["nothing to see", "a\u200bb\ufeff", "a<U+200B>b<U+FEFF>"],
+    ["tags", "a\u{e0041}", "a<U+E0041>"],
+    ["controls", "a\u001b[31m\u0007", "a␛[31m␇"],
+    ["C1", "a\u009bb", "a\ufffdb"],
+    ["half a character", "a\ud800b", "a<U+D800>b"],
+    ["a carriage return alone", "safe\rrm", "safe␍rm"],
+    ["line ends", "a\r\nb", "a\nb"],
+    ["ordinary words", "Grüße, 東京 🏰 👩\u200d💻\n\tend", "Grüße, 東京 🏰 👩\u200d💻\n\tend"],
+  ])("%s", (_, text, shown) => expect(harmless(text)).toBe(shown));
+
+  it("private characters are spelled out where something is approved", () => {
+    expect([harmless("a\ue000"), approvable("a\ue000")]).toEqual(["a\ue000", "a<U+E000>"]);
+  });
+
+  it("blanks that push words out of sight are drawn, or counted", () => {
+    expect(plain("ls    x")).toBe("ls␣␣␣␣x");
+    expect(plain("ls   x")).toBe("ls   x");
+    expect(plain(`ls${" ".repeat(200)}; rm`)).toBe("ls<200 blanks>; rm");
+    expect(plain("ls \nrm\t")).toBe("ls␣\nrm␉");
+  });
+
+  it("a name is one line", () => expect(line("a\nb\tc")).toBe("a␊b␉c"));
+
+  it("a command's colours are left out of what it wrote", () => {
+    expect(uncoloured("\u001b[1;32mok\u001b[0m \u001b]0;title\u0007done")).toBe("ok done");
+  });
+});

@@ -1,0 +1,64 @@
+/**
+ * Text that others wrote, so that what is read is what is there: characters that are invisible,
+ * move the cursor or turn the direction of reading are spelled out.
+ */
+const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
+const UNSEEN =
+  /[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb]|\u{1d173}|[\u{1d174}-\u{1d17a}]|[\u{e0000}-\u{e0fff}]/gu;
+const PRIVATE = /[\ue000-\uf8ff]|[\u{f0000}-\u{10ffff}]/gu;
+const LONE_HALF = /\p{Surrogate}/gu;
+const BLANKS = /[ \t]{4,}/g;
+const LAST_BLANKS = /[ \t]+$/gm;
+const MOST_DRAWN = 16;
+const JOINED_EMOJI = /(?<=[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f]|[\u{1f300}-\u{1faff}])\u200d(?=[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff]|[\u{1f300}-\u{1faff}])/gu;
+const PLACEHOLDER = "\ue0ff";
+const ORDINARY = /^[\n\x20-\x7e]*$/;
+
+/** For what is read. */
+export function harmless(text: string): string {
+  if (ORDINARY.test(text)) return text;
+  return text
+    .replaceAll("\r\n", "\n")
+    .replace(CONTROLS, (control) => pictureOf(control))
+    .replaceAll(PLACEHOLDER, spelled)
+    .replace(JOINED_EMOJI, PLACEHOLDER)
+    .replace(UNSEEN, spelled)
+    .replace(LONE_HALF, spelled)
+    .replaceAll(PLACEHOLDER, "\u200d");
+}
+
+const COLOURS = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))/g;
+
+/** What a command wrote for a terminal, without its colours and titles. */
+export function uncoloured(output: string): string {
+  return output.replace(COLOURS, "");
+}
+
+/** For a change of files that is to be judged: also without characters that look different everywhere. */
+export function approvable(text: string): string {
+  return harmless(text).replace(PRIVATE, spelled);
+}
+
+/** For a command or a path that is to be judged: also with the blanks that push words out of sight. */
+export function plain(text: string): string {
+  return approvable(text).replace(BLANKS, drawn).replace(LAST_BLANKS, drawn);
+}
+
+/** For a name, a title or a note, which cannot pretend to be several lines. */
+export function line(text: string): string {
+  return plain(text.replaceAll("\n", "␊").replaceAll("\t", "␉"));
+}
+
+function pictureOf(control: string): string {
+  const code = control.charCodeAt(0);
+  return code < 0x20 ? String.fromCharCode(0x2400 + code) : "\ufffd";
+}
+
+function spelled(character: string): string {
+  return `<U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}>`;
+}
+
+function drawn(blanks: string): string {
+  if (blanks.length > MOST_DRAWN) return `<${blanks.length} blanks>`;
+  return blanks.replaceAll(" ", "␣").replaceAll("\t", "␉");
+}

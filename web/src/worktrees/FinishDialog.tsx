@@ -1,0 +1,63 @@
+/** Commits all that is in a worktree to its branch. */
+import { useState } from "preact/hooks";
+
+import { request } from "../connection";
+import { useDoing } from "../review/answers";
+import { Button, Dialog, Field, Notice } from "../ui";
+import { tellDone } from "./acts";
+
+export function FinishDialog({
+  worktreeId,
+  branch,
+  close,
+  finished,
+}: {
+  worktreeId: string;
+  branch: string;
+  close: () => void;
+  finished: () => void;
+}) {
+  const [message, setMessage] = useState("");
+  const [problem, setProblem] = useState("");
+  const doing = useDoing(setProblem);
+  const finish = () =>
+    doing.run(async () => {
+      setProblem("");
+      const done = await request("finish_worktree", { worktree_id: worktreeId, message: message.trim() });
+      tellDone(done, `Committed everything to ${branch}.`);
+      finished();
+    });
+
+  return (
+    <Dialog
+      title={`Commit everything to ${branch}`}
+      close={close}
+      foot={
+        <>
+          <Button onClick={close}>{doing.busy ? "Close" : "Cancel"}</Button>
+          <Button kind="primary" icon="check" busy={doing.busy} onClick={finish}>
+            {message.trim() ? "Commit" : "Let the agent commit"}
+          </Button>
+        </>
+      }
+    >
+      <Field
+        label="Message"
+        hint="Leave it empty and the agent is asked to commit with a message of its own. After a minute without one a plain message is used."
+      >
+        <textarea
+          class="input"
+          rows={3}
+          value={message}
+          onInput={(event) => setMessage(event.currentTarget.value)}
+        />
+      </Field>
+      {doing.busy && !message.trim() && <Notice icon="clock">Waiting for the agent to commit…</Notice>}
+      {problem && (
+        <Notice tone="bad" icon="alert">
+          {problem}
+        </Notice>
+      )}
+    </Dialog>
+  );
+}

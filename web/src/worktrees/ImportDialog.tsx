@@ -1,0 +1,92 @@
+/** Takes up a branch, or the folder of a worktree that somebody made. */
+import { useState } from "preact/hooks";
+
+import { request } from "../connection";
+import type { Importables } from "../protocol";
+import { useAnswer, useDoing } from "../review/answers";
+import { Button, Dialog, Field, Notice, toast } from "../ui";
+import { Answer } from "./Sheet";
+import { nameOf } from "./worktree-words";
+
+type What = "branch" | "folder";
+
+export function ImportDialog({ close, imported }: { close: () => void; imported: () => void }) {
+  const importable = useAnswer("list_importable", {});
+  const [what, setWhat] = useState<What>("branch");
+  const [chosen, setChosen] = useState("");
+  const [problem, setProblem] = useState("");
+  const doing = useDoing(setProblem);
+  const choose = (kind: What) => {
+    setWhat(kind);
+    setChosen("");
+  };
+  const bringIn = () =>
+    doing.run(async () => {
+      setProblem("");
+      const row = await request("import_work", { [what]: chosen });
+      toast(`Imported ${nameOf(row)}.`, "good");
+      imported();
+    });
+
+  return (
+    <Dialog
+      title="Import work"
+      close={close}
+      foot={
+        <>
+          <Button onClick={close}>Cancel</Button>
+          <Button kind="primary" busy={doing.busy} disabled={chosen === ""} onClick={bringIn}>
+            Import
+          </Button>
+        </>
+      }
+    >
+      <fieldset class="import-kinds">
+        <legend class="unseen">What to import</legend>
+        <label class="checked">
+          <input type="radio" name="import" checked={what === "branch"} onChange={() => choose("branch")} />
+          <span>A branch: it gets a worktree of its own.</span>
+        </label>
+        <label class="checked">
+          <input type="radio" name="import" checked={what === "folder"} onChange={() => choose("folder")} />
+          <span>The folder of a worktree you made. It stays yours and is never deleted from here.</span>
+        </label>
+      </fieldset>
+      <Answer of={importable} waiting="Looking what there is…">
+        {(answer) => <Choice what={what} from={answer} chosen={chosen} choose={setChosen} />}
+      </Answer>
+      {problem && (
+        <Notice tone="bad" icon="alert">
+          {problem}
+        </Notice>
+      )}
+    </Dialog>
+  );
+}
+
+function Choice({
+  what,
+  from,
+  chosen,
+  choose,
+}: {
+  what: What;
+  from: Importables;
+  chosen: string;
+  choose: (name: string) => void;
+}) {
+  const names = what === "branch" ? from.branches : from.worktrees;
+  if (names.length === 0) {
+    return <p class="quiet">{what === "branch" ? "Every branch has a worktree." : "There is no other worktree."}</p>;
+  }
+  return (
+    <Field label={what === "branch" ? "Branch" : "Folder"}>
+      <select class="input" value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
+        <option value="">Choose…</option>
+        {names.map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+      </select>
+    </Field>
+  );
+}

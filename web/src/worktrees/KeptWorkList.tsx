@@ -1,0 +1,92 @@
+/** Work that was kept when its worktree or file went, and how it is brought back. */
+import { useState } from "preact/hooks";
+
+import { request } from "../connection";
+import type { KeptWork } from "../protocol";
+import { useAnswer, useDoing } from "../review/answers";
+import { Button, Dialog, Field, Notice, toast } from "../ui";
+import { line } from "../visible";
+import { Answer } from "./Sheet";
+import { keptName, nameOf } from "./worktree-words";
+
+export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
+  const kept = useAnswer("list_kept", {});
+  const [wanted, setWanted] = useState<KeptWork | null>(null);
+  const done = () => {
+    setWanted(null);
+    kept.again();
+    broughtBack();
+  };
+  return (
+    <section class="cards" aria-labelledby="kept-work">
+      <h2 id="kept-work">Kept work</h2>
+      <p class="quiet small">
+        What was not committed when a worktree was removed or a file was put back is kept in the repository.
+      </p>
+      <Answer of={kept} waiting="Looking what was kept…">
+        {(all) =>
+          all.length === 0 ? (
+            <p class="quiet">Nothing was kept so far.</p>
+          ) : (
+            <ul class="kept-list">
+              {all.map((work) => (
+                <li key={work.ref} class="kept-work">
+                  <div class="grow">
+                    <div>{line(work.about || keptName(work.ref))}</div>
+                    <div class="quiet small mono cut" title={work.ref}>
+                      {work.commit.slice(0, 10)} {line(keptName(work.ref))}
+                    </div>
+                  </div>
+                  <Button compact icon="history" onClick={() => setWanted(work)}>
+                    Bring back
+                  </Button>
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Answer>
+      {wanted && <BringBackDialog work={wanted} close={() => setWanted(null)} done={done} />}
+    </section>
+  );
+}
+
+function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => void; done: () => void }) {
+  const [branch, setBranch] = useState("");
+  const [problem, setProblem] = useState("");
+  const doing = useDoing(setProblem);
+  const bring = () =>
+    doing.run(async () => {
+      setProblem("");
+      const row = await request("bring_back", { ref: work.ref, branch: branch.trim() });
+      toast(`It is back, in the worktree ${nameOf(row)}.`, "good");
+      done();
+    });
+  return (
+    <Dialog
+      title="Bring kept work back"
+      close={close}
+      foot={
+        <>
+          <Button onClick={close}>Cancel</Button>
+          <Button kind="primary" busy={doing.busy} disabled={branch.trim() === ""} onClick={bring}>
+            Bring back
+          </Button>
+        </>
+      }
+    >
+      <p>{line(work.about || keptName(work.ref))}</p>
+      <Field label="New branch" hint="It gets a worktree of its own. What was kept stays kept." problem={problem}>
+        <input
+          class="input"
+          value={branch}
+          spellcheck={false}
+          autocapitalize="off"
+          onInput={(event) => setBranch(event.currentTarget.value)}
+          onKeyDown={(event) => event.key === "Enter" && branch.trim() && void bring()}
+        />
+      </Field>
+      {doing.busy && <Notice icon="clock">Making the worktree…</Notice>}
+    </Dialog>
+  );
+}

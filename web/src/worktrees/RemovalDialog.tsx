@@ -1,0 +1,103 @@
+/** Removes a worktree, after it was said what that means and what is kept. */
+import { useState } from "preact/hooks";
+
+import { request } from "../connection";
+import type { WorktreeRow } from "../protocol";
+import { useAnswer, useDoing } from "../review/answers";
+import { Button, Dialog, Notice, confirm } from "../ui";
+import { harmless } from "../visible";
+import { PathList } from "./PathList";
+import { Answer } from "./Sheet";
+import { tellDone } from "./acts";
+import { nameOf, removalVerb } from "./worktree-words";
+
+export function RemovalDialog({
+  worktree,
+  close,
+  removed,
+}: {
+  worktree: WorktreeRow;
+  close: () => void;
+  removed: () => void;
+}) {
+  const plan = useAnswer("plan_removal", { worktree_id: worktree.id });
+  const [deleteBranch, setDeleteBranch] = useState(false);
+  const [problem, setProblem] = useState("");
+  const doing = useDoing(setProblem);
+  const name = nameOf(worktree);
+
+  const remove = (token: string) =>
+    doing.run(async () => {
+      setProblem("");
+      if (deleteBranch && !(await reallyDelete(worktree.branch))) return;
+      const done = await request("remove_worktree", {
+        worktree_id: worktree.id,
+        token,
+        delete_branch: deleteBranch,
+      });
+      tellDone(done, worktree.imported ? `Forgot ${name}; its folder is still there.` : `Removed ${name}.`);
+      removed();
+    });
+  const lookAgain = () => {
+    setProblem("");
+    plan.again();
+  };
+
+  return (
+    <Dialog
+      title={`${removalVerb(worktree)} ${name}`}
+      close={close}
+      foot={
+        <>
+          <Button onClick={close}>Cancel</Button>
+          {problem && <Button onClick={lookAgain}>Look again</Button>}
+          <Button
+            kind="danger"
+            icon="trash"
+            busy={doing.busy}
+            disabled={plan.loading || !plan.answer}
+            onClick={() => plan.answer && remove(plan.answer.token)}
+          >
+            {removalVerb(worktree)}
+          </Button>
+        </>
+      }
+    >
+      <Answer of={plan} waiting="Looking what is in it…">
+        {(answer) => (
+          <>
+            <p class="plan-text">{harmless(answer.text)}</p>
+            <PathList paths={answer.conflicts} label="In the way" />
+            <PathList paths={answer.paths} label="Files concerned" />
+          </>
+        )}
+      </Answer>
+      {!worktree.imported && worktree.branch && (
+        <label class="checked">
+          <input
+            type="checkbox"
+            checked={deleteBranch}
+            onChange={(event) => setDeleteBranch(event.currentTarget.checked)}
+          />
+          <span>
+            Delete the branch <code>{worktree.branch}</code> too. Otherwise it is kept.
+          </span>
+        </label>
+      )}
+      {problem && (
+        <Notice tone="bad" icon="alert">
+          {problem}
+        </Notice>
+      )}
+    </Dialog>
+  );
+}
+
+function reallyDelete(branch: string): Promise<boolean> {
+  return confirm({
+    title: "Delete the branch too?",
+    words: `Commits that are only on ${branch} will be on no branch any more.`,
+    yes: "Delete branch",
+    danger: true,
+  });
+}

@@ -1,0 +1,67 @@
+/** The frame of a page: its heading, what can be done with all of it, and the content that scrolls. */
+import type { ComponentChildren } from "preact";
+
+import type { Asked } from "../review/answers";
+import { Button, Notice, Spinner } from "../ui";
+import "./sheet.css";
+
+export function Sheet({
+  title,
+  before,
+  tools,
+  wide,
+  children,
+}: {
+  title: ComponentChildren;
+  /** E.g. the way back. */
+  before?: ComponentChildren;
+  tools?: ComponentChildren;
+  wide?: boolean;
+  children: ComponentChildren;
+}) {
+  return (
+    <>
+      <header class="page-head">
+        {before}
+        <h1 class="grow cut">{title}</h1>
+        {tools}
+      </header>
+      <div class="page-body">
+        <div class={wide ? "sheet" : "sheet page-column"}>{children}</div>
+      </div>
+    </>
+  );
+}
+
+/** The answer once it is there; until then that it comes, or why it does not. */
+export function Answer<T>({
+  of,
+  waiting,
+  children,
+}: {
+  of: Asked<T>;
+  waiting: string;
+  children: (answer: T) => ComponentChildren;
+}) {
+  return (
+    <>
+      {of.problem && (
+        <Notice tone="bad" icon="alert">
+          <div class="notice-row">
+            <span class="grow">{of.problem}</span>
+            <Button compact icon="retry" onClick={of.again}>
+              Try again
+            </Button>
+          </div>
+        </Notice>
+      )}
+      {of.answer !== null && children(of.answer)}
+      {of.answer === null && !of.problem && (
+        <div class="sheet-waiting">
+          <Spinner label={waiting} />
+          <span aria-hidden="true">{waiting}</span>
+        </div>
+      )}
+    </>
+  );
+}

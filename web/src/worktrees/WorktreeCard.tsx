@@ -1,0 +1,176 @@
+/** One worktree: what it is, how it stands, and what can be done with it. */
+import { useState } from "preact/hooks";
+
+import { request } from "../connection";
+import type { WorktreeRow } from "../protocol";
+import { useAnswer, useDoing, useRefresh } from "../review/answers";
+import { hrefOf } from "../routes";
+import { sessionOf } from "../store";
+import { Badge, Button, LinkButton, Menu, type MenuItem, Notice, complain } from "../ui";
+import { line } from "../visible";
+import { ApplyDialog } from "./ApplyDialog";
+import { FinishDialog } from "./FinishDialog";
+import { RemovalDialog } from "./RemovalDialog";
+import { mergeWorktree, tellDone } from "./acts";
+import { STATE_WORDS, nameOf, removalVerb, statsWords } from "./worktree-words";
+
+const STATS_EVERY = 15_000;
+
+type Shown = "apply" | "finish" | "remove" | null;
+
+export function WorktreeCard({ worktree, changed }: { worktree: WorktreeRow; changed: () => void }) {
+  const [shown, setShown] = useState<Shown>(null);
+  const doing = useDoing(complain);
+  const name = line(nameOf(worktree));
+  const words = STATE_WORDS[worktree.state];
+  const close = () => setShown(null);
+  const closeAndLook = () => {
+    setShown(null);
+    changed();
+  };
+  const act = (work: () => Promise<unknown>) =>
+    doing.run(async () => {
+      await work();
+      changed();
+    });
+  const recreate = () =>
+    act(async () => tellDone(await request("recreate_worktree", { worktree_id: worktree.id }), `Made ${name} again.`));
+
+  return (
+    <li class="card worktree" aria-label={name}>
+      <div class="line-of">
+        <h2 class="cut">{name}</h2>
+        {worktree.state !== "ready" && (
+          <Badge tone={worktree.state === "unfinished" ? "careful" : "bad"} icon="alert">
+            {words.word}
+          </Badge>
+        )}
+        {worktree.imported && <Badge>Imported</Badge>}
+        {worktree.running && (
+          <Badge tone="good" icon="play">
+            Run script is running
+          </Badge>
+        )}
+      </div>
+      <div class="quiet small worktree-place">
+        <span class="mono">{line(worktree.branch)}</span>
+        {worktree.parent_branch && <span>from {line(worktree.parent_branch)}</span>}
+        <span class="mono cut" title={line(worktree.path)}>
+          {line(worktree.path)}
+        </span>
+        {worktree.first_port > 0 && <span>ports from {worktree.first_port}</span>}
+      </div>
+
+      {worktree.state === "ready" ? (
+        <Stats worktreeId={worktree.id} />
+      ) : (
+        <Notice tone={worktree.state === "unfinished" ? "careful" : "bad"} icon="alert">
+          {words.sentence}
+        </Notice>
+      )}
+      <SessionsOf worktree={worktree} />
+
+      <div class="line-of">
+        {words.offers.includes("recreate") && (
+          <Button kind="primary" icon="retry" busy={doing.busy} onClick={recreate}>
+            Make it again
+          </Button>
+        )}
+        {words.offers.includes("remove") && (
+          <Button kind="danger" icon="trash" onClick={() => setShown("remove")}>
+            {removalVerb(worktree)}…
+          </Button>
+        )}
+        {worktree.state === "ready" && (
+          <>
+            {worktree.sessions[0] && (
+              <LinkButton icon="diff" href={hrefOf({ page: "review", session_id: worktree.sessions[0] })}>
+                Review
+              </LinkButton>
+            )}
+            <Button icon="check" onClick={() => setShown("apply")}>
+              Apply…
+            </Button>
+            <RunButton worktree={worktree} busy={doing.busy} act={act} />
+            <Menu label={`More for ${name}`} items={more(worktree, setShown, act)} />
+          </>
+        )}
+      </div>
+
+      {shown === "apply" && (
+        <ApplyDialog worktreeId={worktree.id} name={name} paths={[]} close={close} applied={closeAndLook} />
+      )}
+      {shown === "finish" && (
+        <FinishDialog worktreeId={worktree.id} branch={worktree.branch} close={close} finished={closeAndLook} />
+      )}
+      {shown === "remove" && <RemovalDialog worktree={worktree} close={close} removed={closeAndLook} />}
+    </li>
+  );
+}
+
+function more(
+  worktree: WorktreeRow,
+  show: (shown: Shown) => void,
+  act: (work: () => Promise<unknown>) => void,
+): MenuItem[] {
+  const merge = () => act(() => mergeWorktree(worktree.id, worktree.branch, worktree.parent_branch));
+  return [
+    { words: "Commit everything…", icon: "flag", act: () => show("finish") },
+    { words: `Merge into ${worktree.parent_branch || "its parent"}…`, icon: "branch", act: merge },
+    { words: `${removalVerb(worktree)}…`, icon: "trash", danger: true, apart: true, act: () => show("remove") },
+  ];
+}
+
+function RunButton({
+  worktree,
+  busy,
+  act,
+}: {
+  worktree: WorktreeRow;
+  busy: boolean;
+  act: (work: () => Promise<unknown>) => void;
+}) {
+  const about = { worktree_id: worktree.id };
+  const start = async () => tellDone(await request("run_script", about), "The run script was started.");
+  const stop = async () => tellDone(await request("stop_script", about), "The run script was stopped.");
+  return worktree.running ? (
+    <Button icon="stop" busy={busy} onClick={() => act(stop)}>
+      Stop script
+    </Button>
+  ) : (
+    <Button icon="play" busy={busy} onClick={() => act(start)}>
+      Run script
+    </Button>
+  );
+}
+
+function Stats({ worktreeId }: { worktreeId: string }) {
+  const stats = useAnswer("read_stats", { worktree_id: worktreeId });
+  useRefresh(stats.again, STATS_EVERY);
+  if (stats.problem) return <div class="field-problem">{stats.problem}</div>;
+  if (!stats.answer) return <div class="quiet small">Counting…</div>;
+  const { added, removed } = stats.answer;
+  return (
+    <div class="line-of small">
+      <span>{statsWords(stats.answer)}</span>
+      {added > 0 && <span class="added-count mono">+{added}</span>}
+      {removed > 0 && <span class="removed-count mono">−{removed}</span>}
+    </div>
+  );
+}
+
+function SessionsOf({ worktree }: { worktree: WorktreeRow }) {
+  if (worktree.sessions.length === 0) return <div class="quiet small">No session works in it.</div>;
+  return (
+    <ul class="line-of small" aria-label="Sessions in it">
+      <li class="quiet" aria-hidden="true">
+        {worktree.sessions.length === 1 ? "Session" : "Sessions"}
+      </li>
+      {worktree.sessions.map((id) => (
+        <li key={id}>
+          <a href={hrefOf({ page: "session", session_id: id })}>{line(sessionOf(id)?.name ?? id)}</a>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,63 @@
+/** All worktrees of the project, and the work that was kept of those that are gone. */
+import { useState } from "preact/hooks";
+
+import { useAnswer, useRefresh } from "../review/answers";
+import { Button, Empty, LinkButton } from "../ui";
+import { ImportDialog } from "./ImportDialog";
+import { KeptWorkList } from "./KeptWorkList";
+import { Answer, Sheet } from "./Sheet";
+import { WorktreeCard } from "./WorktreeCard";
+import "./worktrees.css";
+
+const LOOK_EVERY = 10_000;
+
+export default function WorktreesPage() {
+  const worktrees = useAnswer("list_worktrees", {});
+  const [importing, setImporting] = useState(false);
+  const [round, setRound] = useState(0);
+  useRefresh(worktrees.again, LOOK_EVERY);
+  const changed = () => {
+    worktrees.again();
+    setRound((was) => was + 1);
+  };
+
+  return (
+    <Sheet
+      title="Worktrees"
+      tools={
+        <Button icon="download" onClick={() => setImporting(true)}>
+          Import…
+        </Button>
+      }
+    >
+      <Answer of={worktrees} waiting="Looking for worktrees…">
+        {(rows) =>
+          rows.length === 0 ? (
+            <Empty icon="branch">
+              <p>There are no worktrees. An agent that runs in one leaves your checkout alone.</p>
+              <LinkButton href="#/new" icon="plus">
+                New agent
+              </LinkButton>
+            </Empty>
+          ) : (
+            <ul class="cards">
+              {rows.map((row) => (
+                <WorktreeCard key={row.id} worktree={row} changed={changed} />
+              ))}
+            </ul>
+          )
+        }
+      </Answer>
+      <KeptWorkList key={round} broughtBack={worktrees.again} />
+      {importing && (
+        <ImportDialog
+          close={() => setImporting(false)}
+          imported={() => {
+            setImporting(false);
+            changed();
+          }}
+        />
+      )}
+    </Sheet>
+  );
+}

@@ -1,0 +1,92 @@
+/** Worktrees, their states and the plans about them, in plain words. */
+import { counted } from "../format";
+import type { Plan, WorktreeRow, WorktreeStats } from "../protocol";
+
+export interface StateWords {
+  readonly word: string;
+  readonly sentence: string;
+  /** What can be done about it. */
+  readonly offers: readonly ("recreate" | "remove")[];
+}
+
+export const STATE_WORDS: Readonly<Record<WorktreeRow["state"], StateWords>> = {
+  ready: { word: "Ready", sentence: "", offers: [] },
+  missing: {
+    word: "Folder missing",
+    sentence:
+      "Its folder is gone, its branch is still there. Sessions in it cannot go on until it is made again.",
+    offers: ["recreate", "remove"],
+  },
+  lost: {
+    word: "Lost",
+    sentence: "Its folder and its branch are gone, so it cannot be made again.",
+    offers: ["remove"],
+  },
+  broken: {
+    word: "Broken",
+    sentence:
+      "There is a folder, but it is no worktree of this repository any more. Nothing in it was touched.",
+    offers: ["remove"],
+  },
+  unfinished: {
+    word: "Unfinished",
+    sentence: "It was interrupted while it was being made. No session has worked in it.",
+    offers: ["recreate", "remove"],
+  },
+};
+
+export function nameOf(worktree: Pick<WorktreeRow, "label" | "branch">): string {
+  return worktree.label || worktree.branch;
+}
+
+/** What is in it that its parent does not have; "No changes" if nothing is. */
+export function statsWords(stats: WorktreeStats): string {
+  const parts: string[] = [];
+  if (stats.files > 0) parts.push(`${counted(stats.files, "file")} changed`);
+  if (stats.ahead > 0) parts.push(`${counted(stats.ahead, "commit")} ahead`);
+  if (stats.behind > 0) parts.push(`${stats.behind} behind`);
+  if (stats.uncommitted > 0) parts.push(`${stats.uncommitted} uncommitted`);
+  return parts.join(", ") || "No changes";
+}
+
+export function hasChanges(stats: WorktreeStats): boolean {
+  return stats.files + stats.ahead + stats.uncommitted > 0;
+}
+
+/** The name of the file of a conflict, which is written `path: reason`. */
+export function conflictPath(conflict: string, paths: readonly string[]): string | null {
+  const fitting = paths.filter((path) => conflict === path || conflict.startsWith(`${path}:`));
+  // a path may begin like another: the longest is meant
+  return fitting.sort((one, other) => other.length - one.length)[0] ?? null;
+}
+
+/** What can be applied of a plan without its conflicts; null if that is nothing or everything.
+ *  A plan that came to nothing may not name its files: then they are those of `known`. */
+export function withoutConflicts(plan: Plan, known: readonly string[]): readonly string[] | null {
+  const paths = plan.paths.length > plan.conflicts.length ? plan.paths : known;
+  const inTheWay = plan.conflicts.map((conflict) => conflictPath(conflict, paths));
+  if (inTheWay.length === 0 || inTheWay.includes(null)) return null;
+  const rest = paths.filter((path) => !inTheWay.includes(path));
+  return rest.length > 0 ? rest : null;
+}
+
+export function applyHeading(plan: Plan): string {
+  if (plan.conflicts.length > 0) {
+    return `${counted(plan.conflicts.length, "conflict")}: nothing was changed`;
+  }
+  if (plan.paths.length === 0) return "There is nothing to apply";
+  return `${counted(plan.paths.length, "file")} would be written to the project`;
+}
+
+export function canApply(plan: Plan): boolean {
+  return plan.conflicts.length === 0 && plan.paths.length > 0;
+}
+
+export function removalVerb(worktree: Pick<WorktreeRow, "imported">): string {
+  return worktree.imported ? "Forget" : "Remove";
+}
+
+/** The short name of kept work: what comes after the last known part of its reference. */
+export function keptName(ref: string): string {
+  return ref.replace(/^refs\/[^/]+\/keep\//, "");
+}
