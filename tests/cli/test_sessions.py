@@ -38,6 +38,7 @@ from rookery.core.managing.shown import (
 )
 from rookery.core.queries import FoundPath, KnownMode, KnownModel, RestoreRehearsal
 from rookery.core.session_list import Counts
+from rookery.core.sessions.failures import ErrorKind, Failure
 from rookery.core.sessions.states import TRUE_IN, Flags, SessionState
 from rookery.errors import CommandRejected, StorageError
 from rookery.storage.places import find_places
@@ -150,7 +151,6 @@ MADE: list[tuple[list[str], Any]] = [
     (["list"], asked.ListSessions()),
     (["list", "a", "b", "--archived"], asked.ListSessions(words="a b", archived=True)),
     ([], asked.ListSessions()),
-    (["inbox"], asked.ListQuestions()),
     (["start", "fix"], START),
     (["start", "fix", "--ask"], replace(START, auto_approve=False)),
     (["start", "fix", "--worktree"], replace(START, where="worktree")),
@@ -294,9 +294,14 @@ def test_every_request_has_a_subcommand_that_is_there():
         assert found.help
 
 
+def test_the_inbox_asks_for_questions(said: Said, desk: PlayedFamily):
+    assert said("inbox")[0] == 0
+    assert desk.asked[0] == asked.ListQuestions()
+
+
 def test_every_request_is_made_by_some_words_in_the_table():
     made = {(type(request), " ".join(words)) for words, request in MADE}
-    for kind, name in SUBCOMMANDS.items():
+    for kind, name in SUBCOMMANDS.items() - {(asked.ListQuestions, "inbox")}:
         assert [words for cls, words in made if cls is kind and words.startswith(name)], name
 
 
@@ -496,6 +501,31 @@ def test_OUT_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(
         assert "\x1b" not in printed + complaint, words
         assert "\u202e" not in printed + complaint, words
         assert "31m" in printed + complaint, words
+
+
+def test_a_failure_that_asks_nothing_is_in_the_inbox_too(said: Said, desk: PlayedFamily):
+    failure = Failure(kind=ErrorKind.CRASH, text="It ended.")
+    failed = row(TWO, state=SessionState.ERROR, failure=failure)
+    desk.answers[asked.ListQuestions] = ()
+    desk.answers[asked.ListSessions] = asked.Listing(
+        overview=Overview(counts=Counts()), sessions=(failed,)
+    )
+    assert said("inbox")[1].splitlines() == [
+        "38e52a1b  error  Fix it",
+        "  It ended.",
+        "  rookery sessions retry 38e52a1b",
+        "",
+    ]
+    desk.answers[asked.ListSessions] = asked.Listing(
+        overview=Overview(counts=Counts()), sessions=()
+    )
+    assert said("inbox")[1] == "Nobody waits for you.\n"
+
+
+def test_options_may_stand_before_the_command(said: Said, desk: PlayedFamily):
+    assert json.loads(said("--json")[1])["overview"]
+    assert json.loads(said("--json", "-w", ".", "worktrees", "list")[1])[0]["id"] == "w-12345"
+    assert said("-w", "nowhere")[0] == 2
 
 
 def test_the_list_says_how_sessions_are(said: Said, desk: PlayedFamily):

@@ -17,7 +17,7 @@ ASKS = """\
   - {tool: attempt_completion, arguments: {result: "Painted."}}
 """
 FAILS = """\
-- fail: {kind: auth, message: "401 The key has expired.", status: 401}
+- fail: {kind: bad_key, message: "401 The key has expired.", status: 401}
 """
 EVIL = """\
 - say: "\\e]0;owned\\a\\u202eword\\nline two"
@@ -133,10 +133,8 @@ def test_a_session_that_fails_says_why_by_its_exit_code(shell: Shell):
     session_id = shell.start()
     code, out, _ = shell.run("wait", session_id)
     assert code == 3
-    assert out == (
-        f"{session_id[:8]} has failed (401 The key has expired.). Try again: rookery sessions retry "
-        f"{session_id[:8]}\n"
-    )
+    assert "has failed (401 The key has expired.)" in out
+    assert f"rookery sessions retry {session_id[:8]}" in shell.run("inbox")[1]
 
 
 @plays(EVIL)

@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 
 from rookery.core.facts import Event
+from rookery.manager.holder import manager_folder
 from rookery.manager.shown import Shown
 from rookery.manager.supervisor import Supervisor, open_supervisor
 from rookery.manager.timings import Timings
@@ -66,7 +67,7 @@ class Project:
 
     @property
     def file(self) -> Path:
-        return self.path / ".rookery" / "agent-manager.json"
+        return manager_folder(self.places, self.path) / "agent-manager.json"
 
     def wish(self, script: str, prompt: str = "Do it", **more: Any) -> Wish:
         file = self.folder / f"{len(list(self.folder.glob('*.yaml')))}.yaml"

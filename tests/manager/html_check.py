@@ -51,7 +51,7 @@ def looked_at(html: str) -> Looked:
     for tag, attributes in looked.tags:
         assert tag in TAGS, tag
         assert set(attributes) <= ATTRIBUTES.get(tag, set()), (tag, attributes)
-        if tag == "a":
+        if tag == "a" and "href" in attributes:
             href = str(attributes["href"])
             assert href.split(":")[0] in ("http", "https", "mailto"), href
             assert attributes["rel"] == "noopener noreferrer"

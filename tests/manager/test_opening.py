@@ -135,9 +135,9 @@ async def test_only_one_manager_writes_and_the_other_says_so(project: Project):
 async def test_whoever_has_the_sessions_is_named_while_they_have_them(project: Project):
     places, path = project.places, project.path
     async with opened(project, called="sessions finish"):
-        assert is_held(path)
+        assert is_held(places, path)
         assert holder_of(places, path) == f"Process {os.getpid()} (rookery sessions finish)"
-    assert not is_held(path)
+    assert not is_held(places, path)
     assert holder_of(places, path) == "Another process"
 
 
@@ -167,8 +167,10 @@ async def test_without_one_it_opens_its_own_and_leaves_no_trace_of_it(project: P
     async with connected(project) as remote:
         assert not socket_of(project.places, project.path).exists()
         assert (await remote.do(ListSessions())).sessions == ()
-    assert list(manager_folder(project.places, project.path).iterdir()) == []
-    assert not is_held(project.path)
+    left = {path.name for path in manager_folder(project.places, project.path).iterdir()}
+    assert left <= {"agent-manager.json", "agent-manager.json.lock"}
+    assert list(project.path.iterdir()) == []
+    assert not is_held(project.places, project.path)
 
 
 async def test_one_that_stays_lets_others_in(project: Project):
@@ -188,7 +190,7 @@ async def test_a_socket_that_a_killed_manager_left_is_in_nobodys_way(project: Pr
 
 
 async def test_a_command_waits_for_one_that_has_the_sessions_for_a_moment(project: Project):
-    holder = SessionStore(project.path)
+    holder = SessionStore(project.path, manager_folder(project.places, project.path))
 
     async def let_go() -> None:
         await anyio.sleep(0.1)
@@ -229,15 +231,15 @@ async def test_one_that_waits_in_vain_says_who_has_them(project: Project):
 
 
 async def test_the_wait_for_a_lock_ends_with_the_lock_or_the_time(project: Project):
-    holder = SessionStore(project.path)
-    assert not await freed(project.path, within=0.05)
+    holder = SessionStore(project.path, manager_folder(project.places, project.path))
+    assert not await freed(project.places, project.path, within=0.05)
     holder.close()
-    assert await freed(project.path, within=PATIENCE)
+    assert await freed(project.places, project.path, within=PATIENCE)
 
 
 async def test_where_nothing_can_be_written_one_can_still_look(project: Project):
     content = {"version": 99, "sessions": {}}
-    project.file.parent.mkdir()
+    project.file.parent.mkdir(parents=True)
     project.file.write_text(json.dumps(content))
     async with connected(project, patience=PATIENCE) as remote:
         assert "later version" in (await remote.do(ListSessions())).overview.read_only

@@ -162,6 +162,15 @@ WORDS = st.sampled_from(
     ]
 )
 TEXTS = st.lists(WORDS, max_size=40).map("".join)
+LINES = st.sampled_from(
+    [
+        *("", "", "word", "more words", "- a", "* b", "1. c", "10. d", "-", "  - e", "   - f"),
+        *("  word", "   word", "    word", "\tword", "```", "```py", " ```", "  ```", "   ```"),
+        *("    ```", "~~~", "  ~~~", "# head", "> quote", "> - a", "---", "===", "|a|", "|-|"),
+        *("- ```", "- # head", "-\tword", "1)  word", "  > quote", "\\"),
+    ]
+)
+DOCUMENTS = st.lists(LINES, max_size=14).map("\n".join)
 
 
 @given(TEXTS | st.text(max_size=80))
@@ -172,8 +181,8 @@ def test_OUT_1_whatever_comes_only_what_is_allowed_goes_out(text: str):
         looked_at(line)
 
 
-@given(TEXTS, st.lists(st.integers(0, 80), max_size=6))
-@settings(max_examples=400)
+@given(TEXTS | DOCUMENTS, st.lists(st.integers(0, 80), max_size=6))
+@settings(max_examples=500)
 def test_a_text_that_grows_comes_to_look_like_the_whole(text: str, lengths: list[int]):
     growing = GrowingMarkdown()
     blocks: list[str] = []

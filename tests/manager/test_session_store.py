@@ -74,7 +74,7 @@ def test_6_1_what_is_no_session_is_not_read_as_one(said: object):
 
 
 def test_6_1_what_is_not_known_is_kept(tmp_path: Path):
-    file = tmp_path / ".rookery" / "agent-manager.json"
+    file = tmp_path / "own" / "agent-manager.json"
     file.parent.mkdir()
     strange = {"sessionId": "not an id", "of": "another"}
     there = {
@@ -83,7 +83,7 @@ def test_6_1_what_is_not_known_is_kept(tmp_path: Path):
         "sessions": {ID: {**session_to_json(kept()), "later": [1]}, "not an id": strange},
     }
     file.write_text(json.dumps(there))
-    store = SessionStore(tmp_path)
+    store = SessionStore(tmp_path, tmp_path / "own")
     assert [each.record.prompt for each in store.all()] == ["Do it"]
     assert "not an id" in store.notices[0]
     store.put(kept(taken=7))
@@ -95,11 +95,11 @@ def test_6_1_what_is_not_known_is_kept(tmp_path: Path):
 
 
 def test_6_1_a_later_version_is_only_looked_at(tmp_path: Path):
-    file = tmp_path / ".rookery" / "agent-manager.json"
+    file = tmp_path / "own" / "agent-manager.json"
     file.parent.mkdir()
     said = json.dumps({"version": 2, "sessions": {ID: session_to_json(kept())}})
     file.write_text(said)
-    store = SessionStore(tmp_path)
+    store = SessionStore(tmp_path, tmp_path / "own")
     assert len(store.all()) == 1
     assert store.notices == [store.read_only]
     assert "later version" in store.read_only
@@ -109,7 +109,8 @@ def test_6_1_a_later_version_is_only_looked_at(tmp_path: Path):
 
 
 def test_6_1_only_one_writes_until_it_leaves(tmp_path: Path):
-    first, second = SessionStore(tmp_path), SessionStore(tmp_path)
+    own = tmp_path / "own"
+    first, second = SessionStore(tmp_path, own), SessionStore(tmp_path, own)
     assert (bool(first.read_only), bool(second.read_only)) == (False, True)
     first.put(kept())
     first.save()
@@ -117,17 +118,17 @@ def test_6_1_only_one_writes_until_it_leaves(tmp_path: Path):
     assert second.all() == first.all()
     first.close()
     second.close()
-    third = SessionStore(tmp_path)
+    third = SessionStore(tmp_path, tmp_path / "own")
     assert third.read_only == ""
     third.close()
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 10_000, b'{"version": 1, "sessions": 3}'])
 def test_6_1_a_damaged_file_is_moved_aside_and_never_overwritten(tmp_path: Path, content: bytes):
-    file = tmp_path / ".rookery" / "agent-manager.json"
+    file = tmp_path / "own" / "agent-manager.json"
     file.parent.mkdir()
     file.write_bytes(content)
-    store = SessionStore(tmp_path)
+    store = SessionStore(tmp_path, tmp_path / "own")
     assert (store.all(), store.read_only) == ((), "")
     store.put(kept())
     store.close()
@@ -136,13 +137,13 @@ def test_6_1_a_damaged_file_is_moved_aside_and_never_overwritten(tmp_path: Path,
     assert ID in file.read_text()
 
 
-@pytest.mark.parametrize("name", [".rookery", ".rookery/agent-manager.json.lock"])
+@pytest.mark.parametrize("name", ["own", "own/agent-manager.json.lock"])
 def test_a_link_is_not_followed(tmp_path: Path, name: str):
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "project" / name
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "elsewhere")
-    store = SessionStore(tmp_path / "project")
+    store = SessionStore(tmp_path, tmp_path / "project" / "own")
     assert store.read_only
     store.put(kept())
     store.close()
@@ -151,7 +152,7 @@ def test_a_link_is_not_followed(tmp_path: Path, name: str):
 
 @pytest.mark.anyio
 async def test_6_1_changes_that_come_together_are_saved_together(tmp_path: Path):
-    store = SessionStore(tmp_path)
+    store = SessionStore(tmp_path, tmp_path / "own")
     saved: list[int] = []
 
     async def look() -> None:
@@ -174,7 +175,7 @@ async def test_6_1_changes_that_come_together_are_saved_together(tmp_path: Path)
 
 
 def test_an_unwritable_place_says_so_and_loses_nothing(tmp_path: Path):
-    store = SessionStore(tmp_path)
+    store = SessionStore(tmp_path, tmp_path / "own")
     store.put(kept())
     store.save()
     store.file.parent.chmod(0o500)

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from manager.bench import IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
-from rookery.core.facts import Answered, TaskOpened, UserSpoke
+from rookery.core.facts import Answered, TaskOpened, ToolStarted, UserSpoke
 from rookery.errors import CommandRejected
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +47,23 @@ async def test_7_1_the_prompt_is_in_no_list_of_processes_and_the_session_leads_i
         assert os.getpgid(pid) == os.getsid(pid) == pid
         assert project.input_of(pid) == "/dev/null"
         assert "NO_COLOR=1" in project.environ_of(pid)
+
+
+async def test_6_1_the_list_is_not_among_what_commands_of_a_session_change(project: Project):
+    """It is written while they run, and in the project it would be put back as their doing."""
+    runs = (
+        "- calls:\n  - {tool: execute_command, arguments: {command: sleep 0.6, cwd: null,"
+        " timeout: null}}\n- calls:\n  - {tool: attempt_completion, arguments: {result: Done.}}\n"
+    )
+    async with project.supervised() as watched:
+        session_id = await watched.supervisor.start(project.wish(runs, auto_approve=True))
+        while not any(isinstance(each.fact, ToolStarted) for each in project.log(session_id)):
+            await anyio.sleep(0.01)
+        watched.supervisor.rename(session_id, "Another name")
+        await watched.at(session_id, "completed")
+    assert list(project.path.iterdir()) == []
+    assert not any("put back" in str(each.fact) for each in project.log(session_id))
+    assert "Another name" in project.file.read_text()
 
 
 async def test_what_is_refused_is_not_done_and_the_reason_is_heard(project: Project):

@@ -396,7 +396,7 @@ async def test_12_2_without_a_repository_the_reason_is_said(tmp_path: Path):
         with pytest.raises(CommandRejected, match="not the top of a git repository"):
             await at.start()
         assert at.supervisor.all() == []
-    assert os.listdir(bare.path) == [".rookery"]
+    assert os.listdir(bare.path) == []
 
 
 def _runs(pid: int) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
+import segno
 from anyio.streams.tls import TLSStream
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
@@ -390,7 +391,8 @@ def test_WEB_5_the_usual_port_may_be_left_out(port: int, scheme: str):
 
 
 def test_a_link_becomes_a_picture_that_is_dark_on_light_everywhere():
-    drawn = qr_code("https://192.0.2.9:43211/#pair=" + "0" * 64)
+    link = "https://192.0.2.9:43211/#pair=" + "0" * 64
+    drawn = qr_code(link)
     lines = drawn.splitlines()
     assert len({len(line) for line in lines}) == 1
     assert all(line.startswith("\x1b[38;5;16;48;5;231m") for line in lines)
@@ -399,3 +401,9 @@ def test_a_link_becomes_a_picture_that_is_dark_on_light_everywhere():
     assert {*"".join(inside)} <= {*" ▀▄█"}
     assert (inside[0].strip(), inside[-1].strip()) == ("", "")
     assert len(inside[0]) < 80
+    halves = [
+        (["▀█".count(cell) for cell in row], ["▄█".count(cell) for cell in row]) for row in inside
+    ]
+    dark = [row for pair in halves for row in pair if any(row)]
+    wanted = [[*row] for row in segno.make_qr(link, error="l").matrix_iter(border=4)]
+    assert dark == [row for row in wanted if any(row)]

@@ -1,11 +1,9 @@
 """`rookery manager`: the page on which all sessions of a project are started and watched."""
 
-import json
 import logging
 import os
 import shlex
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.to_thread
 import click
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.hosting import KILLED_BY
 from rookery.cli.main import resolve_folder
-from rookery.clients.terminal_text import harmless, harmless_line
+from rookery.cli.manager_telling import announce, open_browser, show_pairing, tell
+from rookery.clients.terminal_text import harmless_line
 from rookery.core.values import value
 from rookery.errors import SettingsError, StorageError
 from rookery.storage.places import Places, find_places
@@ -125,12 +123,12 @@ async def _use_the_one_that_runs(wishes: Wishes, links: "Links") -> int:
             "it, and start it with --host or --behind-tunnel."
         )
     if not wishes.as_json:
-        _tell(f"A manager of this project runs already, as process {links.pid}.")
-    _announce(wishes, links)
+        tell(f"A manager of this project runs already, as process {links.pid}.")
+    announce(links, as_json=wishes.as_json)
     if wishes.pair:
-        _show_pairing(links.pairing_url)
+        show_pairing(links.pairing_url)
     elif wishes.open:
-        await _open_browser(links.launch_url)
+        await open_browser(links.launch_url)
     return Exit.DONE
 
 
@@ -176,10 +174,10 @@ async def _opened(
     give_up = anyio.current_time() + SECONDS_FOR_OTHERS
     while True:
         async with open_manager(project, places, os.environ, around, families=families) as manager:
-            if not (manager.supervisor.read_only and is_held(project)):
+            if not (manager.supervisor.read_only and is_held(places, project)):
                 yield manager
                 return
-        if not await freed(project, within=give_up - anyio.current_time()):
+        if not await freed(places, project, within=give_up - anyio.current_time()):
             raise StorageError(
                 f"{holder_of(places, project)} has the sessions of {project} open. Nothing was "
                 "changed; try again when it is done, or end it."
@@ -199,7 +197,7 @@ async def _be_there(wishes: Wishes, home: Home, manager: "Manager", watch: "Watc
 
     def paired(device_id: str) -> None:
         (device,) = (each for each in watch.keys.devices.all() if each.id == device_id)
-        _tell(f"{harmless_line(device.name)} is paired. Another one: {wishes.again} --pair")
+        tell(f"{harmless_line(device.name)} is paired. Another one: {wishes.again} --pair")
 
     async with (
         web_server(home.plan, watch, manager.desk, talk, page=home.page, paired=paired) as server,
@@ -216,7 +214,7 @@ async def _unless_read_only(
     manager: "Manager", listening: Callable[[], Any]
 ) -> AsyncIterator[None]:
     if manager.supervisor.read_only:
-        _tell(manager.supervisor.read_only)
+        tell(manager.supervisor.read_only)
         yield
         return
     async with listening():
@@ -238,44 +236,15 @@ async def _welcome(wishes: Wishes, plan: "Plan", server: "WebServer") -> None:
     from rookery.manager.web.plans import told_plainly
 
     for line in told_plainly(plan, server):
-        _tell(line)
+        tell(line)
     links = _links(server, bool(server.outside_url))
     if links.pairing_url:
-        _show_pairing(links.pairing_url)
-    _announce(wishes, links)
+        show_pairing(links.pairing_url)
+    announce(links, as_json=wishes.as_json)
     if not wishes.as_json:
-        _tell(f"Ctrl-C ends it, and sessions run on. A new link, any time: {wishes.again}")
+        tell(f"Ctrl-C ends it, and sessions run on. A new link, any time: {wishes.again}")
     if wishes.open:
-        await _open_browser(links.launch_url)
-
-
-def _announce(wishes: Wishes, links: "Links") -> None:
-    if wishes.as_json:
-        said = {"url": links.url, "launch_url": links.launch_url, "pid": links.pid}
-        pairing = {"pairing_url": links.pairing_url} if links.pairing_url else {}
-        print(json.dumps({**said, **pairing}), flush=True)
-    else:
-        print(f"Within a minute, and once, open {links.launch_url}", flush=True)
-
-
-def _show_pairing(link: str) -> None:
-    from rookery.manager.web.qr_code import qr_code
-
-    if sys.stderr.isatty():
-        print(qr_code(link), file=sys.stderr, end="", flush=True)
-    _tell(f"To pair a device within five minutes, scan this or open {link}")
-
-
-async def _open_browser(link: str) -> None:
-    """Only where there is a screen: a browser in this terminal would be in the way."""
-    has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-    if not has_screen and sys.platform != "darwin":
-        _tell("There is no screen here to open a browser on.")
-        return
-    import webbrowser
-
-    if not await anyio.to_thread.run_sync(webbrowser.open, link, abandon_on_cancel=True):
-        _tell("No browser could be opened. Open the link yourself.")
+        await open_browser(links.launch_url)
 
 
 async def _part(wishes: Wishes, manager: "Manager") -> None:
@@ -286,15 +255,11 @@ async def _part(wishes: Wishes, manager: "Manager") -> None:
         return
     named = "1 session" if number == 1 else f"{number} sessions"
     if wishes.stop_sessions:
-        _tell(f"Stopping {named}. What they were doing can be resumed.")
+        tell(f"Stopping {named}. What they were doing can be resumed.")
         await manager.supervisor.stop_all()
     else:
         run = "runs" if number == 1 else "run"
-        _tell(f"{named} {run} on. To stop them: {NAME} sessions stop-all")
-
-
-def _tell(sentence: str) -> None:
-    print(harmless(sentence), file=sys.stderr, flush=True)
+        tell(f"{named} {run} on. To stop them: {NAME} sessions stop-all")
 
 
 def _heeded() -> list[signal.Signals]:

@@ -13,7 +13,15 @@ from rookery.cli import sessions_questions as questions
 from rookery.cli import sessions_review as review
 from rookery.cli import sessions_worktrees as worktrees
 from rookery.cli.exit_codes import Exit
-from rookery.cli.sessions_desk import Desk, as_json, at_the_desk, words_of
+from rookery.cli.intents_desk import SAID
+from rookery.cli.sessions_desk import (
+    Desk,
+    as_json,
+    at_the_desk,
+    json_option,
+    words_of,
+    workspace_option,
+)
 from rookery.cli.sessions_list import list_command
 from rookery.cli.sessions_start import start_command
 from rookery.core.managing import requests as asked
@@ -79,6 +87,10 @@ SUBCOMMANDS: dict[type[Any], str] = {
 """Where each request is made from the command line."""
 
 
+LONGEST = 68
+"""Letters of a command's help in the list of all."""
+
+
 class _Group(click.Group):
     """Shows its commands under headings, in the order in which one comes to need them."""
 
@@ -87,17 +99,25 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, commands in self.headings.items():
             with formatter.section(heading):
-                formatter.write_dl(
-                    [(each.name or "", each.get_short_help_str(70)) for each in commands]
-                )
+                rows = [(each.name or "", each.get_short_help_str(LONGEST)) for each in commands]
+                formatter.write_dl(rows)
 
 
 @click.group("sessions", cls=_Group, invoke_without_command=True)
+@json_option
+@workspace_option
 @click.pass_context
-def command(ctx: click.Context) -> int:
+def command(ctx: click.Context, /, **given: Any) -> int:
     """Start, watch, answer and look after sessions that run by themselves, each with a process of
     its own. A session is named by the beginning of its id. Without a command they are listed."""
+    said = {name: held for name, held in given.items() if ctx.get_parameter_source(name) in SAID}
+    ctx.default_map = {name: _for_all_in(each, said) for name, each in command.commands.items()}
     return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
+
+
+def _for_all_in(found: click.Command, said: dict[str, Any]) -> dict[str, Any]:
+    """Options that stand before the name of a command are meant for it."""
+    return dict.fromkeys(found.commands, said) if isinstance(found, click.Group) else said
 
 
 @click.command("do")

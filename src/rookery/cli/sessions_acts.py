@@ -92,7 +92,7 @@ async def stop_all_command(desk: Desk) -> int:
 @click.argument("label", default="")
 @at_the_desk
 async def rename_command(desk: Desk, session: str, label: str) -> int:
-    """Call a session something else; without a LABEL its own name is back."""
+    """Call a session something else. Without a LABEL its own name is back."""
     row = await desk.session(session)
     request = RenameSession(session_id=row.session_id, label=label)
     return await desk.carry_out(request, f"Renamed {short(row.session_id)}.")

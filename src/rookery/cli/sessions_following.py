@@ -48,12 +48,10 @@ async def show_command(desk: Desk, session: str) -> int:
 
 @click.command("follow")
 @one_session
-@click.option(
-    "--tail", type=click.IntRange(1, 2_000), default=200, help="Begin so many rows back."
-)
+@click.option("--tail", type=click.IntRange(1, 2_000), default=200, help="Begin so many rows back.")
 @for_a_while
 async def follow_command(desk: Desk, session: str, tail: int) -> int:
-    """Print what is said and done in a session as it happens, until it rests."""
+    """Print what happens in a session until it rests."""
     row = await desk.session(session)
     transcript = click.get_current_context().ensure_object(Transcript)
     async with anyio.create_task_group() as group:

@@ -27,8 +27,7 @@ NAME_WIDTH = 60
 @click.option("--archived", is_flag=True, help="Also those that were put away.")
 @at_the_desk
 async def list_command(desk: Desk, words: Sequence[str], archived: bool) -> int:
-    """Print the sessions: those at work first, then the others, newest first. With WORDS only
-    those that hold all of them."""
+    """Print the sessions, those at work first. With WORDS only those that hold all of them."""
     listing = await desk.do(ListSessions(words=" ".join(words), archived=archived))
     desk.tell(
         listing,

@@ -72,7 +72,7 @@ async def branches_command(desk: Desk) -> int:
 @_session_option
 @at_the_desk
 async def paths_command(desk: Desk, letters: str, most: int, session: str) -> int:
-    """Print files and folders whose paths fit some LETTERS, the best first."""
+    """Print files and folders that fit some LETTERS, the best first."""
     session_id = await _session_id(desk, session)
     found = await desk.do(FindPaths(letters=letters, session_id=session_id, most=most))
     rows = ([f"{each.path}/" if each.folder else each.path] for each in found)
@@ -119,7 +119,7 @@ async def blame_command(desk: Desk, path: str, session: str) -> int:
 @click.option("--reset", is_flag=True, help="Back to what is usual.")
 @at_the_desk
 async def settings_command(desk: Desk, key: str | None, value: str | None, reset: bool) -> int:
-    """Print the settings that matter here, or one; with a VALUE, change it for you."""
+    """Print the settings that matter here. With a VALUE one is changed, for you."""
     if key is not None and (reset or value is not None):
         if reset and value is not None:
             raise SettingsError("Give a VALUE or --reset, not both.")

@@ -54,7 +54,7 @@ async def export_command(
 @one_session
 @at_the_desk
 async def checkpoints_command(desk: Desk, session: str) -> int:
-    """Print the moments of a session that one can go back to, newest last."""
+    """Print the moments that one can go back to, newest last."""
     row = await desk.session(session)
     found = await desk.do(ListCheckpoints(session_id=row.session_id))
     desk.tell(found, map(_moment, found) if found else ["There is nothing to go back to."])

@@ -4,7 +4,7 @@ Whoever says yes has seen what to: the question is printed with everything that 
 and the answer names exactly that.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -25,10 +25,11 @@ from rookery.core.intents.questions import CHOICES, Choice, question_lines, repl
 from rookery.core.managing.requests import (
     ApproveAction,
     ListQuestions,
+    ListSessions,
     RejectAction,
     SendWords,
 )
-from rookery.core.managing.shown import InboxRow
+from rookery.core.managing.shown import InboxRow, SessionRow
 from rookery.core.sessions.states import SessionState
 from rookery.errors import CommandRejected, SettingsError
 
@@ -43,7 +44,10 @@ _ts_option = click.option(
 async def inbox_command(desk: Desk) -> int:
     """Print what sessions wait for, whoever has waited longest first."""
     rows = await desk.do(ListQuestions())
-    desk.tell(rows, _inbox(rows, desk.paint))
+    asking = {each.session_id for each in rows}
+    listed = (await desk.do(ListSessions())).sessions
+    failed = [each for each in listed if each.failure and each.session_id not in asking]
+    desk.tell(rows, _inbox(rows, failed, desk.paint))
     return Exit.DONE
 
 
@@ -132,16 +136,23 @@ async def _question(
     return fitting[0]
 
 
-def _inbox(rows: tuple[InboxRow, ...], paint: Paint) -> Iterator[str]:
-    if not rows:
+def _inbox(rows: Sequence[InboxRow], failed: Sequence[SessionRow], paint: Paint) -> Iterator[str]:
+    if not (rows or failed):
         yield "Nobody waits for you."
-    for number, row in enumerate(rows):
-        if number:
-            yield ""
-        name = harmless_line(row.name)
-        yield f"{paint.bold(short(row.session_id))}  {row.state.replace('_', ' ')}  {name}"
+    for row in rows:
+        yield _head(row, paint)
         yield from lines_of(row, paint)
-        yield paint.dim(f"  {_hint(row)}")
+        yield paint.dim(f"  {_hint(row)}\n")
+    for session in failed:
+        assert session.failure
+        yield _head(session, paint)
+        yield f"  {harmless(session.failure.text)}"
+        yield paint.dim(f"  {_hint(session)}\n")
+
+
+def _head(row: InboxRow | SessionRow, paint: Paint) -> str:
+    state = row.state.replace("_", " ")
+    return f"{paint.bold(short(row.session_id))}  {state}  {harmless_line(row.name)}"
 
 
 def lines_of(row: InboxRow, paint: Paint) -> Iterator[str]:
@@ -180,12 +191,14 @@ def _subject(row: InboxRow) -> str:
     return visible_line(row.title or row.text or row.ask)
 
 
-def _hint(row: InboxRow) -> str:
-    session, ts = short(row.session_id), f" --ts {row.ts}"
+def _hint(row: InboxRow | SessionRow) -> str:
+    """What one would type next."""
+    session = short(row.session_id)
     match row.state:
         case SessionState.WAITING_APPROVAL:
-            digest = f" --digest {harmless_line(row.digest)}" if row.digest else ts
-            return f"{NAME} sessions approve {session}{digest}"
+            digest = harmless_line(row.digest) if isinstance(row, InboxRow) else ""
+            exactly = f" --digest {digest}" if digest else ""
+            return f"{NAME} sessions approve {session}{exactly}"
         case SessionState.WAITING_INPUT:
             return f"{NAME} sessions answer {session} TEXT"
         case SessionState.ERROR:

@@ -52,7 +52,7 @@ _scope_option = click.option(
 async def diff_command(
     desk: Desk, session: str, path: str | None, scope: Scope, context: int
 ) -> int:
-    """Print what a session has changed: the files, or one of them line by line."""
+    """Print what a session has changed, or one file of it line by line."""
     row = await desk.session(session)
     if path is None:
         review = await desk.do(ReviewChanges(session_id=row.session_id, scope=scope))
@@ -74,7 +74,7 @@ async def diff_command(
 async def comment_command(
     desk: Desk, session: str, notes: Sequence[str], old: bool, words: str
 ) -> int:
-    """Comment on lines that a session has changed; all of it arrives as one message."""
+    """Comment on lines that a session has changed, all in one message."""
     if len(notes) % 2:
         raise SettingsError("Give each comment as PATH:LINE and its text.")
     pairs = zip(notes[::2], notes[1::2], strict=True)
@@ -106,7 +106,7 @@ async def revert_command(desk: Desk, session: str, path: str, digest: str | None
 @click.argument("which", metavar="ID|GROUP")
 @at_the_desk
 async def compare_command(desk: Desk, which: str) -> int:
-    """Print the versions of one prompt side by side; one of their sessions names them."""
+    """Print the versions of one prompt side by side. Any of their sessions names them."""
     groups = {each.group_id for each in await desk.sessions() if each.group_id}
     group = which if which in groups else (await desk.session(which)).group_id
     if not group:

@@ -42,7 +42,7 @@ _HEAD = ["ID", "BRANCH", "STATE", "FROM", "SESSIONS", "FOLDER"]
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @at_the_desk
 async def apply_command(desk: Desk, which: str, paths: Sequence[str], dry_run: bool) -> int:
-    """Bring a worktree's changes into the project; nothing is changed if there are conflicts."""
+    """Bring a worktree's changes into the project. If there are conflicts nothing is changed."""
     row = await desk.worktree(which)
     plan = await desk.do(PlanApply(worktree_id=row.id, paths=tuple(paths)))
     if dry_run or plan.conflicts:

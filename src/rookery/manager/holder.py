@@ -15,7 +15,7 @@ from threading import Thread
 
 import anyio
 
-from rookery import NAME, PROJECT_FOLDER
+from rookery import NAME
 from rookery.manager.session_store import STATE_FILE
 from rookery.storage.disk import private_folder, put
 from rookery.storage.places import Places
@@ -55,10 +55,10 @@ def holder_of(places: Places, project: Path) -> str:
     return "Another process"
 
 
-def is_held(project: Path) -> bool:
+def is_held(places: Places, project: Path) -> bool:
     """Whether somebody has the lock at this moment."""
     try:
-        lock = _opened(project)
+        lock = _opened(places, project)
     except OSError:
         return False
     try:
@@ -70,11 +70,11 @@ def is_held(project: Path) -> bool:
     return False
 
 
-async def freed(project: Path, *, within: float) -> bool:
+async def freed(places: Places, project: Path, *, within: float) -> bool:
     """Whether the lock was free once within some seconds."""
     over, done = os.pipe()
     # of a kind that nobody waits for at the exit, because nothing ends its waiting
-    Thread(target=_wait_for_the_lock, args=(project, done), daemon=True).start()
+    Thread(target=_wait_for_the_lock, args=(places, project, done), daemon=True).start()
     try:
         with anyio.move_on_after(within):
             await anyio.wait_readable(over)
@@ -84,9 +84,9 @@ async def freed(project: Path, *, within: float) -> bool:
         os.close(over)
 
 
-def _wait_for_the_lock(project: Path, done: int) -> None:
+def _wait_for_the_lock(places: Places, project: Path, done: int) -> None:
     with suppress(OSError):
-        lock = _opened(project)
+        lock = _opened(places, project)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
         finally:
@@ -94,6 +94,6 @@ def _wait_for_the_lock(project: Path, done: int) -> None:
     os.close(done)
 
 
-def _opened(project: Path) -> int:
-    path = project / PROJECT_FOLDER / f"{STATE_FILE}.lock"
+def _opened(places: Places, project: Path) -> int:
+    path = manager_folder(places, project) / f"{STATE_FILE}.lock"
     return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -112,7 +112,7 @@ async def _connected(
                 f"{holder_of(places, project)} has the sessions of {project} open and does not "
                 "let others in. Nothing was changed; try again when it is done, or end it."
             )
-        await freed(project, within=next(at for at in looks if at > now) - now)
+        await freed(places, project, within=next(at for at in looks if at > now) - now)
 
 
 async def _running(stack: AsyncExitStack, socket: Path) -> RemoteManager | None:

@@ -1,4 +1,6 @@
-"""The list of a project's sessions on disk: `.rookery/agent-manager.json`.
+"""The list of a project's sessions on disk: `agent-manager.json`, in a folder of the user's.
+
+It is not in the project: there it would be among what sessions change, save and take back.
 
 One manager writes it; the lock that says which dies with it, and another one only reads. What
 is in the file and is not known here is kept as it is: keys of a later version, and entries that
@@ -17,13 +19,12 @@ from typing import Any
 import anyio
 import msgspec
 
-from rookery import PROJECT_FOLDER
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.manager.session_folders import is_session_id
 from rookery.manager.session_json import KeptSession, session_from_json, session_to_json
-from rookery.storage.disk import PRIVATE_FILE, UNFINISHED, put, reason
+from rookery.storage.disk import PRIVATE_FILE, UNFINISHED, private_folder, put, reason
 
 STATE_FILE = "agent-manager.json"
 VERSION = 1
@@ -35,9 +36,10 @@ SECONDS_TO_GATHER = 0.25
 class SessionStore:
     """The sessions of one project, as they are kept. Open until `close`."""
 
-    def __init__(self, project: Path) -> None:
+    def __init__(self, project: Path, folder: Path) -> None:
+        """`folder` is where it is kept."""
         self.project = project.resolve()
-        self.file = self.project / PROJECT_FOLDER / STATE_FILE
+        self.file = folder / STATE_FILE
         self.notices: list[str] = []
         """What the user should know of the file, in sentences."""
         self.read_only = ""
@@ -127,7 +129,7 @@ class SessionStore:
         try:
             if path.parent.is_symlink():
                 raise NotADirectoryError(f"{path.parent} is a link")
-            path.parent.mkdir(exist_ok=True)
+            private_folder(path.parent)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             lock = os.open(path, flags, PRIVATE_FILE)
         except OSError as error:

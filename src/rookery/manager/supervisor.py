@@ -31,6 +31,7 @@ from rookery.manager.admission import USUAL_LIMIT, Admission
 from rookery.manager.changes import Changes
 from rookery.manager.conversation import Terms
 from rookery.manager.followed_task import FollowedTask
+from rookery.manager.holder import manager_folder
 from rookery.manager.pictures import check
 from rookery.manager.preparing import Preparations
 from rookery.manager.recollection import Recollection
@@ -59,7 +60,7 @@ async def open_supervisor(
     timings: Timings | None = None,
 ) -> AsyncIterator["Supervisor"]:
     """The supervisor of a project, which has found its sessions again. Afterwards they run on."""
-    store = SessionStore(project)
+    store = SessionStore(project, manager_folder(places, project))
     try:
         async with anyio.create_task_group() as group:
             supervisor = Supervisor(

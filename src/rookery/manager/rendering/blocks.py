@@ -45,6 +45,8 @@ class BlockScanner:
             yield from self._cut_at(len(text))
 
     def _take(self, line: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+        if self._doubtful:
+            return
         if self._fence:
             if self._closes(line):
                 yield from self._cut_at(end)
@@ -58,13 +60,15 @@ class BlockScanner:
         self._note(line)
 
     def _begins_another(self, line: str) -> bool:
-        if not (self._has_words and self._after_blank) or self._doubtful or line[0] in _BLANKS:
+        if not (self._has_words and self._after_blank) or line[0] in _BLANKS:
             return False
         return not (self._in_list and _ITEM.match(line))
 
     def _surely_begins_another(self, first: str) -> bool:
         """Whether a line does of which only the first character is known."""
-        if not first or first in "\r\n" or self._fence or (self._in_list and first in _OF_ITEMS):
+        if not first or first in "\r\n" or self._fence or self._doubtful:
+            return False
+        if self._in_list and first in _OF_ITEMS:
             return False
         return self._begins_another(first)
 
@@ -73,7 +77,7 @@ class BlockScanner:
             self._in_list = True
             if not item[1]:
                 self._inside = len(item[2]) + min(4, len(item[3])) if item[3].strip("\t") else 0
-        elif line[0] not in _BLANKS:
+        elif len(line) - len(line.lstrip(" ")) < self._inside:
             self._inside = 0
         if fence := _FENCE.match(line):
             self._open(fence)

@@ -186,7 +186,8 @@ def _address(address: str) -> str:
 
 
 def _link_begins(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
-    return f'<a href="{plain(str(tokens[place].attrs.get("href", "")))}">'
+    address = str(tokens[place].attrs.get("href", ""))
+    return f'<a href="{plain(address)}">' if address else "<a>"
 
 
 def _link_ends(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
@@ -197,7 +198,7 @@ def _link_ends(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
     address = str(tokens[begin].attrs.get("href", ""))
     said = "".join(token.content for token in tokens[begin + 1 : place]).strip()
     host = _host(address)
-    if said in (address, host, address.removeprefix("mailto:")):
+    if not host or said in (address, host, address.removeprefix("mailto:")):
         return "</a>"
     return f'</a><span class="host"> ({plain(host)})</span>'
 

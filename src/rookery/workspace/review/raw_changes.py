@@ -16,7 +16,6 @@ from rookery.workspace.review.checkouts import Checkout
 from rookery.workspace.worktrees.contents import MODULE
 from rookery.workspace.worktrees.git import Git
 from rookery.workspace.worktrees.own_index import own_index
-from rookery.workspace.worktrees.project import OWN_STATE
 
 GitScope: TypeAlias = Literal["branch", "staged", "unstaged"]
 
@@ -81,8 +80,7 @@ def raw_changes(checkout: Checkout, scope: GitScope) -> RawChanges:
 @contextmanager
 def _all_known(git: Git) -> Iterator[tuple[Mapping[str, str], tuple[str, ...]]]:
     """An index that knows of all files that are not ignored, and what could not be put in it."""
-    found = git.names("ls-files", "-o", "--exclude-standard", "-z")
-    others = [path for path in found if not path.startswith(OWN_STATE)]
+    others = git.names("ls-files", "-o", "--exclude-standard", "-z")
     nested = tuple(path.rstrip("/") for path in others if path.endswith("/"))
     files = [path for path in others if not path.endswith("/")]
     with own_index(git) as index:

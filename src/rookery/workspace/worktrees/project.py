@@ -16,14 +16,11 @@ from rookery.workspace.worktrees.git import Git, InTheWay
 
 OWN_FOLDER = ".roo"
 WORKTREES = "worktrees"
-STATE_FILE = "agent-manager.json"
 SETUP_SCRIPT, RUN_SCRIPT = "setup-script", "run-script"
 REMOVING, DELETING = ".removing-", ".deleting-"
 """How the folders are called of which a removal has begun; of the second kind all is kept."""
 WAIT = 120.0
 """Seconds after which somebody who works on the same repository is not waited for any longer."""
-OWN_STATE = f"{PROJECT_FOLDER}/{STATE_FILE}"
-"""The list of sessions, which no session has changed."""
 _PAUSE = 0.05
 
 
@@ -87,7 +84,7 @@ class Project:
                     Code.OUTSIDE, f"{folder} is a link; put a folder in its place.", [str(folder)]
                 )
             folder.mkdir(exist_ok=True)
-        files = (STATE_FILE, SETUP_SCRIPT, RUN_SCRIPT)
+        files = (SETUP_SCRIPT, RUN_SCRIPT)
         own = [f"/{folder}/{name}*" for folder in (OWN_FOLDER, PROJECT_FOLDER) for name in files]
         self._exclude(f"/{OWN_FOLDER}/{WORKTREES}/", *own)
 
