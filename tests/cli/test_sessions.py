@@ -29,6 +29,7 @@ from rookery.core.managing.shown import (
     MailRow,
     Overview,
     Review,
+    ScriptRow,
     SessionRow,
     SettingRow,
     TraceRow,
@@ -97,6 +98,9 @@ ANSWERS: dict[type[Any], Any] = {
     asked.ImportWork: WORKTREE,
     asked.ListKept: (asked.KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
     asked.BringBack: WORKTREE,
+    asked.ListScripts: (
+        ScriptRow(name="run-script", path=".rookery/run-script", text="a\x1bb", digest="d1" * 32),
+    ),
     asked.ReviewChanges: Review(scope="branch", base="c0", stats=STATS, files=(FILE,)),
     asked.ReadDiff: FileDiff(
         file=FILE,
@@ -246,6 +250,8 @@ MADE: list[tuple[list[str], Any]] = [
     (["worktrees", "bring-back", "refs/k/1", "b"], asked.BringBack(ref="refs/k/1", branch="b")),
     (["worktrees", "run", "38e51"], asked.RunScript(worktree_id="w-12345")),
     (["worktrees", "stop", "38e51"], asked.StopScript(worktree_id="w-12345")),
+    (["worktrees", "scripts"], asked.ListScripts()),
+    (["worktrees", "agree", "d1" * 6], asked.AgreeScript(digest="d1" * 32)),
     (["diff", "38e51", "--scope", "staged"], asked.ReviewChanges(session_id=ONE, scope="staged")),
     (
         ["diff", "38e51", "a.py", "--context", "9"],
@@ -310,7 +316,7 @@ def test_words_make_requests_and_answers_are_printed(said: Said, desk: PlayedFam
         desk.asked.clear()
         code, printed, complaints = said(*words)
         assert (words, code, complaints) == (words, 0, "")
-        assert desk.asked[-1] == request
+        assert [each for each in desk.asked if type(each) is type(request)][-1] == request
         assert printed
         assert "\x1b" not in printed
 
@@ -395,13 +401,13 @@ def test_a_prompt_comes_from_standard_input(
 ):
     monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
     said("start", "-")
-    assert desk.asked[-1] == replace(START, prompt="from a pipe\n")
+    assert replace(START, prompt="from a pipe\n") in desk.asked
 
 
 def test_a_picture_is_sent_as_it_is(said: Said, desk: PlayedFamily):
     Path("dot.png").write_bytes(b64decode(DOT))
     assert said("start", "x", "--image", "dot.png")[0] == 0
-    assert desk.asked[-1].images == (f"data:image/png;base64,{DOT}",)
+    assert replace(START, prompt="x", images=(f"data:image/png;base64,{DOT}",)) in desk.asked
 
 
 def test_the_setting_says_whether_new_sessions_ask(
@@ -409,7 +415,15 @@ def test_the_setting_says_whether_new_sessions_ask(
 ):
     monkeypatch.setenv("ROOKERY_MANAGER_AUTO_APPROVE", "false")
     said("start", "fix")
-    assert desk.asked[-1].auto_approve is False
+    assert replace(START, auto_approve=False) in desk.asked
+
+
+def test_a_session_that_has_to_wait_says_so(said: Said, desk: PlayedFamily):
+    desk.answers[asked.ListSessions] = asked.Listing(
+        overview=Overview(counts=Counts()), sessions=(row(TWO, queued=True),)
+    )
+    _, printed, _ = said("start", "fix")
+    assert "38e52a1b waits for its turn" in printed
 
 
 def test_a_number_picks_an_answer_that_is_offered(said: Said, desk: PlayedFamily):

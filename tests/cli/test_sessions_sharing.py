@@ -1,6 +1,7 @@
 """Several `rookery sessions` at once, beside a manager that runs, and after one that was killed."""
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,3 +96,26 @@ def test_a_manager_that_was_killed_is_in_nobodys_way(shell: Shell):
     assert shell.states() == {session_id: "waiting_approval"}
     assert shell.run("approve", session_id)[0] == 0
     assert shell.run("wait", session_id)[0] == 0
+
+
+@plays(SPEAKS_LONG)
+def test_whoever_has_seen_enough_leaves_and_the_session_goes_on(shell: Shell):
+    session_id = shell.start()
+    with shell.begin("follow", session_id) as follower:
+        assert follower.stdout
+        assert follower.stderr
+        assert follower.stdout.readline() == "\n"
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(PATIENCE) == 130
+        assert follower.stderr.read() == ""
+    assert shell.states() == {session_id: "streaming"}
+
+
+def test_a_reader_that_leaves_is_no_error(shell: Shell):
+    session_id = shell.start("--ask")
+    with shell.begin("follow", session_id) as follower:
+        assert follower.stdout
+        assert follower.stderr
+        follower.stdout.close()
+        assert follower.wait(PATIENCE) == 0
+        assert follower.stderr.read() == ""

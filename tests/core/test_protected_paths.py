@@ -39,7 +39,8 @@ gitignore .gitignore .gitkeep .github/ISSUE_TEMPLATE/bug.md .github/dependabot.y
 src/environment.ts .eslintrc.json .prettierrc tsconfig.json pyproject.toml package-lock.json
 packages/a.json makefile.md Makefile.am setup.cfg src/setup.ts conftest.txt paths/x.pthx
 config/pip.config vscode/a idea.txt roo/x.md rookery/x.py src/rookery/app.py agents/x.py
-worktreeinclude agent-manager.json setup-script.sh AGENTS.md.txt docs/CLAUDE-notes.md jenkins/file .editorconfig .env/lib/python/site.py
+worktreeinclude agent-manager.json setup-script.sh
+AGENTS.md.txt docs/CLAUDE-notes.md jenkins/file .editorconfig .env/lib/python/site.py
 hooks/update.py
 """
 

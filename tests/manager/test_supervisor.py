@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from manager.bench import IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
-from rookery.core.facts import Answered, TaskOpened, ToolStarted, UserSpoke
+from rookery.core.facts import Answered, TaskOpened, UserSpoke
 from rookery.errors import CommandRejected
 
 pytestmark = pytest.mark.anyio
@@ -57,8 +57,10 @@ async def test_6_1_the_list_is_not_among_what_commands_of_a_session_change(proje
     )
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(runs, auto_approve=True))
-        while not any(isinstance(each.fact, ToolStarted) for each in project.log(session_id)):
-            await anyio.sleep(0.01)
+        await watched.until(
+            session_id,
+            lambda shown: any("sleep 0.6" in (row.text or "") for row in shown.view.messages),
+        )
         watched.supervisor.rename(session_id, "Another name")
         await watched.at(session_id, "completed")
     assert list(project.path.iterdir()) == []

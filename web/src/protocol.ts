@@ -274,6 +274,17 @@ export interface StopScript {
   worktree_id: string;
 }
 
+/** What the project brings to set up its worktrees and to run what is in them. */
+export interface ListScripts {
+  kind: "list_scripts";
+}
+
+/** To the script that was shown under this digest, as long as it stays that. */
+export interface AgreeScript {
+  kind: "agree_script";
+  digest: string;
+}
+
 /** Of a worktree, or of what a session without one has changed. */
 export interface ReviewChanges {
   kind: "review_changes";
@@ -358,7 +369,7 @@ export interface RevokeDevice {
   id: string;
 }
 
-export type AnyRequest = ListSessions | ListQuestions | StartSessions | SendWords | ApproveAction | RejectAction | CancelSession | ResumeSession | RetrySession | RemoveSession | StopAll | RenameSession | ArchiveSession | MarkRead | RetryMail | DiscardMail | EditQueued | SwitchSession | ForkSession | ExportSession | ListCheckpoints | RehearseRestore | RestoreSession | ListModels | ListModes | ListBranches | FindPaths | ListWorktrees | ReadStats | RecreateWorktree | FinishWorktree | PlanApply | ApplyWorktree | MergeWorktree | PlanRemoval | RemoveWorktree | ListImportable | ImportWork | ListKept | BringBack | RunScript | StopScript | ReviewChanges | ReadDiff | RevertFile | SendComments | CompareVersions | ListIntents | ReadTrace | BlameFile | ReadSettings | ChangeSetting | ListDevices | RevokeDevice;
+export type AnyRequest = ListSessions | ListQuestions | StartSessions | SendWords | ApproveAction | RejectAction | CancelSession | ResumeSession | RetrySession | RemoveSession | StopAll | RenameSession | ArchiveSession | MarkRead | RetryMail | DiscardMail | EditQueued | SwitchSession | ForkSession | ExportSession | ListCheckpoints | RehearseRestore | RestoreSession | ListModels | ListModes | ListBranches | FindPaths | ListWorktrees | ReadStats | RecreateWorktree | FinishWorktree | PlanApply | ApplyWorktree | MergeWorktree | PlanRemoval | RemoveWorktree | ListImportable | ImportWork | ListKept | BringBack | RunScript | StopScript | ListScripts | AgreeScript | ReviewChanges | ReadDiff | RevertFile | SendComments | CompareVersions | ListIntents | ReadTrace | BlameFile | ReadSettings | ChangeSetting | ListDevices | RevokeDevice;
 
 export interface Listing {
   overview: Overview;
@@ -684,6 +695,19 @@ export type AnswerToRunScript = Done;
 
 export type AnswerToStopScript = Done;
 
+/** A program that the project brings for its worktrees. It is run as this very text, once somebody has agreed to it. */
+export interface ScriptRow {
+  name: string;
+  path: string;
+  text: string;
+  digest: string;
+  agreed: boolean;
+}
+
+export type AnswerToListScripts = ScriptRow[];
+
+export type AnswerToAgreeScript = Done;
+
 /** What there is to look at in a worktree or, for a local session, in its project. */
 export interface Review {
   scope: string;
@@ -942,7 +966,7 @@ export interface Initialized {
     name: string;
     version: string;
   };
-  requests: ("apply_worktree" | "approve_action" | "archive_session" | "blame_file" | "bring_back" | "cancel_session" | "change_setting" | "compare_versions" | "discard_mail" | "edit_queued" | "export_session" | "find_paths" | "finish_worktree" | "fork_session" | "import_work" | "list_branches" | "list_checkpoints" | "list_devices" | "list_importable" | "list_intents" | "list_kept" | "list_models" | "list_modes" | "list_questions" | "list_sessions" | "list_worktrees" | "mark_read" | "merge_worktree" | "plan_apply" | "plan_removal" | "read_diff" | "read_settings" | "read_stats" | "read_trace" | "recreate_worktree" | "rehearse_restore" | "reject_action" | "remove_session" | "remove_worktree" | "rename_session" | "restore_session" | "resume_session" | "retry_mail" | "retry_session" | "revert_file" | "review_changes" | "revoke_device" | "run_script" | "send_comments" | "send_words" | "start_sessions" | "stop_all" | "stop_script" | "switch_session")[];
+  requests: ("agree_script" | "apply_worktree" | "approve_action" | "archive_session" | "blame_file" | "bring_back" | "cancel_session" | "change_setting" | "compare_versions" | "discard_mail" | "edit_queued" | "export_session" | "find_paths" | "finish_worktree" | "fork_session" | "import_work" | "list_branches" | "list_checkpoints" | "list_devices" | "list_importable" | "list_intents" | "list_kept" | "list_models" | "list_modes" | "list_questions" | "list_scripts" | "list_sessions" | "list_worktrees" | "mark_read" | "merge_worktree" | "plan_apply" | "plan_removal" | "read_diff" | "read_settings" | "read_stats" | "read_trace" | "recreate_worktree" | "rehearse_restore" | "reject_action" | "remove_session" | "remove_worktree" | "rename_session" | "restore_session" | "resume_session" | "retry_mail" | "retry_session" | "revert_file" | "review_changes" | "revoke_device" | "run_script" | "send_comments" | "send_words" | "start_sessions" | "stop_all" | "stop_script" | "switch_session")[];
 }
 
 export interface Followed {
@@ -1015,6 +1039,8 @@ export interface Requests {
   bring_back: BringBack;
   run_script: RunScript;
   stop_script: StopScript;
+  list_scripts: ListScripts;
+  agree_script: AgreeScript;
   review_changes: ReviewChanges;
   read_diff: ReadDiff;
   revert_file: RevertFile;
@@ -1072,6 +1098,8 @@ export interface Answers {
   bring_back: AnswerToBringBack;
   run_script: AnswerToRunScript;
   stop_script: AnswerToStopScript;
+  list_scripts: AnswerToListScripts;
+  agree_script: AnswerToAgreeScript;
   review_changes: AnswerToReviewChanges;
   read_diff: AnswerToReadDiff;
   revert_file: AnswerToRevertFile;

@@ -71,6 +71,8 @@ SUBCOMMANDS: dict[type[Any], str] = {
     asked.BringBack: "worktrees bring-back",
     asked.RunScript: "worktrees run",
     asked.StopScript: "worktrees stop",
+    asked.ListScripts: "worktrees scripts",
+    asked.AgreeScript: "worktrees agree",
     asked.ReviewChanges: "diff",
     asked.ReadDiff: "diff",
     asked.RevertFile: "revert",

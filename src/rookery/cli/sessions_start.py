@@ -1,6 +1,6 @@
 """`rookery sessions start`: begin a session, or several answers to the same prompt."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import click
 
@@ -67,7 +67,8 @@ async def start_command(
         **named,
     )
     started = await desk.do(request)
-    desk.tell(started, _told(started))
+    waiting = [each for each in await desk.sessions() if each.queued]
+    desk.tell(started, _told(started, {each.session_id for each in waiting}))
     return Exit.DONE if started.session_ids else Exit.FAILED
 
 
@@ -78,8 +79,14 @@ async def _pictures(desk: Desk, files: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"data:{each.media_type};base64,{each.data}" for each in images)
 
 
-def _told(started: Started) -> Iterator[str]:
+def _told(started: Started, waiting: Collection[str]) -> Iterator[str]:
     yield from started.session_ids
+    for session_id in started.session_ids:
+        if session_id in waiting:
+            yield (
+                f"{short(session_id)} waits for its turn: as many sessions work already as "
+                "manager.running_limit allows."
+            )
     yield from map(harmless, (*started.notes, *started.failed))
     if started.session_ids:
         yield f"See how it goes: {NAME} sessions follow {short(started.session_ids[0])}"

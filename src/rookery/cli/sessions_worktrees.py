@@ -12,12 +12,14 @@ from rookery.cli.sessions_desk import Desk, at_the_desk, short
 from rookery.cli.sessions_review import stats_of
 from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.managing.requests import (
+    AgreeScript,
     ApplyWorktree,
     BringBack,
     FinishWorktree,
     ImportWork,
     ListImportable,
     ListKept,
+    ListScripts,
     ListWorktrees,
     MergeWorktree,
     Plan,
@@ -29,10 +31,12 @@ from rookery.core.managing.requests import (
     RunScript,
     StopScript,
 )
-from rookery.core.managing.shown import WorktreeRow
+from rookery.core.managing.shown import ScriptRow, WorktreeRow
 from rookery.errors import SettingsError
 
 _one_worktree = click.argument("which", metavar="ID|BRANCH")
+SHORTEST_DIGEST = 12
+"""Characters that name a text well enough."""
 _HEAD = ["ID", "BRANCH", "STATE", "FROM", "SESSIONS", "FOLDER"]
 
 
@@ -189,6 +193,32 @@ async def stop_command(desk: Desk, which: str) -> int:
     """End the run script of a worktree."""
     row = await desk.worktree(which)
     return await desk.carry_out(StopScript(worktree_id=row.id), "Stopped.")
+
+
+@worktrees_group.command("scripts")
+@at_the_desk
+async def scripts_command(desk: Desk) -> int:
+    """Print the programs that the project brings for its worktrees."""
+    found = await desk.do(ListScripts())
+    desk.tell(found, [line for row in found for line in _script(row)] or ["It brings none."])
+    return Exit.DONE
+
+
+@worktrees_group.command("agree")
+@click.argument("digest")
+@at_the_desk
+async def agree_command(desk: Desk, digest: str) -> int:
+    """Let a script of the project run, as it is now; its DIGEST is that of `scripts`."""
+    found = [row for row in await desk.do(ListScripts()) if row.digest.startswith(digest)]
+    if len(found) != 1 or len(digest) < SHORTEST_DIGEST:
+        raise SettingsError(f"No script has the digest {harmless_line(digest)}; see: scripts")
+    return await desk.carry_out(AgreeScript(digest=found[0].digest), f"{found[0].name} may run.")
+
+
+def _script(row: ScriptRow) -> Iterator[str]:
+    state = "agreed to" if row.agreed else f"never run until: agree {row.digest[:SHORTEST_DIGEST]}"
+    yield f"{harmless_line(row.path)}  {state}"
+    yield from (f"  {harmless_line(line)}" for line in row.text.splitlines())
 
 
 def _tell_row(desk: Desk, row: WorktreeRow) -> int:

@@ -7,9 +7,7 @@ for as long as that takes; the lock of the sessions lets only one at a time.
 import errno
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import anyio
@@ -136,19 +134,15 @@ async def _own(
     group = await stack.enter_async_context(anyio.create_task_group())
     group.start_soon(serve_manager, manager, there)
     remote = await stack.enter_async_context(remote_manager(here))
-    stack.push_async_exit(partial(_leave_in_order, manager))
+
+    async def leave_in_order(kind: type[BaseException] | None, *_: object) -> None:
+        """What was begun is brought to where it goes on by itself, unless we were interrupted."""
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        if (stays or remote.has_acted) and not interrupted:
+            await manager.settled()
+
+    stack.push_async_exit(leave_in_order)
     return remote
-
-
-async def _leave_in_order(
-    manager: "Manager",
-    kind: type[BaseException] | None,
-    error: BaseException | None,
-    where: TracebackType | None,
-) -> None:
-    """What was begun is brought to where it goes on by itself, unless somebody is in a hurry."""
-    if kind is None or issubclass(kind, Exception):
-        await manager.settled()
 
 
 class _Reception:

@@ -13,6 +13,7 @@ from rookery.core.managing.shown import SessionRow
 from rookery.core.queries import Asking
 from rookery.core.values import value
 from rookery.errors import CommandRejected, RookeryError
+from rookery.manager.desk.looking_only import LOOKING
 from rookery.manager.desk.request_json import reply_from_json, request_to_json
 from rookery.wire.channels import LONGEST_MESSAGE, Channel
 from rookery.wire.codec import PROTOCOL
@@ -82,6 +83,8 @@ class RemoteManager:
     """Everything raises `Disconnected` once the connection is lost."""
 
     def __init__(self, channel: Channel) -> None:
+        self.has_acted = False
+        """Something was asked for that does more than look."""
         self._peer = Peer(channel, self)
         self._follows: dict[int, MemoryObjectSendStream[News]] = {}
 
@@ -102,6 +105,7 @@ class RemoteManager:
     async def do(self, request: Asking[T]) -> T:
         """Raises `RookeryError`, and then nothing was changed; but after `Disconnected` nobody
         knows whether it was."""
+        self.has_acted |= type(request) not in LOOKING
         said = request_to_json(request)
         if len(said) > LONGEST_MESSAGE - _FRAME:
             raise CommandRejected(f"That is more than {LONGEST_MESSAGE >> 20} MiB. Say less.")

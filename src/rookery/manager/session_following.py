@@ -61,6 +61,8 @@ class _Follow:
         """What the client shows, as far as it is in the window."""
         self._first = 0
         """The `ts` of the row the window begins with."""
+        self._unread = 0
+        """Rows that are not in what is told only because they were not read yet."""
         self._workers = 0
         """Of how many tasks that work for this one it has been told."""
         self._looks = RowLooks(lambda: self._told.messages)
@@ -70,7 +72,10 @@ class _Follow:
             group.start_soon(self._tell_looks)
             await self._open(self._source.view)
             while not self._source.gone:
-                await self._tell_changes(self._source.view)
+                if self._unread and not self._source.unread:
+                    await self._tell_the_whole(self._source.view)
+                else:
+                    await self._tell_changes(self._source.view)
                 await self._widen()
                 await self._tell_workers()
                 await anyio.sleep(SECONDS_BETWEEN_VIEWS)
@@ -79,16 +84,16 @@ class _Follow:
 
     def _has_news(self) -> bool:
         source = self._source
-        more = self._window.wanted or len(source.workers) > self._workers
+        more = (self._window.wanted and not self._unread) or len(source.workers) > self._workers
         return source.gone or bool(more) or source.view is not self._told
 
     async def _open(self, view: View) -> None:
         begin = max(0, len(view.messages) - self._window.tail)
-        self._told = view
+        self._told, self._unread = view, self._source.unread
         self._begin_at(begin)
         self._workers = len(self._source.workers)
         await self._add(view.messages[begin:])
-        self._tell({"parts": {name: part(view) for name, part in PARTS.items()}})
+        self._tell({"parts": _all_parts(view)})
 
     def _begin_at(self, position: int) -> None:
         rows = self._told.messages
@@ -97,10 +102,29 @@ class _Follow:
     @property
     def _earlier(self) -> int:
         """How many rows are before the window."""
-        rows: Rows[Message] = self._told.messages
+        return self._position(self._told.messages) + self._unread
+
+    def _position(self, rows: Rows[Message]) -> int:
+        """Of the first row of the window."""
         return bisect_left(rows, self._first, key=lambda row: row.ts)
 
+    async def _tell_the_whole(self, now: View) -> None:
+        """All of it is read: how much there is before the window is known, and what was different
+        in a glimpse is put right."""
+        glimpsed = self._told.messages
+        old = {row.ts: row for row in glimpsed.since(self._position(glimpsed))}
+        self._told, self._unread = now, 0
+        new = {row.ts: row for row in now.messages.since(self._position(now.messages))}
+        wrong = [ts for ts, row in old.items() if new.get(ts) != row]
+        await self._outlet.room()
+        self._tell({"removed": wrong, "parts": _all_parts(now)})
+        await self._add([row for ts, row in new.items() if old.get(ts) != row])
+        await self._fill_up()
+
     async def _tell_changes(self, now: View) -> None:
+        if not self._told.messages and len(now.messages) > self._window.tail:
+            await self._open(now)
+            return
         pieces = changes_in_pieces(self._told, now)
         await self._outlet.room()  # before a piece is made: those of many who wait add up
         self._told = now
@@ -128,17 +152,17 @@ class _Follow:
 
     async def _fill_up(self) -> None:
         """Where rows were taken back, earlier ones come into the window."""
-        shown = len(self._told.messages) - self._earlier
+        shown = len(self._told.messages) - self._position(self._told.messages)
         if shown < self._window.tail:
             await self._extend(self._window.tail - shown)
 
     async def _widen(self) -> None:
-        if more := self._window.wanted:
+        if (more := self._window.wanted) and not self._unread:
             self._window.wanted = 0
             await self._extend(more)
 
     async def _extend(self, more: int) -> None:
-        end = self._earlier
+        end = self._position(self._told.messages)
         begin = max(0, end - more)
         if begin < end:
             rows = self._told.messages[begin:end]
@@ -163,7 +187,7 @@ class _Follow:
         if len(workers) == self._workers:
             return
         self._workers = len(workers)
-        rows = self._told.messages.since(self._earlier)
+        rows = self._told.messages.since(self._position(self._told.messages))
         known = [(row.ts, workers[row.call_id]) for row in rows if row.call_id in workers]
         await self._outlet.room()
         self._tell({"changed": [{"ts": ts, "task_id": task_id} for ts, task_id in known]})
@@ -178,6 +202,10 @@ class _Follow:
     def _tell(self, change: dict[str, Any]) -> None:
         head = b',"seq":%d,"earlier":%d,"change":' % (self._told.seq, self._earlier)
         self._outlet.tell("view", head + answer_to_json(change))
+
+
+def _all_parts(view: View) -> dict[str, object]:
+    return {name: part(view) for name, part in PARTS.items()}
 
 
 def _rows_in(change: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -7,12 +7,17 @@ import anyio
 
 from rookery.core.view import View
 from rookery.manager.followed_task import FollowedTask
+from rookery.manager.recollection import Glimpse
 from rookery.manager.supervised_session import SupervisedSession
 
 
 class Source(Protocol):
     @property
     def view(self) -> View: ...
+
+    @property
+    def unread(self) -> int:
+        """About how many rows of it are not in the view yet, because they are still being read."""
 
     @property
     def workers(self) -> Mapping[str, str]:
@@ -37,7 +42,17 @@ class SessionSource:
 
     @property
     def view(self) -> View:
-        return self._now().view
+        glimpse = self._glimpse
+        return glimpse.view if glimpse else self._now().view
+
+    @property
+    def unread(self) -> int:
+        return self._glimpse.earlier if self._glimpse else 0
+
+    @property
+    def _glimpse(self) -> Glimpse | None:
+        is_root = self._task is self._session.root
+        return self._session.recollection.glimpse if is_root else None
 
     @property
     def workers(self) -> Mapping[str, str]:
@@ -65,6 +80,7 @@ class StoredSource:
     """A task as it is stored, for whoever may only look."""
 
     gone = False
+    unread = 0
 
     def __init__(self, task: FollowedTask) -> None:
         self.view = task.view

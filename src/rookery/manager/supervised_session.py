@@ -105,7 +105,7 @@ class SupervisedSession:
             self, folder, group=desk.group, timings=desk.timings, environ=desk.environ
         )
         self._one_act = anyio.Lock()
-        self.recollection = Recollection(self.root, desk.tasks)
+        self.recollection = Recollection(self.root, desk.tasks, self.wake)
         self._wanted_until = 0.0
         self._moved = anyio.Event()
 

@@ -273,13 +273,25 @@ class Supervisor:
             raise CommandRejected(f"There is no session {session_id} here.")
         session = self._sessions.get(session_id)
         if session and task_id == session_id:
-            await session.recall()
+            await self._look(session)
             return SessionSource(session, session.root)
         root = session.root if session else FollowedTask(session_id)
-        past = session.recollection if session else Recollection(root, self.tasks)
+        past = session.recollection if session else Recollection(root, self.tasks, _nothing)
         if not (task := await past.task(task_id)):
             raise CommandRejected(f"There is no task {task_id} in session {session_id}.")
         return SessionSource(session, task) if session else StoredSource(task)
+
+    async def _look(self, session: SupervisedSession) -> None:
+        """Until at least the last rows of a session are known; the others are read on."""
+        done = anyio.Event()
+
+        async def read() -> None:
+            await session.recall()
+            done.set()
+            session.wake()
+
+        self.group.start_soon(read)
+        await session.until(lambda: done.is_set() or session.recollection.glimpse is not None)
 
     def sessions(self) -> tuple[Shown, ...]:
         """All that are not archived: what is active, then the rest, newest first."""
@@ -387,3 +399,7 @@ class Supervisor:
 
 def _always(record: SessionRecord) -> None:
     return None
+
+
+def _nothing() -> None:
+    pass

@@ -23,6 +23,7 @@ from rookery.wire.codec import (
 )
 from rookery.wire.following import Outlet, relay_events, relay_view
 from rookery.wire.host import Host
+from rookery.wire.introductions import Introduction, everybody
 from rookery.wire.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -30,7 +31,6 @@ from rookery.wire.jsonrpc import (
     Peer,
     RpcError,
 )
-from rookery.wire.introductions import Introduction, everybody
 from rookery.wire.refusals import REFUSED, code_of
 
 FOLLOWS_AT_ONCE = 64
@@ -60,9 +60,7 @@ async def serve(
         connection = Connection(host, group, introduction)
         connection.peer = Peer(channel, connection)
         if introduction.is_wanted_soon:
-            group.start_soon(
-                introduction.expel_stranger, connection.peer, group.cancel_scope
-            )
+            group.start_soon(introduction.expel_stranger, connection.peer, group.cancel_scope)
         await connection.peer.run()
         group.cancel_scope.cancel()
 

@@ -115,7 +115,10 @@ function moreItems(row: SessionRow, rename: () => void, change: () => void): Men
 
 function Rename({ row, done }: { row: SessionRow; done: () => void }) {
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.select(), []);
+  useEffect(() => {
+    field.current!.value = row.name; // once: news about the session must not undo what is written
+    field.current!.select();
+  }, []);
   const save = async () => {
     const label = field.current!.value.trim();
     done();
@@ -126,7 +129,6 @@ function Rename({ row, done }: { row: SessionRow; done: () => void }) {
       ref={field}
       class="input session-rename"
       aria-label="Name of the session; empty gives it its own name back"
-      value={row.name}
       onBlur={() => void save()}
       onKeyDown={(event) => {
         if (event.key === "Enter") event.currentTarget.blur();

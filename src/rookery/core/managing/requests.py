@@ -16,6 +16,7 @@ from rookery.core.managing.shown import (
     IntentRow,
     Overview,
     Review,
+    ScriptRow,
     SessionRow,
     SettingRow,
     TraceRow,
@@ -396,6 +397,18 @@ class StopScript(Asking[Done]):
 
 
 @value
+class ListScripts(Asking[tuple[ScriptRow, ...]]):
+    """What the project brings to set up its worktrees and to run what is in them."""
+
+
+@value
+class AgreeScript(Asking[Done]):
+    """To the script that was shown under this digest, as long as it stays that."""
+
+    digest: str
+
+
+@value
 class ReviewChanges(Asking[Review]):
     """Of a worktree, or of what a session without one has changed."""
 
@@ -523,6 +536,8 @@ Request: TypeAlias = (
     | BringBack
     | RunScript
     | StopScript
+    | ListScripts
+    | AgreeScript
     | ReviewChanges
     | ReadDiff
     | RevertFile

@@ -130,6 +130,18 @@ class WorktreeStats:
     uncommitted: int = 0
 
 
+@value
+class ScriptRow:
+    """A program that the project brings for its worktrees. It is run as this very text, once
+    somebody has agreed to it."""
+
+    name: str
+    path: str
+    text: str
+    digest: str
+    agreed: bool = False
+
+
 FileKind: TypeAlias = Literal["added", "changed", "removed", "renamed"]
 
 

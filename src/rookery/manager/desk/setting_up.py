@@ -4,6 +4,7 @@ script. What goes wrong is told and stops nothing."""
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from rookery import NAME
 from rookery.core.worktrees import BranchFate, Obstacle, Removed, Worktree
 from rookery.manager.desk.agreed_scripts import AgreedScripts
 from rookery.manager.desk.run_scripts import RunScripts
@@ -44,7 +45,8 @@ class SettingUp:
             return []
         if not self._agreed.knows(script):
             shown = Path(script.path).relative_to(project)
-            return [f"{shown} was not run, as nobody has agreed to it as it is now; look at it."]
+            look = f"{NAME} sessions worktrees scripts"
+            return [f"{shown} was not run, as nobody has agreed to it as it is now: {look}"]
         lines = _Lines()
         run = await run_setup(
             script,

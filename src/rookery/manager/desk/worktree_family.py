@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from rookery import PROJECT_FOLDER
+from rookery import NAME, PROJECT_FOLDER
 from rookery.core.managing.requests import (
+    AgreeScript,
     ApplyWorktree,
     BringBack,
     Done,
@@ -16,6 +17,7 @@ from rookery.core.managing.requests import (
     ListBranches,
     ListImportable,
     ListKept,
+    ListScripts,
     ListWorktrees,
     MergeWorktree,
     Plan,
@@ -27,7 +29,7 @@ from rookery.core.managing.requests import (
     RunScript,
     StopScript,
 )
-from rookery.core.managing.shown import WorktreeRow, WorktreeStats
+from rookery.core.managing.shown import ScriptRow, WorktreeRow, WorktreeStats
 from rookery.core.worktrees import (
     Code,
     Keep,
@@ -78,6 +80,8 @@ class WorktreeFamily:
             BringBack: self._bring_back,
             RunScript: self._run_script,
             StopScript: self._stop_script,
+            ListScripts: self._list_scripts,
+            AgreeScript: self._agree,
             ListBranches: self._list_branches,
         }
 
@@ -201,7 +205,10 @@ class WorktreeFamily:
             raise CommandRejected(f"There is no {PROJECT_FOLDER}/{RUN_SCRIPT} in the project.")
         if not self._agreed.knows(script):
             shown = Path(script.path).relative_to(project)
-            raise CommandRejected(f"Nobody has agreed to {shown} as it is now; look at it first.")
+            raise CommandRejected(
+                f"Nobody has agreed to {shown} as it is now. Look at it: "
+                f"{NAME} sessions worktrees scripts"
+            )
         self._scripts.start(found.worktree, script)
         return Done(notes=(f"Its output goes to {self._scripts.log(found.worktree)}.",))
 
@@ -209,6 +216,24 @@ class WorktreeFamily:
         worktree = await self._worktree(request.worktree_id)
         await self._scripts.stop(worktree)
         return Done()
+
+    async def _list_scripts(self, request: ListScripts) -> tuple[ScriptRow, ...]:
+        self._access.demand_trust()
+        return tuple(
+            ScriptRow(
+                name=each.name,
+                path=visible(str(Path(each.script.path).relative_to(self._access.project))),
+                text=each.script.text,
+                digest=each.script.digest,
+                agreed=each.agreed,
+            )
+            for each in self._agreed.offered()
+        )
+
+    async def _agree(self, request: AgreeScript) -> Done:
+        self._access.demand_trust()
+        self._agreed.agree_to(request.digest)
+        return Done(notes=("It is run as it is now; if it changes, you are asked anew.",))
 
     async def _list_branches(self, request: ListBranches) -> tuple[str, ...]:
         return tuple(await self._access.done(self._desk.branches))
