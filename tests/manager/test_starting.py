@@ -147,8 +147,8 @@ async def test_TRUST_5_a_script_that_nobody_has_agreed_to_is_not_run(project: Pr
         shown = await at.watched.at(started.session_ids[0], "completed")
         assert not (at.place(shown) / "ran").exists()
         assert started.notes == (
-            ".rookery/setup-script was not run, as nobody has agreed to it as it is now; look at "
-            "it.",
+            ".rookery/setup-script was not run, as nobody has agreed to it as it is now: "
+            "rookery sessions worktrees scripts",
         )
 
 
