@@ -351,6 +351,7 @@ def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: 
         (["switch", "38e51"], "Say what to change"),
         (["worktrees", "import"], "Give --branch or --folder, one of them."),
         (["worktrees", "remove", "38e51"], "Nobody is there to say yes; add -y."),
+        (["worktrees", "agree", "d1"], "No script has the digest d1. See rookery sessions work"),
         (["settings", "nope"], "There is no setting nope here."),
         (["do", "{"], "That is no JSON"),
         (["do", "[]"], "A request is an object"),
@@ -371,7 +372,7 @@ def test_what_makes_no_sense_is_told_in_a_sentence_and_changes_nothing(
     assert len(complaint.splitlines()) == 1
     looked = (
         *(asked.ListSessions, asked.ListQuestions, asked.ListWorktrees, asked.ReviewChanges),
-        *(asked.PlanRemoval, asked.ReadSettings),
+        *(asked.PlanRemoval, asked.ReadSettings, asked.ListScripts),
     )
     assert all(isinstance(each, looked) for each in desk.asked)
 
@@ -492,6 +493,7 @@ def test_OUT_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(
         asked.StartSessions: asked.Started(session_ids=(TWO,), notes=(EVIL,), failed=(EVIL,)),
         asked.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
         asked.PlanApply: asked.Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
+        asked.ListScripts: (ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
         asked.ListKept: (asked.KeptWork(ref=EVIL, commit="", about=EVIL),),
         asked.ReviewChanges: Review(
             scope="branch", base="", stats=STATS, files=(replace(FILE, path=EVIL),), notes=(EVIL,)
@@ -507,7 +509,14 @@ def test_OUT_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(
     desk.answers.update(told)
     for words in (
         *("list", "inbox", "show 38e51", "mail list 38e51", "start x", "approve 38e51"),
-        *("worktrees list", "worktrees kept", "apply 38e51", "diff 38e51", "diff 38e51 a.py"),
+        *(
+            "worktrees list",
+            "worktrees scripts",
+            "worktrees kept",
+            "apply 38e51",
+            "diff 38e51",
+            "diff 38e51 a.py",
+        ),
         *("checkpoints 38e51", "paths", "blame a.py", "branches", "cancel 38e51"),
         *("mark-read 38e51", "list --json", "inbox --json", 'do {"kind":"list_branches"}'),
     ):

@@ -30,6 +30,9 @@ async def host(project: Path, wishes: list[dict[str, Any]], acts: dict[str, list
                         name, *arguments = act
                         if name == "approve" and shown.session.pending_ask:
                             arguments = [shown.session.pending_ask.ts]
+                        if name == "reopen":
+                            await supervisor.host_of(session_id, reopen=True)
+                            continue
                         await getattr(supervisor, name)(session_id, *arguments)
 
 

@@ -19,7 +19,7 @@ const AWAY_FOR_LONG = 30_000;
 wearTheme();
 watchClock();
 listenToKeys();
-addEventListener("hashchange", () => void enter(), { capture: true });
+addEventListener("hashchange", () => codeIn(location.hash) && void enter(), { capture: true });
 void enter().then(() => {
   watchAddress();
   followList();
@@ -36,10 +36,8 @@ async function enter(): Promise<void> {
     await exchange(code).catch((error: Error) => {
       connection.problem.value = error.message;
     });
-    connection.connect();
-  } else if (connection.status.value === "connecting") {
-    connection.connect();
   }
+  connection.connect();
 }
 
 function watchForSleep(): void {

@@ -167,14 +167,14 @@ async def _opened(
 ) -> "AsyncIterator[Manager]":
     """The manager of the project, once nobody else has it."""
     from rookery.cli.sessions_surroundings import UsualSurroundings
-    from rookery.manager.holder import freed, holder_of, is_held
+    from rookery.manager.holder import freed, holder_of
     from rookery.manager.opening import open_manager
 
     around = UsualSurroundings(project, places)
     give_up = anyio.current_time() + SECONDS_FOR_OTHERS
     while True:
         async with open_manager(project, places, os.environ, around, families=families) as manager:
-            if not (manager.supervisor.read_only and is_held(places, project)):
+            if not manager.is_locked_out:
                 yield manager
                 return
         if not await freed(places, project, within=give_up - anyio.current_time()):

@@ -5,12 +5,18 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.intents_desk import aligned
 from rookery.cli.session_argument import confirmed
 from rookery.cli.sessions_desk import Desk, at_the_desk, short
 from rookery.cli.sessions_review import stats_of
-from rookery.clients.terminal_text import harmless, harmless_line
+from rookery.clients.terminal_text import (
+    harmless,
+    harmless_line,
+    plainly_visible,
+    visible_line,
+)
 from rookery.core.managing.requests import (
     AgreeScript,
     ApplyWorktree,
@@ -208,17 +214,23 @@ async def scripts_command(desk: Desk) -> int:
 @click.argument("digest")
 @at_the_desk
 async def agree_command(desk: Desk, digest: str) -> int:
-    """Let a script of the project run, as it is now; its DIGEST is that of `scripts`."""
+    """Let a script of the project run as it is now. Its DIGEST is printed by scripts."""
     found = [row for row in await desk.do(ListScripts()) if row.digest.startswith(digest)]
-    if len(found) != 1 or len(digest) < SHORTEST_DIGEST:
-        raise SettingsError(f"No script has the digest {harmless_line(digest)}; see: scripts")
-    return await desk.carry_out(AgreeScript(digest=found[0].digest), f"{found[0].name} may run.")
+    if len({row.digest for row in found}) != 1 or len(digest) < SHORTEST_DIGEST:
+        raise SettingsError(
+            f"No script has the digest {digest}. See {NAME} sessions worktrees scripts."
+        )
+    names = " and ".join(harmless_line(row.name) for row in found)
+    request = AgreeScript(digest=found[0].digest)
+    return await desk.carry_out(request, f"{names} may run as it is.")
 
 
 def _script(row: ScriptRow) -> Iterator[str]:
-    state = "agreed to" if row.agreed else f"never run until: agree {row.digest[:SHORTEST_DIGEST]}"
-    yield f"{harmless_line(row.path)}  {state}"
-    yield from (f"  {harmless_line(line)}" for line in row.text.splitlines())
+    """All of its text, with nothing in it that one would not see."""
+    digest = harmless_line(row.digest[:SHORTEST_DIGEST])
+    until = f"is not run before: {NAME} sessions worktrees agree {digest}"
+    yield f"{visible_line(row.path)} {'may run as it is.' if row.agreed else until}"
+    yield from (f"  {line}" for line in plainly_visible(row.text).split("\n"))
 
 
 def _tell_row(desk: Desk, row: WorktreeRow) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Protocol, cast
 
 import anyio
@@ -10,6 +11,7 @@ import anyio.to_thread
 from rookery.core import session_list
 from rookery.core.managing.shown import InboxRow, Overview, SessionRow
 from rookery.manager.desk.drawn import inbox_row, session_row
+from rookery.manager.rendering.markdown import make_ready
 from rookery.manager.shown import Question
 from rookery.manager.supervisor import Supervisor
 from rookery.wire.codec import answer_to_json
@@ -31,7 +33,9 @@ class Manager(Protocol):
 async def relay_list(outlet: Outlet, manager: Manager) -> None:
     told = _Told(manager)
     changes = cast(AsyncGenerator[frozenset[str], None], manager.supervisor.changes())
-    async with aclosing(changes):
+    async with aclosing(changes), anyio.create_task_group() as group:
+        # whoever looks at the list will look at a session next
+        group.start_soon(partial(anyio.to_thread.run_sync, make_ready, abandon_on_cancel=True))
         async for changed in changes:
             await outlet.room()
             for piece in _pieces(await told.news(changed)):

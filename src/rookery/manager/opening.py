@@ -29,9 +29,6 @@ from rookery.storage.places import Places
 SECONDS_TO_SETTLE = 40.0
 """More than a process is given to announce its session."""
 
-_ANOTHER = "Another manager"
-"""How the reason begins with which the store lets nobody write but the one who has its lock."""
-
 
 class Manager:
     desk: Desk
@@ -48,7 +45,7 @@ class Manager:
     @property
     def is_locked_out(self) -> bool:
         """Nothing can be changed here for as long as another manager has the sessions."""
-        return self.supervisor.read_only.startswith(_ANOTHER)
+        return self.supervisor.store.is_held_elsewhere
 
     def overview(self) -> Overview:
         return overview_of(self.supervisor, self.blocked_requests)

@@ -94,7 +94,7 @@ class Recollection:
         events: list[Event] = []
         try:
             for event in self._tasks.read(task_id):
-                events.append(event)  # noqa: PERF402 (what came before a failure counts)
+                events.append(event)
         except StorageError as error:
             self.problem = str(error)
         return events

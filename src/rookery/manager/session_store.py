@@ -44,6 +44,8 @@ class SessionStore:
         """What the user should know of the file, in sentences."""
         self.read_only = ""
         """Why nothing can be changed, if so."""
+        self.is_held_elsewhere = False
+        """Because another manager writes, which may leave."""
         self._lock = self._locked()
         self._content: dict[str, Any] = {}
         self._sessions: dict[str, KeptSession] = {}
@@ -139,6 +141,7 @@ class SessionStore:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
+            self.is_held_elsewhere = True
             self.read_only = (
                 "Another manager of this project is running, so here sessions can only be looked "
                 "at. Use that one, or end it."

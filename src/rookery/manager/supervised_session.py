@@ -166,7 +166,7 @@ class SupervisedSession:
         to be kept `now` and that cannot be."""
         before, mailbox = self.session, self.mailbox.copy()
         done = step(before, event)
-        if done.session is before and not done.orders:
+        if done.session == before and not done.orders:  # as nearly always: it is still at work
             return
         self.session = done.session
         self._count_letters(before, event, done)

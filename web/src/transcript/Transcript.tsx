@@ -7,9 +7,8 @@ import type { FollowedTask } from "../store";
 import { Button, complain, Spinner } from "../ui";
 import { TranscriptRow } from "./TranscriptRow";
 import "./transcript.css";
-import { earlierFirst, isTooMuch, leftOut } from "./window";
+import { earlierFirst, isTooMuch, leftOut, staysAtEnd } from "./window";
 
-const NEAR_THE_END = 60;
 const NEAR_THE_BEGINNING = 600;
 
 /**
@@ -31,6 +30,7 @@ export function Transcript({
   const scroller = useRef<HTMLDivElement>(null);
   const column = useRef<HTMLDivElement>(null);
   const stuck = useRef(true);
+  const top = useRef(0);
   const reading = useSignal(false);
   const first = useSignal<number | null>(null);
   const fetching = useSignal(false);
@@ -60,8 +60,10 @@ export function Transcript({
   };
 
   const look = () => {
-    const box = scroller.current!;
-    stuck.current = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_THE_END;
+    const box = scroller.current;
+    if (!box) return; // scrolled while it went away
+    stuck.current = staysAtEnd(box, { atEnd: stuck.current, top: top.current });
+    top.current = box.scrollTop;
     reading.value = !stuck.current;
     if (!stuck.current && box.scrollTop < NEAR_THE_BEGINNING) void more();
   };

@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { describe, expect, it } from "vitest";
 import type { Row } from "../protocol";
-import { earlierFirst, isTooMuch, leftOut, ROWS_AT_ONCE } from "./window";
+import { earlierFirst, isTooMuch, leftOut, ROWS_AT_ONCE, staysAtEnd } from "./window";
 
 const rows = (count: number, from = 1) =>
   Array.from({ length: count }, (_, at) => ({ ts: from + at, row: signal({} as Row) }));
@@ -40,5 +40,25 @@ describe("the rows that are drawn", () => {
 
   it("are the newest again if the first is gone", () => {
     expect(leftOut(rows(1000, 1), 5000)).toBe(800);
+  });
+});
+
+describe("whoever is at the end of the rows", () => {
+  const box = (scrollTop: number, scrollHeight = 1000, clientHeight = 500) => ({ scrollTop, scrollHeight, clientHeight });
+  const atEnd = { atEnd: true, top: 500 };
+
+  it.each([
+    ["stays when nothing moved", box(500), true],
+    ["stays when the text became longer", box(500, 1400), true],
+    ["stays when the box became smaller", box(500, 1000, 300), true],
+    ["stays when rows were taken away", box(400, 900), true],
+    ["leaves by scrolling up", box(300), false],
+    ["leaves by scrolling up while the text becomes longer", box(450, 1400), false],
+    ["stays for a tiny movement", box(460), true],
+  ])("%s", (_, now, stays) => expect(staysAtEnd(now, atEnd)).toBe(stays));
+
+  it("comes back by scrolling down to it, and not before", () => {
+    expect(staysAtEnd(box(350), { atEnd: false, top: 300 })).toBe(false);
+    expect(staysAtEnd(box(480), { atEnd: false, top: 300 })).toBe(true);
   });
 });

@@ -16,6 +16,18 @@ export function earlierFirst(rows: readonly ShownRow[], first: number | null): n
   return rows[Math.max(0, hidden - ROWS_AT_ONCE)]?.ts ?? 0;
 }
 
+/** What of a scrolled box tells where one is in it. */
+export type Scrolled = Pick<HTMLElement, "scrollTop" | "scrollHeight" | "clientHeight">;
+
+const NEAR_THE_END = 60;
+
+/** Whether one stays at the end, after the box was scrolled to where it is. A box that became
+ *  smaller, or its text longer, takes nobody away from the end; scrolling up does. */
+export function staysAtEnd(box: Scrolled, before: { atEnd: boolean; top: number }): boolean {
+  const isNear = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_THE_END;
+  return isNear || (before.atEnd && box.scrollTop >= before.top - 1);
+}
+
 /** Whoever stays at the end needs no more than the newest. */
 export function isTooMuch(rows: readonly ShownRow[], first: number | null): boolean {
   return rows.length - leftOut(rows, first) > 2 * ROWS_AT_ONCE;

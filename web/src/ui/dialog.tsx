@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { Button } from "./button";
 
-/** Modal: the browser keeps the focus in it, closes it with Escape, and gives the focus back. */
+/** Modal: the browser keeps the focus in it and closes it with Escape; then the focus goes back. */
 export function Dialog({
   title,
   close,
@@ -21,8 +21,13 @@ export function Dialog({
   const heading = useId();
   useEffect(() => {
     const shown = dialog.current!;
+    const before = document.activeElement as HTMLElement | null;
     shown.showModal();
-    return () => shown.close();
+    return () => {
+      shown.close();
+      // it is out of the page by now, and then no browser gives the focus back by itself
+      before?.focus({ preventScroll: true });
+    };
   }, []);
   return (
     <dialog

@@ -20,6 +20,7 @@ LOOKING: frozenset[type[Any]] = frozenset(
         asked.ReadStats,
         asked.ListImportable,
         asked.ListKept,
+        asked.ListScripts,
         asked.ReviewChanges,
         asked.ReadDiff,
         asked.CompareVersions,

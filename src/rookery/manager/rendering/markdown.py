@@ -61,6 +61,11 @@ def rendered(text: str) -> tuple[str, ...]:
     return growing.rendered(cut).blocks if cut else ()
 
 
+def make_ready() -> None:
+    """Loads what the first text would have to wait for."""
+    rendered("```python\nx\n```")
+
+
 class GrowingMarkdown:
     """One text, of which ever more is known. To `cut` it costs next to nothing; what it was cut
     into is to be rendered in the same order, and may be elsewhere."""

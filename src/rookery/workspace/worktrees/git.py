@@ -59,15 +59,17 @@ class Answer:
 
 
 class Git:
-    """Git on one checkout: `folder` is its files, `git_folder` what git has of its own."""
+    """Git on one checkout: `folder` is its files, `git_folder` what git has of its own, `common`
+    what it has of the whole repository."""
 
-    def __init__(self, program: str, git_folder: Path, folder: Path) -> None:
+    def __init__(self, program: str, git_folder: Path, folder: Path, common: Path) -> None:
         self.program = program
         self.git_folder = git_folder
         self.folder = folder
+        self.common = common
 
     def at(self, git_folder: Path, folder: Path) -> "Git":
-        return Git(self.program, git_folder, folder)
+        return Git(self.program, git_folder, folder, self.common)
 
     def said(self, *words: str, **more: str) -> str:
         """One line, mostly."""
@@ -139,11 +141,20 @@ class Git:
         return self.folder if self.folder.is_dir() else self.git_folder
 
     @property
-    def _without_programs(self) -> dict[str, str]:
+    def _named(self) -> dict[str, str]:
+        """Whoever works in a worktree can write to the folder that git has for it, or make another
+        one; a file in there would lead git to a repository of theirs, with settings of theirs."""
         return {
             **without_git_variables(),
-            **git_hardening()[0],
             "GIT_DIR": str(self.git_folder),
+            "GIT_COMMON_DIR": str(self.common),
+        }
+
+    @property
+    def _without_programs(self) -> dict[str, str]:
+        return {
+            **self._named,
+            **git_hardening()[0],
             "GIT_WORK_TREE": str(self.folder),
             "GIT_LITERAL_PATHSPECS": "1",
             "LC_ALL": "C",
@@ -155,10 +166,8 @@ class Git:
         usual = {"NAME": ("user.name", NAME), "EMAIL": ("user.email", f"{NAME}@localhost")}
         said: dict[str, str] = {}
         for what, (key, otherwise) in usual.items():
-            asked = [self.program, "--git-dir", str(self.git_folder), "config", "--get", key]
-            done = subprocess.run(
-                asked, capture_output=True, check=False, env=without_git_variables()
-            )
+            asked = [self.program, "config", "--get", key]
+            done = subprocess.run(asked, capture_output=True, check=False, env=self._named)
             held = os.fsdecode(done.stdout).strip() or otherwise
             for who in ("AUTHOR", "COMMITTER"):
                 name = f"GIT_{who}_{what}"

@@ -41,7 +41,7 @@ class Project:
             )
         self.common = Path(found)
         own_part = own if is_folder(str(own)) else _named_by(own)
-        self.git = Git(self.program, own_part, self.folder)
+        self.git = Git(self.program, own_part, self.folder, self.common)
 
     @property
     def place(self) -> Path:

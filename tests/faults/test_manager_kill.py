@@ -1,0 +1,92 @@
+"""Eight sessions, their manager and their user, and kills at random moments.
+
+Some stream, some ask, some run commands, some work in worktrees, some wait for their turn; the
+manager and the processes of sessions are killed again and again. Afterwards what a new manager
+shows is the truth, nothing that anybody was told is lost or done twice, and nothing is left over.
+`make test` does so once, ROOKERY_TORTURE=1 for ten minutes (or ROOKERY_KILL_SECONDS). Each round
+has a seed, which it prints; to take the choices of one again:
+
+    ROOKERY_KILL_SEED=123 python -m pytest tests/faults/test_manager_kill.py -s -n 0
+"""
+
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from manager.kill_acts import User
+from manager.kill_ground import Ground, ground_in
+from manager.kill_truth import demand_all
+from rookery.manager.remote_manager import RemoteManager
+from rookery.manager.session_process import lives
+
+pytestmark = pytest.mark.anyio
+
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+SECONDS = float(os.environ.get("ROOKERY_KILL_SECONDS", "600")) if TORTURE else 0.0
+SEED = os.environ.get("ROOKERY_KILL_SEED", "")
+KINDS = ("streams", "asks", "apart", "commands", "asks", "apart", "streams", "apart")
+"""Eight, of which five may run at once."""
+LIVES = 4
+"""Of managers, before the last one."""
+
+
+async def test_18_killed_at_random_nothing_is_lost_and_all_that_is_shown_is_so(tmp_path: Path):
+    until, number = time.monotonic() + SECONDS, 0
+    while number == 0 or time.monotonic() < until:
+        seed = int(SEED) if SEED else random.randrange(1_000_000)
+        print(f"round {number}: ROOKERY_KILL_SEED={seed}", flush=True)
+        with ground_in(tmp_path / str(number)) as ground:
+            user = await torment(ground, seed)
+        print(f"  {dict(sorted(user.done.items()))}", flush=True)
+        number += 1
+        if SEED:
+            return
+
+
+async def torment(ground: Ground, seed: int) -> User:
+    chance, user = random.Random(seed), User(ground, seed)
+    for life in range(LIVES):
+        with ground.manager() as process:
+            if life and chance.random() < 0.2:  # while it takes up what is left
+                await anyio.sleep(chance.uniform(0.1, 0.8))
+                continue
+            async with ground.visited(process) as remote, anyio.create_task_group() as group:
+                if life == 0:
+                    group.start_soon(begin, user, remote)
+                    await anyio.sleep(1.0)
+                group.start_soon(user.go_on, remote)
+                group.start_soon(user.go_on, remote)
+                for _ in range(chance.randrange(4)):
+                    await anyio.sleep(chance.uniform(0.0, 0.8))
+                    kill_one(ground, chance)
+                await anyio.sleep(chance.uniform(0.0, 0.8))
+                if chance.random() < 0.3:  # both at once
+                    kill_one(ground, chance)
+                process.kill()
+                group.cancel_scope.deadline = anyio.current_time() + 5
+        if chance.random() < 0.3:
+            kill_one(ground, chance)
+    await demand_all(ground, user)
+    return user
+
+
+async def begin(user: User, remote: RemoteManager) -> None:
+    async with anyio.create_task_group() as group:
+        for kind in KINDS:
+            group.start_soon(user.start, remote, kind)
+
+
+def kill_one(ground: Ground, chance: random.Random) -> None:
+    """The process of a session, if one runs."""
+    running = sorted(
+        (session_id, mark.pid) for session_id, mark in ground.marks().items() if lives(mark)
+    )
+    if running:
+        with suppress(ProcessLookupError):
+            os.kill(chance.choice(running)[1], signal.SIGKILL)
