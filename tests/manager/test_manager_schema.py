@@ -17,7 +17,7 @@ from rookery.core.managing.shown import InboxRow, Overview, SessionRow
 from rookery.manager.desk.request_json import KINDS, reply_to_json, request_to_json
 from rookery.manager.schema import schema
 from rookery.wire.codec import kind_of
-from rookery.wire.schema import _answer_type
+from rookery.wire.schema import answer_type
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schemas" / "manager.schema.json"
 SCHEMA = schema()
@@ -95,7 +95,7 @@ def test_every_request_is_as_described(cls: type[Any]):
 @pytest.mark.parametrize("cls", REQUESTS, ids=kind_of)
 def test_every_answer_is_told_whole_and_as_described(cls: type[Any]):
     @settings(max_examples=10, deadline=None)
-    @given(some(_answer_type(cls)))
+    @given(some(answer_type(cls)))
     def holds(answer: Any) -> None:
         check(f"answer_to_{kind_of(cls)}", json.loads(reply_to_json(answer)))
 

@@ -11,16 +11,16 @@ from rookery.core.managing.shown import InboxRow, Overview, SessionRow
 from rookery.manager.desk.request_json import KINDS
 from rookery.wire.codec import PROTOCOL
 from rookery.wire.schema import (
-    _NUMBER,
+    NUMBER,
+    Definitions,
     Schema,
-    _answer_type,
-    _call,
-    _define_view,
-    _Definitions,
-    _message,
-    _notification,
-    _object,
-    _ref,
+    answer_type,
+    call,
+    define_view,
+    message,
+    notification,
+    object_of,
+    ref,
 )
 
 _ROWS = ("row", "row_change", "view_change")
@@ -28,21 +28,21 @@ _TEXT: Schema = {"type": "string"}
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
 _IN_ROWS: dict[str, Schema] = {
     "html": {"description": "The beginning of the text, rendered and sanitised.", **_TEXTS},
-    "html_upto": {"description": "How many UTF-16 units of the text that is.", **_NUMBER},
+    "html_upto": {"description": "How many UTF-16 units of the text that is.", **NUMBER},
     "task_id": {"description": "Of the task that works for this call.", **_TEXT},
 }
 _REQUEST_ID: Schema = {"type": ["integer", "string", "null"]}
 
 
 def schema() -> Schema:
-    made = _Definitions()
+    made = Definitions()
     _define_requests(made)
     asked = set(made.all)
     for kind, cls in KINDS.items():
-        made.add(f"answer_to_{kind}", made.of(_answer_type(cls)))
+        made.add(f"answer_to_{kind}", made.of(answer_type(cls)))
     for shown in (SessionRow, InboxRow, Overview):
         made.of(shown)
-    _define_view(made)
+    define_view(made)
     for name in set(made.all) - asked - set(_ROWS):
         made.all[name] = _told_whole(made.all[name])
     _extend_rows(made)
@@ -50,12 +50,12 @@ def schema() -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Protocol {PROTOCOL} of the Agent Manager",
-        "anyOf": [_ref(name) for name in made.all if name.endswith("_message")],
+        "anyOf": [ref(name) for name in made.all if name.endswith("message")],
         "$defs": made.all,
     }
 
 
-def _define_requests(made: _Definitions) -> None:
+def _define_requests(made: Definitions) -> None:
     for cls in REQUESTS:
         made.of(cls)
     for kind in KINDS:
@@ -63,7 +63,7 @@ def _define_requests(made: _Definitions) -> None:
         properties = {"kind": {"const": kind}, **described["properties"]}
         needed = ["kind", *described.get("required", [])]
         made.all[kind] = {**described, "properties": properties, "required": needed}
-    made.add("request", {"anyOf": [_ref(kind) for kind in KINDS]})
+    made.add("request", {"anyOf": [ref(kind) for kind in KINDS]})
 
 
 def _told_whole(described: Schema) -> Schema:
@@ -71,45 +71,45 @@ def _told_whole(described: Schema) -> Schema:
     if "properties" not in described:
         return described
     properties = {name: of for name, of in described["properties"].items() if "const" not in of}
-    return {**described, **_object(properties)}
+    return {**described, **object_of(properties)}
 
 
-def _extend_rows(made: _Definitions) -> None:
+def _extend_rows(made: Definitions) -> None:
     made.all["row"]["properties"].update(_IN_ROWS)
     made.all["row_change"]["properties"].update(_IN_ROWS, html_add=_TEXTS)
 
 
-def _define_messages(made: _Definitions) -> None:
-    follow = {"follow_id": _NUMBER}
-    session = {"session_id": _TEXT, "task_id": _TEXT, "tail": _NUMBER}
+def _define_messages(made: Definitions) -> None:
+    follow = {"follow_id": NUMBER}
+    session = {"session_id": _TEXT, "task_id": _TEXT, "tail": NUMBER}
     initialize: dict[str, Schema] = {"protocol": {"const": PROTOCOL}, "token": _TEXT}
     listed: dict[str, Schema] = {
         **follow,
-        "overview": _ref("overview"),
-        "rows": {"type": "array", "items": _ref("session_row")},
+        "overview": ref("overview"),
+        "rows": {"type": "array", "items": ref("session_row")},
         "removed": _TEXTS,
         "order": _TEXTS,
-        "inbox": {"type": "array", "items": _ref("inbox_row")},
+        "inbox": {"type": "array", "items": ref("inbox_row")},
     }
-    view = {**follow, "seq": _NUMBER, "earlier": _NUMBER, "change": _ref("view_change")}
-    made.add("error", _object({"code": {"type": "integer"}, "message": _TEXT}))
-    made.add("initialized", _object(_initialized()))
-    made.add("followed", _object(follow))
-    made.add("list_change", {"description": _LIST, **_object(listed, ["follow_id"])})
-    made.add("session_change", {"description": _VIEW, **_object(view)})
-    made.add("end", _object({**follow, "error": _ref("error")}, ["follow_id"]))
+    view = {**follow, "seq": NUMBER, "earlier": NUMBER, "change": ref("view_change")}
+    made.add("error", object_of({"code": {"type": "integer"}, "message": _TEXT}))
+    made.add("initialized", object_of(_initialized()))
+    made.add("followed", object_of(follow))
+    made.add("list_change", {"description": _LIST, **object_of(listed, ["follow_id"])})
+    made.add("session_change", {"description": _VIEW, **object_of(view)})
+    made.add("end", object_of({**follow, "error": ref("error")}, ["follow_id"]))
     messages = {
-        "initialize_message": _call("initialize", _object(initialize, ["protocol"])),
-        "do_message": _call("do", _ref("request")),
-        "follow_list_message": _call("follow_list", _object({}, [])),
-        "follow_session_message": _call("follow_session", _object(session, ["session_id"])),
-        "widen_message": _call("widen", _object({**follow, "most": _NUMBER}, ["follow_id"])),
-        "unfollow_message": _call("unfollow", _object(follow)),
-        "list_message": _notification("list", _ref("list_change")),
-        "view_message": _notification("view", _ref("session_change")),
-        "ended_message": _notification("ended", _ref("end")),
-        "result_message": _message({"id": _REQUEST_ID, "result": {}}),
-        "error_message": _message({"id": _REQUEST_ID, "error": _ref("error")}),
+        "initialize_message": call("initialize", object_of(initialize, ["protocol"])),
+        "do_message": call("do", ref("request")),
+        "follow_list_message": call("follow_list", object_of({}, [])),
+        "follow_session_message": call("follow_session", object_of(session, ["session_id"])),
+        "widen_message": call("widen", object_of({**follow, "most": NUMBER}, ["follow_id"])),
+        "unfollow_message": call("unfollow", object_of(follow)),
+        "list_message": notification("list", ref("list_change")),
+        "view_message": notification("view", ref("session_change")),
+        "ended_message": notification("ended", ref("end")),
+        "result_message": message({"id": _REQUEST_ID, "result": {}}),
+        "error_message": message({"id": _REQUEST_ID, "error": ref("error")}),
     }
     for name, described in messages.items():
         made.add(name, described)
@@ -125,7 +125,7 @@ _VIEW = "`earlier` rows are before the window; `widen` brings them."
 def _initialized() -> dict[str, Any]:
     return {
         "protocol": {"const": PROTOCOL},
-        "host": _object({"name": _TEXT, "version": _TEXT}),
+        "host": object_of({"name": _TEXT, "version": _TEXT}),
         "requests": {"type": "array", "items": {"enum": sorted(KINDS)}},
     }
 

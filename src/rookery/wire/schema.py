@@ -39,31 +39,31 @@ _ROW_CHANGE = (
     "What is new about a row; of its text, `drop` characters at the end go and `append` is added, "
     "or `text` replaces all of it."
 )
-_NUMBER: Schema = {"type": "integer", "minimum": 0}
+NUMBER: Schema = {"type": "integer", "minimum": 0}
 _REQUEST_ID: Schema = {"type": ["integer", "number", "string", "null"]}
 
 
 def schema() -> Schema:
-    made = _Definitions()
+    made = Definitions()
     made.tagged("command", COMMANDS)
     made.tagged("query", QUERIES)
     made.tagged("fact", FACTS)
-    place = _object({"seq": _NUMBER, "sub": _NUMBER, "ts": _NUMBER})
-    made.add("event", {"description": _EVENT, "allOf": [place, _ref("fact")]})
-    made.add("error", _object({"code": {"type": "integer"}, "message": {"type": "string"}}))
+    place = object_of({"seq": NUMBER, "sub": NUMBER, "ts": NUMBER})
+    made.add("event", {"description": _EVENT, "allOf": [place, ref("fact")]})
+    made.add("error", object_of({"code": {"type": "integer"}, "message": {"type": "string"}}))
     for kind, cls in QUERIES.items():
-        made.add(f"answer_to_{kind}", made.of(_answer_type(cls)))
-    _define_view(made)
+        made.add(f"answer_to_{kind}", made.of(answer_type(cls)))
+    define_view(made)
     _define_messages(made)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Protocol {PROTOCOL}",
-        "anyOf": [_ref(name) for name in made.all if name.endswith("_message")],
+        "anyOf": [ref(name) for name in made.all if name.endswith("_message")],
         "$defs": made.all,
     }
 
 
-class _Definitions:
+class Definitions:
     """Classes as they are met, each described once."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class _Definitions:
         if name not in self.all:
             self.all[name] = {}  # so that a class that holds its own kind is met once
             self.all[name] = self._described(cls)
-        return _ref(name)
+        return ref(name)
 
     def _described(self, cls: Any) -> Schema:
         hints = get_type_hints(cls)
@@ -113,20 +113,20 @@ class _Definitions:
         if cls in _KINDS:
             properties = {"kind": {"const": _KINDS[cls]}, **properties}
             needed = ["kind", *needed]
-        described = _object(properties, needed)
+        described = object_of(properties, needed)
         sentence = (cls.__doc__ or "").strip()
         return described if sentence == cls.__name__ else {"description": sentence, **described}
 
 
-def _define_view(made: _Definitions) -> None:
+def define_view(made: Definitions) -> None:
     hints = get_type_hints(Message)
     row = {name: made.of(hints[name]) for name in hints if name != "content"}
     row["text"] = {"type": ["string", "null"]}
-    made.add("row", {"description": _ROW, **_object(row, ["ts", "type"])})
-    change = {**row, "drop": _NUMBER, "append": {"type": "string"}}
-    made.add("row_change", {"description": _ROW_CHANGE, **_object(change, ["ts"])})
+    made.add("row", {"description": _ROW, **object_of(row, ["ts", "type"])})
+    change = {**row, "drop": NUMBER, "append": {"type": "string"}}
+    made.add("row_change", {"description": _ROW_CHANGE, **object_of(change, ["ts"])})
     parts: dict[str, Schema] = {
-        "agent": _object(
+        "agent": object_of(
             {
                 "state": {"type": "string"},
                 "current_ask": {"type": ["string", "null"]},
@@ -141,7 +141,7 @@ def _define_view(made: _Definitions) -> None:
         "todos": made.of(tuple[Todo, ...]),
         "queue": {
             "type": "array",
-            "items": _object(
+            "items": object_of(
                 {
                     "message_id": {"type": "string"},
                     "text": {"type": "string"},
@@ -154,16 +154,16 @@ def _define_view(made: _Definitions) -> None:
         "silence": {"type": "number"},
     }
     lists: dict[str, Schema] = {
-        "added": {"type": "array", "items": _ref("row")},
-        "changed": {"type": "array", "items": _ref("row_change")},
+        "added": {"type": "array", "items": ref("row")},
+        "changed": {"type": "array", "items": ref("row_change")},
         "removed": {"type": "array", "items": {"type": "integer"}},
     }
-    shown = _object({name: parts[name] for name in PARTS}, [])
-    made.add("view_change", _object({**lists, "parts": shown}, []))
+    shown = object_of({name: parts[name] for name in PARTS}, [])
+    made.add("view_change", object_of({**lists, "parts": shown}, []))
 
 
-def _define_messages(made: _Definitions) -> None:
-    follow_id = {"follow_id": _NUMBER}
+def _define_messages(made: Definitions) -> None:
+    follow_id = {"follow_id": NUMBER}
     initialize: dict[str, Schema] = {
         "protocol": {"const": PROTOCOL},
         "client": {"type": "object"},
@@ -171,55 +171,55 @@ def _define_messages(made: _Definitions) -> None:
     }
     follow = {
         "task_id": {"type": "string"},
-        "after": _NUMBER,
+        "after": NUMBER,
         "as": {"enum": [AS_EVENTS, AS_VIEW]},
     }
-    change = {**follow_id, "seq": _NUMBER, "change": _ref("view_change")}
-    ended = {**follow_id, "error": _ref("error")}
+    change = {**follow_id, "seq": NUMBER, "change": ref("view_change")}
+    ended = {**follow_id, "error": ref("error")}
     messages = {
-        "initialize_message": _call("initialize", _object(initialize, ["protocol"])),
-        "send_message": _call("send", _ref("command")),
-        "query_message": _call("query", _ref("query")),
-        "follow_message": _call("follow", _object(follow, ["task_id"])),
-        "unfollow_message": _call("unfollow", _object(follow_id)),
-        "event_message": _notification("event", _object({**follow_id, "event": _ref("event")})),
-        "view_message": _notification("view", _object(change)),
-        "ended_message": _notification("ended", _object(ended, ["follow_id"])),
-        "result_message": _message({"id": _REQUEST_ID, "result": {}}),
-        "error_message": _message({"id": _REQUEST_ID, "error": _ref("error")}),
+        "initialize_message": call("initialize", object_of(initialize, ["protocol"])),
+        "send_message": call("send", ref("command")),
+        "query_message": call("query", ref("query")),
+        "follow_message": call("follow", object_of(follow, ["task_id"])),
+        "unfollow_message": call("unfollow", object_of(follow_id)),
+        "event_message": notification("event", object_of({**follow_id, "event": ref("event")})),
+        "view_message": notification("view", object_of(change)),
+        "ended_message": notification("ended", object_of(ended, ["follow_id"])),
+        "result_message": message({"id": _REQUEST_ID, "result": {}}),
+        "error_message": message({"id": _REQUEST_ID, "error": ref("error")}),
     }
     for name, described in messages.items():
         made.add(name, described)
 
 
-def _answer_type(cls: type[Any]) -> Any:
+def answer_type(cls: type[Any]) -> Any:
     (asking,) = cls.__orig_bases__
     return get_args(asking)[0]
 
 
-def _call(method: str, params: Schema) -> Schema:
+def call(method: str, params: Schema) -> Schema:
     """With a number a request; `unfollow` and the like may also leave it out."""
     properties = {"id": _REQUEST_ID, "method": {"const": method}, "params": params}
-    return _message(properties, ["method", "params"])
+    return message(properties, ["method", "params"])
 
 
-def _notification(method: str, params: Schema) -> Schema:
-    described = _message({"method": {"const": method}, "params": params})
+def notification(method: str, params: Schema) -> Schema:
+    described = message({"method": {"const": method}, "params": params})
     return {**described, "not": {"required": ["id"]}}
 
 
-def _message(properties: dict[str, Schema], needed: list[str] | None = None) -> Schema:
+def message(properties: dict[str, Schema], needed: list[str] | None = None) -> Schema:
     needed = list(properties) if needed is None else needed
-    return _object({"jsonrpc": {"const": "2.0"}, **properties}, ["jsonrpc", *needed])
+    return object_of({"jsonrpc": {"const": "2.0"}, **properties}, ["jsonrpc", *needed])
 
 
-def _object(properties: dict[str, Schema], needed: list[str] | None = None) -> Schema:
+def object_of(properties: dict[str, Schema], needed: list[str] | None = None) -> Schema:
     needed = list(properties) if needed is None else needed
     required = {"required": needed} if needed else {}
     return {"type": "object", "properties": properties, **required}
 
 
-def _ref(name: str) -> Schema:
+def ref(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
 
 

@@ -70,7 +70,7 @@ export function RestoreDialog({
         <span class="quiet small">{moment(checkpoint.ts)}</span>
       </p>
       <fieldset class="restore-ways">
-        <legend class="unseen">What goes back</legend>
+        <legend class="spoken">What goes back</legend>
         {WAYS.map(({ words, files, conversation }) => (
           <label key={words} class="checked">
             <input

@@ -75,7 +75,7 @@ export function PromptField({
         <input
           ref={picker}
           type="file"
-          class="unseen"
+          class="spoken"
           tabIndex={-1}
           aria-hidden="true"
           accept={ACCEPTED}

@@ -80,7 +80,7 @@ function FileName({ file }: { file: ChangedFile }) {
     <>
       <span class={`file-kind ${file.kind}`} title={words.word}>
         <span aria-hidden="true">{words.sign}</span>
-        <span class="unseen">{words.word}</span>
+        <span class="spoken">{words.word}</span>
       </span>
       <span class="nav-path" title={line(file.path)}>
         <span class="nav-name">{name}</span>

@@ -56,7 +56,7 @@ export function FileSection(props: FileProps) {
           <Icon name={open ? "down" : "right"} />
           <span class={`file-kind ${file.kind}`} title={words.word}>
             <span aria-hidden="true">{words.sign}</span>
-            <span class="unseen">{words.word}</span>
+            <span class="spoken">{words.word}</span>
           </span>
           <span class="file-path">
             {file.old_path && file.old_path !== file.path && <span class="quiet">{line(file.old_path)} → </span>}

@@ -117,7 +117,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
         <input
           ref={picker}
           type="file"
-          class="unseen"
+          class="spoken"
           tabIndex={-1}
           aria-hidden="true"
           accept={ACCEPTED}

@@ -32,7 +32,7 @@ export const SessionItem = memo(function SessionItem({
         <span class={`session-state ${lookOf(row.state).tone}`}>
           {wordsOf(row)}
           {place && ` (${place})`}
-          {row.flags.needs_attention && <span class="unseen">, needs you</span>}
+          {row.flags.needs_attention && <span class="spoken">, needs you</span>}
         </span>
         <span class="session-facts cut">
           <Facts row={row} />

@@ -25,7 +25,7 @@ export function DiffText({ diff, whole = false }: { diff: string; whole?: boolea
                 <td class="diff-number">{line.number ?? ""}</td>
                 <td class="diff-sign">
                   <span aria-hidden="true">{SIGNS[line.kind]}</span>
-                  {(line.kind === "added" || line.kind === "removed") && <span class="unseen">{line.kind}</span>}
+                  {(line.kind === "added" || line.kind === "removed") && <span class="spoken">{line.kind}</span>}
                 </td>
                 <td class="diff-words">{line.words}</td>
               </tr>

@@ -15,7 +15,7 @@ export function TodoItems({ todos }: { todos: readonly Todo[] }) {
             <Icon name={SIGNS[status] ?? "clock"} />
             <span>
               {line(todo.content)}
-              <span class="unseen"> ({WORDS[status] ?? status})</span>
+              <span class="spoken"> ({WORDS[status] ?? status})</span>
             </span>
           </li>
         );

@@ -64,7 +64,7 @@ function UserRow({ row, fork }: RowProps) {
   return (
     <>
       <div class="said">
-        <span class="unseen">You said: </span>
+        <span class="spoken">You said: </span>
         <div class="said-words">{cut ? `${words.slice(0, LONG_WORDS)}…` : words}</div>
         {cut && (
           <Button kind="plain" compact onClick={() => (whole.value = true)}>

@@ -22,7 +22,7 @@ export function Count({ of, label }: { of: number; label: string }) {
   return (
     <span class="badge count">
       {of > 99 ? "99+" : of}
-      <span class="unseen"> {label}</span>
+      <span class="spoken"> {label}</span>
     </span>
   );
 }

@@ -42,7 +42,7 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
       }
     >
       <fieldset class="import-kinds">
-        <legend class="unseen">What to import</legend>
+        <legend class="spoken">What to import</legend>
         <label class="checked">
           <input type="radio" name="import" checked={what === "branch"} onChange={() => choose("branch")} />
           <span>A branch: it gets a worktree of its own.</span>
