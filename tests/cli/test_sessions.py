@@ -77,7 +77,7 @@ WORKTREE = WorktreeRow(id="w-12345", branch="agent/fix", path="/p", sessions=(ON
 FILE = ChangedFile(path="a.py", added=1, removed=1, digest="f1")
 ANSWERS: dict[type[Any], Any] = {
     asked.ListSessions: asked.Listing(
-        overview=Overview(counts=Counts(active=1, history=1, attention=1)),
+        overview=Overview(counts=Counts(active=1, history=1, attention=1), project="/p"),
         sessions=(row(worktree_id="w-12345", group_id="g1", branch="agent/fix"), row(TWO)),
     ),
     asked.ListQuestions: (question(),),
@@ -251,6 +251,7 @@ MADE: list[tuple[list[str], Any]] = [
     (["worktrees", "run", "38e51"], asked.RunScript(worktree_id="w-12345")),
     (["worktrees", "stop", "38e51"], asked.StopScript(worktree_id="w-12345")),
     (["worktrees", "scripts"], asked.ListScripts()),
+    (["trust"], asked.TrustProject(path="/p")),
     (["worktrees", "agree", "d1" * 6], asked.AgreeScript(digest="d1" * 32)),
     (["diff", "38e51", "--scope", "staged"], asked.ReviewChanges(session_id=ONE, scope="staged")),
     (

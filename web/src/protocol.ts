@@ -30,6 +30,12 @@ export interface StartSessions {
   intent?: string;
 }
 
+/** The user has looked through the project and says so, by its very path. */
+export interface TrustProject {
+  kind: "trust_project";
+  path: string;
+}
+
 /** Words for a session: the answer to the question of `ask_ts`, or for later. */
 export interface SendWords {
   kind: "send_words";
@@ -369,7 +375,7 @@ export interface RevokeDevice {
   id: string;
 }
 
-export type AnyRequest = ListSessions | ListQuestions | StartSessions | SendWords | ApproveAction | RejectAction | CancelSession | ResumeSession | RetrySession | RemoveSession | StopAll | RenameSession | ArchiveSession | MarkRead | RetryMail | DiscardMail | EditQueued | SwitchSession | ForkSession | ExportSession | ListCheckpoints | RehearseRestore | RestoreSession | ListModels | ListModes | ListBranches | FindPaths | ListWorktrees | ReadStats | RecreateWorktree | FinishWorktree | PlanApply | ApplyWorktree | MergeWorktree | PlanRemoval | RemoveWorktree | ListImportable | ImportWork | ListKept | BringBack | RunScript | StopScript | ListScripts | AgreeScript | ReviewChanges | ReadDiff | RevertFile | SendComments | CompareVersions | ListIntents | ReadTrace | BlameFile | ReadSettings | ChangeSetting | ListDevices | RevokeDevice;
+export type AnyRequest = ListSessions | ListQuestions | StartSessions | TrustProject | SendWords | ApproveAction | RejectAction | CancelSession | ResumeSession | RetrySession | RemoveSession | StopAll | RenameSession | ArchiveSession | MarkRead | RetryMail | DiscardMail | EditQueued | SwitchSession | ForkSession | ExportSession | ListCheckpoints | RehearseRestore | RestoreSession | ListModels | ListModes | ListBranches | FindPaths | ListWorktrees | ReadStats | RecreateWorktree | FinishWorktree | PlanApply | ApplyWorktree | MergeWorktree | PlanRemoval | RemoveWorktree | ListImportable | ImportWork | ListKept | BringBack | RunScript | StopScript | ListScripts | AgreeScript | ReviewChanges | ReadDiff | RevertFile | SendComments | CompareVersions | ListIntents | ReadTrace | BlameFile | ReadSettings | ChangeSetting | ListDevices | RevokeDevice;
 
 export interface Listing {
   overview: Overview;
@@ -383,6 +389,7 @@ export interface Overview {
   running_limit: number;
   notices: string[];
   read_only: string;
+  trusted: boolean;
   blocked_requests: number;
 }
 
@@ -528,6 +535,8 @@ export type AnswerToStartSessions = Started;
 export interface Done {
   notes: string[];
 }
+
+export type AnswerToTrustProject = Done;
 
 export type AnswerToSendWords = Done;
 
@@ -966,7 +975,7 @@ export interface Initialized {
     name: string;
     version: string;
   };
-  requests: ("agree_script" | "apply_worktree" | "approve_action" | "archive_session" | "blame_file" | "bring_back" | "cancel_session" | "change_setting" | "compare_versions" | "discard_mail" | "edit_queued" | "export_session" | "find_paths" | "finish_worktree" | "fork_session" | "import_work" | "list_branches" | "list_checkpoints" | "list_devices" | "list_importable" | "list_intents" | "list_kept" | "list_models" | "list_modes" | "list_questions" | "list_scripts" | "list_sessions" | "list_worktrees" | "mark_read" | "merge_worktree" | "plan_apply" | "plan_removal" | "read_diff" | "read_settings" | "read_stats" | "read_trace" | "recreate_worktree" | "rehearse_restore" | "reject_action" | "remove_session" | "remove_worktree" | "rename_session" | "restore_session" | "resume_session" | "retry_mail" | "retry_session" | "revert_file" | "review_changes" | "revoke_device" | "run_script" | "send_comments" | "send_words" | "start_sessions" | "stop_all" | "stop_script" | "switch_session")[];
+  requests: ("agree_script" | "apply_worktree" | "approve_action" | "archive_session" | "blame_file" | "bring_back" | "cancel_session" | "change_setting" | "compare_versions" | "discard_mail" | "edit_queued" | "export_session" | "find_paths" | "finish_worktree" | "fork_session" | "import_work" | "list_branches" | "list_checkpoints" | "list_devices" | "list_importable" | "list_intents" | "list_kept" | "list_models" | "list_modes" | "list_questions" | "list_scripts" | "list_sessions" | "list_worktrees" | "mark_read" | "merge_worktree" | "plan_apply" | "plan_removal" | "read_diff" | "read_settings" | "read_stats" | "read_trace" | "recreate_worktree" | "rehearse_restore" | "reject_action" | "remove_session" | "remove_worktree" | "rename_session" | "restore_session" | "resume_session" | "retry_mail" | "retry_session" | "revert_file" | "review_changes" | "revoke_device" | "run_script" | "send_comments" | "send_words" | "start_sessions" | "stop_all" | "stop_script" | "switch_session" | "trust_project")[];
 }
 
 export interface Followed {
@@ -1000,6 +1009,7 @@ export interface Requests {
   list_sessions: ListSessions;
   list_questions: ListQuestions;
   start_sessions: StartSessions;
+  trust_project: TrustProject;
   send_words: SendWords;
   approve_action: ApproveAction;
   reject_action: RejectAction;
@@ -1059,6 +1069,7 @@ export interface Answers {
   list_sessions: AnswerToListSessions;
   list_questions: AnswerToListQuestions;
   start_sessions: AnswerToStartSessions;
+  trust_project: AnswerToTrustProject;
   send_words: AnswerToSendWords;
   approve_action: AnswerToApproveAction;
   reject_action: AnswerToRejectAction;

@@ -12,6 +12,7 @@ from rookery.core.managing.requests import (
     CancelSession,
     DiscardMail,
     EditQueued,
+    ListSessions,
     MarkRead,
     RemoveSession,
     RenameSession,
@@ -21,6 +22,7 @@ from rookery.core.managing.requests import (
     SendWords,
     StopAll,
     SwitchSession,
+    TrustProject,
 )
 from rookery.core.managing.shown import MailRow
 from rookery.errors import SettingsError
@@ -85,6 +87,14 @@ async def remove_command(desk: Desk, session: str) -> int:
 async def stop_all_command(desk: Desk) -> int:
     """End the processes of all sessions. What they were doing can be resumed."""
     return await desk.carry_out(StopAll(), "All sessions are stopped.")
+
+
+@click.command("trust")
+@at_the_desk
+async def trust_command(desk: Desk) -> int:
+    """Trust the project, so that sessions can be started in it."""
+    project = (await desk.do(ListSessions())).overview.project
+    return await desk.carry_out(TrustProject(path=project), f"{harmless_line(project)} is trusted.")
 
 
 @click.command("rename")

@@ -25,6 +25,7 @@ from rookery.manager.holder import held_by, manager_folder
 from rookery.manager.shown import Shown
 from rookery.manager.supervisor import Supervisor, open_supervisor
 from rookery.storage.places import Places
+from rookery.storage.trust import TrustStore
 
 SECONDS_TO_SETTLE = 40.0
 """More than a process is given to announce its session."""
@@ -33,8 +34,9 @@ SECONDS_TO_SETTLE = 40.0
 class Manager:
     desk: Desk
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, places: Places) -> None:
         self.supervisor = supervisor
+        self._trust = TrustStore(places.trust_file)
         self.blocked_requests = 0
         """Of strangers, which whoever serves the page counts."""
 
@@ -48,7 +50,8 @@ class Manager:
         return self.supervisor.store.is_held_elsewhere
 
     def overview(self) -> Overview:
-        return overview_of(self.supervisor, self.blocked_requests)
+        trusted = self._trust.trusts(self.project)
+        return overview_of(self.supervisor, self.blocked_requests, trusted=trusted)
 
     async def settled(self) -> None:
         """Waits until all that was asked for goes on without a manager: what was begun has been
@@ -80,7 +83,7 @@ async def open_manager(
     who has it open."""
     limit = surroundings.settings().manager.running_limit
     async with open_supervisor(project, places, environ, limit=limit) as supervisor:
-        manager = Manager(supervisor)
+        manager = Manager(supervisor, places)
         all_families = (*_families(manager, places, environ, surroundings), *families)
         if supervisor.read_only:
             manager.desk = Desk([LookingOnly(all_families, supervisor.read_only)])

@@ -132,6 +132,13 @@ class StartSessions(Asking[Started]):
 
 
 @value
+class TrustProject(Asking[Done]):
+    """The user has looked through the project and says so, by its very path."""
+
+    path: str
+
+
+@value
 class SendWords(Asking[Done]):
     """Words for a session: the answer to the question of `ask_ts`, or for later."""
 
@@ -497,6 +504,7 @@ Request: TypeAlias = (
     ListSessions
     | ListQuestions
     | StartSessions
+    | TrustProject
     | SendWords
     | ApproveAction
     | RejectAction

@@ -98,6 +98,8 @@ class Overview:
     notices: tuple[str, ...] = ()
     read_only: str = ""
     """Why nothing can be done here but look, if so."""
+    trusted: bool = True
+    """Without it no session is started here."""
     blocked_requests: int = 0
     """Of strangers, to the web server."""
 

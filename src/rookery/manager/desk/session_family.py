@@ -38,13 +38,16 @@ __all__ = ["SessionFamily", "inbox_row", "overview_of", "session_row"]
 DONE = Done()
 
 
-def overview_of(supervisor: Supervisor, blocked_requests: int = 0) -> Overview:
+def overview_of(
+    supervisor: Supervisor, blocked_requests: int = 0, *, trusted: bool = True
+) -> Overview:
     return Overview(
         counts=supervisor.counts(),
         project=str(supervisor.project),
         running_limit=supervisor.limit,
         notices=supervisor.notices,
         read_only=supervisor.read_only,
+        trusted=trusted,
         blocked_requests=blocked_requests,
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from rookery.core.managing.requests import Started, StartSessions
+from rookery.core.managing.requests import Done, Started, StartSessions, TrustProject
 from rookery.core.sessions.record import LABEL_LENGTH, ParallelMode, label_of
 from rookery.core.worktree_names import MOST_VERSIONS, automatic_branch, own_branch
 from rookery.core.worktrees import State, Step, Worktree, environment_of
@@ -35,9 +35,14 @@ class StartFamily:
 
     @property
     def handlers(self) -> Handlers:
-        return {StartSessions: self._start}
+        return {StartSessions: self._start, TrustProject: self._trust}
+
+    async def _trust(self, request: TrustProject) -> Done:
+        self._access.trust(request.path)
+        return Done()
 
     async def _start(self, request: StartSessions) -> Started:
+        self._access.demand_trust("nothing was started")
         if request.worktree_id:
             return await self._start_in_worktree(request)
         if request.where == "worktree" or request.versions > 1 or request.branch:

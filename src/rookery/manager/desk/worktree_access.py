@@ -21,6 +21,7 @@ from rookery.errors import CommandRejected
 from rookery.manager.supervisor import Supervisor
 from rookery.storage.places import Places
 from rookery.storage.trust import TrustStore
+from rookery.workspace.paths import visible
 from rookery.workspace.review.desk import ReviewDesk
 from rookery.workspace.worktrees.desk import WorktreeDesk
 from rookery.workspace.worktrees.fetching import Fetching
@@ -52,12 +53,18 @@ class WorktreeAccess:
     def is_trusted(self) -> bool:
         return self._trust.trusts(self.project)
 
-    def demand_trust(self) -> None:
+    def demand_trust(self, so: str = "git is not asked about it") -> None:
         if not self.is_trusted:
             raise CommandRejected(
-                f"{self.project} is not trusted, so git is not asked about it. Look through it, "
-                f"then run: {NAME} trust"
+                f"{self.project} is not trusted, so {so}. Look through it, then run: {NAME} trust"
             )
+
+    def trust(self, path: str) -> None:
+        """Whoever names the project has seen which it is."""
+        if path != str(self.project):
+            raise CommandRejected(f"This is {self.project}; nothing was trusted.")
+        self._trust.trust(self.project)
+        self.supervisor.head_changed()
 
     async def done(self, operation: Callable[[], T | Obstacle]) -> T:
         """What an operation of a desk does, in a thread. Raises `CommandRejected` with what is in
@@ -82,10 +89,16 @@ class WorktreeAccess:
         return await self.done(lambda: self._listed(remembered))
 
     async def find(self, worktree_id: str) -> Listed:
-        for each in await self.listed():
-            if each.worktree.id == worktree_id:
-                return each
-        raise CommandRejected(f"There is no worktree {worktree_id} here.")
+        """Whoever works in a worktree can write what is noted of it, also another one's id."""
+        found = [each for each in await self.listed() if each.worktree.id == worktree_id]
+        if not found:
+            raise CommandRejected(f"There is no worktree {worktree_id} here.")
+        if len(found) > 1:
+            places = ", ".join(visible(each.worktree.path) for each in found)
+            raise CommandRejected(
+                f"Several worktrees say that they are {worktree_id}, so nothing was done: {places}."
+            )
+        return found[0]
 
     async def of_session(self, session_id: str) -> Worktree | None:
         """The worktree that a session works in; None if it works in the project itself. Raises
