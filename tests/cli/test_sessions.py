@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 from played_desk import PlayedFamily, played_desk
 from rookery.cli.main import run
 from rookery.cli.sessions import SUBCOMMANDS, command
+from rookery.cli.sessions_list import words_for
 from rookery.core.intents.questions import IntentQuestion
 from rookery.core.managing import requests as asked
 from rookery.core.managing.shown import (
@@ -39,9 +41,9 @@ from rookery.core.managing.shown import (
 )
 from rookery.core.queries import FoundPath, KnownMode, KnownModel, RestoreRehearsal
 from rookery.core.session_list import Counts
-from rookery.core.sessions.failures import ErrorKind, Failure
 from rookery.core.sessions.states import TRUE_IN, Flags, SessionState
 from rookery.errors import CommandRejected, StorageError
+from rookery.manager.holder import manager_folder
 from rookery.storage.places import find_places
 
 ONE, TWO = "38e51f0c-0000-4000-8000-000000000001", "38e52a1b-0000-4000-8000-000000000002"
@@ -316,7 +318,8 @@ def test_words_make_requests_and_answers_are_printed(said: Said, desk: PlayedFam
     for words, request in MADE:
         desk.asked.clear()
         code, printed, complaints = said(*words)
-        assert (words, code, complaints) == (words, 0, "")
+        hints = "See how it goes: rookery sessions follow 38e52a1b\n" if "start" in words else ""
+        assert (words, code, complaints) == (words, 0, hints)
         assert [each for each in desk.asked if type(each) is type(request)][-1] == request
         assert printed
         assert "\x1b" not in printed
@@ -341,7 +344,7 @@ def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: 
         (["start", "x", "--versions", "3", "-m", "a", "-m", "b"], "There are 2 models for 3"),
         (["approve", "38e51", "--digest", "other"], "asks for something else by now, so nothing"),
         (["approve", "38e52"], "Session 38e52a1b asks for nothing that could be approved now."),
-        (["answer", "38e52", "x"], "Session 38e52a1b asks nothing now."),
+        (["answer", "38e52", "x"], "Session 38e52a1b asks nothing now. To say something all the"),
         (["merge", "38e52"], "works in the project itself, not in a worktree."),
         (["compare", "38e52"], "is no version of several."),
         (["comment", "38e51", "a.py", "x"], "a.py names no line. Write PATH:LINE."),
@@ -424,8 +427,9 @@ def test_a_session_that_has_to_wait_says_so(said: Said, desk: PlayedFamily):
     desk.answers[asked.ListSessions] = asked.Listing(
         overview=Overview(counts=Counts()), sessions=(row(TWO, queued=True),)
     )
-    _, printed, _ = said("start", "fix")
-    assert "38e52a1b waits for its turn" in printed
+    _, printed, hints = said("start", "fix")
+    assert printed == f"{TWO}\n", "a script takes the id from there"
+    assert "38e52a1b waits for its turn" in hints
 
 
 def test_a_number_picks_an_answer_that_is_offered(said: Said, desk: PlayedFamily):
@@ -437,6 +441,78 @@ def test_a_number_picks_an_answer_that_is_offered(said: Said, desk: PlayedFamily
     assert "  Which?\n  1. red\n  2. blue\n" in printed
     said("answer", "38e51", "2")
     assert desk.asked[-1].text == "blue"
+
+
+@pytest.mark.parametrize("number", ["0", "3", "9"])
+def test_a_number_beyond_what_is_offered_is_no_answer(number: str, said: Said, desk: PlayedFamily):
+    text = json.dumps({"question": "Which?", "suggest": [{"answer": "red"}, {"answer": "blue"}]})
+    desk.answers[asked.ListQuestions] = (
+        question(ask="followup", text=text, state=SessionState.WAITING_INPUT),
+    )
+    code, _, complaint = said("answer", "38e51", number)
+    assert code == 2
+    assert complaint == "Error: The question offers 1 to 2, so nothing was answered.\n"
+    assert not [each for each in desk.asked if isinstance(each, asked.SendWords)]
+
+
+def test_a_result_is_not_answered_but_spoken_to(said: Said, desk: PlayedFamily):
+    desk.answers[asked.ListQuestions] = (
+        question(ask="completion_result", text="All is **done**.", state=SessionState.COMPLETED),
+    )
+    code, _, complaint = said("answer", "38e51", "3")
+    assert code == 2
+    assert "rookery sessions send 38e51f0c TEXT" in complaint
+    assert not [each for each in desk.asked if isinstance(each, asked.SendWords)]
+    assert said("inbox")[1].splitlines()[:2] == ["38e51f0c  Done  Fix it", "  All is **done**."]
+
+
+def test_the_choices_of_governance_are_told_as_they_are_typed(said: Said, desk: PlayedFamily):
+    governance = IntentQuestion(
+        intent_id="INT-001",
+        scope=("src/**",),
+        analysis="unbounded",
+        pattern="docs/**",
+        grant="docs/**",
+        choices=("task", "expand", "halt"),
+    )
+    row = question(ask="command", text="make", where="in the sandbox", diff="", title="")
+    desk.answers[asked.ListQuestions] = (replace(row, governance=governance),)
+    assert said("inbox")[1].splitlines()[3:-2] == [
+        "  in the sandbox",
+        "  INT-001 owns: src/**",
+        "  What it writes is not known beforehand, and no sandbox keeps it to the scope.",
+        "  approve --choice task:  count docs/** as within the scope for the rest of this task",
+        "  approve --choice expand:  add docs/** to the scope of INT-001",
+        "  reject --halt:  no, and stop the task",
+    ]
+    kept = replace(governance, sandboxed=True)
+    desk.answers[asked.ListQuestions] = (replace(row, governance=kept),)
+    assert "beforehand, and the sandbox keeps it to the scope.\n" in said("inbox")[1]
+
+
+def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, desk: PlayedFamily):
+    desk.answers[asked.PlanApply] = asked.Plan(text="agent/fix has no changes to apply.")
+    assert said("apply", "38e51") == (0, "agent/fix has no changes to apply.\n", "")
+    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
+
+
+def test_a_version_whose_worktree_was_removed_says_so(said: Said, desk: PlayedFamily):
+    (version,) = ANSWERS[asked.CompareVersions]
+    gone = replace(version, stats=WorktreeStats(), note="The worktree w was removed.")
+    desk.answers[asked.CompareVersions] = (gone,)
+    _, printed, _ = said("compare", "38e51")
+    assert "Done   m      removed  " in printed
+    assert printed.splitlines()[-1] == "38e51f0c: The worktree w was removed."
+
+
+def test_mail_lists_with_no_other_word_than_the_session(said: Said, desk: PlayedFamily):
+    mailed = row(mail=(MailRow(number=1, text="more", state="failed", problem="It is gone."),))
+    desk.answers[asked.ListSessions] = asked.Listing(
+        overview=Overview(counts=Counts()), sessions=(mailed,)
+    )
+    assert said("mail", "38e51")[1] == "1  failed  more  (It is gone.)\n"
+    assert said("mail", "38e51") == said("mail", "list", "38e51")
+    assert "No session here begins with ffff." in said("mail", "ffff")[2]
 
 
 def test_a_question_is_printed_with_all_that_a_yes_would_allow(said: Said, desk: PlayedFamily):
@@ -528,21 +604,16 @@ def test_OUT_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(
 
 
 def test_a_failure_that_asks_nothing_is_in_the_inbox_too(said: Said, desk: PlayedFamily):
-    failure = Failure(kind=ErrorKind.CRASH, text="It ended.")
-    failed = row(TWO, state=SessionState.ERROR, failure=failure)
-    desk.answers[asked.ListQuestions] = ()
-    desk.answers[asked.ListSessions] = asked.Listing(
-        overview=Overview(counts=Counts()), sessions=(failed,)
+    desk.answers[asked.ListQuestions] = (
+        question(TWO, ask="", text="It ended.", state=SessionState.ERROR, title="", diff=""),
     )
     assert said("inbox")[1].splitlines() == [
-        "38e52a1b  error  Fix it",
+        "38e52a1b  Failed  Fix it",
         "  It ended.",
         "  rookery sessions retry 38e52a1b",
         "",
     ]
-    desk.answers[asked.ListSessions] = asked.Listing(
-        overview=Overview(counts=Counts()), sessions=()
-    )
+    desk.answers[asked.ListQuestions] = ()
     assert said("inbox")[1] == "Nobody waits for you.\n"
 
 
@@ -562,11 +633,41 @@ def test_the_list_says_how_sessions_are(said: Said, desk: PlayedFamily):
     )
     _, printed, _ = said()
     assert printed.splitlines() == [
-        "ID        STATE           STARTED     MODEL     COST  NAME",
-        "38e51f0c  streaming *     1970-01-01  m1     $0.5000  Fix it",
-        "38e52a1b  waits its turn  1970-01-01  -        $0.00  Other  [archived]",
-        "2 active. 1 need you: rookery sessions inbox",
+        "ID        STATE      STARTED     MODEL     COST  NAME",
+        "38e51f0c  Working *  1970-01-01  m1     $0.5000  Fix it",
+        "38e52a1b  Queued     1970-01-01  -        $0.00  Other  [archived]",
+        "2 active. 1 needs you: rookery sessions inbox",
     ]
+    desk.answers[asked.ListSessions] = asked.Listing(
+        overview=Overview(counts=Counts(active=2, attention=2)), sessions=rows
+    )
+    assert said()[1].splitlines()[-1] == "2 active. 2 need you: rookery sessions inbox"
+    assert json.loads(said("--json")[1])["sessions"][0]["state"] == "streaming"
+
+
+@pytest.mark.parametrize("state", SessionState)
+def test_every_state_has_the_word_that_the_page_has_for_it(state: SessionState):
+    page = Path(__file__).parents[2] / "web/src/states.ts"
+    found = re.search(rf"  {state}: {{ words: \"([^\"]+)\"", page.read_text(encoding="utf-8"))
+    assert found
+    assert words_for(state) == found[1]
+
+
+def test_in_a_folder_of_a_project_that_has_sessions_one_is_told(
+    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+):
+    none = asked.Listing(overview=Overview(counts=Counts()), sessions=())
+    desk.answers[asked.ListSessions] = none
+    assert said()[1].startswith("There are no sessions here. Start one: ")
+    project = Path.cwd()
+    inside = project / "deep" / "er"
+    inside.mkdir(parents=True)
+    kept = manager_folder(find_places(os.environ), project) / "agent-manager.json"
+    kept.write_text(json.dumps({"version": 1, "sessions": {ONE: {}, TWO: {}}}), encoding="utf-8")
+    monkeypatch.chdir(inside)
+    assert said()[1] == (
+        f"There are no sessions here; {project} has 2: rookery sessions -w {project}\n"
+    )
 
 
 def test_a_diff_is_read_without_its_colours(said: Said):

@@ -1,6 +1,9 @@
 """`rookery sessions` as it is typed: real processes, a scripted model."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +42,7 @@ def plays(script: str) -> pytest.MarkDecorator:
 def test_a_session_runs_on_after_the_command_and_is_waited_for(shell: Shell):
     session_id = shell.start()
     code, out, err = shell.run("wait", session_id[:8])
-    assert (code, out, err) == (0, f"{session_id[:8]} is completed.\n", "")
+    assert (code, out, err) == (0, f"{session_id[:8]} is done.\n", "")
     assert (shell.path / "made.txt").read_text() == "one\n"
     assert shell.states() == {session_id: "completed"}
 
@@ -68,6 +71,11 @@ def test_what_is_rejected_is_not_done(shell: Shell):
     assert shell.run("reject", session_id, "not there")[0] == 0
     assert shell.run("wait", session_id)[0] == 0
     assert not (shell.path / "made.txt").exists()
+    code, told, _ = shell.run("follow", session_id)
+    assert code == 0
+    assert "\n✗ rejected: Create made.txt\n  @@ -0,0 +1 @@\n  +one" in told
+    assert "\n> not there\n" in told
+    assert "● Create made.txt" not in told
 
 
 @plays(ASKS)
@@ -81,7 +89,7 @@ def test_a_question_is_answered_by_the_number_of_what_it_offers(shell: Shell):
     assert "? Which colour" in out
     assert "> blue" in out
     assert "✔ Painted." in out
-    assert out.endswith(f"{session_id[:8]} is completed.\n")
+    assert out.endswith(f"{session_id[:8]} is done.\n")
 
 
 def test_follow_tells_what_happens_until_the_session_rests(shell: Shell):
@@ -94,6 +102,88 @@ def test_follow_tells_what_happens_until_the_session_rests(shell: Shell):
     code, out, _ = shell.run("follow", session_id, "--json")
     assert code == 6
     assert json.loads(out.splitlines()[-1])["session"]["state"] == "waiting_approval"
+
+
+def test_a_script_gets_the_id_and_nothing_else(shell: Shell):
+    code, out, hints = shell.run("start", "Do it")
+    assert code == 0
+    session_id = out.removesuffix("\n")
+    assert hints == f"See how it goes: rookery sessions follow {session_id[:8]}\n"
+    assert shell.run("wait", session_id)[0] == 0
+    assert shell.run("wait", session_id, "--timeout", "0")[0] == 0
+
+
+def test_in_an_untrusted_project_nothing_is_started_and_one_is_told_what_to_do(shell: Shell):
+    shell.environ["ROOKERY_HOME"] = str(shell.folder / "another home")
+    code, out, err = shell.run("start", "Do it")
+    assert (code, out) == (2, "")
+    assert "is not trusted, so nothing was started. Look through it, then run: " in err
+    assert shell.run("trust")[0] == 0
+    assert shell.run("start", "Do it")[0] == 0
+
+
+def test_at_a_terminal_one_is_asked_whether_the_project_is_trusted(shell: Shell):
+    shell.environ["ROOKERY_HOME"] = str(shell.folder / "another home")
+    for answer, code in (b"n\n", 2), (b"y\n", 0):
+        ours, theirs = os.openpty()
+        with subprocess.Popen(
+            [sys.executable, "-m", "rookery", "sessions", "start", "Do it"],
+            cwd=shell.path,
+            env=shell.environ,
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+        ) as process:
+            os.close(theirs)
+            asked = b""
+            while b"[y/n]" not in asked:
+                asked += os.read(ours, 1024)
+            assert b"Do you trust this folder?" in asked
+            os.write(ours, answer)
+            out = process.communicate(timeout=60)[0]
+        os.close(ours)
+        assert process.returncode == code
+        assert bool(out) == (code == 0)
+    assert shell.told("list")["overview"]["trusted"] is True
+
+
+def test_without_a_model_the_session_says_so_in_the_words_of_its_process(shell: Shell):
+    del shell.environ["ROOKERY_PROVIDER"], shell.environ["ROOKERY_MODEL"]
+    session_id = shell.start()
+    code, out, _ = shell.run("wait", session_id)
+    assert code == 3
+    assert f"{session_id[:8]} has failed (There is no model yet: no key is set" in out
+    (row,) = shell.told("inbox")
+    assert (row["ask"], row["state"]) == ("", "error")
+    assert row["text"].startswith("There is no model yet")
+    assert shell.told("list")["sessions"][0]["failure"]["kind"] == "auth"
+    assert shell.told("list")["overview"]["counts"]["attention"] == 1
+
+
+@plays(SPEAKS_LONG)
+def test_follow_tells_words_while_they_are_spoken(shell: Shell):
+    session_id = shell.start()
+    with shell.begin("follow", session_id) as following:
+        assert following.stdout
+        heard = ""
+        while heard.count("word") < 5:
+            heard += following.stdout.read(1)
+        assert shell.states() == {session_id: "streaming"}
+        following.kill()
+    assert heard.startswith("\n> Do it\n\nword word ")
+
+
+@plays(SPEAKS_LONG)
+def test_words_in_the_queue_are_listed_as_not_heard(shell: Shell):
+    session_id = shell.start()
+    assert shell.run("mail", session_id) == (0, "Everything was heard.\n", "")
+    assert shell.run("send", session_id, "and more")[0] == 0
+    code, out, _ = shell.run("mail", session_id)
+    assert code == 0
+    assert out.endswith("  not heard yet  and more\n")
+    (queued,) = shell.told("mail", "list", session_id)["queue"]
+    assert shell.run("mail", "edit", session_id, queued["message_id"])[0] == 0
+    assert shell.run("mail", session_id)[1] == "Everything was heard.\n"
 
 
 def test_words_go_on_with_a_session_that_is_done(shell: Shell):
@@ -154,5 +244,6 @@ def test_all_sessions_are_stopped_and_one_is_resumed(shell: Shell):
     assert shell.run("resume", first)[0] == 0
     assert shell.states()[first] == "streaming"
     assert shell.run("wait", first, "--timeout", "0.2")[0] == 124
+    assert shell.run("wait", second, "--timeout", "0")[0] == 1, "it rests already"
     assert shell.run("cancel", first)[0] == 0
     assert shell.run("wait", first)[0] == 1

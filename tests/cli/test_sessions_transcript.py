@@ -9,7 +9,8 @@ from rookery.cli.sessions_transcript import Transcript
 from rookery.clients.terminal_text import Paint
 
 PLAIN = Paint(False)
-TEXTS = st.lists(st.text("ab\n\r\x1b\u202e🙂", max_size=12), min_size=1, max_size=4)
+TEXTS = st.lists(st.text("ab\n\r\x1b\u202e🙂\u200d", max_size=12), min_size=1, max_size=4)
+KINDS = st.sampled_from(["text", "reasoning", "command_output", "completion_result"])
 
 
 def news(**change: Any) -> dict[str, Any]:
@@ -21,41 +22,71 @@ def said(ts: int, text: str, **more: Any) -> dict[str, Any]:
 
 
 def told(transcript: Transcript, **how: bool) -> str:
-    return "".join(f"{piece}\n" for piece in transcript.fresh(PLAIN, **how))
+    return "".join(transcript.fresh(PLAIN, **how))
 
 
-@given(st.lists(TEXTS, min_size=1, max_size=4))
-def test_a_text_that_grows_is_told_once_and_as_if_it_had_come_whole(rows: list[list[str]]):
+@given(st.lists(st.tuples(KINDS, TEXTS), min_size=1, max_size=4))
+def test_a_text_that_grows_is_told_once_and_as_if_it_had_come_whole(
+    rows: list[tuple[str, list[str]]],
+):
     growing, whole = Transcript(), Transcript()
     heard = ""
-    for ts, pieces in enumerate(rows, 1):
-        growing.take(news(added=[said(ts, pieces[0], partial=True)]))
+    for ts, (say, pieces) in enumerate(rows, 1):
+        growing.take(news(added=[said(ts, pieces[0], partial=True, say=say)]))
         heard += told(growing)
         for piece in pieces[1:]:
             growing.take(news(changed=[{"ts": ts, "append": piece}]))
             heard += told(growing)
         growing.take(news(changed=[{"ts": ts, "partial": False}]))
         heard += told(growing)
-    whole.take(news(added=[said(ts, "".join(pieces)) for ts, pieces in enumerate(rows, 1)]))
+    whole.take(
+        news(added=[said(ts, "".join(told), say=say) for ts, (say, told) in enumerate(rows, 1)])
+    )
     assert heard == told(whole)
     assert told(growing, to_the_end=True) == ""
 
 
-def test_lines_are_told_as_soon_as_they_are_whole():
+def test_words_are_told_as_they_are_spoken():
     transcript = Transcript()
     transcript.take(news(added=[said(1, "Do it"), said(2, "one\ntw", partial=True)]))
-    assert told(transcript) == "\n> Do it\n\none\n"
+    assert told(transcript) == "\n> Do it\n\none\ntw"
     transcript.take(news(changed=[{"ts": 2, "append": "o\nthree"}]))
-    assert told(transcript) == "two\n"
-    assert told(transcript, to_the_end=True) == "three\n"
+    assert told(transcript) == "o\nthree"
+    assert told(transcript) == ""
+    assert told(transcript, to_the_end=True) == "\n"
+
+
+def test_what_a_command_prints_is_told_line_by_line():
+    transcript = Transcript()
+    output = said(2, "one\ntw", partial=True, say="command_output")
+    transcript.take(news(added=[said(1, "Do it"), output]))
+    assert told(transcript) == "\n> Do it\n\n  one\n"
+    transcript.take(news(changed=[{"ts": 2, "append": "o\nthree"}]))
+    assert told(transcript) == "  two\n"
+    assert told(transcript, to_the_end=True) == "  three\n"
+
+
+def test_a_call_that_came_to_nothing_says_so_whenever_that_is_known():
+    row = {"ts": 2, "type": "ask", "ask": "tool", "text": "{}", "call_id": "c1", "ask_id": "q1"}
+    asked = {**row, "title": "Create a", "diff": "+x"}
+    late, early = Transcript(), Transcript()
+    late.take(news(added=[said(1, "Do it"), asked]))
+    assert "● Create a\n  +x\n" in told(late)
+    late.take(news(changed=[{"ts": 2, "answered": True, "outcome": "denied"}]))
+    late.take(news(added=[{"ts": 3, "type": "say", "say": "user_feedback", "text": "not so"}]))
+    assert told(late) == "\n✗ rejected: Create a\n\n> not so\n"
+    assert told(late, to_the_end=True) == ""
+    early.take(news(added=[said(1, "Do it"), {**asked, "answered": True, "outcome": "failed"}]))
+    assert told(early) == "\n> Do it\n\n✗ failed: Create a\n  +x\n"
+    assert told(early, to_the_end=True) == ""
 
 
 def test_what_comes_later_waits_for_what_is_not_whole():
     transcript = Transcript()
     transcript.take(news(added=[said(1, "Do it"), said(2, "on", partial=True), said(3, "next")]))
-    assert told(transcript) == "\n> Do it\n"
-    transcript.take(news(changed=[{"ts": 2, "drop": 1, "append": "nce", "partial": False}]))
-    assert told(transcript) == "\nonce\n\nnext\n"
+    assert told(transcript) == "\n> Do it\n\non"
+    transcript.take(news(changed=[{"ts": 2, "append": "ce", "partial": False}]))
+    assert told(transcript) == "ce\n\nnext\n"
 
 
 def test_the_first_row_of_a_window_is_no_prompt_if_others_came_before():

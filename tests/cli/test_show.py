@@ -12,7 +12,17 @@ import pytest
 
 from kept_sessions import CHILD, DIFF, FACTS_OF_PARENT, GRANDCHILD, PARENT, keep, keep_family, store
 from rookery.cli.main import run
-from rookery.core.facts import Noted, Rewound, TaskOpened
+from rookery.core.asks import AskKind
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    Ending,
+    Noted,
+    Rewound,
+    TaskOpened,
+    ToolFinished,
+)
+from rookery.core.replies import denied
 
 Captured = pytest.CaptureFixture[str]
 
@@ -94,6 +104,22 @@ class TestShow:
         keep("back", TaskOpened(text="Task"), Noted(text="wrong way"), Rewound(to=1))
         run(["show", "back"])
         assert "wrong way" not in capsys.readouterr().out
+
+    def test_what_was_rejected_does_not_look_as_if_it_had_been_done(self, capsys: Captured):
+        told = {"ask": AskKind.TOOL, "call_id": "c1", "text": "{}", "title": "Edit b.txt"}
+        keep(
+            "rejected",
+            TaskOpened(text="Task"),
+            Asked(ask_id="q1", diff="+x", **told),
+            Answered(ask_id="q1", ask=AskKind.TOOL, reply="no", text="not so"),
+            ToolFinished(call_id="c1", text=denied("not so"), ending=Ending.DENIED),
+        )
+        run(["show", "rejected"])
+        text = capsys.readouterr().out
+        assert "✗ rejected: Edit b.txt\n  +x\n\n> not so\n" in text
+        assert "● Edit b.txt" not in text
+        run(["export", "rejected"])
+        assert "- `Edit b.txt` (rejected)" in capsys.readouterr().out
 
     @pytest.mark.parametrize(
         "arguments", [["--json", "--tree"], ["zzzzzzzz"], ["abc"], ["--nothing"]]

@@ -539,6 +539,25 @@ def test_what_the_user_denied_is_not_told_them_again():
     ]
 
 
+@pytest.mark.parametrize(
+    ("ending", "outcome"),
+    [
+        (Ending.DONE, ""),
+        (Ending.DENIED, "denied"),
+        (Ending.FAILED, "failed"),
+        (Ending.MISTAKEN, "failed"),
+        (Ending.UNKNOWN, "failed"),
+        (Ending.SKIPPED, ""),
+    ],
+)
+def test_the_row_of_a_call_says_what_became_of_it(ending: Ending, outcome: str):
+    begun = (OPENED, asked(text="T", call_id="c"), answered("no", "Not now."))
+    facts = (*begun, ToolFinished(call_id="c", text=denied("Not now."), ending=ending))
+    found = messages(Event(seq, 0, seq, fact) for seq, fact in enumerate(facts, 1))
+    assert [row.outcome for row in found if row.ask] == [outcome]
+    assert {row.outcome for row in found if row.say} == {""}
+
+
 # ── the rest ────────────────────────────────────────────────────────────────────────────
 
 

@@ -416,3 +416,33 @@ def test_12_1_a_crash_says_how_it_ended(code: int | None, by: int | None, part: 
     assert after.failure is not None
     assert after.failure.kind is ErrorKind.CRASH
     assert part in after.failure.text
+
+
+NO_MODEL = "There is no model yet: no key is set.\nDo one of these:\n  rookery auth anthropic"
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "kind", "text"),
+    [
+        (3, f"note: x\nError: {NO_MODEL}\n", ErrorKind.AUTH, NO_MODEL),
+        (3, "Error: The key is missing.", ErrorKind.AUTH, "The key is missing."),
+        (3, "Error: No model was chosen, but x.", ErrorKind.MODEL, "No model was chosen, but x."),
+        (2, "Error: Name one of the models of x.", ErrorKind.MODEL, None),
+        (9, "Error: The disk is full.", ErrorKind.EARLY_EXIT, "The disk is full."),
+        (1, "Traceback\n  x\nValueError: y\n\n", ErrorKind.EARLY_EXIT, "ValueError: y"),
+        (3, " \n", ErrorKind.CRASH, None),
+    ],
+)
+def test_a_process_that_ended_before_it_began_has_said_why(
+    code: int, log: str, kind: ErrorKind, text: str | None
+):
+    begun = advance(Session(session_id="s"), StartSession(text="Do it"))
+    ended = ProcessExit(generation=begun.generation, code=code, text=log)
+    failure = advance(begun, ended).failure
+    assert failure
+    assert failure.kind is kind
+    assert text in (None, failure.text)
+    announced = advance(begun, SessionCreated(generation=begun.generation, session_id="s"))
+    later = advance(announced, ended).failure
+    assert later
+    assert later.kind is ErrorKind.CRASH

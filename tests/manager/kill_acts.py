@@ -57,6 +57,8 @@ class User:
         self.ground = ground
         self.words = Words()
         self.done: Counter[str] = Counter()
+        self.removing: set[str] = set()
+        """Worktrees that are not wanted any more."""
         self._chance = random.Random(seed)
         self._scripts = count(1)
 
@@ -163,9 +165,7 @@ class User:
 
 
 def _approval(row: InboxRow, words: str = "") -> ApproveAction:
-    return ApproveAction(
-        session_id=row.session_id, ask_ts=row.ts, digest=row.digest, text=words
-    )
+    return ApproveAction(session_id=row.session_id, ask_ts=row.ts, digest=row.digest, text=words)
 
 
 async def _all(remote: RemoteManager) -> tuple[SessionRow, ...]:

@@ -67,9 +67,7 @@ class Ground:
         self.managers.remove(process.pid)
 
     @asynccontextmanager
-    async def visited(
-        self, process: "subprocess.Popen[str]"
-    ) -> AsyncIterator[RemoteManager]:
+    async def visited(self, process: "subprocess.Popen[str]") -> AsyncIterator[RemoteManager]:
         """A manager that was begun, once it is there. Raises `EOFError` if it never is."""
         assert process.stdout
         if not await anyio.to_thread.run_sync(process.stdout.readline):

@@ -26,7 +26,7 @@ from rookery.core.managing.requests import (
     RemoveWorktree,
     StopAll,
 )
-from rookery.core.managing.shown import SessionRow
+from rookery.core.managing.shown import SessionRow, WorktreeRow
 from rookery.core.sessions.rebuilding import rebuilt
 from rookery.core.sessions.session import PendingAsk
 from rookery.manager.followed_task import FollowedTask
@@ -53,12 +53,12 @@ async def demand_all(ground: Ground, user: User) -> None:
             await demand_no_dead_one_active(remote, dead)
             await demand_truth(ground, remote)
             await demand_nobody_unaccounted(ground)
-            await demand_worktrees_whole(ground, remote)
+            await demand_worktrees_whole(ground, remote, user.removing)
             await user.settle(remote)
             await demand_truth(ground, remote)
             demand_all_said_once(ground, user.words)
-            demand_all_written(ground)
-            await demand_worktrees_whole(ground, remote)
+            demand_all_written(ground, user.removing)
+            await demand_worktrees_whole(ground, remote, user.removing)
             await remote.do(StopAll())
         process.terminate()
         process.communicate(timeout=30)
@@ -164,38 +164,50 @@ async def demand_nobody_left(ground: Ground) -> None:
     await _soon(left, "left over")
 
 
-async def demand_worktrees_whole(ground: Ground, remote: RemoteManager) -> None:
+async def demand_worktrees_whole(ground: Ground, remote: RemoteManager, removed: set[str]) -> None:
     """Those on the disk, those of git and those shown are the same, and each is whole. One that was
     not finished is shown as such, is nobody's, and can be removed."""
     for row in await remote.do(ListWorktrees()):
         if row.state == "unfinished":
-            assert row.sessions == ()
+            assert row.sessions == (), row
             plan = await remote.do(PlanRemoval(worktree_id=row.id))
             await remote.do(RemoveWorktree(worktree_id=row.id, token=plan.token))
-    rows = await remote.do(ListWorktrees())
-    shown = {row.path for row in rows}
-    place = ground.path / ".roo" / "worktrees"
-    assert shown == {str(path) for path in place.glob("*")}
-    known = git(ground.path, "worktree", "list", "--porcelain").decode()
-    assert shown == {
-        line.removeprefix("worktree ")
-        for line in known.splitlines()
-        if line.startswith("worktree ") and str(place) in line
-    }
+
+    async def differing() -> list[str]:
+        shown = {row.path for row in await _wanted(remote, removed)}
+        place = ground.path / ".roo" / "worktrees"
+        there = {str(path) for path in place.glob("*")}
+        known = git(ground.path, "worktree", "list", "--porcelain").decode().splitlines()
+        gits = {line.removeprefix("worktree ") for line in known if str(place) in line}
+        return sorted((shown ^ there) | (shown ^ gits))
+
+    await _soon(differing, "a worktree that is not everywhere")
+    rows = await _wanted(remote, removed)
     for row in rows:
         assert row.state == "ready", row
         on = git(Path(row.path), "symbolic-ref", "--short", "HEAD").decode().strip()
-        assert on == row.branch
+        assert on == row.branch, row
         changed = git(Path(row.path), "status", "--porcelain").decode().splitlines()
         assert [line for line in changed if not line.startswith("??")] == [], row
     for session in (await remote.do(ListSessions(archived=True))).sessions:
         if session.worktree_id:
-            assert session.workspace in shown, session
+            assert session.workspace in {*removed, *(row.path for row in rows)}, session
+
+
+async def _wanted(remote: RemoteManager, removed: set[str]) -> list[WorktreeRow]:
+    """Without those that are gone because the user wanted it, which their sessions remember."""
+    rows = await remote.do(ListWorktrees())
+    return [row for row in rows if row.state == "ready" or row.path not in removed]
 
 
 def demand_all_said_once(ground: Ground, words: Words) -> None:
-    """What was taken is in a journal, once; what was refused is in none."""
+    """What was taken is in a journal, once; what was refused is in none. What was said to a session
+    that never came to begin is kept with it."""
     heard = Counter(text for events in _journals(ground).values() for text in _heard(events))
+    begun = ground.folders()
+    for session_id, kept in _saved(ground).items():
+        if session_id not in begun:
+            heard.update(letter.text for letter in kept.record.outbox)
     wrong = [each for each in words.like("taken") if heard[each] != words.times.get(each, 1)]
     wrong += [each for each in words.like("refused") if heard[each]]
     wrong += [each for each in words.like("unknown") if heard[each] > words.times.get(each, 1)]
@@ -209,8 +221,9 @@ def _heard(events: list[Event]) -> list[str]:
     return [text for text in said if text]
 
 
-def demand_all_written(ground: Ground) -> None:
-    """Each change that was told is there, each file was told of, and each journal is whole."""
+def demand_all_written(ground: Ground, removed: set[str]) -> None:
+    """Each change that was told is there, or kept where a worktree was removed; each file was told
+    of, and each journal is whole."""
     begun: set[str] = set()
     for session_id, events in _journals(ground).items():
         assert verify(ground.project.tasks.folder(session_id)) == []
@@ -221,10 +234,25 @@ def demand_all_written(ground: Ground) -> None:
         for end in done:
             call = calls.get(end.call_id)
             if call and _file(call) and end.ending is Ending.DONE and end.exit_code in (None, 0):
-                assert (Path(workspace) / _file(call)).read_text() == _file(call)
+                held = workspace in removed and not Path(workspace).exists()
+                found = _kept(ground, _file(call)) if held else _read(workspace, _file(call))
+                assert found == _file(call), (call, end)
     places = [ground.path, *(ground.path / ".roo" / "worktrees").glob("*")]
     made = {str(path) for place in places for path in place.glob("*[0-9]-*.txt")}
     assert made <= begun
+
+
+def _read(workspace: str, file: str) -> str:
+    path = Path(workspace, file)
+    return path.read_text() if path.exists() else ""
+
+
+def _kept(ground: Ground, file: str) -> str:
+    """What some reference of git holds under that name."""
+    for ref in git(ground.path, "for-each-ref", "--format=%(refname)").decode().split():
+        if git(ground.path, "ls-tree", ref, "--", file):
+            return git(ground.path, "show", f"{ref}:{file}").decode()
+    return ""
 
 
 def _file(call: ToolStarted) -> str:

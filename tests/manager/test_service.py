@@ -52,6 +52,9 @@ async def test_a_session_is_started_elsewhere_followed_approved_and_seen_to_comp
         await page.until(lambda rows: rows[-1].get("ask") == "completion_result")
         assert (project.path / "made.txt").read_text() == "one\n"
         assert listed.row(session_id).get("unread") is True
+        (result,) = await client.until(lambda: listed.last("inbox"))
+        assert (result["state"], result["text"]) == ("completed", "Done.")
+        assert listed.last("overview")["counts"]["attention"] == 1
         await client.do("mark_read", session_id=session_id)
         await client.until(lambda: listed.row(session_id).get("unread") is False)
         await client.until(lambda: listed.last("inbox") == [])

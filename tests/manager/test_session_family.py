@@ -26,6 +26,8 @@ from rookery.core.managing.requests import (
 from rookery.errors import CommandRejected
 from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.session_family import SessionFamily, model_named
+from rookery.manager.shown import Shown
+from rookery.manager.supervisor import open_supervisor
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +49,8 @@ async def test_sessions_are_listed_searched_renamed_put_away_and_removed(project
         desk, supervisor = desk_of(watched), watched.supervisor
         first = await supervisor.start(project.wish(WRITES, "Mend the roof", auto_approve=True))
         await watched.at(first, "completed")
-        second = await supervisor.start(project.wish(WRITES, "Paint\nthe door"))
+        other = WRITES.replace("made", "other")
+        second = await supervisor.start(project.wish(other, "Paint\nthe door"))
         await watched.at(second, "waiting_approval")
         listing = await desk.do(ListSessions())
         assert [row.session_id for row in listing.sessions] == [second, first]
@@ -65,6 +68,54 @@ async def test_sessions_are_listed_searched_renamed_put_away_and_removed(project
         assert [(r.name, r.archived) for r in listed] == [("Paint the door", False), ("Top", True)]
         assert await desk.do(RemoveSession(session_id=second)) == Done()
         assert supervisor.session(second) is None
+
+
+async def test_the_badge_counts_what_is_in_the_inbox(project: Project):
+    """What is asked, then what has failed, then what was done; nothing that was put away."""
+    no_folder = project.folder / "gone"
+    no_folder.mkdir()
+    async with project.supervised() as watched:
+        supervisor = watched.supervisor
+        done = await supervisor.start(project.wish(WRITES, auto_approve=True))
+        await watched.at(done, "completed")
+        wish = project.wish(WRITES, workspace=no_folder)
+        no_folder.rmdir()
+        failed = await supervisor.start(wish)
+        await watched.at(failed, "error")
+        asks = await supervisor.start(project.wish(WRITES.replace("made", "other")))
+        away = await supervisor.start(project.wish(WRITES.replace("made", "away")))
+        for each in (asks, away):
+            await watched.at(each, "waiting_approval")
+        supervisor.archive(away)
+        rows = await desk_of(watched).do(ListQuestions())
+        told = [(row.session_id, row.ask, row.state) for row in rows]
+        assert told == [
+            (asks, "tool", "waiting_approval"),
+            (failed, "", "error"),
+            (done, "completion_result", "completed"),
+        ]
+        assert f"The folder {no_folder} is gone." in rows[1].text
+        assert (rows[2].text, rows[2].html) == ("Done.", ("<p>Done.</p>\n",))
+        await _all_agree(watched, [asks, failed, done])
+        async with open_supervisor(project.path, project.places, project.environ) as looking:
+            assert looking.read_only
+            await _all_agree(Watched(looking), [asks, failed, done])
+    async with project.supervised() as watched:
+        # stopped by the first, what was asked is not asked any more
+        await _all_agree(watched, [failed, done])
+        rows = await desk_of(watched).do(ListQuestions())
+        assert [row.text for row in rows][1] == "Done."
+        watched.supervisor.mark_read(done)
+        await _all_agree(watched, [failed])
+
+
+async def _all_agree(watched: Watched, waiting: list[str]) -> None:
+    desk = desk_of(watched)
+    assert [each.session_id for each in await desk.do(ListQuestions())] == waiting
+    listing = await desk.do(ListSessions(archived=True))
+    assert listing.overview.counts.attention == len(waiting)
+    needs = {row.session_id for row in listing.sessions if row.flags.needs_attention}
+    assert needs == set(waiting)
 
 
 async def test_an_action_is_approved_only_as_it_was_shown(project: Project):
@@ -163,18 +214,31 @@ async def test_words_that_wait_are_changed_and_taken_back(project: Project):
             ("one", "queued"),
             ("two", "queued"),
         ]
-        ids = [f"manager-{mail.number}" for mail in row.mail]
-        await desk.do(EditQueued(session_id=session_id, message_id=ids[1], text="2"))
-        shown = await watched.until(session_id, lambda shown: len(shown.view.queue) == 2)
-        assert [said.text for said in shown.view.queue] == ["one", "2"]
-        await desk.do(EditQueued(session_id=session_id, message_id=ids[0], text="1"))
-        await desk.do(EditQueued(session_id=session_id, message_id=ids[1]))
-        shown = await watched.until(session_id, lambda shown: len(shown.view.queue) == 1)
-        assert [said.text for said in shown.view.queue] == ["1"]
+        for mail, words in zip(row.mail, ("1", None), strict=True):
+            await desk.do(
+                EditQueued(session_id=session_id, message_id=f"manager-{mail.number}", text=words)
+            )
+        await watched.until(session_id, _speaks)
+        for words in ("three", "four"):
+            await desk.do(SendWords(session_id=session_id, text=words))
+        shown = await watched.until(session_id, lambda shown: _waiting(shown)[-1:] == ["four"])
+        three, four = shown.view.queue[-2:]
+        await desk.do(EditQueued(session_id=session_id, message_id=three.message_id, text="3"))
+        await desk.do(EditQueued(session_id=session_id, message_id=four.message_id))
+        await watched.until(session_id, lambda shown: _waiting(shown)[-1:] == ["3"])
         with pytest.raises(CommandRejected):
             await desk.do(EditQueued(session_id=session_id, message_id="manager-99", text="x"))
         said = [e.fact.text for e in project.log(session_id) if isinstance(e.fact, UserSpoke)]
-        assert said == ["one", "2"]
+        assert said == ["1", "three", "four"]
+
+
+def _waiting(shown: Shown) -> list[str]:
+    return [said.text for said in shown.view.queue]
+
+
+def _speaks(shown: Shown) -> bool:
+    rows = shown.view.messages
+    return bool(rows) and "word" in (rows[-1].text or "")
 
 
 async def test_a_session_that_works_is_switched(project: Project):

@@ -71,9 +71,9 @@ async def test_the_moments_of_a_session_are_what_was_said_and_what_changed_files
         session_id = await written(project, watched)
         rows = await desk_of(project, watched).do(ListCheckpoints(session_id=session_id))
         assert [(row.title, row.paths) for row in rows] == [
-            ("Write it", ()),
-            ("Create made.txt", ("made.txt",)),
-            ("Run echo two > made.txt; echo new > other.txt", ("made.txt", "other.txt")),
+            ("at the start: Write it", ()),
+            ("before Create made.txt", ("made.txt",)),
+            ("before Run echo two > made.txt; echo new > other.txt", ("made.txt", "other.txt")),
         ]
         assert [row.seq for row in rows] == sorted(row.seq for row in rows)
         assert [row.ts for row in rows] == sorted(row.ts for row in rows)
@@ -195,6 +195,19 @@ async def test_9_4_moments_are_told_though_the_folder_is_gone(project: Project):
         assert named(rows, "Run echo").paths == ()
 
 
+@pytest.mark.parametrize("conversation", [False, True], ids=["files", "conversation too"])
+async def test_whoever_goes_back_has_seen_what_became_of_it(project: Project, conversation: bool):
+    async with project.supervised() as watched:
+        session_id = await written(project, watched)
+        watched.supervisor.mark_read(session_id)
+        desk = desk_of(project, watched)
+        to = named(await desk.do(ListCheckpoints(session_id=session_id)), "Run echo").seq
+        await desk.do(RestoreSession(session_id=session_id, to=to, conversation=conversation))
+        assert watched.state(session_id) == ("paused" if conversation else "completed")
+        assert watched.supervisor.counts().attention == 0
+        assert watched.supervisor.inbox() == ()
+
+
 OPENED = TaskOpened(text="do it", workspace="/w")
 
 
@@ -227,12 +240,12 @@ def test_each_change_belongs_to_the_moment_before_it():
     )
     told = {each.row.title: (each.row.paths, each.steps) for each in moments(events)}
     assert told == {
-        "do it": ((), ()),
-        "Run a": ((), (("a-before", "a-after"),)),
-        "go on": ((), ()),
-        "Run b": ((), (("b-before", "b-after"),)),
-        "Run c": ((), ()),
-        "Edit d": (("d.txt",), ()),
+        "at the start: do it": ((), ()),
+        "before Run a": ((), (("a-before", "a-after"),)),
+        "before you said: go on": ((), ()),
+        "before Run b": ((), (("b-before", "b-after"),)),
+        "before Run c": ((), ()),
+        "before Edit d": (("d.txt",), ()),
     }
 
 
@@ -242,6 +255,6 @@ def test_OUT_4_titles_are_one_line_of_a_bounded_length_with_nothing_hidden():
         Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="c\u200b"),
     )
     first, second = (each.row.title for each in moments(events))
-    assert first.startswith("a b <U+202E>x")
+    assert first.startswith("at the start: a b <U+202E>x")
     assert len(first) == LONGEST_TITLE
-    assert second == "c<U+200B>"
+    assert second == "before you said: c<U+200B>"

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -12,6 +13,7 @@ from manager.desk_bench import DONE, AtDesk, at_desk, killed, until, with_reposi
 from rookery.core.managing.requests import (
     ApplyWorktree,
     BringBack,
+    CompareVersions,
     FinishWorktree,
     ImportWork,
     ListBranches,
@@ -20,9 +22,11 @@ from rookery.core.managing.requests import (
     MergeWorktree,
     PlanApply,
     PlanRemoval,
+    ReadDiff,
     ReadStats,
     RecreateWorktree,
     RemoveWorktree,
+    ReviewChanges,
     RunScript,
     StopScript,
 )
@@ -32,6 +36,7 @@ from rookery.errors import CommandRejected
 from rookery.manager.desk import finishing
 from rookery.manager.desk.agreed_scripts import AgreedScripts
 from rookery.storage.trust import TrustStore
+from rookery.workspace.git_folders import NOTE_OF_WORKTREE
 from worktree_bench import git, put
 
 pytestmark = pytest.mark.anyio
@@ -83,6 +88,20 @@ async def test_10_statistics_are_told(project: Project):
             await at.do(ReadStats(worktree_id="nowhere"))
 
 
+async def test_9_3_a_worktree_that_calls_itself_another_does_not_take_its_place(project: Project):
+    """Whoever works in one can write what is noted of it."""
+    async with at_desk(project) as at:
+        first = await worked(at)
+        await at.completed(WRITES)
+        (second,) = [row for row in await at.worktrees() if row.id != first.id]
+        admin = project.path / ".git/worktrees"
+        notes = [admin / Path(row.path).name / NOTE_OF_WORKTREE for row in (first, second)]
+        shutil.copy(notes[0], notes[1])
+        for request in (PlanApply, PlanRemoval, ReadStats, RecreateWorktree):
+            with pytest.raises(CommandRejected, match="Several worktrees"):
+                await at.do(request(worktree_id=first.id))
+
+
 async def test_9_4_a_missing_worktree_is_a_state_and_can_be_made_again(project: Project):
     async with at_desk(project) as at:
         shown = await at.completed(DONE)
@@ -92,13 +111,13 @@ async def test_9_4_a_missing_worktree_is_a_state_and_can_be_made_again(project: 
         shutil.rmtree(place)
         (missing,) = await at.worktrees()
         assert (missing.id, missing.state) == (row.id, State.MISSING)
-        await at.supervisor.send(session_id, "go on")
-        shown = await at.watched.at(session_id, "error")
-        assert shown.session.failure
-        assert "recreate its worktree" in shown.session.failure.text
+        for act in (partial(at.supervisor.send, text="on"), at.supervisor.resume):
+            with pytest.raises(CommandRejected, match="recreate its worktree, then resume it"):
+                await act(session_id)
+        assert at.watched.state(session_id) == "completed", "nothing has changed"
         assert not place.exists()
         await at.do(RecreateWorktree(worktree_id=row.id))
-        await at.supervisor.retry(session_id)
+        await at.supervisor.send(session_id, "go on")
         await at.watched.result(session_id, "Done again.")
 
 
@@ -123,7 +142,7 @@ async def test_9_6_finishing_with_a_message_commits_everything(project: Project)
     async with at_desk(project) as at:
         row = await made(at)
         done = await at.do(FinishWorktree(worktree_id=row.id, message="feat: one"))
-        assert done.notes[0].startswith("1 files were committed to agent/work")
+        assert done.notes[0].startswith("Committed 1 file to agent/work")
         assert git(Path(row.path), "log", "-1", "--format=%s") == b"feat: one\n"
         with pytest.raises(CommandRejected, match="Nothing is left"):
             await at.do(FinishWorktree(worktree_id=row.id))
@@ -200,7 +219,7 @@ async def test_9_7_removing_stops_whoever_works_there_and_keeps_what_is_not_comm
         pid = int((folder / "pid").read_text())
         put(folder, {"new.txt": b"precious\n"})
         plan = await at.do(PlanRemoval(worktree_id=row.id))
-        assert "It stops: Write it now, its run script." in plan.text
+        assert "Still running there, and ended first: Write it now, its run script." in plan.text
         assert plan.paths == ("new.txt", "pid")
         put(folder, {"another.txt": b"came later\n"})
         with pytest.raises(CommandRejected, match="has changed since"):
@@ -225,11 +244,41 @@ async def test_9_7_a_session_of_a_removed_worktree_can_be_read_but_not_resumed(p
         (row,) = await at.worktrees()
         notes = await removed(at, row, delete_branch=True)
         assert notes == ("The branch agent/write-it-now was deleted.",)
-        await at.supervisor.send(shown.record.session_id, "go on")
-        shown = await at.watched.at(shown.record.session_id, "error")
-        assert shown.session.failure
-        assert "no place to go on in" in shown.session.failure.text
+        with pytest.raises(CommandRejected, match=r"was removed\. The session can be read; start"):
+            await at.supervisor.send(shown.record.session_id, "go on")
+        assert at.watched.state(shown.record.session_id) == "completed"
         assert await at.worktrees() == ()
+
+
+async def test_9_7_where_the_work_of_a_removed_version_is_kept_is_told_wherever_one_looks(
+    project: Project,
+):
+    async with at_desk(project) as at:
+        (session_id, other) = (await at.start(WRITES, versions=2)).session_ids
+        await at.watched.at(session_id, "completed")
+        await at.watched.at(other, "completed")
+        row = next(each for each in await at.worktrees() if session_id in each.sessions)
+        await removed(at, row)
+        (kept,) = await at.do(ListKept())
+        told = f"bring-back {kept.ref} BRANCH"
+        look = ReadDiff(session_id=session_id, path="made.txt")
+        for act in (
+            partial(at.supervisor.send, session_id, "on"),
+            partial(at.supervisor.resume, session_id),
+            partial(at.do, look),
+        ):
+            with pytest.raises(CommandRejected, match="was removed") as refused:
+                await act()
+            assert told in str(refused.value)
+        review = await at.do(ReviewChanges(session_id=session_id))
+        own = await at.do(ReviewChanges(session_id=session_id, scope="session"))
+        assert told in review.notes[0]
+        assert told in own.notes[0]
+        group = at.supervisor.find(session_id).record.group_id
+        versions = {v.session_id: v for v in await at.do(CompareVersions(group_id=group))}
+        assert told in versions[session_id].note
+        assert versions[other].note == ""
+        assert {each.session_id for each in at.supervisor.inbox()} == {other}
 
 
 async def test_9_7_one_that_cannot_be_stopped_keeps_its_worktree(

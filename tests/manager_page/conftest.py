@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from manager_page.bench import Manager, Model, Project, Tab, Tabs, managed
+from manager_page.bench import Manager, Project, Tab, Tabs, managed
+from manager_page.played_model import Model
 from rookery.browser.find_browser import find_browser
 from rookery.errors import ToolError
 from rookery.manager.web.page_files import HOW_TO_BUILD, PageFiles

@@ -1,18 +1,20 @@
 """The page loses its manager, and finds it again, or says what to do."""
 
 import os
-import re
 import signal
-from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Browser, expect
 
 from llm_server import finish, gate, say
 from manager_page.bench import Manager, Project, Tab, Tabs, managed
+from manager_page.played_model import Model
+from manager_page.relay import Relay
 
 LOST = "The manager cannot be reached"
-NO_SOCKET = ("WebSocket connection to", "net::ERR_CONNECTION_REFUSED")
+NO_CONNECTION = ("WebSocket connection to",)
+"""What a browser itself says of a socket that fails."""
 
 
 def test_a_page_without_a_token_says_what_to_do(tabs: Tabs):
@@ -46,18 +48,59 @@ def test_a_manager_that_holds_its_breath_loses_nothing(tab: Tab, tabs: Tabs, man
     expect(tab.conversation).to_contain_text("Kept.")
 
 
-def test_a_connection_that_is_cut_comes_back_by_itself(tab: Tab, tabs: Tabs, manager: Manager):
-    tabs.expected = ("WebSocket connection to", "ERR_INTERNET_DISCONNECTED")
+def test_a_connection_that_is_cut_comes_back_by_itself(tabs: Tabs, manager: Manager):
+    tabs.expected = NO_CONNECTION
+    relay = Relay(urlsplit(manager.url).port or 0)
+    tab = tabs.open(manager.link().replace(manager.url, f"http://127.0.0.1:{relay.port}/"))
     middle = gate()
-    session = manager.start("Be cut off", [say("Before, ", middle, "after."), finish("Kept.")])
+    session = manager.start(
+        "Be cut off", [say("Before, ", middle, "after."), finish("Kept.")], [finish("Here.")]
+    )
     tab.open(session)
     expect(tab.conversation).to_contain_text("Before")
     banner = tab.page.get_by_role("status").filter(has_text=LOST)
-    cut(manager, tab)
+    relay.cut()
     expect(banner).to_be_visible()
     middle.open()
+    manager.at(session, "completed")
+    relay.mend()
     expect(banner).to_have_count(0)
     expect(tab.conversation.locator(".answer .prose")).to_have_text("Before, after.")
     expect(tab.conversation).to_contain_text("Kept.")
     tab.send("Still there?")
-    manager.model.heard("Be cut off", 2)
+    expect(tab.conversation).to_contain_text("Here.")
+    relay.close()
+
+
+def test_a_manager_that_was_killed_is_missed_and_its_successor_has_the_sessions(
+    browser: Browser, model: Model, tmp_path: Path
+):
+    project = Project(tmp_path, model)
+    middle = gate()
+    try:
+        with managed(project) as first:
+            tabs = Tabs(browser, first)
+            tabs.expected = NO_CONNECTION
+            tab = tabs.open()
+            session = first.start(
+                "Outlive it", [say("Before, ", middle, "after."), finish("Kept.")]
+            )
+            tab.open(session)
+            expect(tab.conversation).to_contain_text("Before")
+            first.kill()
+        expect(tab.page.get_by_role("status").filter(has_text=LOST)).to_be_visible()
+        expect(tab.conversation).to_contain_text("Before")
+        tab.send("Lost words")
+        expect(tab.page.get_by_text("Nothing was sent")).to_be_visible()
+        expect(tab.message).to_have_value("Lost words")
+        middle.open()
+        with managed(project) as second:
+            tabs.manager = second
+            again = tabs.open()
+            again.page.get_by_role("link", name="Outlive it").first.click()
+            expect(again.conversation.locator(".answer .prose")).to_have_text("Before, after.")
+            expect(again.conversation).to_contain_text("Kept.")
+            expect(again.state).to_contain_text("Done")
+            tabs.close()
+    finally:
+        project.end_all()

@@ -3,7 +3,8 @@
 from playwright.sync_api import expect
 
 from llm_server import finish, gate, problem, say, status, think
-from manager_page.bench import Manager, Tab, Tabs, last_words
+from manager_page.bench import Manager, Tab, Tabs
+from manager_page.played_model import last_words
 
 LONG = "word " * 400
 

@@ -339,6 +339,18 @@ async def test_WEB_9_codes_cannot_be_guessed_one_after_the_other(tmp_path: Path,
         assert (await client.get("/api/health", headers=server.bearer)).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/api/launch", "/api/pair"])
+async def test_WEB_9_nobody_with_a_code_is_kept_out_by_what_others_guess(tmp_path: Path, path: str):
+    """All who come through a tunnel have one address, which is that of the user here."""
+    async with served(tmp_path) as server, server.client() as client:
+        for guessed in ("/api/launch", "/api/pair"):
+            for number in range(WRONG_PER_MINUTE + 1):
+                await client.post(guessed, json={"code": f"{MARK}{number}"})
+        keys = server.watch.keys
+        codes = keys.launch_codes if path == "/api/launch" else keys.pairing_codes
+        assert (await client.post(path, json={"code": codes.new()})).status_code == 200
+
+
 SMUGGLED = {
     "two lengths": (JSON, LENGTH, "Content-Length: 3"),
     "list of lengths": (JSON, "Content-Length: 25, 3"),

@@ -1059,3 +1059,21 @@ async def test_GIT_7_a_kill_at_any_instant_loses_nothing(instant: str, ground: G
         assert (restored.problem, restored.kept, ground.texts()) == ("", (), OLD)
     assert await checkpoints.health() == ""
     ground.demand_valid()
+
+
+@pytest.mark.parametrize("name", [".roo/worktrees/agent-a/f.txt", "sub/.roo/worktrees/b/f.txt"])
+async def test_9_what_other_sessions_do_in_their_worktrees_is_not_ours_to_put_back(
+    tmp_path: Path, name: str
+):
+    ground = Ground(tmp_path)
+    ground.put("mine.txt", "one")
+    ground.put(name, "theirs")
+    checkpoints = ground.open()
+    before = await checkpoints.save(None)
+    ground.put("mine.txt", "two")
+    ground.put(name, "more of theirs")
+    after = await checkpoints.save(None)
+    effects = await checkpoints.effects(before.id, after.id)
+    assert [each.path for each in effects] == ["mine.txt"]
+    await checkpoints.restore([(before.id, after.id)], overwrite=True)
+    assert ground.texts() == {"mine.txt": "one", name: "more of theirs"}

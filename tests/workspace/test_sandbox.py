@@ -578,10 +578,31 @@ def test_a_linked_worktree_can_commit_into_its_repository(layer: str, cell: Cell
     main = linked_worktree(cell)
     status, said = cell.run("echo x > y && git add y && git commit -qm y && git log -1")
     assert status == 0, said
-    status, said = cell.run('echo x > "$OUTSIDE/main/.git/hooks/pre-commit"')
-    assert (status == 0) == (layer == "landlock"), said
     assert cell.run('echo x > "$OUTSIDE/main/y"')[0] != 0
     assert not (main / "y").exists()
+
+
+PLANTED = (
+    *("hooks/pre-commit", "config", "config.worktree", "info/attributes", "commondir", "index"),
+    *("packed-refs", "worktrees/new/gitdir", "worktrees/linked/gitdir", "modules/new/config"),
+    *("worktrees/linked/commondir", "worktrees/linked/rookery-worktree.json"),
+)
+"""What would make git read or run something else, in the repository of a linked worktree."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_K17_K18_a_linked_worktree_plants_nothing_in_its_repository(
+    layer: str, cell: Cell, name: str
+):
+    main = linked_worktree(cell)
+    note = main / ".git" / "worktrees" / "linked" / "rookery-worktree.json"
+    note.write_text("{}")
+    at = main / ".git" / name
+    before = at.read_bytes() if at.exists() else None
+    status, said = cell.run(f'mkdir -p "{at.parent}"; echo x > "{at}"')
+    open_to_landlock = layer == "landlock" and name.startswith("worktrees/linked/")
+    assert (status == 0) == open_to_landlock, said
+    assert open_to_landlock or (at.read_bytes() if at.exists() else None) == before
 
 
 def test_K18_a_git_file_cannot_open_a_folder_that_does_not_know_it(cell: Cell):

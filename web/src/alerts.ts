@@ -1,15 +1,26 @@
 /** Tells a user who looks elsewhere that a session needs them: in the title, and aloud if wanted. */
 import { effect, signal } from "@preact/signals";
+import { connection, request } from "./connection";
 import { keep, kept } from "./kept";
 import type { InboxRow } from "./protocol";
 import { go, route } from "./routes";
-import { inbox, list, listTold, overview } from "./store";
+import { inbox, list, listTold } from "./store";
 import { line } from "./visible";
 
 const KEY = "alerts";
 const TITLE = "rookery";
 
+export const PAGE_NOTIFIES = "manager.notify";
+
+/** Of this browser. */
 export const alertsOn = signal(false);
+/** Of the user's settings, which hold for every browser. */
+const wanted = signal(true);
+
+export async function readNotifying(): Promise<void> {
+  const settings = await request("read_settings", {}).catch(() => []);
+  wanted.value = settings.find((row) => row.key === PAGE_NOTIFIES)?.value !== "false";
+}
 
 export function alertsPossible(): boolean {
   return "Notification" in globalThis && isSecureContext;
@@ -29,9 +40,12 @@ export async function switchAlerts(on: boolean): Promise<string> {
 export function watchForAttention(): void {
   alertsOn.value = kept(KEY, false) && alertsPossible() && Notification.permission === "granted";
   effect(() => {
-    const waiting = overview.value?.counts.attention ?? 0;
+    const waiting = inbox.value.length;
     const name = "session_id" in route.value ? list.value.rows.get(route.value.session_id)?.name : "";
     document.title = [waiting && `(${waiting})`, name && `${line(name)} ·`, TITLE].filter(Boolean).join(" ");
+  });
+  effect(() => {
+    if (connection.status.value === "open") void readNotifying();
   });
   let seen: Set<string> | null = null;
   effect(() => {
@@ -39,7 +53,7 @@ export function watchForAttention(): void {
     if (!listTold.value) return;
     const fresh = freshIn(rows, seen);
     seen = new Set(rows.map(nameOf));
-    if (alertsOn.value && document.hidden) fresh.forEach(alert);
+    if (alertsOn.value && wanted.value && document.hidden) fresh.forEach(alert);
   });
 }
 

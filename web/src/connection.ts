@@ -35,6 +35,7 @@ async function upload(body: string): Promise<unknown> {
   const headers = { "Content-Type": "application/json", Authorization: `Bearer ${storedToken()}` };
   const answer = await fetch("/api/do", { method: "POST", headers, body }).catch(() => null);
   if (!answer) throw new Refused(BROKEN_OFF);
+  if (answer.status === 401) connection.refuse();
   if (answer.status === 413) throw new Refused(TOO_LARGE);
   const told = (await answer.json().catch(() => ({}))) as { error?: Refusal };
   if (!answer.ok) throw new Refused(told.error?.message ?? `The manager refused this (${answer.status}).`);

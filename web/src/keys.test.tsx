@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from "vitest";
-import { actFor, type Keys, SHORTCUTS, useKeys } from "./keys";
+import { actFor, type Keys, listenToKeys, SHORTCUTS, useKeys } from "./keys";
 import { drawn } from "./testing/drawn";
 
 const pressed: string[] = [];
@@ -44,6 +44,25 @@ it("what is nearest holds its keys first, and gives them back", async () => {
   await drawn(both(false));
   press("a");
   expect(outer).toEqual(["b", "a"]);
+});
+
+it("do nothing while something is edited, wherever the focus is", async () => {
+  listenToKeys();
+  const form = (editing: boolean) => (
+    <>
+      <Holder keys={keysFor("j")} />
+      <div data-editing={editing || undefined} />
+    </>
+  );
+  const typed = () => {
+    pressed.length = 0;
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "j", bubbles: true }));
+    return [...pressed];
+  };
+  await drawn(form(true));
+  expect(typed()).toEqual([]);
+  await drawn(form(false));
+  expect(typed()).toEqual(["j"]);
 });
 
 it("no key is told twice", () => {

@@ -40,6 +40,14 @@ export const SHORTCUTS: { about: string; keys: [string, string][] }[] = [
     ],
   },
   {
+    about: "In a review",
+    keys: [
+      ["n", "Next file"],
+      ["p", "Previous file"],
+      ["c", "Comment on the line, or on the first that changed"],
+    ],
+  },
+  {
     about: "While you write",
     keys: [
       ["Enter", "Send"],
@@ -87,9 +95,14 @@ function held(keys: string): (() => void) | undefined {
   return holders.map((holder) => holder()[keys]).findLast(Boolean);
 }
 
+/** Somebody is writing something in a form that stays until it is saved or left, or in a dialog. */
+export function isEditing(): boolean {
+  return document.querySelector("dialog[open], [data-editing]") !== null;
+}
+
 function isTyping(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement | null;
-  if (document.querySelector("dialog[open]")) return true;
+  if (isEditing()) return true;
   if (!target?.matches) return false;
   if (target.matches("textarea, select, [contenteditable]")) return true;
   if (target.matches("input")) return !target.matches('[type="checkbox"], [type="radio"], [type="button"]');

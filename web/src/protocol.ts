@@ -776,6 +776,7 @@ export interface Version {
   tokens: number;
   seconds: number;
   result: string;
+  note: string;
 }
 
 export type AnswerToCompareVersions = Version[];
@@ -861,6 +862,7 @@ export interface Row {
   images?: Picture[];
   partial?: boolean;
   answered?: boolean;
+  outcome?: "" | "denied" | "failed";
   seq?: number;
   ask_id?: string;
   call_id?: string;
@@ -889,6 +891,7 @@ export interface RowChange {
   images?: Picture[];
   partial?: boolean;
   answered?: boolean;
+  outcome?: "" | "denied" | "failed";
   seq?: number;
   ask_id?: string;
   call_id?: string;

@@ -223,6 +223,11 @@ export class Connection {
     this.#timer = setTimeout(() => this.connect(), wait * (0.75 + Math.random() / 2));
   }
 
+  /** The manager does not take this page's token any more. */
+  refuse(): void {
+    this.#shut("");
+  }
+
   #shut(problem: string): void {
     this.#drop();
     if (problem) this.problem.value = problem;

@@ -35,3 +35,8 @@ export function wordsOf(row: Pick<SessionRow, "state" | "queued" | "step" | "unr
   if (row.state === "creating" && row.step) return `Starting: ${row.step}`;
   return lookOf(row.state).words;
 }
+
+/** It had a worktree, which was removed: what it did there can be read, but it cannot go on there. */
+export function isWithoutItsWorktree(row: Pick<SessionRow, "state" | "branch" | "worktree_id">): boolean {
+  return row.branch !== "" && !row.worktree_id && row.state !== "creating";
+}

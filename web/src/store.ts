@@ -4,6 +4,7 @@ import { connection } from "./connection";
 import { changedList, inOrder, NOTHING_LISTED, type SessionList } from "./list";
 import type { ListChange, SessionChange, SessionRow } from "./protocol";
 import type { Following } from "./rpc";
+import { versionNumbers } from "./sessions/finding";
 import { TaskView } from "./view";
 
 const FIRST_ROWS = 200;
@@ -14,6 +15,8 @@ export const list = signal<SessionList>(NOTHING_LISTED);
 /** Whether the list was told at all yet. */
 export const listTold = signal(false);
 export const sessions = computed(() => inOrder(list.value));
+/** Which version each session is, if it is one of several. */
+export const versions = computed(() => versionNumbers(sessions.value));
 export const inbox = computed(() => list.value.inbox);
 export const overview = computed(() => list.value.overview);
 

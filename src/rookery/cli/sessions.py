@@ -115,7 +115,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     its own. A session is named by the beginning of its id. Without a command they are listed."""
     said = {name: held for name, held in given.items() if ctx.get_parameter_source(name) in SAID}
     ctx.default_map = {name: _for_all_in(each, said) for name, each in command.commands.items()}
-    return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
+    return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command, **given))
 
 
 def _for_all_in(found: click.Command, said: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,10 @@
 """`rookery sessions send`, `cancel`, `resume` and the like: what is said to a session, and done
 with it."""
 
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, cast
+
 import click
 
 from rookery import NAME
@@ -25,7 +29,7 @@ from rookery.core.managing.requests import (
     TrustProject,
 )
 from rookery.core.managing.shown import MailRow
-from rookery.errors import SettingsError
+from rookery.errors import CommandRejected, SettingsError
 
 
 @click.command("send")
@@ -155,18 +159,31 @@ async def switch_command(
     return await desk.carry_out(request, f"Switched {short(row.session_id)}.")
 
 
-@click.group("mail")
+class _MailGroup(click.Group):
+    """Whoever names a session and no command wants the list."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names_none = bool(args) and args[0] not in self.commands and args[0][:1] != "-"
+        return super().resolve_command(ctx, ["list", *args] if names_none else args)
+
+
+@click.group("mail", cls=_MailGroup)
 def mail_group() -> None:
-    """Words on their way to a session that were not heard yet."""
+    """Words on their way to a session that were not heard yet. With an ID they are printed."""
 
 
 @mail_group.command("list")
 @one_session
 @at_the_desk
 async def mail_list_command(desk: Desk, session: str) -> int:
-    """Print the words on their way to a session."""
+    """Print the words that a session has not heard: on their way, or in its queue."""
     row = await desk.session(session)
-    desk.tell(row.mail, map(_mail, row.mail) if row.mail else ["Everything has arrived."])
+    unheard = await _unheard(desk, row.session_id)
+    lines = [*map(_mail, row.mail), *map(_queued, unheard)]
+    told = {"mail": row.mail, "queue": unheard}
+    desk.tell(told, lines or ["Everything was heard."])
     return Exit.DONE
 
 
@@ -203,6 +220,21 @@ async def mail_edit_command(desk: Desk, session: str, message: str, text: str | 
     said = None if text is None else words_of(text)
     request = EditQueued(session_id=row.session_id, message_id=message, text=said)
     return await desk.carry_out(request, "Changed." if text else "It is taken back.")
+
+
+async def _unheard(desk: Desk, session_id: str) -> Sequence[Mapping[str, Any]]:
+    """What has arrived and waits until the model is told."""
+    news = cast(AsyncGenerator[Any, None], desk.manager.follow_session(session_id, tail=1))
+    with suppress(CommandRejected):  # it has not begun, so nothing has arrived
+        async with aclosing(news):
+            async for each in news:
+                if (queue := each["change"].get("parts", {}).get("queue")) is not None:
+                    return tuple(queue)
+    return ()
+
+
+def _queued(said: Mapping[str, Any]) -> str:
+    return f"{harmless_line(said['message_id'])}  not heard yet  {harmless_line(said['text'])}"
 
 
 def _mail(row: MailRow) -> str:

@@ -12,7 +12,7 @@ from rookery.cli.exit_codes import Exit
 from rookery.cli.seconds import Seconds
 from rookery.cli.session_table import money
 from rookery.cli.sessions_desk import Desk, as_json, at_the_desk, for_a_while, one_session, short
-from rookery.cli.sessions_list import state_of
+from rookery.cli.sessions_list import state_of, words_for
 from rookery.cli.sessions_questions import lines_of
 from rookery.cli.sessions_transcript import Transcript
 from rookery.clients.terminal_text import harmless, harmless_line
@@ -77,12 +77,17 @@ async def follow_command(desk: Desk, session: str, tail: int) -> int:
 async def wait_command(desk: Desk, sessions: Sequence[str], patience: float | None) -> int:
     """Wait until sessions rest. The exit code is 0 if all are completed, and 6 if one asks."""
     wanted = [(await desk.session(each)).session_id for each in sessions]
-    with anyio.move_on_after(patience):
+    rows: list[SessionRow] = []
+    with anyio.move_on_after(patience) as waiting:
         rows = await _at_rest(desk, wanted)
-        desk.tell(tuple(rows), (f"{short(row.session_id)} {_how_it_rests(row)}" for row in rows))
-        codes = set(map(_code, rows))
-        return next((code for code in _GRAVEST if code in codes), Exit.DONE)
-    return Exit.TIMED_OUT
+    if waiting.cancelled_caught:  # a last look: with no time at all it is the only one
+        known = {row.session_id: row for row in await desk.sessions()}
+        rows = [known[each] for each in wanted if each in known]
+        if not _all_rest(rows, len(wanted)):
+            return Exit.TIMED_OUT
+    desk.tell(tuple(rows), (f"{short(row.session_id)} {_how_it_rests(row)}" for row in rows))
+    codes = set(map(_code, rows))
+    return next((code for code in _GRAVEST if code in codes), Exit.DONE)
 
 
 class _Reader:
@@ -108,7 +113,7 @@ class _Reader:
 
     def tell(self, *, to_the_end: bool = False) -> None:
         for piece in self._transcript.fresh(self._desk.paint, to_the_end=to_the_end):
-            print(piece, flush=True)
+            print(piece, end="", flush=True)
 
     async def caught_up(self) -> None:
         while not self._transcript.rests:
@@ -174,9 +179,9 @@ def _how_it_rests(row: SessionRow) -> str:
             why = f" ({harmless(row.failure.text)})" if row.failure else ""
             return f"has failed{why}. Try again: {NAME} sessions retry {id}"
         case SessionState.PAUSED | SessionState.STOPPED:
-            return f"is {row.state}: {NAME} sessions resume {id}"
+            return f"is {words_for(row.state).lower()}: {NAME} sessions resume {id}"
         case _:
-            return f"is {row.state}."
+            return f"is {words_for(row.state).lower()}."
 
 
 def _facts(row: SessionRow) -> Iterator[str]:

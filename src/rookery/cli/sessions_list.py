@@ -1,5 +1,6 @@
 """`rookery sessions list`: the sessions that the Agent Manager looks after, and how they are."""
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -16,10 +17,24 @@ from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.core.managing.requests import ListSessions
 from rookery.core.managing.shown import Overview, SessionRow
 from rookery.core.sessions.states import SessionState
+from rookery.manager.holder import manager_folder
+from rookery.manager.session_store import sessions_kept
 
 HEAD = ["ID", "STATE", "STARTED", "MODEL", "COST", "NAME"]
 _COST = frozenset({4})
 NAME_WIDTH = 60
+_WORDS = {
+    SessionState.IDLE: "Idle",
+    SessionState.CREATING: "Starting",
+    SessionState.STREAMING: "Working",
+    SessionState.WAITING_APPROVAL: "Needs approval",
+    SessionState.WAITING_INPUT: "Has a question",
+    SessionState.COMPLETED: "Done",
+    SessionState.PAUSED: "Paused",
+    SessionState.ERROR: "Failed",
+    SessionState.STOPPED: "Stopped",
+}
+"""As the page calls them."""
 
 
 @click.command("list")
@@ -29,10 +44,8 @@ NAME_WIDTH = 60
 async def list_command(desk: Desk, words: Sequence[str], archived: bool) -> int:
     """Print the sessions, those at work first. With WORDS only those that hold all of them."""
     listing = await desk.do(ListSessions(words=" ".join(words), archived=archived))
-    desk.tell(
-        listing,
-        [*_table(listing.sessions, desk.paint), _sums(listing.overview, bool(words))],
-    )
+    sums = _sums(listing.overview, bool(words)) or _none_here(desk)
+    desk.tell(listing, [*_table(listing.sessions, desk.paint), sums])
     if not desk.as_json:
         tell_notices(listing.overview)
     return Exit.DONE
@@ -43,15 +56,19 @@ def tell_notices(overview: Overview) -> None:
         print(f"note: {harmless(notice)}", file=sys.stderr)
 
 
+def words_for(state: SessionState) -> str:
+    return _WORDS[state]
+
+
 def state_of(row: SessionRow) -> str:
     """How a session is, in the words of a table."""
     if row.queued:
-        return "waits its turn"
-    if row.step:
-        return harmless_line(row.step)
+        return "Queued"
     if row.unresponsive:
-        return "unresponsive"
-    return row.state.replace("_", " ")
+        return "Not responding"
+    if row.state is SessionState.CREATING and row.step:
+        return f"Starting: {harmless_line(row.step)}"
+    return words_for(row.state)
 
 
 def _table(rows: Sequence[SessionRow], paint: Paint) -> Iterator[str]:
@@ -92,14 +109,25 @@ def _coloured(row: SessionRow, line: str, paint: Paint) -> str:
 
 
 def _sums(overview: Overview, searched: bool) -> str:
+    """Nothing if there is none."""
     counts = overview.counts
     if not (counts.active or counts.history or counts.archived):
-        return f'There are no sessions here. Start one: {NAME} sessions start "your task"'
+        return ""
     said = [
         f"{counts.active} active" if counts.active else "",
         f"{counts.history} at rest" if counts.history else "",
         f"{counts.archived} archived" if counts.archived else "",
     ]
     everything = ("In all: " if searched else "") + ", ".join(filter(None, said)) + "."
-    waiting = f" {counts.attention} need you: {NAME} sessions inbox" if counts.attention else ""
+    needs = "needs" if counts.attention == 1 else "need"
+    waiting = f" {counts.attention} {needs} you: {NAME} sessions inbox" if counts.attention else ""
     return everything + waiting
+
+
+def _none_here(desk: Desk) -> str:
+    """Perhaps the project above is meant."""
+    for above in desk.folder.parents:
+        if number := sessions_kept(manager_folder(desk.places, above)):
+            folder = harmless_line(shlex.quote(str(above)))
+            return f"There are no sessions here; {folder} has {number}: {NAME} sessions -w {folder}"
+    return f'There are no sessions here. Start one: {NAME} sessions start "your task"'

@@ -31,7 +31,10 @@ async def fork_command(desk: Desk, session: str, ts: int | None) -> int:
     """Start a second session that begins as this one did."""
     row = await desk.session(session)
     started = await desk.do(ForkSession(session_id=row.session_id, ts=ts))
-    desk.tell(started, [*started.session_ids, *map(harmless, started.notes)])
+    desk.tell(started, started.session_ids)
+    if not desk.as_json:
+        for note in started.notes:
+            print(harmless(note), file=sys.stderr, flush=True)
     return Exit.DONE
 
 

@@ -4,13 +4,14 @@ Whoever says yes has seen what to: the question is printed with everything that 
 and the answer names exactly that.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.sessions_desk import Desk, at_the_desk, one_session, short, words_of
+from rookery.cli.sessions_list import words_for
 from rookery.clients.questions import ceiling, chosen, followup, suggestions
 from rookery.clients.terminal_text import (
     Paint,
@@ -25,15 +26,20 @@ from rookery.core.intents.questions import CHOICES, Choice, question_lines, repl
 from rookery.core.managing.requests import (
     ApproveAction,
     ListQuestions,
-    ListSessions,
     RejectAction,
     SendWords,
 )
-from rookery.core.managing.shown import InboxRow, SessionRow
+from rookery.core.managing.shown import InboxRow
 from rookery.core.sessions.states import SessionState
 from rookery.errors import CommandRejected, SettingsError
 
 _YES = [each for each in CHOICES if reply_of(each) == "yes"]
+WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
+_WAYS: Mapping[Choice, str] = {
+    "task": "approve --choice task:",
+    "expand": "approve --choice expand:",
+    "halt": "reject --halt:",
+}
 _ts_option = click.option(
     "--ts", type=int, help="Which of its questions, as the inbox tells; else the oldest."
 )
@@ -42,12 +48,9 @@ _ts_option = click.option(
 @click.command("inbox")
 @at_the_desk
 async def inbox_command(desk: Desk) -> int:
-    """Print what sessions wait for, whoever has waited longest first."""
+    """Print what sessions wait for: questions first, then failures, then results."""
     rows = await desk.do(ListQuestions())
-    asking = {each.session_id for each in rows}
-    listed = (await desk.do(ListSessions())).sessions
-    failed = [each for each in listed if each.failure and each.session_id not in asking]
-    desk.tell(rows, _inbox(rows, failed, desk.paint))
+    desk.tell(rows, _inbox(rows, desk.paint))
     return Exit.DONE
 
 
@@ -111,10 +114,17 @@ async def reject_command(desk: Desk, session: str, reason: str, halt: bool, ts: 
 async def answer_command(desk: Desk, session: str, text: str, ts: int | None) -> int:
     """Answer a question. A number picks what the question offers; - reads standard input."""
     row = await _question(desk, session, ts)
-    offered = suggestions(row.text) if row.ask == AskKind.FOLLOWUP else []
-    said = chosen(words_of(text), offered).answer
+    said = _answer_to(row, words_of(text))
     request = SendWords(session_id=row.session_id, text=said, ask_ts=row.ts)
     return await desk.carry_out(request, f"Answered: {harmless(said)}")
+
+
+def _answer_to(row: InboxRow, said: str) -> str:
+    """The words, or what the question offers under their number."""
+    offered = suggestions(row.text) if row.ask == AskKind.FOLLOWUP else []
+    if offered and said.strip().isdecimal() and not 1 <= int(said) <= len(offered):
+        raise SettingsError(f"The question offers 1 to {len(offered)}, so nothing was answered.")
+    return chosen(said, offered).answer
 
 
 async def _question(
@@ -125,34 +135,30 @@ async def _question(
     rows = [
         each for each in await desk.do(ListQuestions()) if each.session_id == session.session_id
     ]
-    fitting = [
-        each
-        for each in rows
-        if (ts is None or each.ts == ts) and (state is None or each.state is state)
-    ]
+    states = [state] if state else WAITING
+    fitting = [each for each in rows if ts in (None, each.ts) and each.state in states]
     if not fitting:
-        asks = "asks for nothing that could be approved" if state else "asks nothing"
-        raise SettingsError(f"Session {short(session.session_id)} {asks} now.")
+        id = short(session.session_id)
+        if state:
+            raise SettingsError(f"Session {id} asks for nothing that could be approved now.")
+        raise SettingsError(
+            f"Session {id} asks nothing now. To say something all the same: "
+            f"{NAME} sessions send {id} TEXT"
+        )
     return fitting[0]
 
 
-def _inbox(rows: Sequence[InboxRow], failed: Sequence[SessionRow], paint: Paint) -> Iterator[str]:
-    if not (rows or failed):
+def _inbox(rows: Sequence[InboxRow], paint: Paint) -> Iterator[str]:
+    if not rows:
         yield "Nobody waits for you."
     for row in rows:
         yield _head(row, paint)
         yield from lines_of(row, paint)
         yield paint.dim(f"  {_hint(row)}\n")
-    for session in failed:
-        assert session.failure
-        yield _head(session, paint)
-        yield f"  {harmless(session.failure.text)}"
-        yield paint.dim(f"  {_hint(session)}\n")
 
 
-def _head(row: InboxRow | SessionRow, paint: Paint) -> str:
-    state = row.state.replace("_", " ")
-    return f"{paint.bold(short(row.session_id))}  {state}  {harmless_line(row.name)}"
+def _head(row: InboxRow, paint: Paint) -> str:
+    return f"{paint.bold(short(row.session_id))}  {words_for(row.state)}  {harmless_line(row.name)}"
 
 
 def lines_of(row: InboxRow, paint: Paint) -> Iterator[str]:
@@ -175,29 +181,39 @@ def _told(row: InboxRow, paint: Paint) -> Iterator[str]:
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
             yield ceiling(row.text)
         case _:
-            yield harmless(row.text or row.ask)
+            yield harmless(row.text) if row.text else _unsaid(row)
     if row.diff:
         yield paint.diff(approvable(row.diff))
     if row.where:
         yield paint.dim(visible_line(row.where))
     yield from (paint.yellow(f"! {visible_line(each)}") for each in row.notes)
     if row.governance:
-        yield from (visible_line(each) for each in question_lines(row.governance))
+        yield from (visible_line(each) for each in question_lines(row.governance, _WAYS))
     if row.rule:
         yield paint.dim(f"--always allows: {plainly_visible(row.rule)}")
+
+
+def _unsaid(row: InboxRow) -> str:
+    """Of what nobody has put into words."""
+    match row.state:
+        case SessionState.COMPLETED:
+            return "It is done and has not said what it came to."
+        case SessionState.ERROR:
+            return "It has failed and has not said why."
+        case _:
+            return row.ask.replace("_", " ") or "What it asks is not known here yet."
 
 
 def _subject(row: InboxRow) -> str:
     return visible_line(row.title or row.text or row.ask)
 
 
-def _hint(row: InboxRow | SessionRow) -> str:
+def _hint(row: InboxRow) -> str:
     """What one would type next."""
     session = short(row.session_id)
     match row.state:
         case SessionState.WAITING_APPROVAL:
-            digest = harmless_line(row.digest) if isinstance(row, InboxRow) else ""
-            exactly = f" --digest {digest}" if digest else ""
+            exactly = f" --digest {harmless_line(row.digest)}" if row.digest else ""
             return f"{NAME} sessions approve {session}{exactly}"
         case SessionState.WAITING_INPUT:
             return f"{NAME} sessions answer {session} TEXT"

@@ -13,6 +13,7 @@ from rookery.cli.intents_desk import aligned
 from rookery.cli.session_argument import counted
 from rookery.cli.session_table import cut, money, one_line
 from rookery.cli.sessions_desk import Desk, at_the_desk, one_session, short
+from rookery.cli.sessions_list import words_for
 from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.core.managing.requests import (
     Comment,
@@ -112,7 +113,8 @@ async def compare_command(desk: Desk, which: str) -> int:
     if not group:
         raise SettingsError(f"Session {which} is no version of several.")
     versions = await desk.do(CompareVersions(group_id=group))
-    desk.tell(versions, aligned([_HEAD, *map(_version, versions)]))
+    notes = [f"{short(each.session_id)}: {harmless(each.note)}" for each in versions if each.note]
+    desk.tell(versions, [*aligned([_HEAD, *map(_version, versions)]), *notes])
     return Exit.DONE
 
 
@@ -170,9 +172,9 @@ _HEAD = ["ID", "STATE", "MODEL", "CHANGES", "COST", "TIME", "RESULT"]
 def _version(version: Version) -> list[str]:
     return [
         short(version.session_id),
-        version.state.replace("_", " "),
+        words_for(version.state),
         version.model or "-",
-        stats_of(version.stats),
+        "removed" if version.note else stats_of(version.stats),
         money(version.cost),
         f"{version.seconds:.0f} s",
         cut(one_line(version.result), 60) if version.result else "-",

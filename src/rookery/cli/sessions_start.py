@@ -1,16 +1,20 @@
 """`rookery sessions start`: begin a session, or several answers to the same prompt."""
 
+import sys
 from collections.abc import Collection, Iterator, Sequence
 
+import anyio.to_thread
 import click
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.sessions_desk import Desk, at_the_desk, short, words_of
+from rookery.cli.trust import ask_trust
 from rookery.clients.picture_files import load_pictures
 from rookery.clients.terminal_text import harmless
-from rookery.core.managing.requests import Started, StartSessions
+from rookery.core.managing.requests import ListSessions, Started, StartSessions, TrustProject
 from rookery.errors import SettingsError
+from rookery.storage.trust import TrustStore
 
 MOST_VERSIONS = 4
 
@@ -66,10 +70,24 @@ async def start_command(
         auto_approve=desk.settings.manager.auto_approve and not ask,
         **named,
     )
+    await _see_to_trust(desk)
     started = await desk.do(request)
-    waiting = [each for each in await desk.sessions() if each.queued]
-    desk.tell(started, _told(started, {each.session_id for each in waiting}))
+    desk.tell(started, started.session_ids)
+    if not desk.as_json:
+        waiting = [each for each in await desk.sessions() if each.queued]
+        for line in _told(started, {each.session_id for each in waiting}):
+            print(line, file=sys.stderr, flush=True)
     return Exit.DONE if started.session_ids else Exit.FAILED
+
+
+async def _see_to_trust(desk: Desk) -> None:
+    """Whoever sits at a terminal can look and say yes; others are told how."""
+    overview = (await desk.do(ListSessions())).overview
+    if overview.trusted or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    store = TrustStore(desk.places.trust_file)
+    if await anyio.to_thread.run_sync(ask_trust, store, desk.folder, sys.stderr):
+        await desk.do(TrustProject(path=overview.project))  # which tells whoever looks on
 
 
 async def _pictures(desk: Desk, files: Sequence[str]) -> tuple[str, ...]:
@@ -80,7 +98,7 @@ async def _pictures(desk: Desk, files: Sequence[str]) -> tuple[str, ...]:
 
 
 def _told(started: Started, waiting: Collection[str]) -> Iterator[str]:
-    yield from started.session_ids
+    """What should be known besides the ids, which a script takes from standard output."""
     for session_id in started.session_ids:
         if session_id in waiting:
             yield (

@@ -55,7 +55,7 @@ async def apply_command(desk: Desk, which: str, paths: Sequence[str], dry_run: b
     """Bring a worktree's changes into the project. If there are conflicts nothing is changed."""
     row = await desk.worktree(which)
     plan = await desk.do(PlanApply(worktree_id=row.id, paths=tuple(paths)))
-    if dry_run or plan.conflicts:
+    if dry_run or not plan.token:
         desk.tell(plan, _plan(plan))
         return Exit.FAILED if plan.conflicts else Exit.DONE
     request = ApplyWorktree(worktree_id=row.id, paths=tuple(paths), token=plan.token)

@@ -59,7 +59,8 @@ def _first(passage: Passage) -> str:
     text = escape(passage.text)
     match passage.kind:
         case Kind.CALL:
-            return f"<p><code>{text}</code></p>"
+            became = f" ({passage.undone})" if passage.undone else ""
+            return f"<p><code>{text}</code>{became}</p>"
         case Kind.OUTPUT:
             return f"<pre>{text}</pre>"
         case Kind.THOUGHT:

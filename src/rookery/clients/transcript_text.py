@@ -42,6 +42,8 @@ class Passage:
     text: str
     diff: str = ""
     below: str = ""
+    undone: str = ""
+    """Of a call that came to nothing: what became of it."""
 
 
 _SAID = {
@@ -63,6 +65,7 @@ def passages(rows: Iterable[Message]) -> Iterator[Passage]:
             text=harmless(passage.text),
             diff=harmless(passage.diff),
             below=harmless(passage.below),
+            undone=passage.undone,
         )
 
 
@@ -111,7 +114,14 @@ def _called(row: Message, text: str) -> Passage:
         below = "\n".join(map(_todo, fields.get("todos", [])))
     elif fields.get("tool") == "newTask":
         below = str(fields.get("content", ""))
-    return Passage(kind=Kind.CALL, text=title, diff=diff, below=below)
+    return Passage(kind=Kind.CALL, text=title, diff=diff, below=below, undone=undone(row))
+
+
+def undone(row: Message) -> str:
+    """What became of a call that came to nothing, in a word."""
+    if row.outcome == "denied":
+        return "rejected" if row.ask_id else "refused"
+    return row.outcome
 
 
 def _todo(todo: Any) -> str:
@@ -141,6 +151,8 @@ def _text_of(passage: Passage, paint: Paint) -> str:
             first = "\n".join(paint.bold(paint.cyan(f"> {line}")) for line in text.split("\n"))
         case Kind.THOUGHT | Kind.OUTPUT:
             first = "\n".join(map(paint.dim, _indented(text).split("\n")))
+        case Kind.CALL if passage.undone:
+            first = paint.red(f"✗ {passage.undone}: {text}")
         case Kind.CALL:
             first = f"{paint.cyan('●')} {text}"
         case Kind.QUESTION:
@@ -177,7 +189,8 @@ def _block_of(passage: Passage) -> str:
         case Kind.OUTPUT:
             first = fenced(text)
         case Kind.CALL:
-            first = f"- {_as_code(text)}"
+            became = f" ({passage.undone})" if passage.undone else ""
+            first = f"- {_as_code(text)}{became}"
         case Kind.QUESTION:
             first = f"**Question:** {text}"
         case Kind.TROUBLE:

@@ -8,6 +8,7 @@ from rookery.core.intents.questions import IntentQuestion
 from rookery.core.values import value
 
 Content: TypeAlias = str | Pieces | CallText | None
+Outcome: TypeAlias = Literal["", "denied", "failed"]
 
 
 @value
@@ -15,7 +16,8 @@ class Message:
     """One row, named by its `ts`. Its `text` is put together when it is read.
 
     An ask that was answered or withdrawn is `answered`: nobody waits for it any more.
-    `seq` is that of the event that made the row.
+    `seq` is that of the event that made the row. A call that came to nothing says so in its
+    `outcome`: the user or a rule did not allow it, or it failed.
     """
 
     ts: int
@@ -26,6 +28,7 @@ class Message:
     images: tuple[Image, ...] = ()
     partial: bool = False
     answered: bool = False
+    outcome: Outcome = ""
     seq: int = 0
     ask_id: str = ""
     call_id: str = ""

@@ -57,7 +57,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.growing import SPOKEN_FIELD, Pieces, call_text
-from rookery.core.message import Message
+from rookery.core.message import Message, Outcome
 from rookery.core.replies import restored_files, sentence_in
 from rookery.core.rows import Rows
 from rookery.core.sheet import Sheet
@@ -68,6 +68,12 @@ __all__ = ["Message", "Transcript", "messages"]
 
 PROCESS_ENDED = "The process ended before the answer was complete."
 ANSWER_MISSING = "The answer was never completed."
+_OUTCOMES: dict[Ending, Outcome] = {
+    Ending.DENIED: "denied",
+    Ending.FAILED: "failed",
+    Ending.MISTAKEN: "failed",
+    Ending.UNKNOWN: "failed",
+}
 
 T = TypeVar("T")
 
@@ -321,6 +327,7 @@ class Transcript:
         started = self._running.get(fact.call_id)
         if asked and asked.partial:
             self._drop_unfinished(asked)
+        self._note_outcome(fact)
         if fact.call_id in self._outputs:
             sheet.close(sheet.row(self._outputs[fact.call_id]))
         elif started and started.command and fact.text:
@@ -330,6 +337,11 @@ class Transcript:
         self._shown = _without(self._shown, fact.call_id)
         self._running = _without(self._running, fact.call_id)
         self._outputs = _without(self._outputs, fact.call_id)
+
+    def _note_outcome(self, fact: ToolFinished) -> None:
+        row, outcome = self._shown_row(fact.call_id), _OUTCOMES.get(fact.ending, "")
+        if row and row.type == "ask" and outcome:
+            self._sheet.rewrite(replace(row, outcome=outcome))
 
     def _drop_unfinished(self, row: Message) -> None:
         """A call that ended before it was put to anyone. A result never offered is no row."""

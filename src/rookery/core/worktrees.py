@@ -224,7 +224,9 @@ class RemovalPlan:
 
     @property
     def told(self) -> str:
-        said = f"{len(self.to_keep)} uncommitted files, {self.unmerged_commits} unmerged commits"
+        files = counted(len(self.to_keep), "uncommitted file")
+        kept = " (to be kept)" if self.to_keep else ""
+        said = f"{files}{kept}, {counted(self.unmerged_commits, 'unmerged commit')}"
         gone = f"; gone for good: {', '.join(self.left_out)}" if self.left_out else ""
         return f"{self.worktree.branch}: {said}{gone}."
 
@@ -264,6 +266,10 @@ class Recovered:
 class Importable:
     branches: tuple[str, ...]
     worktrees: tuple[str, ...]
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _digest(*parts: str) -> str:

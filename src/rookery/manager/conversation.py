@@ -35,6 +35,10 @@ from rookery.wire.outbox import Disconnected
 
 FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
 """Seconds between two tries to connect."""
+NOT_CONFIRMED = (
+    "The session's process does not say whether it has heard that. If it has, the question goes "
+    "away; if not, answer again."
+)
 
 
 @value
@@ -49,6 +53,8 @@ class HandOver:
     mode: str | None = None
     intent: str = ""
     at_rest: bool = False
+    after: int = 0
+    """The last event of the task before it is taken up."""
 
 
 @value
@@ -217,8 +223,8 @@ class Conversation:
         """Give the process what it was started with, as soon as it can take it."""
         if not (given := self._hand_over) or not self._root.view.seq:
             return
-        ask = self._root.view.open_ask
-        waits = ask is not None and ask.ask in RESUMING
+        ask, is_taken_up = self._root.view.open_ask, self._root.reopened_at > given.after
+        waits = is_taken_up and ask is not None and ask.ask in RESUMING
         if given.new_task:
             await self._speak_all(host, given, after=1)
         elif ask and waits and not given.at_rest:
@@ -226,7 +232,9 @@ class Conversation:
             with suppress(CommandRejected):  # somebody else was quicker: we are told what they said
                 await host.send(_resumption(self._root.task_id, ask, first))
             return
-        elif answer := self._root.resumed_with:  # before we were cut off, or by somebody else
+        elif is_taken_up and (
+            answer := self._root.resumed_with
+        ):  # before we were cut off, or by somebody else
             ours = bool(given.letters) and answer.text == given.letters[0].text
             await self._speak_all(host, given, after=int(ours))
         elif not waits:
@@ -251,6 +259,8 @@ class Conversation:
                 try:
                     await host.send(self._speech(mail.number, mail.letter))
                 except CommandRejected as error:
+                    # one that is ending takes nothing any more: then it is for the next process
+                    await anyio.sleep(self._timings.last_words)
                     self._listener.mail_refused(mail, str(error))
                 else:
                     kp("manager.delivered")
@@ -287,7 +297,11 @@ class Conversation:
         raise CommandRejected("That question was answered already.")
 
     async def _say(self, command: Answer | Cancel) -> None:
-        await self.host.send(command)
+        host = self.host
+        try:
+            await host.send(command)
+        except Disconnected as error:
+            raise CommandRejected(NOT_CONFIRMED) from error
 
     def _note_life(self) -> None:
         self._heard_at = time.monotonic()

@@ -42,6 +42,8 @@ class FollowedTask:
         """The tasks that work for it or have, by the call they work for."""
         self.resumed_with: Answered | None = None
         """How it was taken up again, since it last was."""
+        self.reopened_at = 0
+        """The event with which it was last taken up again."""
         self.failed_with = ""
         self._lasting = View()
         self._heard = Heard(generation=0)
@@ -84,6 +86,7 @@ class FollowedTask:
         self.view, self._lasting = remembered.view, remembered._lasting
         self.children, self.workers = remembered.children, remembered.workers
         self.resumed_with, self.failed_with = remembered.resumed_with, remembered.failed_with
+        self.reopened_at = remembered.reopened_at
 
     def listen_to(self, generation: int, *, new_task: bool = False) -> None:
         """From now on a process of this generation is heard. What it tells again is no news,
@@ -124,7 +127,7 @@ class FollowedTask:
             self._lasting = self.view
         match event.fact:
             case TaskReopened():
-                self.resumed_with = None
+                self.reopened_at, self.resumed_with = event.seq, None
             case Answered(ask=ask) if ask in RESUMING:
                 self.resumed_with = event.fact
             case TaskFailed(message=message):

@@ -12,7 +12,7 @@ from rookery.core import session_list
 from rookery.core.managing.shown import InboxRow, Overview, SessionRow
 from rookery.manager.desk.drawn import inbox_row, session_row
 from rookery.manager.rendering.markdown import make_ready
-from rookery.manager.shown import Question
+from rookery.manager.shown import Question, in_order
 from rookery.manager.supervisor import Supervisor
 from rookery.wire.codec import answer_to_json
 from rookery.wire.following import Outlet
@@ -109,24 +109,13 @@ class _Told:
         new = False
         for session_id in changed:
             question = self._manager.supervisor.question(session_id)
-            if not _same(question, self._questions.pop(session_id, None)):
+            if question != self._questions.pop(session_id, None):
                 new = True
             if question:
                 self._questions[session_id] = question
         return new
 
     async def _inbox(self) -> tuple[InboxRow, ...]:
-        asked = sorted(self._questions.values(), key=lambda each: (each.row.ts, each.session_id))
+        asked = in_order(self._questions.values())
         # their words are rendered, which may take a moment
         return await anyio.to_thread.run_sync(lambda: tuple(map(inbox_row, asked)))
-
-
-def _same(one: Question | None, other: Question | None) -> bool:
-    """Rows are looked at only whether they are the very ones: they may be long."""
-    if one is None or other is None:
-        return one is other
-    return one.row is other.row and (one.task_id, one.name, one.state) == (
-        other.task_id,
-        other.name,
-        other.state,
-    )

@@ -8,10 +8,16 @@ from anyio.abc import TaskGroup
 
 from rookery.core.sessions.events import CreationTimeout, Event, ProcessError, ProcessExit
 from rookery.core.sessions.orders import Answer
-from rookery.core.sessions.session import Session
+from rookery.core.sessions.session import Session, is_answered
 from rookery.core.sessions.states import SessionState
 from rookery.errors import CommandRejected, RookeryError, StorageError
-from rookery.manager.conversation import Conversation, HandOver, Listener, Terms
+from rookery.manager.conversation import (
+    NOT_CONFIRMED,
+    Conversation,
+    HandOver,
+    Listener,
+    Terms,
+)
 from rookery.manager.followed_task import RESUMING, FollowedTask
 from rookery.manager.session_folders import ProcessMark, SessionFolder
 from rookery.manager.session_process import Exit, SessionProcess, start
@@ -27,7 +33,7 @@ class Owner(Listener, Protocol):
 
     def take(self, event: Event) -> None: ...
 
-    def hand_over(self, *, new_task: bool, at_rest: bool) -> HandOver: ...
+    def hand_over(self, mark: ProcessMark) -> HandOver: ...
 
     async def recall(self) -> None:
         """Reads what is stored of it, unless it was read or heard."""
@@ -105,7 +111,7 @@ class ProcessKeeper:
             self._group.start_soon(self._see_off, process)
             return
         announced = self._owner.session.saw_session_created
-        given = None if announced else self._hand_over(mark)
+        given = None if announced else self._owner.hand_over(mark)
         self._begin_conversation(given)
         self._group.start_soon(self._take_up, process, given)
 
@@ -125,10 +131,7 @@ class ProcessKeeper:
         with anyio.move_on_after(self._timings.answer):
             await self._conversation.answer(answer, terms)
             return
-        raise CommandRejected(
-            "The session's process does not say whether it has heard that. If it has, the question "
-            "goes away; if not, answer again."
-        )
+        raise CommandRejected(NOT_CONFIRMED)
 
     def cancel(self, generation: int) -> None:
         self._group.start_soon(self._cancel, generation)
@@ -171,13 +174,9 @@ class ProcessKeeper:
             except StorageError as error:
                 self._owner.take(ProcessError(generation=generation, text=str(error)))
                 return
-            self._owner.root.resumed_with = None  # whoever did, has not resumed this process
-            given = self._hand_over(process.mark)
+            given = self._owner.hand_over(process.mark)
             self._begin_conversation(given)
             await self._serve(process, given)
-
-    def _hand_over(self, mark: ProcessMark) -> HandOver:
-        return self._owner.hand_over(new_task=mark.new_task, at_rest=mark.at_rest)
 
     def _start(self, generation: int, *, at_rest: bool) -> SessionProcess:
         if obstacle := self._owner.obstacle():
@@ -194,6 +193,7 @@ class ProcessKeeper:
             self._environ,
             new_task=not self._owner.is_stored(),
             at_rest=at_rest,
+            after=self._owner.root.view.seq,
             marked=self._owner.mark,
         )
 
@@ -238,16 +238,19 @@ class ProcessKeeper:
 
     def _report(self, process: SessionProcess, how: Exit, *, task_is_over: bool) -> None:
         """One that was ended because its task was over has ended well."""
+        complaints: tuple[str, ...] = ()
         if task_is_over:
             how = Exit(code=0)
         elif not process.ending:
-            self._owner.note(self._folder.complaints())
+            complaints = self._folder.complaints()
+            self._owner.note(complaints)
         self._owner.take(
             ProcessExit(
                 generation=process.mark.generation,
                 code=how.code,
                 signal=how.signal,
                 requested=process.ending and not task_is_over,
+                text="\n".join(complaints),
             )
         )
 
@@ -290,9 +293,10 @@ class ProcessKeeper:
 
     async def _has_confirmed(self) -> bool:
         try:
-            if self._conversation and not self._is_resting():
-                await self._conversation.connected()
-                await self._conversation.cancel()
+            if conversation := self._conversation:
+                await conversation.handed_over()  # which would make it go on afterwards
+                if not self._is_resting():
+                    await conversation.cancel()
             await self._owner.until(lambda: self._is_resting() or not self._is_stopping())
         except RookeryError:  # it cannot be asked, so it is made to
             return False
@@ -302,8 +306,11 @@ class ProcessKeeper:
         return self._owner.session.stop_requested and self._owner.session.process_open
 
     def _is_resting(self) -> bool:
-        view = self._owner.root.view
-        return view.closed or bool(view.open_ask and view.open_ask.ask in RESUMING)
+        """Not if it was told to go on and has not said yet that it does."""
+        view, answered = self._owner.root.view, self._owner.session.answered_ask_ts
+        ask = view.open_ask
+        offers = ask is not None and ask.ask in RESUMING and not is_answered(ask.ts, answered)
+        return view.closed or offers
 
     async def _end(self, process: SessionProcess) -> None:
         if not process.is_gone:

@@ -61,6 +61,8 @@ class ProcessMark:
     """It was started to begin the session, not to go on with it."""
     at_rest: bool = False
     """It was started to be at hand, and is not to go on before the user wants it."""
+    after: int = 0
+    """The last event of its session's task that was there before it."""
 
 
 class SessionFolder:

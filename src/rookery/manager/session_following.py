@@ -15,7 +15,7 @@ from rookery.core.message import Message
 from rookery.core.rows import Rows
 from rookery.core.view import View
 from rookery.manager.row_looks import RowLooks
-from rookery.manager.sources import Source
+from rookery.manager.sources import Source, source_of
 from rookery.manager.supervisor import Supervisor
 from rookery.wire.codec import answer_to_json
 from rookery.wire.following import SECONDS_BETWEEN_VIEWS, Outlet
@@ -46,7 +46,7 @@ async def relay_session(
     outlet: Outlet, *, supervisor: Supervisor, session_id: str, task_id: str, window: Window
 ) -> None:
     """Until the session is gone. Raises `CommandRejected` if there is no such task in it."""
-    source = await supervisor.source(session_id, task_id)
+    source = await source_of(supervisor, session_id, task_id)
     window.look_at(source)
     await _Follow(outlet, window, source).run()
     outlet.end()

@@ -101,6 +101,7 @@ def start(
     *,
     new_task: bool,
     at_rest: bool,
+    after: int,
     marked: Callable[[ProcessMark], None],
 ) -> SessionProcess:
     """Starts a process, which is let go once `marked` has kept what it wants of it. Raises
@@ -124,6 +125,7 @@ def start(
                 born=born(pid),
                 new_task=new_task,
                 at_rest=at_rest,
+                after=after,
             )
             try:
                 folder.keep_mark(mark)

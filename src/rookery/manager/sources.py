@@ -6,9 +6,11 @@ from typing import Protocol
 import anyio
 
 from rookery.core.view import View
+from rookery.errors import CommandRejected
 from rookery.manager.followed_task import FollowedTask
-from rookery.manager.recollection import Glimpse
+from rookery.manager.recollection import Glimpse, Recollection
 from rookery.manager.supervised_session import SupervisedSession
+from rookery.manager.supervisor import Supervisor
 
 
 class Source(Protocol):
@@ -31,6 +33,38 @@ class Source(Protocol):
         """Waits until that holds; looked at whenever the view has changed, or at a `wake`."""
 
     def wake(self) -> None: ...
+
+
+async def source_of(supervisor: Supervisor, session_id: str, task_id: str) -> Source:
+    """What there is to be followed of a session: its own task, whose id is its own, or one that
+    works for it or has. Raises `CommandRejected` if there is no such."""
+    if supervisor.session(session_id) is None:
+        raise CommandRejected(f"There is no session {session_id} here.")
+    session = None if supervisor.read_only else supervisor.find(session_id)
+    if session and task_id == session_id:
+        await _look(supervisor, session)
+        return SessionSource(session, session.root)
+    past = session.recollection if session else _stored(supervisor, session_id)
+    if not (task := await past.task(task_id)):
+        raise CommandRejected(f"There is no task {task_id} in session {session_id}.")
+    return SessionSource(session, task) if session else StoredSource(task)
+
+
+async def _look(supervisor: Supervisor, session: SupervisedSession) -> None:
+    """Until at least the last rows of a session are known; the others are read on."""
+    done = anyio.Event()
+
+    async def read() -> None:
+        await session.recall()
+        done.set()
+        session.wake()
+
+    supervisor.group.start_soon(read)
+    await session.until(lambda: done.is_set() or session.recollection.glimpse is not None)
+
+
+def _stored(supervisor: Supervisor, session_id: str) -> Recollection:
+    return Recollection(FollowedTask(session_id), supervisor.tasks, lambda: None)
 
 
 class SessionSource:

@@ -28,7 +28,6 @@ from rookery.core.sessions.orders import (
     Answer,
     Cancel,
     Deliver,
-    Letter,
     Order,
     Respawn,
     StartTask,
@@ -37,19 +36,17 @@ from rookery.core.sessions.orders import (
 from rookery.core.sessions.rebuilding import rebuilt
 from rookery.core.sessions.record import SessionRecord, noted, recorded
 from rookery.core.sessions.session import Session
-from rookery.core.sessions.states import STATUS_OF, TRUE_IN, SessionStatus
+from rookery.core.sessions.states import STATUS_OF, TRUE_IN
 from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
 from rookery.manager.conversation import HandOver, Terms
 from rookery.manager.followed_task import RESUMING, FollowedTask
 from rookery.manager.mailbox import Mailbox
-from rookery.manager.messages import number_of
 from rookery.manager.process_keeper import ProcessKeeper, never_run
 from rookery.manager.recollection import Recollection
 from rookery.manager.records import with_figures
 from rookery.manager.session_folders import ProcessMark, SessionFolder
 from rookery.manager.session_json import KeptSession, Mail
-from rookery.manager.session_process import lives
 from rookery.manager.session_store import SessionStore
 from rookery.manager.timings import Timings
 from rookery.storage.tasks import TaskStore
@@ -99,7 +96,7 @@ class SupervisedSession:
         self.is_forgotten = False
         """It was removed, so nothing of it is kept any more."""
         self._announced = kept.announced
-        self._folder = folder
+        self.folder = folder
         self._desk = desk
         self.keeper = ProcessKeeper(
             self, folder, group=desk.group, timings=desk.timings, environ=desk.environ
@@ -149,6 +146,8 @@ class SupervisedSession:
                 trial = step(self.session, event)
             if trial.session is self.session and not trial.orders:
                 raise CommandRejected(TOO_LATE)
+            if _starts_again(trial) and (obstacle := self.obstacle()):
+                raise CommandRejected(obstacle)
             if answer := _answer_in(trial):
                 await self._answer(event, answer, terms or Terms())
             else:
@@ -196,7 +195,7 @@ class SupervisedSession:
             case StartTask() if self.is_preparing:
                 pass  # which `prepared` ends
             case StartTask() | Respawn():
-                self._queue()
+                self.wait_for_its_turn()
             case Deliver():
                 self.keeper.wake_for_mail()
             case Cancel() | Terminate() if self.is_queued or self.is_preparing:
@@ -209,46 +208,20 @@ class SupervisedSession:
             case Answer():
                 pass  # which was given before the machine was told
 
-    def _queue(self) -> None:
+    def wait_for_its_turn(self) -> None:
         self.is_queued = True
         self._desk.queue(self)
 
     def prepared(self) -> None:
         """There is what its process needs."""
         self.is_preparing, self.step = False, ""
-        self._queue()
+        self.wait_for_its_turn()
         self._desk.changed(self.id)
         self._desk.moved()
 
     def cannot_be_prepared(self, text: str) -> None:
         self.is_preparing, self.step = False, ""
         self.take(ProcessError(generation=self.session.generation, text=text))
-
-    def letters_in_line(self) -> tuple[Mail, ...]:
-        """What the user said and no process is known to have, beside the prompt."""
-        first = self.mailbox.taken
-        letters = tuple(
-            Mail(number=first + place, letter=letter)
-            for place, letter in enumerate(self.session.outbox)
-        )
-        return letters if self._announced else letters[1:]
-
-    def edit_unsent(self, message_id: str, text: str | None) -> bool:
-        """Other words in place of some that no process has, or none. Whether it was in time."""
-        number = number_of(message_id)
-        if number is None:
-            return False
-        letter = Letter(text=text) if text else None
-        edited = self.mailbox.edit(number, letter)
-        place = number - self.mailbox.taken
-        if not edited and self.session.handed <= place < len(self.session.outbox):
-            outbox = self.session.outbox
-            changed = (*outbox[:place], *([letter] if letter else []), *outbox[place + 1 :])
-            self.session = replace(self.session, outbox=changed)
-            edited = True
-        if edited:
-            self.keep(now=True)
-        return edited
 
     def keep(self, *, now: bool = False) -> None:
         if self.is_forgotten:
@@ -271,35 +244,6 @@ class SupervisedSession:
         if now:
             self._desk.store.save()
         self._desk.changed(self.id)
-
-    async def load(self) -> None:
-        """As it was left, which its log and its process tell better than its record."""
-        mark = self._folder.mark()
-        current = mark if mark and mark.generation == self.record.generation else None
-        alive = current is not None and lives(current)
-        waits_for_its_turn = self.record.process_open and not current and self._is_launchable()
-        begins = current is not None and current.new_task and not self._announced
-        if (alive and not begins) or self.record.status is SessionStatus.RUNNING:
-            await self.recall()
-        requested = self.root.has_made_a_request and self.record.saw_session_created
-        self.record = replace(
-            self.record,
-            saw_api_req_started=self.record.saw_api_req_started or requested,
-            completion_text=self.root.result or self.record.completion_text,
-        )
-        at_hand = current is not None and current.at_rest and not self.record.saw_session_created
-        going = (alive or waits_for_its_turn) and not at_hand
-        self.session = rebuilt(self.record, self.root.ask, alive=going)
-        if at_hand and alive:
-            self.session = replace(self.session, process_open=True)
-        if mark and lives(mark):
-            self.keeper.adopt(mark, heard=alive and self.session.process_open)
-        if waits_for_its_turn and self.session.process_open:
-            self._queue()
-
-    def _is_launchable(self) -> bool:
-        """Whether it had been prepared."""
-        return self._folder.launch() is not None
 
     async def recall(self) -> None:
         """Reads its log, unless it was read or heard: without, a session that rests does not know
@@ -373,18 +317,19 @@ class SupervisedSession:
     def obstacle(self) -> str | None:
         return self._desk.obstacle(self.record)
 
-    def hand_over(self, *, new_task: bool, at_rest: bool) -> HandOver:
+    def hand_over(self, mark: ProcessMark) -> HandOver:
         """The prompt is not said again to a task that was opened with it."""
         letters = self.session.outbox[: self.session.handed]
-        known = int(not new_task and not self._announced)
-        launch = self._folder.launch()
+        known = int(not mark.new_task and not self._announced)
+        launch = self.folder.launch()
         return HandOver(
-            new_task=new_task,
+            new_task=mark.new_task,
             letters=letters[known:],
             first=self.mailbox.taken + known,
             mode=launch.mode if launch else None,
             intent=launch.intent if launch else "",
-            at_rest=at_rest,
+            at_rest=mark.at_rest,
+            after=mark.after,
         )
 
     def mark(self, mark: ProcessMark) -> None:
@@ -443,6 +388,10 @@ class SupervisedSession:
 
     def is_working(self) -> bool:
         return self.is_active
+
+
+def _starts_again(done: Step) -> bool:
+    return any(isinstance(order, Respawn) for order in done.orders)
 
 
 def _answer_in(done: Step) -> Answer | None:

@@ -30,17 +30,24 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.manager.admission import USUAL_LIMIT, Admission
 from rookery.manager.changes import Changes
 from rookery.manager.conversation import Terms
-from rookery.manager.followed_task import FollowedTask
 from rookery.manager.holder import manager_folder
+from rookery.manager.letters import edit_unsent
+from rookery.manager.loading import load
 from rookery.manager.pictures import check
 from rookery.manager.preparing import Preparations
-from rookery.manager.recollection import Recollection
 from rookery.manager.records import found_again
 from rookery.manager.session_folders import SessionFolder, SessionFolders
 from rookery.manager.session_json import KeptSession
 from rookery.manager.session_store import SessionStore
-from rookery.manager.shown import Question, Shown, as_recorded, question_of, shown
-from rookery.manager.sources import SessionSource, Source, StoredSource
+from rookery.manager.shown import (
+    Question,
+    Shown,
+    as_recorded,
+    in_order,
+    question_in,
+    question_of,
+    shown,
+)
 from rookery.manager.supervised_session import SupervisedSession
 from rookery.manager.switching import Switches, switch
 from rookery.manager.timings import Timings
@@ -115,7 +122,7 @@ class Supervisor:
         self.group.start_soon(self.store.save_when_changed)
         self._find_lost()
         for kept in self.store.all():
-            await self.add(kept).load()
+            await load(self.add(kept))
         async with anyio.create_task_group() as group:
             for session in self._sessions.values():
                 group.start_soon(session.see_whether_it_answers)
@@ -163,7 +170,7 @@ class Supervisor:
             worktree_id=wish.worktree_id,
         )
         session = self.add(replace(kept, record=record))
-        await session.load()
+        await load(session)
         session.keep(now=True)
 
     async def send(
@@ -225,7 +232,7 @@ class Supervisor:
         """Other words in place of those that the model has not heard yet; None takes them back.
         Raises `CommandRejected` if it has heard them."""
         session = self.find(session_id)
-        if session.edit_unsent(message_id, text):
+        if edit_unsent(session, message_id, text):
             return
         host = await session.host(reopen=False)
         await host.send(EditQueue(task_id=session_id, message_id=message_id, text=text))
@@ -266,33 +273,6 @@ class Supervisor:
             await supervised.recall()
         return self.session(session_id)
 
-    async def source(self, session_id: str, task_id: str) -> Source:
-        """What there is to be followed of a session: its own task, whose id is its own, or one
-        that works for it. Raises `CommandRejected` if there is no such."""
-        if self.session(session_id) is None:
-            raise CommandRejected(f"There is no session {session_id} here.")
-        session = self._sessions.get(session_id)
-        if session and task_id == session_id:
-            await self._look(session)
-            return SessionSource(session, session.root)
-        root = session.root if session else FollowedTask(session_id)
-        past = session.recollection if session else Recollection(root, self.tasks, _nothing)
-        if not (task := await past.task(task_id)):
-            raise CommandRejected(f"There is no task {task_id} in session {session_id}.")
-        return SessionSource(session, task) if session else StoredSource(task)
-
-    async def _look(self, session: SupervisedSession) -> None:
-        """Until at least the last rows of a session are known; the others are read on."""
-        done = anyio.Event()
-
-        async def read() -> None:
-            await session.recall()
-            done.set()
-            session.wake()
-
-        self.group.start_soon(read)
-        await session.until(lambda: done.is_set() or session.recollection.glimpse is not None)
-
     def sessions(self) -> tuple[Shown, ...]:
         """All that are not archived: what is active, then the rest, newest first."""
         by_id = {each.record.session_id: each for each in self.all()}
@@ -317,18 +297,22 @@ class Supervisor:
         return [session.record for session in self._sessions.values()]
 
     def counts(self) -> session_list.Counts:
-        return session_list.counts(self.records())
+        """Whoever is in the inbox is counted, and nobody else."""
+        everyone = self.all()
+        counted = session_list.counts(each.record for each in everyone)
+        return replace(counted, attention=sum(each.flags.needs_attention for each in everyone))
 
     def question(self, session_id: str) -> Question | None:
         """What a session waits for, if it does."""
-        session = self._sessions.get(session_id)
-        return question_of(session) if session else None
+        if session := self._sessions.get(session_id):
+            return question_of(session)
+        only_shown = self.session(session_id) if self.read_only else None
+        return question_in(only_shown) if only_shown else None
 
     def inbox(self) -> tuple[Question, ...]:
-        """What sessions wait for, whoever has waited longest first."""
-        asked = (question_of(session) for session in self._sessions.values())
-        waiting = (question for question in asked if question)
-        return tuple(sorted(waiting, key=lambda each: (each.row.ts, each.session_id)))
+        """What sessions want to be attended to for, the most urgent first."""
+        asked = (self.question(record.session_id) for record in self.records())
+        return tuple(in_order(question for question in asked if question))
 
     def changes(self) -> AsyncIterator[frozenset[str]]:
         """The ids of sessions that changed, again and again: first all, then those that did since
@@ -399,7 +383,3 @@ class Supervisor:
 
 def _always(record: SessionRecord) -> None:
     return None
-
-
-def _nothing() -> None:
-    pass

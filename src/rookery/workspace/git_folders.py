@@ -10,7 +10,11 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 
+from rookery import NAME
+
 PROGRAMS = ("hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir")
+NOTE_OF_WORKTREE = f"{NAME}-worktree.json"
+"""What the manager knows of a linked worktree, in its folder of the repository."""
 """Parts of a git folder that must stay as they are, and must not appear."""
 _LEADING_ELSEWHERE = ("commondir", "objects/info/alternates", "objects/info/http-alternates")
 """Files of a git folder that make git read another one."""
@@ -78,6 +82,14 @@ def common_folder(root: str) -> str:
     if linked and all(os.path.lexists(os.path.join(common, part)) for part in parts):
         return common
     return ""
+
+
+def committing_parts(root: str, common: str) -> list[str]:
+    """What a commit in a linked worktree writes of its repository. All else there is not the
+    worktree's: settings, hooks, the other worktrees, and what git would read instead of them."""
+    own = _line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
+    parts = [os.path.join(common, part) for part in ("objects", "refs", "logs")]
+    return [*parts, os.path.realpath(os.path.join(root, own))]
 
 
 def own_repository(root: str) -> bool:

@@ -30,7 +30,13 @@ from rookery.workspace.confinement import (
     within,
     within_any,
 )
-from rookery.workspace.git_folders import common_folder, git_folders, git_programs
+from rookery.workspace.git_folders import (
+    NOTE_OF_WORKTREE,
+    committing_parts,
+    common_folder,
+    git_folders,
+    git_programs,
+)
 from rookery.workspace.hidden_places import (
     folders_between,
     hidden_places,
@@ -95,7 +101,9 @@ class Sandbox:
         declared = (os.path.realpath(path) for path in wishes.writable)
         writable = without((*shared_caches(self._home), *declared), self._hidden)
         on_the_way = folders_between(writable, self._hidden)
-        self._writable = spots((*writable, *on_the_way, self._common))
+        commits = committing_parts(self._root.path, self._common) if self._common else []
+        self._writable = spots((*writable, *on_the_way, *commits))
+        self._admin = commits[-1] if commits else ""
         self._caches = PrivateCaches(self._home, writable=writable, hidden=self._hidden)
         self._layers: Layers | None = None
         self._private = ""
@@ -222,12 +230,13 @@ class Sandbox:
         guarded = self._inner(protected)
         repositories = [path for path in guarded if os.path.basename(path) == ".git"]
         own = os.path.join(self._root.path, ".git")
-        git = spots(git_folders([own, *repositories, self._common]))
-        never = self._never_written(git) if part is not None else ()
+        git = spots(git_folders([own, *repositories, self._admin]))
+        never = self._never_written((*git, *spots([self._common]))) if part is not None else ()
         fixed = [path for path in guarded if path not in repositories]
         fixed += [each.path for each in never]
         fixed += [each.path for each in git if not each.folder]
         fixed += [program for each in git if each.folder for program in git_programs(each.path)]
+        fixed += [os.path.join(self._admin, NOTE_OF_WORKTREE)] if self._admin else []
         unchangeable = outermost(spots(fixed))
         folders = [each.path for each in unchangeable if each.folder]
         kept = tuple(e for e in git if e.folder and not within_any(e.path, folders))

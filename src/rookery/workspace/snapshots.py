@@ -40,6 +40,7 @@ from rookery.workspace.unfinished import is_unfinished_edit, is_unfinished_resto
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 200
 _GOVERNANCE = f"/{GOVERNANCE_FOLDER}/"
+_WORKTREES = ("worktrees", "/.roo/")
 
 
 def is_protected(path: str) -> bool:
@@ -159,7 +160,7 @@ class Survey:
             entries.put_own_rights(os.fstat(folder).st_mode)
         for entry in found:
             name = entry.name
-            if name in LEDGER_NAMES and f"/{path}".endswith(_GOVERNANCE):
+            if _is_anothers(name, path):
                 entries.put_uncovered(name)
                 continue
             if entry.is_dir(follow_symlinks=False):
@@ -359,6 +360,15 @@ class Survey:
         else:
             entries.put_uncovered(name)
         self.skipped.add(path, why)
+
+
+def _is_anothers(name: str, path: str) -> bool:
+    """What other tasks write while this one works: the ledger, and the worktrees that other
+    sessions have in the project. It is not ours to save, and not ours to put back."""
+    folder = f"/{path}"
+    return (name in LEDGER_NAMES and folder.endswith(_GOVERNANCE)) or (
+        name == _WORKTREES[0] and folder.endswith(_WORKTREES[1])
+    )
 
 
 def _left_out(path: str, rules: Rules) -> bool:

@@ -320,3 +320,18 @@ def test_9_6_a_folder_that_cannot_be_written_stops_all_of_it(bench: WorktreeBenc
     (bench.folder / "src/deep").chmod(0o700)
     assert obstacle(said) is Code.CONFLICT
     assert files_in(bench.folder) == before
+
+
+@pytest.mark.parametrize("options", ["--squash", "--no-commit --no-ff", "-s ours"])
+def test_9_6_what_is_merged_is_what_was_tried_whatever_is_set_for_the_branch(
+    bench: WorktreeBench, options: str
+):
+    worktree = bench.made()
+    put(Path(worktree.path), {"new.txt": b"new\n"})
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    git(bench.folder, "config", "branch.main.mergeOptions", options)
+    merged = bench.desk.merge(worktree)
+    assert isinstance(merged, Merged), merged
+    assert git(bench.folder, "show", f"{merged.commit}:new.txt") == b"new\n"
+    assert git(bench.folder, "branch", "--merged", "main", "--list", worktree.branch)
+    assert (bench.folder / "new.txt").read_bytes() == b"new\n"

@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { useKeys } from "../keys";
 import { Button, Icon, Key } from "../ui";
 import { line, plain } from "../visible";
@@ -110,8 +110,17 @@ function WiderYes(props: {
     },
   }[wider];
   const how = wider === "always" ? { always: true } : { choice: wider };
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => box.current?.focus(), []);
   return (
-    <div class="ask-wider">
+    <div
+      class="ask-wider"
+      ref={box}
+      tabIndex={-1}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") back();
+      }}
+    >
       <p>{told.words}</p>
       <pre class="ask-rule">{plain(told.what)}</pre>
       <div class="ask-buttons">
@@ -127,7 +136,8 @@ function WiderYes(props: {
 function Reason(props: { ask: Ask; busy: boolean; send: (reason: string) => void; back: () => void }) {
   const words = useSignal("");
   const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  // before the next key comes, which else would be taken for a shortcut
+  useLayoutEffect(() => field.current?.focus(), []);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape") props.back();
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -135,7 +145,7 @@ function Reason(props: { ask: Ask; busy: boolean; send: (reason: string) => void
     props.send(words.value.trim());
   };
   return (
-    <div class="ask-reason">
+    <div class="ask-reason" data-editing>
       <textarea
         ref={field}
         class="input"

@@ -18,7 +18,7 @@ export function consequences(rehearsal: RestoreRehearsal, choice: Choice): reado
   if (!choice.files) return [];
   const all: Consequence[] = [
     { heading: "Written as they were", paths: rehearsal.written, tone: "plain" },
-    { heading: "Removed, because they were not there", paths: rehearsal.removed, tone: "careful" },
+    { heading: "Removed, because they did not exist yet", paths: rehearsal.removed, tone: "careful" },
     {
       heading: "Kept as they are now, because somebody else changed them",
       paths: rehearsal.kept,

@@ -9,15 +9,18 @@ import { sessions } from "../store";
 import { Button, Empty, Field } from "../ui";
 import { harmless, line } from "../visible";
 import { Answer } from "../worktrees/Sheet";
+import { useLooking } from "./looking";
 import { type Part, chain, coverage, parts } from "./blame-parts";
 
 const REST = 200;
 
 export function BlameView({
+  round,
   path,
   choose,
   trace,
 }: {
+  round: number;
   path: string;
   choose: (path: string) => void;
   trace: (intent: string) => void;
@@ -70,7 +73,7 @@ export function BlameView({
         </Button>
       </form>
       {path ? (
-        <Blame key={`${sessionId} ${path}`} path={path} sessionId={sessionId} trace={trace} />
+        <Blame key={`${sessionId} ${path}`} round={round} path={path} sessionId={sessionId} trace={trace} />
       ) : (
         <Empty icon="file">
           <p>Name a file to see who wrote each of its lines, and for what.</p>
@@ -99,8 +102,10 @@ function usePaths(letters: string, sessionId: string): readonly string[] {
   return paths;
 }
 
-function Blame({ path, sessionId, trace }: { path: string; sessionId: string; trace: (intent: string) => void }) {
+function Blame(props: { round: number; path: string; sessionId: string; trace: (intent: string) => void }) {
+  const { round, path, sessionId, trace } = props;
   const blamed = useAnswer("blame_file", { path, session_id: sessionId });
+  useLooking(blamed.again, round);
   return (
     <Answer of={blamed} waiting="Reading who wrote what…">
       {(lines) =>

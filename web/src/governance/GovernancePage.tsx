@@ -1,7 +1,7 @@
 /** What agents may change and why, what they did, and who let them. */
 import { useState } from "preact/hooks";
 
-import { Tabs } from "../ui";
+import { Button, Tabs } from "../ui";
 import { Sheet } from "../worktrees/Sheet";
 import { BlameView } from "./BlameView";
 import { IntentList } from "./IntentList";
@@ -21,6 +21,7 @@ export default function GovernancePage() {
   const [view, setView] = useState<View>("intents");
   const [filter, setFilter] = useState<TraceFilter>(EVERYTHING);
   const [path, setPath] = useState("");
+  const [round, setRound] = useState(0);
   const trace = (intent: string) => {
     setFilter({ ...EVERYTHING, intent });
     setView("trace");
@@ -30,12 +31,15 @@ export default function GovernancePage() {
     setView("blame");
   };
   return (
-    <Sheet title="Governance">
+    <Sheet
+      title="Governance"
+      tools={<Button kind="plain" icon="retry" label="Look again" onClick={() => setRound((was) => was + 1)} />}
+    >
       <Tabs tabs={TABS} chosen={view} choose={setView} label="Governance">
         <div class="sheet">
-          {view === "intents" && <IntentList trace={trace} />}
-          {view === "trace" && <TraceList filter={filter} change={setFilter} blame={blame} />}
-          {view === "blame" && <BlameView path={path} choose={setPath} trace={trace} />}
+          {view === "intents" && <IntentList trace={trace} round={round} />}
+          {view === "trace" && <TraceList round={round} filter={filter} change={setFilter} blame={blame} />}
+          {view === "blame" && <BlameView round={round} path={path} choose={setPath} trace={trace} />}
         </div>
       </Tabs>
     </Sheet>

@@ -5,6 +5,7 @@ import { useAnswer } from "../review/answers";
 import { Badge, Button, Empty, Notice, type Tone } from "../ui";
 import { line } from "../visible";
 import { Answer } from "../worktrees/Sheet";
+import { useLooking } from "./looking";
 
 const TONES: Readonly<Record<string, Tone>> = {
   active: "accent",
@@ -15,8 +16,9 @@ const TONES: Readonly<Record<string, Tone>> = {
   paused: "rest",
 };
 
-export function IntentList({ trace }: { trace: (intent: string) => void }) {
+export function IntentList({ trace, round }: { trace: (intent: string) => void; round: number }) {
   const intents = useAnswer("list_intents", {});
+  useLooking(intents.again, round);
   return (
     <Answer of={intents} waiting="Reading the intents…">
       {(rows) =>

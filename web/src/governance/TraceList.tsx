@@ -9,6 +9,7 @@ import { sessionOf, sessions } from "../store";
 import { Badge, Button, Empty, Field } from "../ui";
 import { line } from "../visible";
 import { Answer } from "../worktrees/Sheet";
+import { useLooking } from "./looking";
 import {
   EVERYTHING,
   MOST_RECORDS,
@@ -23,16 +24,19 @@ import {
 const REST = 300;
 
 export function TraceList({
+  round,
   filter,
   change,
   blame,
 }: {
+  round: number;
   filter: TraceFilter;
   change: (filter: TraceFilter) => void;
   blame: (path: string) => void;
 }) {
   const [most, setMost] = useState(RECORDS_AT_ONCE);
   const trace = useAnswer("read_trace", traceRequest(filter, most));
+  useLooking(trace.again, round);
   // while more is read, what there is stays
   const [last, setLast] = useState<{ filter: TraceFilter; rows: readonly TraceRow[] } | null>(null);
   useEffect(() => {

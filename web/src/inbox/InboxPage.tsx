@@ -6,39 +6,34 @@ import { ago, counted, moment } from "../format";
 import { now } from "../now";
 import type { InboxRow, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { resume, retry } from "../session/acts";
-import { lookOf } from "../states";
+import { archive } from "../session/acts";
+import { GoingOn } from "../session/GoingOn";
+import { WorktreeRemoved } from "../session/WorktreeRemoved";
+import { isWithoutItsWorktree, lookOf } from "../states";
 import { inbox, list, listTold, sessions } from "../store";
 import { Prose } from "../transcript/Prose";
 import { Badge, Button, Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
 import { harmless, line } from "../visible";
 import { ReplyField } from "./ReplyField";
+import { inTurn } from "./turns";
 import "./inbox.css";
 
 /** All that waits for somebody, whoever has waited longest first; answered in place. */
 export function InboxPage() {
-  const rows = inbox.value;
-  const asking = new Set(rows.map((row) => row.session_id));
-  const others = sessions.value.filter(
-    (row) => row.flags.needs_attention && !row.archived && !asking.has(row.session_id),
-  );
-  const count = rows.length + others.length;
+  const rows = inTurn(inbox.value);
   return (
     <>
       <header class="page-head">
         <h1>Inbox</h1>
-        <span class="quiet">{listTold.value && (count ? `${counted(count, "session")} waiting for you` : "")}</span>
+        <span class="quiet">{rows.length > 0 && `${rows.length} waiting for you`}</span>
       </header>
       <div class="page-body">
         <div class="page-column inbox">
           {!listTold.value && <Spinner label="Loading" />}
-          {listTold.value && !count && <Quiet />}
+          {listTold.value && !rows.length && <Quiet />}
           <ul class="inbox-list">
             {rows.map((row, at) => (
               <InboxCard key={`${row.session_id}/${row.task_id}/${row.ts}`} row={row} first={at === 0} />
-            ))}
-            {others.map((row) => (
-              <FailedCard key={row.session_id} row={row} />
             ))}
           </ul>
         </div>
@@ -62,9 +57,7 @@ function Quiet() {
   );
 }
 
-type Headed = Pick<InboxRow, "session_id" | "name" | "state" | "ts"> & { task_id?: string };
-
-function CardHead({ session_id, task_id, name, state, ts }: Headed) {
+function CardHead({ session_id, task_id, name, state, ts }: InboxRow) {
   const look = lookOf(state);
   return (
     <div class="inbox-head">
@@ -74,7 +67,7 @@ function CardHead({ session_id, task_id, name, state, ts }: Headed) {
       <Badge tone={look.tone} icon={look.icon}>
         {look.words}
       </Badge>
-      {task_id !== undefined && task_id !== session_id && <Badge icon="fork">sub-task</Badge>}
+      {task_id !== "" && task_id !== session_id && <Badge icon="fork">sub-task</Badge>}
       <Branch session_id={session_id} />
       <span class="grow" />
       <time class="quiet small" title={moment(ts)}>
@@ -96,63 +89,87 @@ function Branch({ session_id }: { session_id: string }) {
 }
 
 function InboxCard({ row, first }: { row: InboxRow; first: boolean }) {
-  const ask = askOfInbox(row);
   return (
     <li class="inbox-card">
       <CardHead {...row} />
-      {formOf(ask.ask) === "rest" ? <RestBody ask={ask} row={row} /> : <AskPanel ask={ask} keys={first} />}
-      {formOf(ask.ask) === "question" && <ReplyField label="Your answer" send={(text) => say(ask, text)} />}
+      <CardBody row={row} first={first} />
     </li>
   );
 }
 
-/** Done, or paused: what it came to, and what next. */
-function RestBody({ ask, row }: { ask: Ask; row: InboxRow }) {
-  const { session_id } = row;
+function CardBody({ row, first }: { row: InboxRow; first: boolean }) {
+  const session = list.value.rows.get(row.session_id);
+  const ask = askOfInbox(row);
+  const form = formOf(row.ask);
+  if (form === "rest" && row.state === "error") return <FailedBody row={row} session={session} />;
+  if (form === "rest") return <RestBody ask={ask} row={row} session={session} />;
   return (
     <>
-      {(row.html.length > 0 || row.text) && (
-        <div class="inbox-result">
-          <Prose row={{ text: row.html.length ? "" : row.text, html: row.html as string[] }} />
-        </div>
-      )}
-      <ReplyField label="Say what else is to be done" send={(text) => say(ask, text)}>
-        {row.state === "completed" && (
-          <Button icon="check" onClick={() => void attempt("mark_read", { session_id })}>
-            Seen
-          </Button>
-        )}
-        <LinkButton icon="diff" href={hrefOf({ page: "review", session_id })}>
-          Review
-        </LinkButton>
-      </ReplyField>
+      <AskPanel ask={ask} keys={first} />
+      {form === "question" && <ReplyField label="Your answer" send={(text) => say(ask, text)} />}
     </>
   );
 }
 
-function FailedCard({ row }: { row: SessionRow }) {
+/** Done, or paused: what it came to, and what next. */
+function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: SessionRow | undefined }) {
   const { session_id } = row;
-  return (
-    <li class="inbox-card">
-      <CardHead session_id={session_id} name={row.name} state={row.state} ts={row.end_time ?? row.start_time} />
-      {row.failure && (
-        <Notice tone="bad" icon="alert">
-          {harmless(row.failure.text)}
-        </Notice>
+  const ended = session !== undefined && isWithoutItsWorktree(session);
+  const acts = (
+    <>
+      {row.state === "completed" && (
+        <Button icon="check" onClick={() => void attempt("mark_read", { session_id })}>
+          Seen
+        </Button>
       )}
+      <LinkButton icon="diff" href={hrefOf({ page: "review", session_id })}>
+        Review
+      </LinkButton>
+    </>
+  );
+  return (
+    <>
+      {(row.html.length > 0 || row.text) && (
+        <div class="inbox-result" tabIndex={0} role="group" aria-label="What it came to">
+          <Prose row={{ text: row.html.length ? "" : row.text, html: row.html as string[] }} />
+        </div>
+      )}
+      {ended ? (
+        <>
+          <WorktreeRemoved />
+          <div class="ask-buttons">{acts}</div>
+        </>
+      ) : (
+        <ReplyField label="Say what else is to be done" send={(text) => say(ask, text)}>
+          {acts}
+        </ReplyField>
+      )}
+    </>
+  );
+}
+
+function FailedBody({ row, session }: { row: InboxRow; session: SessionRow | undefined }) {
+  const { session_id } = row;
+  const ended = session !== undefined && isWithoutItsWorktree(session);
+  return (
+    <>
+      {session && session.prompt !== session.name && <p class="inbox-prompt">{harmless(session.prompt)}</p>}
+      <Notice tone="bad" icon="alert">
+        <div class="failure-words">{harmless(row.text || session?.failure?.text || "It has failed.")}</div>
+      </Notice>
+      {ended && <WorktreeRemoved />}
       <div class="ask-buttons">
-        {row.flags.show_retry_button && (
-          <Button kind="primary" icon="retry" onClick={() => retry(row)}>
-            Retry
+        {session && !ended && <GoingOn row={session} primary />}
+        <LinkButton icon="right" href={hrefOf({ page: "session", session_id })}>
+          Open
+        </LinkButton>
+        {session?.unread && <Button onClick={() => void attempt("mark_read", { session_id })}>Seen</Button>}
+        {ended && (
+          <Button icon="archive" onClick={() => void archive(session)}>
+            Archive
           </Button>
         )}
-        {row.flags.show_resume_button && (
-          <Button icon="play" onClick={() => resume(row)}>
-            Resume
-          </Button>
-        )}
-        {row.unread && <Button onClick={() => void attempt("mark_read", { session_id })}>Seen</Button>}
       </div>
-    </li>
+    </>
   );
 }

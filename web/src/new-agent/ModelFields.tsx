@@ -4,17 +4,26 @@ import type { Asked } from "../review/answers";
 import { Field } from "../ui";
 import { line } from "../visible";
 import { type Form, modelName, modelNote, withModel } from "./form";
+import { ModelSelect } from "./ModelSelect";
+
+/** What is meant where nothing is chosen, as far as that is known. */
+export interface Usual {
+  readonly model: string;
+  readonly mode: string;
+}
 
 export function ModelFields({
   form,
   change,
   models,
   modes,
+  usual,
 }: {
   form: Form;
   change: (some: Partial<Form>) => void;
   models: Asked<readonly KnownModel[]>;
   modes: Asked<readonly KnownMode[]>;
+  usual: Usual;
 }) {
   const known = models.answer ?? [];
   const chosen = known.find((model) => modelName(model) === form.model);
@@ -27,11 +36,16 @@ export function ModelFields({
           hint={chosen && modelNote(chosen)}
           problem={models.problem}
         >
-          <ModelSelect none="The usual model" models={known} chosen={form.model} choose={(model) => change({ model })} />
+          <ModelSelect
+            none={withName("The usual model", usual.model)}
+            models={known}
+            chosen={form.model}
+            choose={(model) => change({ model })}
+          />
         </Field>
         <Field label="Mode" hint={mode && line(mode.when_to_use)} problem={modes.problem}>
           <select class="input" value={form.mode} onChange={(event) => change({ mode: event.currentTarget.value })}>
-            <option value="">The usual mode</option>
+            <option value="">{withName("The usual mode", usual.mode)}</option>
             {(modes.answer ?? []).map((each) => (
               <option key={each.slug} value={each.slug}>
                 {line(each.name)}
@@ -58,33 +72,6 @@ export function ModelFields({
   );
 }
 
-function ModelSelect({
-  none,
-  models,
-  chosen,
-  choose,
-  ...field
-}: {
-  none: string;
-  models: readonly KnownModel[];
-  chosen: string;
-  choose: (model: string) => void;
-}) {
-  const providers = [...new Set(models.map((model) => model.provider))];
-  return (
-    <select {...field} class="input" value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
-      <option value="">{none}</option>
-      {providers.map((provider) => (
-        <optgroup key={provider} label={line(provider)}>
-          {models
-            .filter((model) => model.provider === provider)
-            .map((model) => (
-              <option key={model.model} value={modelName(model)}>
-                {line(model.model)}
-              </option>
-            ))}
-        </optgroup>
-      ))}
-    </select>
-  );
+function withName(words: string, name: string): string {
+  return name ? `${words} (${line(name)})` : words;
 }

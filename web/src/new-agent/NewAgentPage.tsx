@@ -1,13 +1,15 @@
 /** Starts an agent, or several versions of it. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
-import type { IntentRow, Started } from "../protocol";
+import type { IntentRow, SettingRow, Started } from "../protocol";
 import { useAnswer, useDoing } from "../review/answers";
 import { go } from "../routes";
-import { sessionOf } from "../store";
+import { NOT_TRUSTED } from "../shell/Trust";
+import { overview, sessionOf } from "../store";
 import { Button, Field, Key, Notice, Switch, toast } from "../ui";
 import { line } from "../visible";
+import { shownText } from "../settings/setting-values";
 import { Sheet } from "../worktrees/Sheet";
 import { Choices } from "./Choices";
 import {
@@ -21,7 +23,8 @@ import {
   startWords,
   withOffered,
 } from "./form";
-import { ModelFields } from "./ModelFields";
+import { ModelFields, type Usual } from "./ModelFields";
+import { keepOwnModels, ownModels } from "./own-models";
 import { PlaceFields } from "./PlaceFields";
 import { PromptField } from "./PromptField";
 import "./new-agent.css";
@@ -37,6 +40,8 @@ export default function NewAgentPage() {
   const modes = useAnswer("list_modes", {});
   const intents = useAnswer("list_intents", {});
   const settings = useAnswer("read_settings", {});
+  const offeredOnce = useRef(false);
+  const trusted = overview.value?.trusted ?? true;
   const change = (some: Partial<Form>) => {
     setProblem("");
     setForm((was) => ({ ...was, ...some }));
@@ -45,8 +50,10 @@ export default function NewAgentPage() {
   useEffect(() => {
     const { answer: known } = models;
     const { answer: offered } = modes;
-    if (known && offered) {
-      setForm((was) => withOffered(was, known, offered.map((mode) => mode.slug)));
+    // what is chosen later was offered, or named on purpose
+    if (known && offered && !offeredOnce.current) {
+      offeredOnce.current = true;
+      setForm((was) => withOffered(was, known, offered.map((mode) => mode.slug), ownModels()));
     }
   }, [models.answer, modes.answer]);
 
@@ -57,12 +64,13 @@ export default function NewAgentPage() {
 
   const start = () =>
     doing.run(async () => {
-      const wrong = problemOf(form);
+      const wrong = trusted ? problemOf(form) : NOT_TRUSTED;
       if (wrong) return setProblem(wrong);
       setProblem("");
       const started = await request("start_sessions", requestOf(form));
       tell(started, form.versions);
       remember(form);
+      keepOwnModels(form, models.answer ?? []);
       rememberPrompt("");
       lead(started);
     });
@@ -96,7 +104,7 @@ export default function NewAgentPage() {
             hint={form.versions > 1 ? "The same prompt several times, to keep the best answer." : undefined}
           />
         </div>
-        <ModelFields form={form} change={change} models={models} modes={modes} />
+        <ModelFields form={form} change={change} models={models} modes={modes} usual={usualOf(settings.answer ?? [])} />
         <div class="field-pair">
           <Field label="Label" hint="What the list calls it; its own name if it is empty.">
             <input
@@ -127,11 +135,16 @@ export default function NewAgentPage() {
               {line(problem)}
             </Notice>
           )}
+          {!trusted && !problem && (
+            <Notice tone="careful" icon="shield">
+              {NOT_TRUSTED} Say above that you trust it first.
+            </Notice>
+          )}
           <div class="new-agent-acts">
             <span class="quiet small new-agent-keys">
               <Key>{COMMAND}</Key> <Key>Enter</Key> starts it
             </span>
-            <Button kind="primary" icon="play" type="submit" busy={doing.busy}>
+            <Button kind="primary" icon="play" type="submit" busy={doing.busy} disabled={!trusted}>
               {startWords(form)}
             </Button>
           </div>
@@ -164,6 +177,16 @@ function IntentField({
       </select>
     </Field>
   );
+}
+
+function usualOf(settings: readonly SettingRow[]): Usual {
+  const told = (key: string) => settings.find((row) => row.key === key);
+  const text = (key: string) => {
+    const row = told(key);
+    return row ? shownText(row) : "";
+  };
+  const model = [text("provider"), text("model")].filter(Boolean).join("/");
+  return { model: text("model") ? model : "", mode: text("mode") };
 }
 
 function tell(started: Started, versions: number): void {

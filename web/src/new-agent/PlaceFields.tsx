@@ -55,7 +55,7 @@ function WorktreeFields({ form, change }: { form: Form; change: (some: Partial<F
         <div class="field-pair">
           <Field label="Begins at">
             <BranchSelect
-              none="The usual base"
+              none="The project’s main branch"
               branches={branches.answer ?? []}
               chosen={form.base}
               choose={(base) => change({ base })}

@@ -1,6 +1,7 @@
 /** What the agent is to do, in words and pictures. */
 import { useEffect, useRef } from "preact/hooks";
 
+import { useNaming } from "../session/naming";
 import { Button, Icon, toast } from "../ui";
 import { MOST_IMAGES } from "./form";
 import { ACCEPTED, filesIn, withFiles } from "./pictures";
@@ -20,6 +21,7 @@ export function PromptField({
 }) {
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
+  const naming = useNaming("", field, write);
   useEffect(() => field.current!.focus(), []);
 
   const take = async (files: readonly File[]) => {
@@ -44,16 +46,25 @@ export function PromptField({
         class="prompt-words"
         rows={7}
         aria-label="What is to be done"
-        placeholder="What is to be done?"
+        placeholder="What is to be done? @ names a file."
         value={prompt}
-        onInput={(event) => write(event.currentTarget.value)}
+        {...naming.attributes}
+        onInput={(event) => {
+          write(event.currentTarget.value);
+          naming.look();
+        }}
+        onKeyUp={(event) => event.key.startsWith("Arrow") && naming.look()}
+        onClick={naming.look}
+        onBlur={naming.stop}
         onPaste={(event) => taking(event, filesIn(event.clipboardData))}
         onKeyDown={(event) => {
+          if (event.isComposing || naming.steer(event)) return;
           if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
           event.preventDefault();
           start();
         }}
       />
+      {naming.list}
       <div class="prompt-foot">
         {images.map((uri, at) => (
           <span key={at} class="prompt-picture">

@@ -175,8 +175,13 @@ function clamped(versions: number): number {
 }
 
 /** Choices that are not offered any more are as if nobody had made them. */
-export function withOffered(form: Form, models: readonly KnownModel[], modes: readonly string[]): Form {
-  const names = new Set(models.map(modelName));
+export function withOffered(
+  form: Form,
+  models: readonly KnownModel[],
+  modes: readonly string[],
+  own: readonly string[] = [],
+): Form {
+  const names = new Set([...models.map(modelName), ...own]);
   const known = (model: string) => (names.has(model) ? model : "");
   return {
     ...form,

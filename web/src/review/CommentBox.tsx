@@ -1,5 +1,5 @@
 /** A comment on a line: being written, or waiting to be sent. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Badge, Button } from "../ui";
 import { type Draft, keyOf, wordsFor } from "./comments";
@@ -28,7 +28,7 @@ function Writing({ draft, commenting }: { draft: Draft; commenting: Commenting }
     change.current({ ...draft, text: unkept.current });
     unkept.current = null;
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     // one that comes back into view takes the focus from nobody who types
     if (!document.activeElement?.matches("input, textarea, select")) field.current!.focus();
     return keepNow;
@@ -52,7 +52,7 @@ function Writing({ draft, commenting }: { draft: Draft; commenting: Commenting }
   };
 
   return (
-    <div class="comment">
+    <div class="comment" data-editing>
       <textarea
         ref={field}
         class="input"

@@ -3,7 +3,8 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import { counted } from "../format";
-import { Button, Notice, confirm, toast } from "../ui";
+import { hrefOf } from "../routes";
+import { Button, Icon, LinkButton, Notice, confirm, toast } from "../ui";
 import { line } from "../visible";
 import { useDoing } from "./answers";
 import type { Commenting } from "./commenting";
@@ -21,15 +22,17 @@ export function CommentsBar({
   const [open, setOpen] = useState(false);
   const [text, setText] = useState("");
   const [problem, setProblem] = useState("");
+  const [sent, setSent] = useState(0);
   const doing = useDoing(setProblem);
   const { drafts } = commenting;
-  if (drafts.length === 0) return null;
+  if (drafts.length === 0) return sent > 0 ? <Sent count={sent} sessionId={sessionId} /> : null;
 
   const send = () =>
     doing.run(async () => {
       setProblem("");
       await request("send_comments", { session_id: sessionId, comments: commentsOf(drafts), text: text.trim() });
       toast(`Sent ${counted(drafts.length, "comment")} to the agent.`, "good");
+      setSent(drafts.length);
       setText("");
       commenting.clear();
     });
@@ -85,6 +88,21 @@ export function CommentsBar({
         <Button kind="primary" icon="send" busy={doing.busy} onClick={send}>
           Send to the agent
         </Button>
+      </div>
+    </section>
+  );
+}
+
+/** What became of those that were sent. */
+function Sent({ count, sessionId }: { count: number; sessionId: string }) {
+  return (
+    <section class="comments-bar" aria-label="Comments that were sent">
+      <div class="line-of">
+        <Icon name="check" />
+        <span class="grow">{counted(count, "comment")} sent to the agent.</span>
+        <LinkButton compact href={hrefOf({ page: "session", session_id: sessionId })}>
+          See the conversation
+        </LinkButton>
       </div>
     </section>
   );

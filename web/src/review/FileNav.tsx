@@ -5,7 +5,7 @@ import { counted } from "../format";
 import type { ChangedFile } from "../protocol";
 import { line } from "../visible";
 import { KIND_WORDS, folderAndName } from "./changed-files";
-import { Counts } from "./FileSection";
+import { Counts } from "./Counts";
 
 export function FileNav({
   files,

@@ -10,6 +10,7 @@ import { KIND_WORDS, folderAndName, startsFolded } from "./changed-files";
 import type { Commenting } from "./commenting";
 import { CommentBox } from "./CommentBox";
 import { keyOf, outdated } from "./comments";
+import { Counts } from "./Counts";
 import type { DiffView } from "./diff-rows";
 import { DiffTable } from "./DiffTable";
 import { contextFor, filled } from "./gaps";
@@ -87,15 +88,6 @@ export function FileSection(props: FileProps) {
       </header>
       {open && (near ? <FileBody {...props} /> : <Reserved lines={file.added + file.removed} />)}
     </section>
-  );
-}
-
-export function Counts({ file }: { file: Pick<ChangedFile, "added" | "removed" | "binary"> }) {
-  if (file.binary) return <span class="quiet small">binary</span>;
-  return (
-    <span class="counts mono">
-      <span class="added-count">+{file.added}</span> <span class="removed-count">−{file.removed}</span>
-    </span>
   );
 }
 

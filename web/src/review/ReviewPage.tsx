@@ -4,9 +4,11 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted } from "../format";
 import { keep, kept } from "../kept";
+import { NARROW, useMedia } from "../media";
 import type { ChangedFile, Review, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { lookOf, wordsOf } from "../states";
+import { WorktreeRemoved } from "../session/WorktreeRemoved";
+import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { sessionOf } from "../store";
 import { Badge, Button, Empty, LinkButton, Notice, complain, confirm } from "../ui";
 import { line } from "../visible";
@@ -24,7 +26,6 @@ import { filtered, stillThere, sums } from "./changed-files";
 import { type Commenting, useCommenting } from "./commenting";
 import type { DiffView } from "./diff-rows";
 import { goTo, useReviewKeys } from "./going-through";
-import { useNarrow } from "./near";
 import { type SeenFiles, useSeenFiles } from "./seen-files";
 import "./review.css";
 
@@ -50,7 +51,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
     if (review.answer) review.again();
   }, [state]);
 
-  const narrow = useNarrow();
+  const narrow = useMedia(NARROW);
   const [view, setView] = useState<DiffView>(() => (kept<unknown>("review.view", "") === "split" ? "split" : "unified"));
   const chooseView = (next: DiffView) => {
     setView(next);
@@ -116,6 +117,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
         <Answer of={review} waiting="Looking what has changed…">
           {(answer) => (
             <>
+              {row && isWithoutItsWorktree(row) && <WorktreeRemoved />}
               {answer.notes.map((note) => (
                 <Notice key={note} tone="careful" icon="alert">
                   {line(note)}
@@ -270,6 +272,7 @@ async function revertFile(sessionId: string, file: ChangedFile, reverted: () => 
 }
 
 function nothingHere(scope: Scope, row: SessionRow | undefined): string {
+  if (row && isWithoutItsWorktree(row)) return "What it had changed went with its worktree.";
   const working = row?.flags.is_active ? " The agent is at work; this follows what it does." : "";
   switch (scope) {
     case "staged":

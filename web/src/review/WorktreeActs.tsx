@@ -23,7 +23,7 @@ export function WorktreeActs({
   const doing = useDoing(complain);
   const merge = () =>
     doing.run(async () => {
-      if (await mergeWorktree(row.worktree_id!, row.branch, "")) changed();
+      if (await mergeWorktree(row.worktree_id!, row.branch)) changed();
     });
   const items: MenuItem[] = [
     { words: "Commit everything…", icon: "flag", act: () => show("finish"), disabled: !row.flags.can_finish_to_branch },

@@ -101,9 +101,11 @@ export function useRefresh(again: () => void, everyMs: number): void {
     };
     const timer = setInterval(look, everyMs);
     document.addEventListener("visibilitychange", look);
+    addEventListener("focus", look);
     return () => {
       clearInterval(timer);
       document.removeEventListener("visibilitychange", look);
+      removeEventListener("focus", look);
     };
   }, [again, everyMs]);
 }

@@ -34,14 +34,3 @@ export function useOnceNear(element: Watched): boolean {
   if (near && !once) setOnce(true);
   return near || once;
 }
-
-export function useNarrow(): boolean {
-  const [query] = useState(() => matchMedia("(max-width: 900px)"));
-  const [narrow, setNarrow] = useState(query.matches);
-  useEffect(() => {
-    const look = () => setNarrow(query.matches);
-    query.addEventListener("change", look);
-    return () => query.removeEventListener("change", look);
-  }, []);
-  return narrow;
-}

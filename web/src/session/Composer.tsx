@@ -1,19 +1,16 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { attempt } from "../attempt";
-import { request } from "../connection";
-import { useKeys } from "../keys";
+import { isEditing, useKeys } from "../keys";
 import { MOST_IMAGES } from "../new-agent/form";
 import { ACCEPTED, filesIn, withFiles } from "../new-agent/pictures";
-import type { FoundPath, SessionRow } from "../protocol";
+import type { SessionRow } from "../protocol";
 import { Button, Icon, toast } from "../ui";
 import { draftOf, keepDraft } from "./drafts";
-import { type Mention, mentionAt, withPath } from "./mentions";
-import { PathList } from "./PathList";
+import { useNaming } from "./naming";
 import "./composer.css";
 
 const TALLEST = 240;
-const PATHS = 8;
 
 /** Where one writes to a session. What is written stays until it was sent, also when one leaves. */
 export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | null }) {
@@ -146,7 +143,8 @@ export function invitation({ state, flags }: Pick<SessionRow, "state" | "flags">
     case "completed":
       return "Say what else is to be done";
     case "error":
-      return flags.can_guide_text ? "A hint for the agent" : "It has failed; retry or resume it first";
+      if (flags.can_guide_text) return "A hint for the agent";
+      return flags.show_resume_button ? "It has failed; resume it first" : "It has failed; retry it first";
     case "paused":
     case "stopped":
       return "Say how to go on, or resume";
@@ -169,73 +167,6 @@ function useFocusWhenAsked(field: { current: HTMLTextAreaElement | null }, state
   useEffect(() => {
     const asks = state === "waiting_input" && before.current !== state;
     before.current = state;
-    if (asks && document.activeElement === document.body) field.current?.focus();
+    if (asks && document.activeElement === document.body && !isEditing()) field.current?.focus();
   }, [state]);
-}
-
-/** Choosing a file while its name is being written. */
-function useNaming(
-  session_id: string,
-  field: { current: HTMLTextAreaElement | null },
-  write: (text: string) => void,
-) {
-  const mention = useSignal<Mention | null>(null);
-  const paths = useSignal<readonly FoundPath[]>([]);
-  const at = useSignal(0);
-  const id = useId();
-  const letters = mention.value?.letters;
-
-  useEffect(() => {
-    if (letters === undefined) return;
-    let wanted = true;
-    request("find_paths", { letters, session_id, most: PATHS }).then(
-      (found) => {
-        if (!wanted) return;
-        paths.value = found;
-        at.value = 0;
-      },
-      () => wanted && (paths.value = []),
-    );
-    return () => {
-      wanted = false;
-    };
-  }, [letters]);
-
-  const stop = () => {
-    mention.value = null;
-    paths.value = [];
-  };
-  const look = () => {
-    const area = field.current!;
-    mention.value = mentionAt(area.value, area.selectionStart);
-    if (!mention.value) stop();
-  };
-  const choose = (found: FoundPath) => {
-    const area = field.current!;
-    const { text, caret } = withPath(area.value, mention.value!, found.path, found.folder);
-    write(text);
-    stop();
-    requestAnimationFrame(() => area.setSelectionRange(caret, caret));
-  };
-  const open = mention.value !== null && paths.value.length > 0;
-  const steer = (event: KeyboardEvent): boolean => {
-    if (!open) return false;
-    const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1 };
-    const step = steps[event.key];
-    if (step) at.value = (at.value + step + paths.value.length) % paths.value.length;
-    else if (event.key === "Escape") stop();
-    else if (event.key === "Enter" || event.key === "Tab") choose(paths.value[at.value]!);
-    else return false;
-    event.preventDefault();
-    return true;
-  };
-  return {
-    look,
-    stop,
-    steer,
-    list: open && <PathList id={id} paths={paths.value} at={at.value} choose={choose} />,
-    attributes: open
-      ? ({ "aria-controls": id, "aria-activedescendant": `${id}-${at.value}`, "aria-autocomplete": "list" } as const)
-      : {},
-  };
 }

@@ -1,16 +1,18 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { attempt } from "../attempt";
 import { duration, money, moment, tokens } from "../format";
 import { useKeys } from "../keys";
 import { now } from "../now";
 import type { SessionRow } from "../protocol";
 import { go, hrefOf } from "../routes";
-import { lookOf, wordsOf } from "../states";
+import { versions } from "../store";
+import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { Badge, Button, Icon, LinkButton, Menu, type MenuItem, Spinner } from "../ui";
 import type { Parts } from "../view";
 import { line } from "../visible";
-import { archive, cancel, exportAs, fork, remove, resume, retry, stopOrGoOn } from "./acts";
+import { archive, cancel, exportAs, fork, remove, resume, stopOrGoOn } from "./acts";
+import { GoingOn } from "./GoingOn";
 import { SwitchDialog } from "./SwitchDialog";
 
 export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
@@ -35,13 +37,14 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
         ) : (
           <h1 class="session-title cut">
             <button type="button" title="Rename (e)" onClick={() => (renaming.value = true)}>
-              {line(row.name) || "Untitled"}
+              {line(wholeName(row)) || "Untitled"}
             </button>
           </h1>
         )}
         <span class="wide-only">
           <StateBadge row={row} />
         </span>
+        {row.archived && <Badge icon="archive">Archived</Badge>}
         <span class="grow" />
         <MainAct row={row} />
         <span class="wide-only">
@@ -71,16 +74,7 @@ function MainAct({ row }: { row: SessionRow }) {
   const { flags } = row;
   return (
     <>
-      {flags.show_retry_button && (
-        <Button icon="retry" title="Retry (s)" onClick={() => retry(row)}>
-          Retry
-        </Button>
-      )}
-      {flags.show_resume_button && row.state !== "completed" && (
-        <Button icon="play" title="Resume (s)" onClick={() => resume(row)}>
-          Resume
-        </Button>
-      )}
+      {!isWithoutItsWorktree(row) && <GoingOn row={row} />}
       {flags.show_cancel_button && (
         <Button icon="stop" kind="danger" title="Stop (s)" onClick={() => cancel(row)}>
           Stop
@@ -113,9 +107,16 @@ function moreItems(row: SessionRow, rename: () => void, change: () => void): Men
   return items.filter((item) => item !== false);
 }
 
+/** The list has room for a short name only; where there is more, all of what it was made from. */
+function wholeName({ name, prompt }: SessionRow): string {
+  const beginning = /^(.*\S)\s*(?:…|\.\.\.)$/.exec(name)?.[1];
+  const [first = ""] = prompt.split("\n");
+  return beginning && first.startsWith(beginning) ? first : name;
+}
+
 function Rename({ row, done }: { row: SessionRow; done: () => void }) {
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     field.current!.value = row.name; // once: news about the session must not undo what is written
     field.current!.select();
   }, []);
@@ -145,7 +146,7 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
   const automatic = parts.automatic ?? row.auto_approve;
   const usage = parts.usage;
   const model = parts.model || row.model;
-  const end = row.end_time ?? now.value;
+  const version = versions.value.get(row.session_id);
   return (
     <ul class="session-head-facts" aria-label="About this session">
       <li class="phone-only">
@@ -159,11 +160,14 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       {row.branch && (
         <li title={row.workspace}>
           <Icon name="branch" /> <span class="cut">{line(row.branch)}</span>
+          {isWithoutItsWorktree(row) && <Badge tone="careful">worktree removed</Badge>}
         </li>
       )}
       {row.group_id && (
         <li>
-          <a href={hrefOf({ page: "versions", group_id: row.group_id })}>one of several versions</a>
+          <LinkButton compact icon="columns" href={hrefOf({ page: "versions", group_id: row.group_id })}>
+            {version ? `Version ${version}: compare` : "Compare versions"}
+          </LinkButton>
         </li>
       )}
       {parts.intent && (
@@ -176,7 +180,9 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       </li>
       <li>{money(usage?.cost ?? row.cost)}</li>
       {usage && usage.context_tokens > 0 && <li>context {tokens(usage.context_tokens)}</li>}
-      {row.start_time > 0 && <li title={`since ${moment(row.start_time)}`}>{duration(end - row.start_time)}</li>}
+      {row.start_time > 0 && row.flags.is_active && (
+        <li title={`Started ${moment(row.start_time)}`}>started {duration(now.value - row.start_time)} ago</li>
+      )}
       {automatic && (
         <li>
           <button

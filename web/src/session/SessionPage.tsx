@@ -5,6 +5,7 @@ import { AskPanel } from "../asking/AskPanel";
 import { request } from "../connection";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
+import { isWithoutItsWorktree } from "../states";
 import { type FollowedTask, followTask, inbox, list, listTold } from "../store";
 import { Transcript } from "../transcript/Transcript";
 import { Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
@@ -12,9 +13,11 @@ import type { TaskView } from "../view";
 import { harmless, line, uncoloured } from "../visible";
 import { fork } from "./acts";
 import { Composer } from "./Composer";
+import { GoingOn } from "./GoingOn";
 import { Plan } from "./Plan";
 import { SessionHead } from "./SessionHead";
 import { Waiting } from "./Waiting";
+import { WorktreeRemoved } from "./WorktreeRemoved";
 import { workInWords } from "./working";
 import "./session.css";
 
@@ -38,7 +41,7 @@ export function SessionPage({ session_id, task_id }: { session_id: string; task_
         {!task_id && (
           <>
             <Waiting row={row} queue={task.view.parts.value.queue ?? []} />
-            <Composer row={row} ask_ts={task.view.parts.value.open_ask ?? null} />
+            {!isWithoutItsWorktree(row) && <Composer row={row} ask_ts={task.view.parts.value.open_ask ?? null} />}
           </>
         )}
       </div>
@@ -124,7 +127,8 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
       {row.state === "creating" && row.logs.length > 0 && (
         <pre class="set-up-log">{harmless(uncoloured(row.logs.slice(-LINES_OF_SET_UP).join("\n")))}</pre>
       )}
-      {row.failure && !isToldBelow(view) && <FailureNotice row={row} />}
+      {row.failure && !isToldBelow(view) && <FailureNotice row={row} began={rows.length > 0} />}
+      {isWithoutItsWorktree(row) && <WorktreeRemoved />}
     </>
   );
 }
@@ -135,14 +139,28 @@ function isToldBelow(view: TaskView): boolean {
   return open !== null && !open.answered && formOf(open.ask ?? "") !== "rest";
 }
 
-function FailureNotice({ row }: { row: SessionRow }) {
+/** If it never began, what it was to do is told here, and its log is all that tells more. */
+function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
   return (
     <div class="failure-notice">
+      {!began && row.prompt && (
+        <div class="row user">
+          <div class="said">
+            <span class="spoken">You said: </span>
+            <div class="said-words">{harmless(row.prompt)}</div>
+          </div>
+        </div>
+      )}
       <Notice tone="bad" icon="alert">
-        <p>{harmless(row.failure!.text)}</p>
+        <div class="failure-words">{harmless(row.failure!.text)}</div>
+        {!isWithoutItsWorktree(row) && (
+          <div class="failure-acts">
+            <GoingOn row={row} />
+          </div>
+        )}
       </Notice>
       {row.logs.length > 0 && (
-        <details class="logs">
+        <details class="logs" open={!began && !row.logs.some((each) => each.includes(row.failure!.text))}>
           <summary>
             <Icon name="terminal" /> The last lines of its log
           </summary>

@@ -2,9 +2,11 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { attempt } from "../attempt";
 import { request } from "../connection";
+import { ModelSelect } from "../new-agent/ModelSelect";
 import type { IntentRow, KnownMode, KnownModel, SessionRow } from "../protocol";
 import { Button, complain, Dialog, Field, Switch } from "../ui";
 import type { Parts } from "../view";
+import { line } from "../visible";
 
 /** How a session goes on: what is changed here holds from its next step. */
 export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Parts; close: () => void }) {
@@ -52,14 +54,12 @@ export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Pa
       }
     >
       <Field label="Model">
-        <select class="input" value={chosen.value.model} onChange={(event) => set({ model: event.currentTarget.value })}>
-          <option value="">{parts.model || row.model || "as it is"} (no change)</option>
-          {models.value.map((model) => (
-            <option key={`${model.provider}/${model.model}`} value={`${model.provider}/${model.model}`}>
-              {model.provider}/{model.model}
-            </option>
-          ))}
-        </select>
+        <ModelSelect
+          none={`${line(parts.model || row.model || "as it is")} (no change)`}
+          models={models.value}
+          chosen={chosen.value.model}
+          choose={(model) => set({ model })}
+        />
       </Field>
       <Field label="Mode" hint={modes.value.find((mode) => mode.slug === chosen.value.mode)?.when_to_use}>
         <select class="input" value={chosen.value.mode} onChange={(event) => set({ mode: event.currentTarget.value })}>

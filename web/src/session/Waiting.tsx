@@ -1,8 +1,9 @@
 import { useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { attempt } from "../attempt";
 import { counted } from "../format";
 import type { MailRow, SessionRow } from "../protocol";
-import { Badge, Button, Icon } from "../ui";
+import { Badge, Button, Icon, toast } from "../ui";
 import type { Parts } from "../view";
 import { harmless } from "../visible";
 
@@ -27,22 +28,32 @@ export function Waiting({ row, queue }: { row: SessionRow; queue: readonly Queue
 function QueuedMessage({ session_id, queued }: { session_id: string; queued: Queued }) {
   const editing = useSignal<string | null>(null);
   const { message_id } = queued;
+  const busy = useSignal(false);
   const save = async () => {
     const text = editing.value?.trim();
-    if (!text) return;
+    if (!text || busy.value) return;
+    busy.value = true;
     if (await attempt("edit_queued", { session_id, message_id, text })) editing.value = null;
+    busy.value = false;
   };
+  useEffect(
+    () => () => {
+      const written = editing.peek();
+      if (written === null || written === queued.text || busy.peek()) return;
+      toast("The agent heard the message before your change to it was saved.", "bad");
+    },
+    [],
+  );
   if (editing.value !== null) {
     return (
-      <li class="waiting-item">
-        <textarea
-          class="input"
-          rows={2}
-          aria-label="The message"
-          value={editing.value}
-          onInput={(event) => (editing.value = event.currentTarget.value)}
+      <li class="waiting-item" data-editing>
+        <EditedWords
+          words={editing.value}
+          write={(words) => (editing.value = words)}
+          save={() => void save()}
+          leave={() => (editing.value = null)}
         />
-        <Button compact kind="primary" onClick={() => void save()}>
+        <Button compact kind="primary" busy={busy.value} onClick={() => void save()}>
           Save
         </Button>
         <Button compact onClick={() => (editing.value = null)}>
@@ -66,6 +77,30 @@ function QueuedMessage({ session_id, queued }: { session_id: string; queued: Que
         onClick={() => void attempt("edit_queued", { session_id, message_id, text: null })}
       />
     </li>
+  );
+}
+
+function EditedWords(props: { words: string; write: (words: string) => void; save: () => void; leave: () => void }) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => {
+    field.current!.focus();
+    field.current!.setSelectionRange(props.words.length, props.words.length);
+  }, []);
+  return (
+    <textarea
+      ref={field}
+      class="input"
+      rows={2}
+      aria-label="The message"
+      value={props.words}
+      onInput={(event) => props.write(event.currentTarget.value)}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") props.leave();
+        if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+        event.preventDefault();
+        props.save();
+      }}
+    />
   );
 }
 

@@ -3,6 +3,7 @@ import { attempt } from "../attempt";
 import type { ExportSession, SessionRow } from "../protocol";
 import { go } from "../routes";
 import { confirm, toast } from "../ui";
+import { line } from "../visible";
 import { saveFile } from "./saving";
 
 export function cancel({ session_id }: SessionRow): void {
@@ -35,9 +36,12 @@ export async function exportAs(session_id: string, format: NonNullable<ExportSes
   if (exported) saveFile(exported.name, exported.text);
 }
 
-export async function archive({ session_id, archived }: SessionRow): Promise<void> {
+export async function archive({ session_id, archived, name }: SessionRow): Promise<void> {
   const done = await attempt("archive_session", { session_id, archived: !archived });
-  if (done) toast(archived ? "Back in the list." : "Archived.");
+  if (!done) return;
+  if (archived) return toast("Back in the list.");
+  const undo = () => void attempt("archive_session", { session_id, archived: false });
+  toast(`Archived “${line(name)}”.`, "usual", { words: "Undo", act: undo });
 }
 
 export async function remove({ session_id, name, flags }: SessionRow): Promise<void> {

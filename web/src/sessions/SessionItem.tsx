@@ -2,7 +2,7 @@ import { ago, money, moment, tokens } from "../format";
 import { now } from "../now";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { lookOf, wordsOf } from "../states";
+import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { Icon, memo } from "../ui";
 import { line } from "../visible";
 
@@ -11,11 +11,14 @@ export const SessionItem = memo(function SessionItem({
   row,
   here,
   place,
+  version,
 }: {
   row: SessionRow;
   here: boolean;
   /** In the queue, if it is in it. */
   place: number | undefined;
+  /** If it is one of several. */
+  version: number | undefined;
 }) {
   const classes = ["session-item", row.flags.needs_attention && "needs-you", row.unread && "unread"];
   return (
@@ -27,11 +30,15 @@ export const SessionItem = memo(function SessionItem({
         title={line(row.prompt)}
       >
         <StateSign row={row} />
-        <span class="session-name cut">{line(row.name) || "Untitled"}</span>
+        <span class="session-name cut">
+          {version && <span class="session-version">{version}</span>}
+          {line(row.name) || "Untitled"}
+        </span>
         <When row={row} />
         <span class={`session-state ${lookOf(row.state).tone}`}>
           {wordsOf(row)}
           {place && ` (${place})`}
+          {isWithoutItsWorktree(row) && ", worktree removed"}
           {row.flags.needs_attention && <span class="spoken">, needs you</span>}
         </span>
         <span class="session-facts cut">
@@ -82,7 +89,7 @@ function Facts({ row }: { row: SessionRow }) {
       ) : (
         row.tokens > 0 && <span class="session-fact">{tokens(row.tokens)}</span>
       )}
-      {row.branch && (
+      {row.branch && !isWithoutItsWorktree(row) && (
         <span class="session-fact cut" title={row.branch}>
           <Icon name="branch" />
           {line(row.branch)}

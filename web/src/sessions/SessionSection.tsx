@@ -1,9 +1,12 @@
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import type { SessionRow } from "../protocol";
-import { route } from "../routes";
+import { hrefOf, route } from "../routes";
+import { versions } from "../store";
 import { Button, Icon } from "../ui";
-import { queuePlaces } from "./finding";
+import { line } from "../visible";
+import { commonName, queuePlaces, type Together, together } from "./finding";
 import { SessionItem } from "./SessionItem";
 
 const SHOWN_FIRST = 100;
@@ -15,6 +18,7 @@ export function SessionSection({ title, rows, open }: { title: string; rows: Ses
   if (!rows.length) return null;
   const unfolded = chosen.value ?? open;
   const places = queuePlaces(rows);
+  const numbers = versions.value;
   const here = "session_id" in route.value ? route.value.session_id : "";
   return (
     <section class="side-section" aria-labelledby={id}>
@@ -32,9 +36,19 @@ export function SessionSection({ title, rows, open }: { title: string; rows: Ses
       </h2>
       {unfolded && (
         <ul>
-          {rows.slice(0, most.value).map((row) => (
-            <SessionItem key={row.session_id} row={row} here={row.session_id === here} place={places.get(row.session_id)} />
-          ))}
+          {together(rows.slice(0, most.value)).map((each) => {
+            const items = each.rows.map((row) => (
+              <SessionItem
+                key={row.session_id}
+                row={row}
+                here={row.session_id === here}
+                place={places.get(row.session_id)}
+                version={numbers.get(row.session_id)}
+              />
+            ));
+            const alone = !numbers.has(each.rows[0]!.session_id);
+            return alone ? items : <VersionGroup key={each.group_id} of={each}>{items}</VersionGroup>;
+          })}
         </ul>
       )}
       {unfolded && rows.length > most.value && (
@@ -43,5 +57,21 @@ export function SessionSection({ title, rows, open }: { title: string; rows: Ses
         </Button>
       )}
     </section>
+  );
+}
+
+/** The versions of one prompt, with the way to their comparison. */
+function VersionGroup({ of, children }: { of: Together; children: ComponentChildren }) {
+  const to = { page: "versions", group_id: of.group_id } as const;
+  const here = route.value.page === "versions" && route.value.group_id === of.group_id;
+  return (
+    <li class="version-group">
+      <a class="version-group-head" href={hrefOf(to)} aria-current={here ? "page" : undefined}>
+        <Icon name="columns" />
+        <span class="cut grow">{line(commonName(of.rows)) || "Untitled"}</span>
+        <span class="version-compare">Compare versions</span>
+      </a>
+      <ul>{children}</ul>
+    </li>
   );
 }

@@ -3,17 +3,19 @@ import { useRef } from "preact/hooks";
 import { alertsOn, switchAlerts } from "../alerts";
 import { counted } from "../format";
 import { useKeys } from "../keys";
-import { hrefOf, route } from "../routes";
+import { PHONE, useMedia } from "../media";
+import { go, hrefOf, route } from "../routes";
 import { inbox, listTold, overview, sessions } from "../store";
 import { chooseTheme, shownTheme } from "../theme";
-import { Button, Count, Empty, Icon, Spinner, toast } from "../ui";
-import { found, sectionsOf } from "./finding";
+import { Button, Count, Empty, Icon, Spinner, Toasts, toast } from "../ui";
+import { asListed, found, sectionsOf } from "./finding";
 import { SessionSection } from "./SessionSection";
 import "./sidebar.css";
 
 export function Sidebar({ showHelp }: { showHelp: () => void }) {
   const words = useSignal("");
   const field = useRef<HTMLInputElement>(null);
+  const phone = useMedia(PHONE);
   useKeys({ "/": () => field.current?.focus() });
   return (
     <aside class="side" aria-label="Sessions">
@@ -28,12 +30,21 @@ export function Sidebar({ showHelp }: { showHelp: () => void }) {
           aria-label="Search sessions"
           value={words.value}
           onInput={(event) => (words.value = event.currentTarget.value)}
-          onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
+          onKeyDown={(event) => {
+            if (event.key === "Escape") {
+              event.preventDefault();
+              words.value = "";
+              event.currentTarget.blur();
+            }
+            const [first] = event.key === "Enter" ? asListed(sessions.value, words.value) : [];
+            if (first) go({ page: "session", session_id: first.session_id });
+          }}
         />
       </div>
       <div class="side-list">
         <Listed words={words.value} />
       </div>
+      {!phone && <Toasts />}
       <Foot showHelp={showHelp} />
     </aside>
   );
@@ -102,7 +113,8 @@ function Foot({ showHelp }: { showHelp: () => void }) {
   const dark = shownTheme.value === "dark";
   const limit = overview.value?.running_limit;
   const blocked = overview.value?.blocked_requests ?? 0;
-  const active = overview.value?.counts.active ?? 0;
+  const running = sessions.value.filter((row) => row.flags.is_active && !row.queued).length;
+  const queued = sessions.value.filter((row) => row.queued).length;
   return (
     <footer class="side-foot">
       <FootLink page="worktrees" icon="branch" words="Worktrees" />
@@ -110,13 +122,21 @@ function Foot({ showHelp }: { showHelp: () => void }) {
       <FootLink page="settings" icon="gear" words="Settings" />
       <span class="grow" />
       {blocked > 0 && (
-        <span class="small side-blocked" title="Requests of strangers to this server, none of which did anything">
-          {counted(blocked, "blocked request")}
+        <span
+          class="small side-blocked"
+          title={`${counted(blocked, "request")} without a valid link, e.g. of a tab from before a restart. None of them did anything.`}
+        >
+          <Icon name="shield" /> {blocked}
+          <span class="spoken"> blocked requests</span>
         </span>
       )}
       {limit !== undefined && (
-        <span class="small quiet" title={`At most ${limit} sessions run at once; further ones wait.`}>
-          {active}/{limit}
+        <span
+          class="small quiet"
+          title={`${running} of at most ${limit} sessions run${queued ? `, ${queued} ${queued === 1 ? "waits" : "wait"} in the queue` : ""}.`}
+        >
+          {running}/{limit}
+          {queued > 0 && ` +${queued}`}
         </span>
       )}
       <Button

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SessionRow } from "../protocol";
-import { found, queuePlaces, sectionsOf } from "./finding";
+import { asListed, commonName, found, queuePlaces, sectionsOf, together, versionNumbers } from "./finding";
 
 const session = (session_id: string, about: Partial<SessionRow> & { active?: boolean } = {}) =>
   ({
@@ -54,4 +54,28 @@ it("what is active comes first, what is archived last", () => {
   ];
   const { active, history, archived } = sectionsOf(rows);
   expect([ids(active), ids(history), ids(archived)]).toEqual([["on"], ["done"], ["away", "odd"]]);
+});
+
+describe("versions of a prompt", () => {
+  const version = (id: string, start_time: number, about: Partial<SessionRow> = {}) =>
+    session(id, { group_id: "g", start_time, name: `Sum ${id}`, ...about });
+  const rows = [version("b", 2), session("x", { group_id: "" }), version("a", 1), session("y", { group_id: "h" })];
+
+  it("stand together where the first of them comes, in the order they were started", () => {
+    expect(together(rows).map((each) => ids(each.rows))).toEqual([["a", "b"], ["x"], ["y"]]);
+    expect(ids(asListed(rows))).toEqual(["a", "b", "x", "y"]);
+  });
+
+  it("are numbered if they are several", () => {
+    expect([...versionNumbers(rows)]).toEqual([
+      ["a", 1],
+      ["b", 2],
+    ]);
+  });
+
+  it("are told apart by name if they began at once", () => {
+    const twins = [version("2", 5, { name: "Sum v2" }), version("1", 5, { name: "Sum" })];
+    expect(ids(together(twins)[0]!.rows)).toEqual(["1", "2"]);
+    expect(commonName(twins)).toBe("Sum");
+  });
 });

@@ -1,8 +1,9 @@
 /** How the page looks, what the user's settings are, which devices may come in, and the keys. */
 import { useState } from "preact/hooks";
 
-import { alertsOn, switchAlerts } from "../alerts";
+import { alertsOn, PAGE_NOTIFIES, readNotifying, switchAlerts } from "../alerts";
 import { Choices } from "../new-agent/Choices";
+import type { SettingRow } from "../protocol";
 import { useAnswer } from "../review/answers";
 import { ShortcutTable } from "../shell/ShortcutHelp";
 import { type Theme, chooseTheme, theme } from "../theme";
@@ -10,8 +11,10 @@ import { Switch, toast } from "../ui";
 import { Answer, Sheet } from "../worktrees/Sheet";
 import { DeviceList } from "./DeviceList";
 import { SettingControl } from "./SettingControl";
-import { found, grouped } from "./setting-values";
+import { found, grouped, isOn } from "./setting-values";
 import "./settings.css";
+
+const NOTIFYING: readonly string[] = [PAGE_NOTIFIES, "ui.notify"];
 
 const THEMES: readonly { readonly id: Theme; readonly words: string }[] = [
   { id: "system", words: "As the system" },
@@ -25,9 +28,6 @@ export default function SettingsPage() {
       <section class="card" aria-labelledby="settings-page">
         <h2 id="settings-page">This page</h2>
         <Choices label="Colours" choices={THEMES} chosen={theme.value} choose={chooseTheme} />
-        <Switch on={alertsOn.value} change={alerts}>
-          Notify me when a session needs me and I look elsewhere
-        </Switch>
       </section>
       <Settings />
       <section class="card" aria-labelledby="settings-devices">
@@ -39,6 +39,29 @@ export default function SettingsPage() {
         <ShortcutTable />
       </section>
     </Sheet>
+  );
+}
+
+/** How one is called, all in one place: by this browser, by any browser at all, by the terminal. */
+function Notifications({ rows, saved }: { rows: readonly SettingRow[]; saved: () => void }) {
+  const off = rows.some((row) => row.key === PAGE_NOTIFIES && !isOn(row));
+  return (
+    <section class="card" aria-labelledby="settings-notifications">
+      <h2 id="settings-notifications">Notifications</h2>
+      <Switch on={alertsOn.value && !off} disabled={off} change={alerts}>
+        This browser notifies me when a session needs me and I look elsewhere
+      </Switch>
+      {rows.map((row) => (
+        <SettingControl
+          key={row.key}
+          row={row}
+          saved={() => {
+            saved();
+            void readNotifying();
+          }}
+        />
+      ))}
+    </section>
   );
 }
 
@@ -65,16 +88,23 @@ function Settings() {
       </p>
       <Answer of={settings} waiting="Reading the settings…">
         {(rows) => {
-          const groups = grouped(found(rows, words));
-          if (groups.length === 0) return <p class="quiet">No setting fits.</p>;
-          return groups.map((group) => (
-            <section key={group.name} class="card" aria-labelledby={`settings-${group.name}`}>
-              <h2 id={`settings-${group.name}`}>{group.title}</h2>
-              {group.rows.map((row) => (
-                <SettingControl key={row.key} row={row} saved={settings.again} />
+          const fitting = found(rows, words);
+          const groups = grouped(fitting.filter((row) => !NOTIFYING.includes(row.key)));
+          const notifying = fitting.filter((row) => NOTIFYING.includes(row.key));
+          if (fitting.length === 0) return <p class="quiet">No setting fits.</p>;
+          return (
+            <>
+              {notifying.length > 0 && <Notifications rows={notifying} saved={settings.again} />}
+              {groups.map((group) => (
+                <section key={group.name} class="card" aria-labelledby={`settings-${group.name}`}>
+                  <h2 id={`settings-${group.name}`}>{group.title}</h2>
+                  {group.rows.map((row) => (
+                    <SettingControl key={row.key} row={row} saved={settings.again} />
+                  ))}
+                </section>
               ))}
-            </section>
-          ));
+            </>
+          );
         }}
       </Answer>
     </>

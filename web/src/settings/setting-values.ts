@@ -36,8 +36,15 @@ export function titleOf(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
+/** Those whose key would not say what they are beside others. */
+const NAMES: Readonly<Record<string, string>> = {
+  "manager.notify": "Pages may notify at all",
+  "ui.notify": "In the terminal",
+};
+
 /** What stands beside the control: the key without the part that the group says. */
 export function nameIn(row: SettingRow): string {
+  if (row.key in NAMES) return NAMES[row.key]!;
   const [prefix = "", ...rest] = row.key.split(".");
   return titleOf(rest.length > 0 && groupOf(row.key) === prefix ? rest.join(".") : row.key);
 }

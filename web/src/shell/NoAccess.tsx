@@ -1,26 +1,27 @@
+import { storedToken } from "../access";
 import { connection } from "../connection";
 import { Icon, Notice } from "../ui";
-import "./shell.css";
 
 /** The page holds no data and needs none to be opened; with a link from the terminal it gets some. */
 export function NoAccess() {
   const problem = connection.problem.value;
+  const hadAccess = storedToken() !== null;
   return (
     <main class="no-access">
       <div class="no-access-card">
         <span class="no-access-sign">
           <Icon name="rook" />
         </span>
-        <h1>This page needs a link</h1>
+        <h1>{hadAccess ? "This page needs a new link" : "This page needs a link"}</h1>
         {problem && (
           <Notice tone="careful" icon="alert">
             {problem}
           </Notice>
         )}
-        <p>
-          Run <code>rookery manager</code> in your project. It opens this page with a link that works once. Your sessions
-          run on meanwhile; nothing is lost.
-        </p>
+        {hadAccess && <p>The manager was started again, or no longer lets this page in. Its old link has ended.</p>}
+        <p>Run this in your project; it opens the page with a link that works once:</p>
+        <pre class="no-access-command">rookery manager</pre>
+        <p>Your sessions run on meanwhile; nothing is lost.</p>
         <p class="quiet small">
           On a phone, scan the code that <code>rookery manager --host …</code> shows in the terminal.
         </p>

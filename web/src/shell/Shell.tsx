@@ -1,17 +1,22 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { connection } from "../connection";
+import { inTurn } from "../inbox/turns";
 import { type Keys, useKeys } from "../keys";
+import { PHONE, useMedia } from "../media";
 import { go, hrefOf, route } from "../routes";
+import { asListed } from "../sessions/finding";
 import { Sidebar } from "../sessions/Sidebar";
 import { inbox, overview, sessions } from "../store";
 import { chooseTheme, shownTheme } from "../theme";
 import { Confirmation, Count, Icon, type IconName, Notice, Toasts } from "../ui";
 import { ShortcutHelp } from "./ShortcutHelp";
+import { Trust } from "./Trust";
 import "./shell.css";
 
 export function Shell({ children }: { children: ComponentChildren }) {
   const help = useSignal(false);
+  const phone = useMedia(PHONE);
   useKeys(keysAnywhere(() => (help.value = true)));
   return (
     <div class={`shell at-${route.value.page}`}>
@@ -21,13 +26,14 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <ConnectionBanner />
       <Sidebar showHelp={() => (help.value = true)} />
       <main class="main" id="main" tabIndex={-1}>
+        <Trust />
         <Reservations />
         {children}
       </main>
       <BottomBar />
       {help.value && <ShortcutHelp close={() => (help.value = false)} />}
       <Confirmation />
-      <Toasts />
+      {phone && <Toasts />}
     </div>
   );
 }
@@ -45,7 +51,8 @@ function ConnectionBanner() {
         <div class="banner">
           <span class="spinner" />
           <span class="grow">
-            The manager cannot be reached. Sessions go on without this page; it comes back by itself.
+            The manager cannot be reached. Sessions go on without this page, which tries again by itself. If the manager
+            was ended, start it again with <code>rookery manager</code>: it opens a new page.
           </span>
           <button type="button" class="banner-button" onClick={() => connection.nudge()}>
             Try now
@@ -121,7 +128,8 @@ function keysAnywhere(showHelp: () => void): Keys {
 }
 
 function step(by: number): void {
-  const ids = sessions.value.filter((row) => !row.archived).map((row) => row.session_id);
+  const listed = asListed(sessions.value).filter((row) => !row.archived);
+  const ids = listed.map((row) => row.session_id);
   const at = "session_id" in route.value ? ids.indexOf(route.value.session_id) : -1;
   const next = ids[at < 0 ? 0 : Math.min(ids.length - 1, Math.max(0, at + by))];
   if (next) go({ page: "session", session_id: next });
@@ -129,7 +137,7 @@ function step(by: number): void {
 
 function nextInNeed(): void {
   const here = "session_id" in route.value ? route.value.session_id : "";
-  const waiting = [...new Set(inbox.value.map((row) => row.session_id))];
+  const waiting = [...new Set(inTurn(inbox.value).map((row) => row.session_id))];
   const next = waiting[(waiting.indexOf(here) + 1) % waiting.length];
   if (next) go({ page: "session", session_id: next });
 }

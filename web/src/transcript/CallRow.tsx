@@ -6,7 +6,7 @@ import { hrefOf } from "../routes";
 import { Badge, Button, Icon, type IconName, Spinner } from "../ui";
 import { harmless, line } from "../visible";
 import { DiffText } from "./DiffText";
-import { isEdit, type Payload, payloadOf, statsOf, titleOf, todosOf } from "./reading";
+import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, titleOf, todosOf } from "./reading";
 import { TodoItems } from "./Todos";
 
 const LINES_OF_COMMAND = 8;
@@ -16,11 +16,12 @@ export function CallRow({ row, session_id }: { row: Row; session_id: string }) {
   if (row.ask === "command") return <CommandRow row={row} />;
   const payload = payloadOf(row);
   return (
-    <div class="call">
+    <div class={`call ${outcomeOf(row)}`}>
       <div class="call-head">
         <CallSign row={row} icon={iconOf(row, payload)} />
         <CallTitle row={row} payload={payload} />
-        <CallFacts payload={payload} />
+        <Outcome row={row} />
+        <CallFacts row={row} payload={payload} />
         {row.task_id && (
           <a class="button compact" href={hrefOf({ page: "task", session_id, task_id: row.task_id })}>
             Open sub-task <Icon name="right" />
@@ -50,8 +51,27 @@ function CallTitle({ row, payload }: { row: Row; payload: Payload }) {
   );
 }
 
-function CallFacts({ payload }: { payload: Payload }) {
-  const stats = statsOf(payload);
+function Outcome({ row }: { row: Row }) {
+  switch (outcomeOf(row)) {
+    case "denied":
+      return (
+        <Badge tone="bad" icon="cross">
+          Rejected
+        </Badge>
+      );
+    case "failed":
+      return (
+        <Badge tone="bad" icon="alert">
+          Failed
+        </Badge>
+      );
+    case "":
+      return null;
+  }
+}
+
+function CallFacts({ row, payload }: { row: Row; payload: Payload }) {
+  const stats = outcomeOf(row) ? null : statsOf(payload);
   return (
     <span class="call-facts">
       {stats && (
@@ -68,7 +88,17 @@ function CallFacts({ payload }: { payload: Payload }) {
 function CallBody({ row, payload }: { row: Row; payload: Payload }) {
   if (isEdit(payload)) {
     const diff = row.diff || stringOf(payload.diff) || stringOf(payload.content);
-    return diff ? <Folded words="Changes" body={() => <DiffText diff={diff} />} open /> : null;
+    if (!diff) return null;
+    const undone = outcomeOf(row) !== "";
+    // what it came to is told later than what it was to do
+    return (
+      <Folded
+        key={String(undone)}
+        words={undone ? "What it would have changed" : "Changes"}
+        body={() => <DiffText diff={diff} />}
+        open={!undone}
+      />
+    );
   }
   if (payload.tool === "updateTodoList") return <TodoItems todos={todosOf(payload)} />;
   const told = argumentsOf(row, payload);
@@ -106,10 +136,11 @@ function CommandRow({ row }: { row: Row }) {
   const shown = whole.value ? lines : lines.slice(0, LINES_OF_COMMAND);
   const hidden = lines.length - shown.length;
   return (
-    <div class="call">
+    <div class={`call ${outcomeOf(row)}`}>
       <div class="call-head">
         <CallSign row={row} icon="terminal" />
         <code class="command">{shown.join("\n")}</code>
+        <Outcome row={row} />
       </div>
       {hidden > 0 && (
         <Button kind="plain" compact onClick={() => (whole.value = true)}>

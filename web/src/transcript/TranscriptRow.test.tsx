@@ -116,3 +116,47 @@ it("what there is nothing to see of is not drawn", async () => {
   expect((await shown({ say: "api_req_finished" })).place.innerHTML).toBe("");
   expect((await shown({ type: "ask", ask: "completion_result" })).place.innerHTML).toBe("");
 });
+
+describe("a call that was not carried out", () => {
+  const edit: Partial<Row> = {
+    type: "ask",
+    ask: "tool",
+    answered: true,
+    title: "Edit a.py",
+    text: JSON.stringify({ tool: "editedExistingFile", path: "a.py", diffStats: { added: 2, removed: 0 } }),
+    diff: "@@ -1 +1,2 @@\n a\n+b\n",
+  };
+
+  it("is open and counted as long as nothing says otherwise", async () => {
+    const { place } = await shown(edit);
+    expect(place.textContent).toContain("+2");
+    expect(place.querySelector(".diff-text")).not.toBeNull();
+    expect(place.textContent).not.toMatch(/Rejected|Failed/);
+  });
+
+  it.each([
+    ["denied", "Rejected"],
+    ["failed", "Failed"],
+  ] as const)("says so and folds what it would have changed: %s", async (outcome, words) => {
+    const { place, cell } = await shown(edit);
+    await act(() => {
+      cell.value = { ...cell.value, outcome };
+    });
+    expect(place.textContent).toContain(words);
+    expect(place.textContent).not.toContain("+2");
+    expect(place.querySelector(".diff-text")).toBeNull();
+    await click(place, "What it would have changed");
+    expect(place.querySelector(".diff-text")).not.toBeNull();
+  });
+
+  it("says so of a command too", async () => {
+    const { place } = await shown({ type: "ask", ask: "command", answered: true, text: "make", outcome: "denied" });
+    expect(place.textContent).toContain("Rejected");
+  });
+
+  it("has a title in words where its own is a tool's name", async () => {
+    const text = JSON.stringify({ tool: "write_to_file", path: "a.py" });
+    const { place } = await shown({ ...edit, title: "write_to_file", text, outcome: "failed" });
+    expect(place.querySelector(".call-title")!.textContent).toBe("Write a.py");
+  });
+});

@@ -180,6 +180,7 @@ function RequestRow({ row }: RowProps) {
     cost !== null && cost > 0 && money(cost),
     cancelled && "interrupted",
   ];
+  if (!tokensIn && !tokensOut) return <div class="slim">Interrupted before an answer came</div>;
   return (
     <div class="slim" title={`One request to ${model}`}>
       {facts.filter(Boolean).join(" · ")}

@@ -49,7 +49,7 @@ describe("a call", () => {
     expect([isEdit(payload), statsOf(payload), titleOf(row, payload)]).toEqual([
       true,
       { added: 3, removed: 1 },
-      "appliedDiff a.py",
+      "Edit a.py",
     ]);
     expect(titleOf({ ...row, title: "Edit a.py" }, payload)).toBe("Edit a.py");
   });

@@ -73,11 +73,34 @@ export function statsOf(payload: Payload): DiffStats | null {
   return typeof added === "number" && typeof removed === "number" ? { added, removed } : null;
 }
 
+/** What became of a call that was not carried out as it stands; nothing if it was, or is not yet. */
+export function outcomeOf(row: Row): NonNullable<Row["outcome"]> {
+  return row.outcome ?? "";
+}
+
+const VERBS: Record<string, string> = {
+  newFileCreated: "Create",
+  write_to_file: "Write",
+  editedExistingFile: "Edit",
+  appliedDiff: "Edit",
+  apply_diff: "Edit",
+  readFile: "Read",
+  read_file: "Read",
+  execute_command: "Run",
+  command: "Run a command",
+};
+
 /** What a call does, in its own title or, while it is still arriving, as far as that can be told. */
 export function titleOf(row: Row, payload: Payload): string {
-  if (row.title) return row.title;
-  const name = text(payload.tool) || text(payload.toolName) || (row.ask === "command" ? "command" : "a call");
-  return [name, text(payload.path) || text(payload.file_path) || text(payload.query)].filter(Boolean).join(" ");
+  if (row.title && !(row.title in VERBS)) return row.title;
+  const name = row.title || text(payload.tool) || text(payload.toolName) || (row.ask === "command" ? "command" : "");
+  return [name ? inWords(name) : "a call", text(payload.path) || text(payload.file_path) || text(payload.query)].filter(Boolean).join(" ");
+}
+
+/** Of a tool's name, what it does; `new_task` and `newTask` become "New task". */
+function inWords(name: string): string {
+  const words = name.replaceAll("_", " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+  return VERBS[name] ?? words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 export function todosOf(payload: Payload): Todo[] {

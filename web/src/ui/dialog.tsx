@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { Button } from "./button";
 
 /** Modal: the browser keeps the focus in it and closes it with Escape; then the focus goes back. */
@@ -19,7 +19,7 @@ export function Dialog({
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const shown = dialog.current!;
     const before = document.activeElement as HTMLElement | null;
     shown.showModal();

@@ -8,16 +8,32 @@ interface Toast {
   id: number;
   words: string;
   tone: "usual" | "good" | "bad";
+  act: Act | undefined;
+}
+
+/** What can be done about it, e.g. to take it back. */
+export interface Act {
+  words: string;
+  act: () => void;
 }
 
 const toasts = signal<Toast[]>([]);
 let number = 0;
 
 /** Say something in passing. */
-export function toast(words: string, tone: Toast["tone"] = "usual"): void {
+export function toast(words: string, tone: Toast["tone"] = "usual", act?: Act): void {
   const id = ++number;
-  toasts.value = [...toasts.value.filter((each) => each.words !== words).slice(-3), { id, words, tone }];
+  const shown: Toast = { id, words: shortened(words), tone, act };
+  toasts.value = [...toasts.value.filter((each) => each.words !== shown.words).slice(-3), shown];
   setTimeout(() => dismiss(id), tone === "bad" ? PROBLEM_SHOWN_FOR : SHOWN_FOR);
+}
+
+const HASH = /\b[0-9a-f]{40}\b/g;
+const KEPT = /\brefs\/[\w-]+\/keep\//g;
+
+/** Nobody reads a hash to its end, nor where a reference is kept. */
+export function shortened(words: string): string {
+  return words.replace(HASH, (hash) => hash.slice(0, 10)).replace(KEPT, "");
 }
 
 /** Say why something did not work. */
@@ -35,6 +51,17 @@ export function Toasts() {
       {toasts.value.map((each) => (
         <div key={each.id} class={`toast ${each.tone}`}>
           <span class="grow">{each.words}</span>
+          {each.act && (
+            <Button
+              compact
+              onClick={() => {
+                dismiss(each.id);
+                each.act!.act();
+              }}
+            >
+              {each.act.words}
+            </Button>
+          )}
           <Button kind="plain" compact icon="cross" label="Dismiss" onClick={() => dismiss(each.id)} />
         </div>
       ))}

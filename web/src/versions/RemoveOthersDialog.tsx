@@ -5,6 +5,7 @@ import { request } from "../connection";
 import { counted } from "../format";
 import type { Version } from "../protocol";
 import { sentence, useAnswer, useDoing } from "../review/answers";
+import { go, hrefOf } from "../routes";
 import { Button, Dialog, Notice, complain, toast } from "../ui";
 import { harmless, line } from "../visible";
 import { PathList } from "../worktrees/PathList";
@@ -41,7 +42,8 @@ export function RemoveOthersDialog({
         }
       }
       const removed = wanted.length - failed.length;
-      if (removed > 0) toast(`Removed ${counted(removed, "version")}; their branches are kept.`, "good");
+      const look = { words: "Kept work", act: () => go({ page: "worktrees" }) };
+      if (removed > 0) toast(`Removed ${counted(removed, "version")}. What was not committed is under Kept work.`, "good", look);
       if (failed.length === 0) return close();
       setProblems(failed);
     });
@@ -61,7 +63,9 @@ export function RemoveOthersDialog({
       }
     >
       <p>
-        {line(winner.name)} was applied to the project. This is what removing the others would do; their branches stay.
+        {line(winner.name)} was applied to the project. If the others are removed, their sessions are stopped and their
+        folders go. Nothing is lost: what they committed stays on their branches, and what they did not commit is kept
+        under <a href={hrefOf({ page: "worktrees" })}>Worktrees, Kept work</a>, from where it can be brought back.
       </p>
       {shown.map((version) => (
         <OtherVersion

@@ -3,18 +3,29 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 import { duration, money, tokens } from "../format";
+import { PHONE, useMedia } from "../media";
 import type { Version } from "../protocol";
 import { useAnswer, useRefresh } from "../review/answers";
+import { Counts } from "../review/Counts";
 import { hrefOf } from "../routes";
 import { lookOf } from "../states";
-import { sessions } from "../store";
+import { versions as numbers, sessions } from "../store";
 import { Badge, Button, Empty, LinkButton } from "../ui";
 import { harmless, line } from "../visible";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
 import { Answer, Sheet } from "../worktrees/Sheet";
 import { statsWords } from "../worktrees/worktree-words";
 import { RemoveOthersDialog } from "./RemoveOthersDialog";
-import { beginning, isAtWork, least, others, whyNotKept } from "./comparison";
+import {
+  beginning,
+  isAtWork,
+  keepVersion,
+  keptVersion,
+  least,
+  others,
+  whyNotKept,
+  withoutMarks,
+} from "./comparison";
 import "./versions.css";
 
 const WHILE_WORKING = 5_000;
@@ -33,6 +44,7 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
   }, [states.join()]);
 
   const applied = (winner: Version) => {
+    keepVersion(group_id, winner);
     versions.again();
     const rest = others(versions.answer ?? [], winner);
     setKeeping(rest.length > 0 ? { winner, step: "remove" } : null);
@@ -47,13 +59,18 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
               <p>There are no versions here any more.</p>
             </Empty>
           ) : (
-            <Comparison versions={answer} keep={(winner) => setKeeping({ winner, step: "apply" })} />
+            <Comparison
+              versions={answer}
+              kept={keptVersion(group_id)}
+              keep={(winner) => setKeeping({ winner, step: "apply" })}
+            />
           )
         }
       </Answer>
       {keeping?.step === "apply" && (
         <ApplyDialog
           worktreeId={keeping.winner.worktree_id}
+          sessionId={keeping.winner.session_id}
           name={line(keeping.winner.name)}
           paths={[]}
           close={() => setKeeping(null)}
@@ -79,7 +96,19 @@ interface Measured {
   readonly show: (version: Version) => ComponentChildren;
 }
 
-function Comparison({ versions, keep }: { versions: readonly Version[]; keep: (version: Version) => void }) {
+interface Compared {
+  readonly versions: readonly Version[];
+  /** The session whose version was applied. */
+  readonly kept: string;
+  readonly keep: (version: Version) => void;
+}
+
+/** Beside each other; where there is no room for that, below each other. */
+function Comparison(props: Compared) {
+  return useMedia(PHONE) ? <ComparedBelow {...props} /> : <ComparedBeside {...props} />;
+}
+
+function ComparedBeside({ versions, kept, keep }: Compared) {
   return (
     <div class="versions" tabIndex={0} role="region" aria-label="Comparison of the versions">
       <table>
@@ -88,7 +117,7 @@ function Comparison({ versions, keep }: { versions: readonly Version[]; keep: (v
             <td />
             {versions.map((version) => (
               <th key={version.session_id} scope="col">
-                <a href={hrefOf({ page: "session", session_id: version.session_id })}>{line(version.name)}</a>
+                <Name version={version} kept={kept} />
               </th>
             ))}
           </tr>
@@ -118,6 +147,44 @@ function Comparison({ versions, keep }: { versions: readonly Version[]; keep: (v
   );
 }
 
+function ComparedBelow({ versions, kept, keep }: Compared) {
+  return (
+    <ul class="cards" aria-label="Comparison of the versions">
+      {versions.map((version) => (
+        <li key={version.session_id} class="card">
+          <h2>
+            <Name version={version} kept={kept} />
+          </h2>
+          <dl class="version-facts">
+            {measures(versions).map(({ name, show }) => (
+              <div key={name}>
+                <dt>{name}</dt>
+                <dd>{show(version)}</dd>
+              </div>
+            ))}
+          </dl>
+          <Acts version={version} keep={() => keep(version)} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Name({ version, kept }: { version: Version; kept: string }) {
+  const number = numbers.value.get(version.session_id);
+  return (
+    <span class="line-of">
+      {number && <Badge>Version {number}</Badge>}
+      <a href={hrefOf({ page: "session", session_id: version.session_id })}>{line(version.name)}</a>
+      {version.session_id === kept && (
+        <Badge tone="good" icon="check">
+          Kept
+        </Badge>
+      )}
+    </span>
+  );
+}
+
 function measures(versions: readonly Version[]): Measured[] {
   const best = { cost: least(versions, "cost"), tokens: least(versions, "tokens"), seconds: least(versions, "seconds") };
   const marked = (measure: keyof typeof best, word: string, show: (version: Version) => string) => (version: Version) => (
@@ -130,6 +197,7 @@ function measures(versions: readonly Version[]): Measured[] {
     { name: "State", show: (version) => <StateBadge version={version} /> },
     { name: "Model", show: (version) => <span class="mono">{line(version.model) || "usual"}</span> },
     { name: "Changes", show: (version) => <Changes version={version} /> },
+    { name: "Files", show: (version) => <Files version={version} /> },
     { name: "Cost", show: marked("cost", "least", (version) => money(version.cost)) },
     { name: "Tokens", show: marked("tokens", "fewest", (version) => tokens(version.tokens)) },
     { name: "Time", show: marked("seconds", "fastest", (version) => duration(version.seconds * 1000)) },
@@ -140,14 +208,18 @@ function measures(versions: readonly Version[]): Measured[] {
 function StateBadge({ version }: { version: Version }) {
   const look = lookOf(version.state);
   return (
-    <Badge tone={look.tone} icon={look.icon}>
-      {look.words}
-    </Badge>
+    <span class="line-of">
+      <Badge tone={look.tone} icon={look.icon}>
+        {look.words}
+      </Badge>
+      {version.worktree_id === "" && <Badge tone="careful">Worktree removed</Badge>}
+    </span>
   );
 }
 
 function Changes({ version }: { version: Version }) {
   const { added, removed } = version.stats;
+  if (version.note) return <span class="quiet">{line(version.note)}</span>;
   return (
     <>
       <div>{statsWords(version.stats)}</div>
@@ -158,8 +230,40 @@ function Changes({ version }: { version: Version }) {
   );
 }
 
-function Result({ text }: { text: string }) {
+const FILES_SHOWN = 12;
+
+/** Each leads to its diff. */
+function Files({ version }: { version: Version }) {
+  return version.worktree_id === "" ? <span class="quiet">Not known any more</span> : <FilesThere version={version} />;
+}
+
+function FilesThere({ version }: { version: Version }) {
+  const { session_id } = version;
+  const review = useAnswer("review_changes", { session_id, scope: "branch" });
+  useEffect(() => {
+    if (review.answer) review.again();
+  }, [version.state, version.stats.files, version.stats.added, version.stats.removed]);
+  if (!review.answer) return <span class="quiet">{review.problem ? "Not known" : "…"}</span>;
+  const { files } = review.answer;
+  if (files.length === 0) return <span class="quiet">None</span>;
+  return (
+    <ul class="version-files">
+      {files.slice(0, FILES_SHOWN).map((file) => (
+        <li key={file.path}>
+          <a class="mono" href={hrefOf({ page: "review", session_id })}>
+            {line(file.path)}
+          </a>{" "}
+          <Counts file={file} />
+        </li>
+      ))}
+      {files.length > FILES_SHOWN && <li class="quiet">and {files.length - FILES_SHOWN} more</li>}
+    </ul>
+  );
+}
+
+function Result({ text: told }: { text: string }) {
   const [whole, setWhole] = useState(false);
+  const text = withoutMarks(told);
   const start = beginning(text);
   if (!text.trim()) return <span class="quiet">None yet</span>;
   return (

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Version } from "../protocol";
-import { beginning, least, others, whyNotKept } from "./comparison";
+import { beginning, least, others, whyNotKept, withoutMarks } from "./comparison";
 
 const NONE = { files: 1, added: 0, removed: 0, ahead: 0, behind: 0, uncommitted: 0 };
 const version = (id: string, more: Partial<Version> = {}): Version => ({
@@ -11,6 +11,7 @@ const version = (id: string, more: Partial<Version> = {}): Version => ({
   model: "m",
   state: "completed",
   stats: NONE,
+  note: "",
   cost: 1,
   tokens: 10,
   seconds: 5,
@@ -37,7 +38,7 @@ describe("keeping one", () => {
     [version("a"), null],
     [version("a", { state: "stopped" }), null],
     [version("a", { state: "streaming" }), "It is still at work."],
-    [version("a", { worktree_id: "" }), "It has no worktree to apply from."],
+    [version("a", { worktree_id: "" }), "Its worktree was removed."],
     [version("a", { stats: { ...NONE, files: 0 } }), "It has changed nothing."],
   ])("%#", (one, why) => {
     expect(whyNotKept(one)).toBe(why);
@@ -53,4 +54,9 @@ describe("keeping one", () => {
 it("shows how a long result begins", () => {
   expect(beginning(" short ")).toBe("short");
   expect(beginning("word ".repeat(100), 12)).toBe("word word wo…");
+});
+
+it("a result is read without the marks of its text", () => {
+  const told = "## Done\n\nAdded `mul` in **src/mul.py**:\n\n- a [test](t.md)\n\n```py\na * b ** c\n```";
+  expect(withoutMarks(told)).toBe("Done\n\nAdded mul in src/mul.py:\n\n• a test\n\na * b ** c\n");
 });

@@ -1,4 +1,5 @@
 /** Versions of one prompt beside each other. */
+import { keep, kept } from "../kept";
 import type { Version } from "../protocol";
 
 export type Measure = "cost" | "tokens" | "seconds";
@@ -19,7 +20,7 @@ export function least(versions: readonly Version[], measure: Measure): ReadonlyS
 
 /** Why a version cannot be kept now, or null. */
 export function whyNotKept(version: Version): string | null {
-  if (version.worktree_id === "") return "It has no worktree to apply from.";
+  if (version.worktree_id === "") return "Its worktree was removed.";
   if (isAtWork(version)) return "It is still at work.";
   if (version.stats.files === 0) return "It has changed nothing.";
   return null;
@@ -28,6 +29,28 @@ export function whyNotKept(version: Version): string | null {
 export function others(versions: readonly Version[], winner: Version): readonly Version[] {
   const rest = versions.filter((version) => version.worktree_id !== winner.worktree_id);
   return rest.filter((version) => version.worktree_id !== "");
+}
+
+/** What a text in Markdown says, without its marks: a table has no room for their looks. */
+export function withoutMarks(text: string): string {
+  return text
+    .replaceAll(/^```.*$\n?/gm, "")
+    .replaceAll(/`([^`\n]+)`/g, "$1")
+    .replaceAll(/(\*\*|__)(?=\S)(.+?)(?<=\S)\1/g, "$2")
+    .replaceAll(/^#{1,6}\s+/gm, "")
+    .replaceAll(/^(\s*)[*-]\s+/gm, "$1• ")
+    .replaceAll(/\[([^\]\n]+)\]\([^)\n]+\)/g, "$1");
+}
+
+const SHELF = "versions.kept.";
+
+/** Which version of a group was applied from here, if one was. */
+export function keptVersion(group_id: string): string {
+  return kept(`${SHELF}${group_id}`, "");
+}
+
+export function keepVersion(group_id: string, version: Version): void {
+  keep(`${SHELF}${group_id}`, version.session_id);
 }
 
 /** Results are long: a table shows how they begin. */

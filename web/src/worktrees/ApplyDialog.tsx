@@ -1,5 +1,5 @@
 /** Applies a worktree's changes to the project, after it was shown what that would do. */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import { counted } from "../format";
@@ -14,6 +14,7 @@ import { applyHeading, canApply, withoutConflicts } from "./worktree-words";
 
 export function ApplyDialog({
   worktreeId,
+  sessionId = "",
   name,
   paths,
   known = [],
@@ -21,6 +22,8 @@ export function ApplyDialog({
   applied,
 }: {
   worktreeId: string;
+  /** One that works in it, if any does. */
+  sessionId?: string;
   name: string;
   /** Only these; none for all. */
   paths: readonly string[];
@@ -49,7 +52,8 @@ export function ApplyDialog({
     setProblem("");
     plan.again();
   };
-  const rest = plan.answer && withoutConflicts(plan.answer, chosen.length > 0 ? chosen : known);
+  const all = useAllPaths(sessionId, known, plan.answer);
+  const rest = plan.answer && withoutConflicts(plan.answer, chosen.length > 0 ? chosen : all);
 
   return (
     <Dialog
@@ -58,7 +62,11 @@ export function ApplyDialog({
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          {problem && <Button onClick={lookAgain}>Look again</Button>}
+          {(problem || (plan.answer?.conflicts.length ?? 0) > 0) && (
+            <Button icon="retry" busy={plan.loading} onClick={lookAgain}>
+              Look again
+            </Button>
+          )}
           {rest && (
             <Button onClick={() => setChosen(rest)}>Leave conflicts out ({counted(rest.length, "file")})</Button>
           )}
@@ -86,6 +94,20 @@ export function ApplyDialog({
   );
 }
 
+/** All files there are to apply. A plan that came to nothing does not name them. */
+function useAllPaths(sessionId: string, known: readonly string[], plan: Plan | null): readonly string[] {
+  const [found, setFound] = useState<readonly string[]>([]);
+  const wanted = known.length === 0 && sessionId !== "" && (plan?.conflicts.length ?? 0) > 0;
+  useEffect(() => {
+    if (!wanted) return;
+    request("review_changes", { session_id: sessionId, scope: "branch" }).then(
+      (review) => setFound(review.files.map((file) => file.path)),
+      () => undefined, // then nothing can be left out
+    );
+  }, [wanted]);
+  return known.length > 0 ? known : found;
+}
+
 export function ApplyPlan({ plan }: { plan: Plan }) {
   const inConflict = plan.conflicts.length > 0;
   return (
@@ -95,6 +117,12 @@ export function ApplyPlan({ plan }: { plan: Plan }) {
       </Notice>
       {plan.text && <p class="plan-text">{harmless(plan.text)}</p>}
       <PathList paths={plan.conflicts} label="Conflicts" />
+      {inConflict && (
+        <p class="quiet small">
+          In the project these files are not as they were when the agent began: they were changed there, or are there
+          without being committed. Commit them, move them away or undo the changes, then look again; or leave them out.
+        </p>
+      )}
       {!inConflict && <PathList paths={plan.paths} label="Files that would be written" />}
     </>
   );

@@ -72,6 +72,9 @@ export function RemovalDialog({
           </>
         )}
       </Answer>
+      {!worktree.imported && (
+        <p class="quiet small">What is not committed is kept, and can be brought back below under Kept work.</p>
+      )}
       {!worktree.imported && worktree.branch && (
         <label class="checked">
           <input

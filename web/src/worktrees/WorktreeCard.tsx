@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
-import type { WorktreeRow } from "../protocol";
+import type { ScriptRow, WorktreeRow } from "../protocol";
 import { useAnswer, useDoing, useRefresh } from "../review/answers";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
@@ -11,6 +11,7 @@ import { line } from "../visible";
 import { ApplyDialog } from "./ApplyDialog";
 import { FinishDialog } from "./FinishDialog";
 import { RemovalDialog } from "./RemovalDialog";
+import { SCRIPTS } from "./ScriptList";
 import { mergeWorktree, tellDone } from "./acts";
 import { STATE_WORDS, nameOf, removalVerb, statsWords } from "./worktree-words";
 
@@ -18,7 +19,16 @@ const STATS_EVERY = 15_000;
 
 type Shown = "apply" | "finish" | "remove" | null;
 
-export function WorktreeCard({ worktree, changed }: { worktree: WorktreeRow; changed: () => void }) {
+export function WorktreeCard({
+  worktree,
+  runScript,
+  changed,
+}: {
+  worktree: WorktreeRow;
+  /** The project's own, if it brings one. */
+  runScript: ScriptRow | undefined;
+  changed: () => void;
+}) {
   const [shown, setShown] = useState<Shown>(null);
   const doing = useDoing(complain);
   const name = line(nameOf(worktree));
@@ -58,7 +68,11 @@ export function WorktreeCard({ worktree, changed }: { worktree: WorktreeRow; cha
         <span class="mono cut" title={line(worktree.path)}>
           {line(worktree.path)}
         </span>
-        {worktree.first_port > 0 && <span>ports from {worktree.first_port}</span>}
+        {runScript && worktree.first_port > 0 && (
+          <span title="Its scripts are told this number, so that worktrees do not get in each other's way.">
+            ports from {worktree.first_port}
+          </span>
+        )}
       </div>
 
       {worktree.state === "ready" ? (
@@ -91,14 +105,21 @@ export function WorktreeCard({ worktree, changed }: { worktree: WorktreeRow; cha
             <Button icon="check" onClick={() => setShown("apply")}>
               Apply…
             </Button>
-            <RunButton worktree={worktree} busy={doing.busy} act={act} />
+            <RunButton worktree={worktree} script={runScript} busy={doing.busy} act={act} />
             <Menu label={`More for ${name}`} items={more(worktree, setShown, act)} />
           </>
         )}
       </div>
 
       {shown === "apply" && (
-        <ApplyDialog worktreeId={worktree.id} name={name} paths={[]} close={close} applied={closeAndLook} />
+        <ApplyDialog
+          worktreeId={worktree.id}
+          sessionId={worktree.sessions[0]}
+          name={name}
+          paths={[]}
+          close={close}
+          applied={closeAndLook}
+        />
       )}
       {shown === "finish" && (
         <FinishDialog worktreeId={worktree.id} branch={worktree.branch} close={close} finished={closeAndLook} />
@@ -113,7 +134,7 @@ function more(
   show: (shown: Shown) => void,
   act: (work: () => Promise<unknown>) => void,
 ): MenuItem[] {
-  const merge = () => act(() => mergeWorktree(worktree.id, worktree.branch, worktree.parent_branch));
+  const merge = () => act(() => mergeWorktree(worktree.id, worktree.branch));
   return [
     { words: "Commit everything…", icon: "flag", act: () => show("finish") },
     { words: `Merge into ${worktree.parent_branch || "its parent"}…`, icon: "branch", act: merge },
@@ -121,27 +142,47 @@ function more(
   ];
 }
 
+/** Only where there is something to run; what nobody has agreed to leads to where that is done. */
 function RunButton({
   worktree,
+  script,
   busy,
   act,
 }: {
   worktree: WorktreeRow;
+  script: ScriptRow | undefined;
   busy: boolean;
   act: (work: () => Promise<unknown>) => void;
 }) {
   const about = { worktree_id: worktree.id };
   const start = async () => tellDone(await request("run_script", about), "The run script was started.");
   const stop = async () => tellDone(await request("stop_script", about), "The run script was stopped.");
-  return worktree.running ? (
-    <Button icon="stop" busy={busy} onClick={() => act(stop)}>
-      Stop script
-    </Button>
-  ) : (
+  if (worktree.running) {
+    return (
+      <Button icon="stop" busy={busy} onClick={() => act(stop)}>
+        Stop script
+      </Button>
+    );
+  }
+  if (!script) return null;
+  if (!script.agreed) {
+    return (
+      <Button icon="eye" onClick={showScripts}>
+        Look at the run script…
+      </Button>
+    );
+  }
+  return (
     <Button icon="play" busy={busy} onClick={() => act(start)}>
       Run script
     </Button>
   );
+}
+
+function showScripts(): void {
+  const heading = document.getElementById(SCRIPTS);
+  heading?.scrollIntoView({ block: "start" });
+  heading?.focus({ preventScroll: true });
 }
 
 function Stats({ worktreeId }: { worktreeId: string }) {

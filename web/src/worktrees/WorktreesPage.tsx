@@ -5,17 +5,22 @@ import { useAnswer, useRefresh } from "../review/answers";
 import { Button, Empty, LinkButton } from "../ui";
 import { ImportDialog } from "./ImportDialog";
 import { KeptWorkList } from "./KeptWorkList";
+import { ScriptList } from "./ScriptList";
 import { Answer, Sheet } from "./Sheet";
 import { WorktreeCard } from "./WorktreeCard";
 import "./worktrees.css";
 
+const RUN_SCRIPT = "run-script";
 const LOOK_EVERY = 10_000;
 
 export default function WorktreesPage() {
   const worktrees = useAnswer("list_worktrees", {});
+  const scripts = useAnswer("list_scripts", {});
   const [importing, setImporting] = useState(false);
   const [round, setRound] = useState(0);
   useRefresh(worktrees.again, LOOK_EVERY);
+  useRefresh(scripts.again, LOOK_EVERY);
+  const runScript = scripts.answer?.find((row) => row.name === RUN_SCRIPT);
   const changed = () => {
     worktrees.again();
     setRound((was) => was + 1);
@@ -42,12 +47,13 @@ export default function WorktreesPage() {
           ) : (
             <ul class="cards">
               {rows.map((row) => (
-                <WorktreeCard key={row.id} worktree={row} changed={changed} />
+                <WorktreeCard key={row.id} worktree={row} runScript={runScript} changed={changed} />
               ))}
             </ul>
           )
         }
       </Answer>
+      <ScriptList scripts={scripts} />
       <KeptWorkList key={round} broughtBack={worktrees.again} />
       {importing && (
         <ImportDialog

@@ -1,5 +1,6 @@
 /** Small acts on worktrees that need no dialog of their own. */
 import { request } from "../connection";
+import { counted } from "../format";
 import type { Done } from "../protocol";
 import { confirm, toast } from "../ui";
 
@@ -8,14 +9,29 @@ export function tellDone(done: Done, usual: string): void {
 }
 
 /** Whether it was merged; what goes wrong is raised. */
-export async function mergeWorktree(worktreeId: string, branch: string, parent: string): Promise<boolean> {
-  const into = parent || "the branch it was made from";
+export async function mergeWorktree(worktreeId: string, branch: string): Promise<boolean> {
+  const [worktrees, stats] = await Promise.all([
+    request("list_worktrees", {}),
+    request("read_stats", { worktree_id: worktreeId }),
+  ]);
+  const into = worktrees.find((row) => row.id === worktreeId)?.parent_branch || "the branch it was made from";
   const wanted = await confirm({
-    title: `Merge ${branch}?`,
-    words: `Its commits are merged into ${into} in the project. Nothing is done if ${into} is not checked out there or has uncommitted changes.`,
+    title: `Merge ${branch} into ${into}?`,
+    words: mergeWords(into, stats),
     yes: "Merge",
   });
   if (!wanted) return false;
   tellDone(await request("merge_worktree", { worktree_id: worktreeId }), `Merged ${branch} into ${into}.`);
   return true;
+}
+
+export function mergeWords(into: string, stats: { ahead: number; uncommitted: number }): string {
+  const { ahead, uncommitted } = stats;
+  const commits = ahead > 0 ? `${counted(ahead, "commit")} ${ahead === 1 ? "is" : "are"} merged` : "It has no commits to merge";
+  const left =
+    uncommitted > 0
+      ? ` ${counted(uncommitted, "file")} with uncommitted changes ${uncommitted === 1 ? "is" : "are"} left out; use “Commit everything” first to include them.`
+      : "";
+  const needs = ` Nothing is done unless ${into} is checked out in the project and has no uncommitted changes.`;
+  return `${commits}${ahead > 0 ? ` into ${into} in the project` : ""}.${left}${needs}`;
 }

@@ -1,5 +1,6 @@
 """A question that governance has, as clients are told of it, and what may be answered."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 from rookery.core.values import value
@@ -47,6 +48,7 @@ class IntentQuestion:
     analysis: str = ""
     """How much is known of a command."""
     sandboxed: bool = False
+    """Whether the sandbox keeps the command to the scope; it may run in one that does not."""
     pattern: str = ""
     grant: str = ""
     choices: tuple[Choice, ...] = ()
@@ -86,15 +88,30 @@ def as_json(question: IntentQuestion, *, approval_id: str, binding: str, diff: s
     return said
 
 
-def question_lines(question: IntentQuestion) -> tuple[str, ...]:
-    """What else a person must know to answer, line by line."""
+KEYS: Mapping[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
+"""How a choice is made at a terminal."""
+UNBOUNDED = "unbounded"
+"""The analysis of a command of which nobody can tell beforehand what it writes."""
+
+
+def question_lines(question: IntentQuestion, ways: Mapping[Choice, str] = KEYS) -> tuple[str, ...]:
+    """What else a person must know to answer, line by line. `ways` are how choices are made."""
     name = f' "{question.intent_name}"' if question.intent_name else ""
     owns = ", ".join(question.scope) or "nothing"
     lines = [f"{question.intent_id}{name} owns: {owns}"] if question.intent_id else []
+    if question.analysis == UNBOUNDED:
+        lines.append(f"What it writes is not known beforehand, and {_keeps(question)}.")
     if "task" in question.choices:
-        lines.append(f"t  count {question.grant} as within the scope for the rest of this task")
+        what = f"count {question.grant} as within the scope for the rest of this task"
+        lines.append(f"{ways['task']}  {what}")
     if "expand" in question.choices:
-        lines.append(f"e  add {question.pattern} to the scope of {question.intent_id}")
+        what = f"add {question.pattern} to the scope of {question.intent_id}"
+        lines.append(f"{ways['expand']}  {what}")
     if "halt" in question.choices:
-        lines.append("s  no, and stop the task")
+        lines.append(f"{ways['halt']}  no, and stop the task")
     return tuple(lines)
+
+
+def _keeps(question: IntentQuestion) -> str:
+    kept = "the sandbox keeps it to the scope"
+    return kept if question.sandboxed else "no sandbox keeps it to the scope"

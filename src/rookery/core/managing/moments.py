@@ -31,18 +31,28 @@ def moments(events: Sequence[Event]) -> list[Moment]:
     known, changes = points(events), _Changes(events)
     ends = [later.to for _, later in pairwise(known)]
     return [
-        Moment(row=_row(point), steps=changes.between(point.to, end) if _unnamed(point) else ())
-        for point, end in zip(known, [*ends, len(events)], strict=True)
+        Moment(
+            row=_row(point, _when(place, point)),
+            steps=changes.between(point.to, end) if _unnamed(point) else (),
+        )
+        for place, (point, end) in enumerate(zip(known, [*ends, len(events)], strict=True))
     ]
+
+
+def _when(place: int, point: Point) -> str:
+    """Whoever goes back there undoes what the moment is named after, but for the task itself."""
+    if place == 0 and point.by_user:
+        return "at the start: "
+    return "before you said: " if point.by_user else "before "
 
 
 def _unnamed(point: Point) -> bool:
     return point.changed_files and not point.paths
 
 
-def _row(point: Point) -> CheckpointRow:
+def _row(point: Point, when: str) -> CheckpointRow:
     paths = tuple(map(_shown, point.paths)) if point.changed_files else ()
-    return CheckpointRow(seq=point.to, ts=point.ts, title=_title(point.what), paths=paths)
+    return CheckpointRow(seq=point.to, ts=point.ts, title=_title(when + point.what), paths=paths)
 
 
 def _title(text: str) -> str:

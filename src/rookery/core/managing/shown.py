@@ -214,6 +214,8 @@ class Version:
     seconds: float = 0.0
     result: str = ""
     """What it completed with."""
+    note: str = ""
+    """Why there is nothing to be counted, if so: its worktree was removed."""
 
 
 @value

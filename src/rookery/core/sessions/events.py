@@ -126,11 +126,13 @@ class ProcessError(ProcessEvent):
 
 @value
 class ProcessExit(ProcessEvent):
-    """The process is gone; `requested` if the manager itself ended it, as when it quits."""
+    """The process is gone; `requested` if the manager itself ended it, as when it quits. `text` is
+    what it complained of."""
 
     code: int | None = 0
     signal: int | None = None
     requested: bool = False
+    text: str = ""
 
     @property
     def clean(self) -> bool:

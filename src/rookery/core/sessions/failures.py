@@ -58,6 +58,10 @@ _GENERIC = {
     ErrorKind.MODEL: "The provider does not have this model. Choose another, then retry.",
     ErrorKind.MISTAKES: "The agent made too many mistakes in a row. Guide it, or retry.",
 }
+NO_KEY = 3
+"""How a process ends that has no key for its model."""
+_NONE_CHOSEN = re.compile(r"No model was chosen|Name one of the models")
+_ERROR = re.compile(r"^Error: ", re.M)
 _STATUS = re.compile(r"(?:^|:)\s*(40[12])\b")
 _NO_MODEL = re.compile(r"(?:^|:)\s*404\b.*\bmodel\b|\bmodel\b[^.]{0,80}\bnot found\b", re.I | re.S)
 
@@ -81,12 +85,30 @@ def failure_of_process(text: str) -> Failure:
     return Failure(kind=ErrorKind.PROCESS, text=said)
 
 
+def failure_of_beginning(code: int | None, log: str) -> Failure:
+    """Of a process that ended before it began, told in its own words."""
+    said = _last_words(log)
+    kind = _kind_of_text(said)
+    if _NONE_CHOSEN.match(said):
+        kind = ErrorKind.MODEL
+    elif code == NO_KEY:
+        kind = ErrorKind.AUTH
+    return Failure(kind=ErrorKind.EARLY_EXIT if kind is ErrorKind.API else kind, text=said)
+
+
 def failure_of_exit(code: int | None, signal: int | None) -> Failure:
     return Failure(
         kind=ErrorKind.CRASH,
         text=f"The agent {_how(code, signal)}. What it did is kept. Resume to go on, or read the "
         "log.",
     )
+
+
+def _last_words(log: str) -> str:
+    """The error that a log ends with, or else its last line."""
+    if errors := list(_ERROR.finditer(log)):
+        return log[errors[-1].end() :].strip()
+    return log.strip().splitlines()[-1].strip()
 
 
 def _how(code: int | None, signal: int | None) -> str:

@@ -33,6 +33,7 @@ from rookery.core.sessions.failures import (
     ENDS_PROCESS,
     Failure,
     failure_of_ask,
+    failure_of_beginning,
     failure_of_exit,
     failure_of_process,
     failure_of_timeout,
@@ -140,9 +141,17 @@ def _acted(session: Session, event: Event, signal: Signal) -> Step:
             return Step(_closed(session, signal, failure_of_process(text)))
         case ProcessExit(code=code, signal=by):
             left = replace(session, last_exit=LastExit(code=code, signal=by))
-            failure = EARLY_EXIT if event.clean else failure_of_exit(code, by)
-            return Step(_closed(left, signal, failure))
+            return Step(_closed(left, signal, _failure_of_end(session, event)))
     raise TypeError(f"{type(event).__name__} is no event of a session.")
+
+
+def _failure_of_end(session: Session, event: ProcessExit) -> Failure:
+    """One that ended before it began has said why."""
+    if event.clean:
+        return EARLY_EXIT
+    if event.text.strip() and not session.saw_session_created:
+        return failure_of_beginning(event.code, event.text)
+    return failure_of_exit(event.code, event.signal)
 
 
 def _target(session: Session, signal: Signal) -> SessionState:

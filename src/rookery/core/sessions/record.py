@@ -136,9 +136,8 @@ def flags(session: Session, record: SessionRecord | None) -> Flags:
     needs = {
         "show_auto_mode_warning": record is None or record.auto_approve,
         "can_guide_text": pending is not None and pending.ask == "mistake_limit_reached",
-        "needs_attention": needs_attention(
-            session.state, unread=record is not None and record.unread
-        ),
+        "needs_attention": not (record and record.archived)
+        and needs_attention(session.state, unread=record is not None and record.unread),
         "can_finish_to_branch": in_worktree,
         "can_create_pull_request": in_worktree and worktree is not None and bool(worktree.branch),
     }

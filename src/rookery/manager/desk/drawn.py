@@ -4,6 +4,7 @@ import json
 
 from rookery.core.managing.shown import InboxRow, MailRow, SessionRow
 from rookery.core.message import Message
+from rookery.core.sessions.states import SessionState
 from rookery.manager.rendering.markdown import rendered
 from rookery.manager.session_json import Mail
 from rookery.manager.shown import Question, Shown
@@ -53,7 +54,7 @@ def session_row(shown: Shown) -> SessionRow:
 
 def inbox_row(question: Question) -> InboxRow:
     row = question.row
-    words = markdown_of(row)
+    words = row.text if question.state is SessionState.COMPLETED else markdown_of(row)
     return InboxRow(
         session_id=question.session_id,
         name=question.name,

@@ -7,7 +7,7 @@ import anyio
 
 from rookery.core.managing.requests import Done
 from rookery.core.sessions.states import TRUE_IN
-from rookery.core.worktrees import Code, Finished, Keep, Obstacle, Worktree
+from rookery.core.worktrees import Code, Finished, Keep, Obstacle, Worktree, counted
 from rookery.errors import CommandRejected
 from rookery.manager.desk.worktree_access import WorktreeAccess
 
@@ -16,6 +16,8 @@ PATIENCE = 60.0
 BETWEEN_LOOKS = 1.0
 LOOKS_AT_REST = 2
 """After so many at a session that does nothing any more, it has not committed."""
+SHORT_COMMIT = 10
+"""Characters that name a commit well enough to be read."""
 COMMIT_IT = (
     "Everything in this worktree is staged now. Commit it with one `git commit`, with a message "
     "in the style of conventional commits that says what the change does and why. Stage nothing "
@@ -37,7 +39,8 @@ class Finishing:
             if staged.files and await self._has_agent_committed(worktree):
                 return Done(notes=(f"The agent has committed to {worktree.branch}.", *kept))
         finished = await self._committed(worktree, message)
-        said = f"{finished.files} files were committed to {worktree.branch}: {finished.commit}."
+        files, commit = counted(finished.files, "file"), finished.commit[:SHORT_COMMIT]
+        said = f"Committed {files} to {worktree.branch}: {commit}."
         return Done(notes=(said, *kept, *told_of(finished.keep), *finished.notes))
 
     async def _committed(self, worktree: Worktree, message: str) -> Finished:

@@ -26,7 +26,7 @@ class Removing:
     async def plan(self, worktree: Worktree) -> Plan:
         found = await self._access.done(partial(self._desk.plan_removal, worktree))
         running = self._running(worktree)
-        stops = [f"It stops: {', '.join(running)}."] if running else []
+        stops = [f"Still running there, and ended first: {', '.join(running)}."] if running else []
         return Plan(
             text=" ".join([visible(found.told), *stops]),
             paths=tuple(map(visible, found.to_keep)),

@@ -63,6 +63,9 @@ class ReviewFamily:
     async def _review(self, request: ReviewChanges) -> Review:
         session_id, scope = request.session_id, request.scope
         self._find(session_id)
+        if removed := await self._access.removed(session_id):
+            own = await self._own.review(session_id)
+            return replace(own, notes=(removed, *own.notes))
         if scope == "session":
             return await self._own.review(session_id)
         worktree = await self._worktree(session_id)
@@ -150,6 +153,7 @@ class ReviewFamily:
 
     async def _version(self, shown: Shown) -> Version:
         record = shown.record
+        removed = await self._access.removed(record.session_id)
         end = record.end_time or time.time_ns() // 1_000_000
         return Version(
             session_id=record.session_id,
@@ -157,11 +161,12 @@ class ReviewFamily:
             name=record.name,
             model="/".join(filter(None, (record.provider, record.model))),
             state=shown.session.state,
-            stats=await self._stats(record.session_id),
+            stats=WorktreeStats() if removed else await self._stats(record.session_id),
             cost=record.cost,
             tokens=record.tokens,
             seconds=max(0, end - record.start_time) / 1000,
             result=shown.session.completion_text or record.completion_text,
+            note=removed,
         )
 
     async def _stats(self, session_id: str) -> WorktreeStats:

@@ -38,6 +38,8 @@ SECONDS_FOR_PATHS = 3.0
 SECONDS_TO_RESTORE = 60.0
 SECONDS_AFTER_A_NOTE = 2.0
 """A restore that notes something either goes on record at once, or not at all."""
+SECONDS_TO_SETTLE = 5.0
+"""In which a session that has gone back rests again."""
 AT_WORK = "The session is working. Cancel it or wait until it rests, then go back."
 STILL_AT_IT = "The files are still being put back; the session tells when that is done."
 WORDS_STAYED = "The conversation stayed as it is."
@@ -54,6 +56,12 @@ class Hosts(Protocol):
     async def host_of(self, session_id: str, *, reopen: bool = False) -> Host:
         """The process of a session; one that rests gets one with `reopen`."""
         ...
+
+    def changes(self) -> AsyncIterator[frozenset[str]]:
+        """That sessions have changed, again and again, beginning now."""
+        ...
+
+    def mark_read(self, session_id: str) -> None: ...
 
 
 class UndoFamily:
@@ -103,15 +111,32 @@ class UndoFamily:
         if not (request.files or request.conversation):
             raise CommandRejected("Say what is to go back: the files, the conversation or both.")
         host = await self._host_at_rest(request.session_id)
+        notes = await self._gone_back(host, request)
+        await self._see(request.session_id)
+        return Done(notes=notes)
+
+    async def _gone_back(self, host: Host, request: RestoreSession) -> tuple[str, ...]:
         notes: tuple[str, ...] = ()
         if request.files:
             files = await self._put_files_back(host, request)
             if request.conversation and not files.back:
-                return Done(notes=(*files.notes, WORDS_STAYED))
+                return (*files.notes, WORDS_STAYED)
             notes = files.notes
         if request.conversation:
             notes = (*notes, await self._rewind(host, request))
-        return Done(notes=notes)
+        return notes
+
+    async def _see(self, session_id: str) -> None:
+        """Whoever goes back looks on, so what the session says to it is no news."""
+        last = await self._last_event(session_id)
+        changes = cast(AsyncGenerator[frozenset[str], None], self._hosts.changes())
+        with anyio.move_on_after(SECONDS_TO_SETTLE):
+            async with aclosing(changes):
+                async for _ in changes:
+                    shown = self._find(session_id)
+                    if shown.view.seq >= last and not shown.flags.show_spinner:
+                        break
+        self._hosts.mark_read(session_id)
 
     async def _put_files_back(self, host: Host, request: RestoreSession) -> "_Told":
         task_id, to, overwrite = request.session_id, request.to, request.overwrite

@@ -8,6 +8,7 @@ anybody may have written.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ import anyio.to_thread
 
 from rookery import NAME
 from rookery.core.sessions.record import SessionRecord
-from rookery.core.worktrees import Listed, Obstacle, State, Worktree
+from rookery.core.worktrees import KEEP_REFS, Listed, Obstacle, State, Worktree
 from rookery.errors import CommandRejected
 from rookery.manager.supervisor import Supervisor
 from rookery.storage.places import Places
@@ -110,7 +111,21 @@ class WorktreeAccess:
         for each in await self.listed():
             if Path(each.worktree.path) == place:
                 return each.worktree
+        if removed := await self.removed(session_id):
+            raise CommandRejected(removed)
         raise CommandRejected(f"{place}, where this session works, is no worktree of this project.")
+
+    async def removed(self, session_id: str) -> str:
+        """That the worktree of a session was removed and where its work is, if so."""
+        records = self.supervisor.records()
+        record = next((each for each in records if each.session_id == session_id), None)
+        place = self._place(session_id)
+        if not (record and place) or record.worktree_id or place == self.project:
+            return ""
+        if place.exists() or not self.is_trusted:
+            return ""
+        trouble = partial(self._trouble_with, place, record)
+        return await anyio.to_thread.run_sync(trouble, limiter=self._threads) or ""
 
     def place_of(self, session_id: str) -> Path:
         """The folder that a session works in."""
@@ -129,7 +144,7 @@ class WorktreeAccess:
         on the list."""
         for session_id in self.sessions_in(worktree):
             session = self.supervisor.find(session_id)
-            session.record = replace(session.record, worktree_id=None)
+            session.record = replace(session.record, worktree_id=None, unread=False)
             session.keep(now=True)
 
     def ready_to_run(self, record: SessionRecord) -> str | None:
@@ -158,10 +173,11 @@ class WorktreeAccess:
                 return text
             case State.READY:
                 return None
-            case State.MISSING if not record.worktree_id:
+            case (State.MISSING | State.LOST) as state if not record.worktree_id:
+                is_there = f" Its branch {branch} is there." if state is State.MISSING else ""
                 return (
-                    f"The worktree {place} was removed, and its branch {branch} is there. The "
-                    "session can be read; start another on that branch to go on."
+                    f"The worktree {place.name} was removed.{is_there}{self._kept_of(place)} The "
+                    "session can be read; start another to go on."
                 )
             case State.MISSING:
                 return (
@@ -180,6 +196,19 @@ class WorktreeAccess:
                     f"{place} is not a worktree of this project any more. `git worktree repair` "
                     "mends it; then resume the session."
                 )
+
+    def _kept_of(self, place: Path) -> str:
+        """Where the work is that was not committed when a worktree was removed."""
+        keeps = self.desk.keeps()
+        if isinstance(keeps, Obstacle):
+            return ""
+        begins = f"{KEEP_REFS}{place.name}-"
+        if not (mine := [each.ref for each in keeps if each.ref.startswith(begins)]):
+            return ""
+        return (
+            f" What was not committed is kept; bring it back with: {NAME} sessions worktrees "
+            f"bring-back {mine[-1]} BRANCH."
+        )
 
     def _listed(self, remembered: list[Worktree]) -> list[Listed] | Obstacle:
         found = self.desk.listed()

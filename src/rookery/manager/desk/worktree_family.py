@@ -38,6 +38,7 @@ from rookery.core.worktrees import (
     Recovered,
     State,
     Worktree,
+    counted,
 )
 from rookery.errors import CommandRejected
 from rookery.manager.desk.agreed_scripts import AgreedScripts
@@ -139,7 +140,8 @@ class WorktreeFamily:
             if plan.code in (Code.CONFLICT, Code.NOTHING_TO_DO):
                 return Plan(text=plan.text, conflicts=_shown(plan.paths))
             raise CommandRejected(plan.text)
-        said = (f"{len(plan.paths)} files of {worktree.branch} would be applied.", *plan.notes)
+        files = counted(len(plan.paths), "file")
+        said = (f"{files} of {worktree.branch} would be applied.", *plan.notes)
         return Plan(text=" ".join(said), paths=_shown(plan.paths), token=plan.token)
 
     async def _apply(self, request: ApplyWorktree) -> Done:
@@ -149,7 +151,8 @@ class WorktreeFamily:
         applied = await self._access.done(
             partial(self._desk.apply, worktree, request.paths, agreed=request.token)
         )
-        told = f"{len(applied.paths)} files of {worktree.branch} were applied."
+        files = counted(len(applied.paths), "file")
+        told = f"Applied {files} of {worktree.branch}."
         return Done(notes=(told, *told_of(applied.keep), *applied.notes))
 
     async def _merge(self, request: MergeWorktree) -> Done:

@@ -73,8 +73,7 @@ class Guard:
         if wrong or not _is_api(path):
             return wrong or door
         if not RULES.get(path, _OF_NO_USE).needs_token:
-            too_many = self._watch.wrong_codes.too_many(address)
-            return HTTPStatus.TOO_MANY_REQUESTS if too_many else door
+            return door
         guest = self._guest(head, door, address)
         if isinstance(guest, HTTPStatus):
             return guest

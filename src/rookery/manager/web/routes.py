@@ -163,8 +163,7 @@ class Routes:
                 await channel.aclose()
 
     def _wrong_code(self, request: Request) -> Response:
-        self._watch.wrong_codes.note(request.client.host if request.client else "")
-        return self._refusal(HTTPStatus.UNAUTHORIZED)
+        return self._refusal(self._watch.wrong_code(request.client.host if request.client else ""))
 
     def _refusal(self, status: HTTPStatus) -> Response:
         self._watch.block()

@@ -27,6 +27,15 @@ class Watch:
         a page of yesterday that tries again and again does not lock out that of today."""
         if guest := self.keys.guest(token, outside=outside):
             return guest
-        too_many = self.wrong_tokens.too_many(address)
-        self.wrong_tokens.note(address)
-        return HTTPStatus.TOO_MANY_REQUESTS if too_many else HTTPStatus.UNAUTHORIZED
+        return _wrong(self.wrong_tokens, address)
+
+    def wrong_code(self, address: str) -> HTTPStatus:
+        """What somebody is told. Whoever has a right one is let in whatever others try: all who
+        come through a tunnel have one address, and it is that of the user at this machine."""
+        return _wrong(self.wrong_codes, address)
+
+
+def _wrong(guesses: WrongGuesses, address: str) -> HTTPStatus:
+    too_many = guesses.too_many(address)
+    guesses.note(address)
+    return HTTPStatus.TOO_MANY_REQUESTS if too_many else HTTPStatus.UNAUTHORIZED

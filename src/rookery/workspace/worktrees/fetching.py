@@ -4,7 +4,6 @@ This is the one place where git may use the network. It asks nobody anything and
 that the repository names.
 """
 
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 
@@ -62,7 +61,7 @@ class Fetching:
         try:
             words = (*_NO_PROGRAMS, "fetch", *_OPTIONS, "--", remote, spec)
             return not project.git.ask(*words, variables=allowed, seconds=LONGEST).status
-        except subprocess.TimeoutExpired:
+        except InTheWay:
             return False
 
 

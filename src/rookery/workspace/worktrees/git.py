@@ -14,13 +14,16 @@ from rookery import NAME
 from rookery.core.values import record
 from rookery.core.worktrees import Code, Obstacle
 from rookery.errors import RookeryError
-from rookery.workspace.git_safety import git_hardening, hardened
+from rookery.workspace.git_safety import git_hardening, hardened, sub_command
 from rookery.workspace.paths import visible
 from rookery.workspace.plain_runner import NAMED_PROGRAMS
 
 _OWN = ("core.quotePath=false", "advice.detachedHead=false", "commit.gpgSign=false")
 _DURABLE = ("core.fsync=all", "core.fsyncMethod=fsync", "fastimport.unpackLimit=1")
 _FULL = ("No space left on device", "Disk quota exceeded")
+_LONGEST, _LONGEST_WRITING = 120.0, 1800.0
+"""Seconds: a pipe that lies where git looks for a file would have it wait for ever."""
+_WRITING = frozenset(("worktree", "merge", "commit", "apply", "update-index", "read-tree"))
 _LOCKED = (".lock': File exists", "is locked", "Unable to create")
 
 
@@ -102,16 +105,25 @@ class Git:
         variables: Mapping[str, str] | None = None,
         seconds: float | None = None,
     ) -> Answer:
-        """Whatever the exit status is. Raises `TimeoutExpired` after as many seconds."""
-        done = subprocess.run(
-            self.words(*words),
-            input=given,
-            capture_output=True,
-            check=False,
-            cwd=self._inside,
-            env={**self.environment, **(variables or {})},
-            timeout=seconds,
-        )
+        """Whatever the exit status is. Raises `InTheWay` if it has none after as many seconds."""
+        what = words[sub_command(("git", *words)) - 1]
+        longest = seconds or (_LONGEST_WRITING if what in _WRITING else _LONGEST)
+        try:
+            done = subprocess.run(
+                self.words(*words),
+                input=given,
+                capture_output=True,
+                check=False,
+                cwd=self._inside,
+                env={**self.environment, **(variables or {})},
+                timeout=longest,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise InTheWay(
+                Code.GIT_FAILED,
+                f"git {what} did not come to an end in {self.folder} within {longest:g} s, so "
+                "it was ended; is something there that cannot be read, such as a pipe?",
+            ) from error
         return Answer(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
 
     def words(self, *words: str, durable: bool = False) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from rookery.workspace.worktrees.state import git_of, state_of
 from rookery.workspace.worktrees.tree_merging import Conflict, merged_tree
 from rookery.workspace.worktrees.uncommitted import keep_files
 
+_NO_OPTIONS = "NO_MERGE_OPTIONS"
 _STATUS = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=")
 
 
@@ -103,8 +104,11 @@ def _is_there(project: Project, path: str) -> bool:
 def _merge(git: Git, worktree: Worktree, tip: str) -> None:
     said = f"Merge branch '{worktree.branch}'"
     words = ("--no-edit", "--no-verify", "--no-gpg-sign", "--no-stat", "--no-overwrite-ignore")
+    # with those that are set for a branch it may be another merge than the one that was tried
+    plain = f"--config-env=branch.{worktree.parent_branch}.mergeOptions={_NO_OPTIONS}"
     try:
-        git.run("merge", "-q", *words, "-m", said, tip)
+        told = ("merge", "-q", *words, "-m", said, tip)
+        git.run(plain, *told, variables={_NO_OPTIONS: ""})
     except GitFailed as error:
         if (git.git_folder / "MERGE_HEAD").exists():
             git.ask("merge", "--abort")

@@ -27,14 +27,13 @@ from rookery.core.worktrees import (
     State,
     Worktree,
 )
-from rookery.workspace.git_folders import is_folder
+from rookery.workspace.git_folders import NOTE_OF_WORKTREE, is_folder
 from rookery.workspace.worktrees.contents import contents_of
 from rookery.workspace.worktrees.git import Git, InTheWay
 from rookery.workspace.worktrees.keeping import keep
 from rookery.workspace.worktrees.project import DELETING, REMOVING, Project
 from rookery.workspace.worktrees.resuming import dismissed
 from rookery.workspace.worktrees.state import (
-    NOTE,
     Registered,
     first_name,
     half_removed,
@@ -71,7 +70,7 @@ def remove(
         found = registered_at(project, Path(worktree.path))
         if worktree.imported:
             if found:
-                (found.admin / NOTE).unlink(missing_ok=True)
+                (found.admin / NOTE_OF_WORKTREE).unlink(missing_ok=True)
             return Forgotten(worktree=worktree)
         if state_of(project, worktree) in (State.MISSING, State.LOST):
             kept = dismissed(project, found) if found else None

@@ -12,14 +12,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rookery import NAME
 from rookery.core.values import value
 from rookery.core.worktrees import Code, Listed, PortBlock, State, Worktree
-from rookery.workspace.git_folders import common_folder, entries, is_folder, regular_content
+from rookery.workspace.git_folders import (
+    NOTE_OF_WORKTREE,
+    common_folder,
+    entries,
+    is_folder,
+    regular_content,
+)
 from rookery.workspace.worktrees.git import Git, InTheWay
 from rookery.workspace.worktrees.project import DELETING, REMOVING, Project
 
-NOTE = f"{NAME}-worktree.json"
 _LARGEST = 64 * 1024
 _INITIALIZING = b"initializing"
 
@@ -120,17 +124,17 @@ def demand_branch(git: Git, worktree: Worktree) -> None:
 
 def note(admin: Path, worktree: Worktree) -> None:
     data = json.dumps(asdict(worktree), indent=1).encode()
-    unfinished = admin / f".{NOTE}-{secrets.token_hex(4)}"
+    unfinished = admin / f".{NOTE_OF_WORKTREE}-{secrets.token_hex(4)}"
     with unfinished.open("xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    unfinished.replace(admin / NOTE)
+    unfinished.replace(admin / NOTE_OF_WORKTREE)
 
 
 def noted_of(admin: Path) -> Worktree | None:
     """What is noted of a worktree; None if nothing is, or nothing that can be read."""
-    data = regular_content(str(admin / NOTE), _LARGEST)
+    data = regular_content(str(admin / NOTE_OF_WORKTREE), _LARGEST)
     try:
         said: Any = json.loads(data or b"")
         first = (said["ports"] or {}).get("first")
@@ -152,6 +156,21 @@ def noted_of(admin: Path) -> Worktree | None:
 
 
 def _registered(project: Project) -> Iterator[Registered]:
+    """Whoever works in one worktree can make git a folder that names another one's files."""
+    found: dict[Path, list[Registered]] = {}
+    for each in _said_to_be(project):
+        found.setdefault(each.folder, []).append(each)
+    for claims in found.values():
+        yield next((each for each in claims if _is_named_by_its_files(each)), claims[0])
+
+
+def _is_named_by_its_files(claim: Registered) -> bool:
+    said = (regular_content(str(claim.folder / ".git"), 4096) or b"").split(b"\n", 1)[0]
+    own = os.fsdecode(said).removeprefix("gitdir:").strip()
+    return bool(own) and os.path.realpath(claim.folder / own) == os.path.realpath(claim.admin)
+
+
+def _said_to_be(project: Project) -> Iterator[Registered]:
     for admin in filter(is_folder, entries(str(project.common / "worktrees"))):
         git = (regular_content(f"{admin}/gitdir", 4096) or b"").decode("utf-8", "surrogateescape")
         if git.strip():

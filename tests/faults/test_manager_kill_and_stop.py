@@ -1,0 +1,63 @@
+"""A session whose process was killed goes on, and is stopped in the very moment it does."""
+
+import anyio
+import pytest
+
+from manager.bench import PATIENCE, SPEAKS_LONG, Project, kill
+from manager.kill_ground import Ground, ground_in
+from rookery.core.asks import AskKind
+from rookery.core.facts import Asked, TaskReopened
+
+pytestmark = pytest.mark.anyio
+
+MILLISECONDS = (0, 1, 3, 6)
+"""Between the moment in which a process takes a task up and the one in which it goes on."""
+
+
+@pytest.fixture
+def ground(tmp_path_factory: pytest.TempPathFactory):
+    with ground_in(tmp_path_factory.mktemp("stop") / "ground") as ground:
+        yield ground
+
+
+async def test_18_what_is_shown_as_stopped_does_not_work(ground: Ground):
+    project = ground.project
+    async with project.supervised() as watched:
+        supervisor = watched.supervisor
+        session_id = await supervisor.start(project.wish(SPEAKS_LONG))
+        shown = await watched.until(session_id, lambda shown: len(shown.view.messages) > 2)
+        kill(shown.record.pid)
+        await watched.at(session_id, "error")
+        resume = supervisor.retry
+        for milliseconds in MILLISECONDS:
+            before = len(project.log(session_id))
+            await resume(session_id)
+            await _reopened(project, session_id, before)
+            await anyio.sleep(milliseconds / 1_000)
+            await supervisor.cancel(session_id)
+            await watched.at(session_id, "stopped")
+            await _rests(project, session_id)
+            rests = await watched.until(session_id, lambda shown: bool(shown.session.pending_ask))
+            kill(rests.record.pid)
+            await watched.until(session_id, lambda shown: not shown.session.process_open)
+            resume = supervisor.retry if watched.state(session_id) == "error" else supervisor.resume
+
+
+async def _reopened(project: Project, session_id: str, before: int) -> None:
+    def is_reopened() -> bool:
+        new = project.log(session_id)[before:]
+        return any(isinstance(event.fact, TaskReopened) for event in new)
+
+    with anyio.fail_after(PATIENCE):
+        while not is_reopened():  # noqa: ASYNC110 (files tell nobody)
+            await anyio.sleep(0.0005)
+
+
+async def _rests(project: Project, session_id: str) -> None:
+    """Once the last that its task has to say is whether it is to go on."""
+    with anyio.fail_after(PATIENCE / 3):
+        while True:
+            last = project.log(session_id)[-1].fact
+            if isinstance(last, Asked) and last.ask is AskKind.RESUME_TASK:
+                return
+            await anyio.sleep(0.01)

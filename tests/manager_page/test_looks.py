@@ -1,0 +1,173 @@
+"""The page in dark and light, on a phone, for a screen reader, and with content that means harm."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from llm_server import call, finish, say, think
+from manager_page.bench import Manager, Project, Tab, until
+from manager_page.looks import faint_texts, nameless, too_wide
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+EXPLAINED = """\
+# Rounding
+
+Prices are `float`, see [the docs](https://example.org/).
+
+| in | out |
+|----|-----|
+| 1.005 | 1.01 |
+
+```python
+def off(price: float, by: int) -> float:
+    return round(price * by / 100, 2)  # cents
+```
+
+> Half a cent goes up.
+"""
+PLACES = ("inbox", "new", "worktrees", "governance", "settings", "")
+RAN = "window.__ran = 1"
+HOSTILE = (
+    f"<script>{RAN}</script><img src=x onerror='{RAN}'><svg onload='{RAN}'></svg>"
+    f'<a href="javascript:{RAN}">here</a> [there](javascript:{RAN.replace(" ", "")}) '
+    f"![seen](https://example.org/spy.png) <iframe srcdoc='<script>parent.{RAN}</script>'></iframe>"
+    "\u202egnp.exe\u2066 " + "W" * 3000
+)
+
+
+def asking(manager: Manager, prompt: str) -> str:
+    """A session that has said something of every kind, and asks."""
+    session = manager.start(
+        prompt,
+        [
+            think("Cents, then."),
+            say(EXPLAINED),
+            call("execute_command", command="git log --oneline"),
+            call("update_todo_list", todos="[x] Look\n[ ] Mend"),
+        ],
+        [call("write_to_file", path=f"{prompt}.txt", content="one\ntwo\n")],
+        [finish()],
+    )
+    manager.at(session, "waiting_approval")
+    return session
+
+
+def settled(tab: Tab) -> None:
+    """Once nothing is being waited for."""
+    expect(tab.page.locator("main .spinner")).to_have_count(0)
+    heads = ":is(.page-head, .session-head) h1:visible, .side-brand:visible"
+    expect(tab.page.locator(heads).first).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read_and_every_control_has_a_name(
+    looking: Callable[..., Tab], manager: Manager, scheme: str
+):
+    session = asking(manager, f"Look {scheme}")
+    tab = looking(color_scheme=scheme)
+    wrong = {}
+    for place in (f"session/{session}", f"session/{session}/review", *PLACES):
+        tab.go(place)
+        settled(tab)
+        if found := [*faint_texts(tab.page), *nameless(tab.page)]:
+            wrong[place] = found
+    assert wrong == {}
+
+
+def test_dark_and_light_are_as_the_system_wants_and_can_be_chosen(looking: Callable[..., Tab]):
+    tab = looking(color_scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number)"
+    until(lambda: max(tab.page.evaluate(ground)[:3]) < 90, "a dark ground")
+    tab.button("Light", exact=True).click()
+    until(lambda: min(tab.page.evaluate(ground)[:3]) > 200, "a light ground")
+    tab.page.reload()
+    expect(tab.button("Dark", exact=True)).to_be_visible()
+    until(lambda: min(tab.page.evaluate(ground)[:3]) > 200, "a light ground")
+
+
+def test_on_a_phone_nothing_is_too_wide_and_approving_is_at_hand(
+    looking: Callable[..., Tab], manager: Manager
+):
+    session = asking(manager, "Look from a phone")
+    tab = looking(**PHONE)
+    wrong = {}
+    for place in (*PLACES, f"session/{session}/review", f"session/{session}/checkpoints"):
+        tab.go(place)
+        settled(tab)
+        if found := too_wide(tab.page):
+            wrong[place] = found
+    tab.open(session)
+    approve = tab.ask().get_by_role("button", name="Approve")
+    expect(approve).to_be_in_viewport(ratio=1)
+    expect(tab.ask().get_by_role("button", name="Reject")).to_be_in_viewport(ratio=1)
+    if found := too_wide(tab.page):
+        wrong["session"] = found
+    assert wrong == {}
+    approve.tap()
+    expect(tab.state).to_contain_text("Done")
+
+
+def test_roles_say_what_everything_is(tab: Tab, manager: Manager):
+    session = asking(manager, "Look for roles")
+    tab.open(session)
+    page = tab.page
+    expect(page.get_by_role("main")).to_have_count(1)
+    expect(page.get_by_role("complementary", name="Sessions").get_by_role("list")).to_have_count(1)
+    expect(page.get_by_role("log", name="Conversation")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Look for roles")).to_have_count(1)
+    expect(tab.state).to_have_role("status")
+    more = tab.button("More", exact=True)
+    more.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("menuitem").first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Escape")
+    expect(more).to_be_focused()
+    tab.menu("Model, mode, approval")
+    dialog = page.get_by_role("dialog", name="How it goes on")
+    expect(dialog).to_be_visible()
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(more).to_be_focused()
+    page.reload()
+    expect(page.get_by_role("log", name="Conversation")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+
+
+def test_WEB_8_what_means_harm_does_none(tab: Tab, manager: Manager, project: Project):
+    asked_for: list[str] = []
+    tab.page.on("request", lambda request: asked_for.append(request.url))
+    name = "<img src=x onerror=window.__ran=1>\u202etxt.sh"
+    session = manager.start(
+        "Mean harm " + HOSTILE,
+        [
+            think(HOSTILE),
+            say(HOSTILE),
+            call("write_to_file", path=name, content=HOSTILE),
+            call("execute_command", command=f"printf '%s\\033]0;title\\007\\033[31m' '{name}'"),
+        ],
+        [call("ask_followup_question", question=HOSTILE, follow_up=[{"text": HOSTILE}])],
+        [finish(HOSTILE)],
+        auto_approve=True,
+        label="<b>x</b>\u202e" + "L" * 30,
+        where="worktree",
+    )
+    manager.at(session, "waiting_input", "waiting_approval")
+    for place in (f"session/{session}", f"session/{session}/review", "inbox", "worktrees"):
+        tab.go(place)
+        settled(tab)
+        expect(tab.page.locator("main")).to_contain_text(re.compile("gnp|txt|U\\+202E"))
+        assert too_wide(tab.page) == []
+        assert tab.page.evaluate("window.__ran") is None
+        assert tab.page.locator("main :is(script, iframe, img[src^=http], [onerror])").count() == 0
+        assert tab.page.locator("a[href^='javascript:' i]").count() == 0
+        assert "\u202e" not in tab.page.locator("body").inner_text()
+    tab.open(session)
+    tab.ask("The agent asks").get_by_role("button", name="gnp").click()
+    expect(tab.state).to_contain_text("Done")
+    assert too_wide(tab.page) == []
+    assert {url for url in asked_for if not url.startswith(manager.url)} == set()

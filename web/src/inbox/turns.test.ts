@@ -1,0 +1,16 @@
+import { expect, it } from "vitest";
+import type { InboxRow } from "../protocol";
+import { inTurn } from "./turns";
+
+const row = (name: string, ask: string, state: InboxRow["state"]) => ({ name, ask, state }) as InboxRow;
+
+it("whoever cannot go on comes before what failed, and that before results; else as they come", () => {
+  const rows = [
+    row("done", "completion_result", "completed"),
+    row("failed", "", "error"),
+    row("may", "command", "waiting_approval"),
+    row("done too", "", "completed"),
+    row("asks", "followup", "waiting_input"),
+  ];
+  expect(inTurn(rows).map((each) => each.name)).toEqual(["may", "asks", "failed", "done", "done too"]);
+});

@@ -1,0 +1,79 @@
+import { useState } from "preact/hooks";
+
+import type { KnownModel } from "../protocol";
+import { Button } from "../ui";
+import { line } from "../visible";
+import { modelName } from "./form";
+import { ownModels } from "./own-models";
+import "./model-select.css";
+
+const ANOTHER = "\0";
+
+/** One of those that are known, or another that is named. */
+export function ModelSelect({
+  none,
+  models,
+  chosen,
+  choose,
+  ...field
+}: {
+  none: string;
+  models: readonly KnownModel[];
+  chosen: string;
+  choose: (model: string) => void;
+}) {
+  const [own] = useState(ownModels);
+  const [naming, setNaming] = useState(false);
+  const providers = [...new Set(models.map((model) => model.provider))];
+  if (naming) {
+    const leave = () => {
+      setNaming(false);
+      choose("");
+    };
+    return (
+      <div class="own-model">
+        <input
+          {...field}
+          class="input"
+          placeholder="provider/model"
+          spellcheck={false}
+          autocapitalize="off"
+          autofocus
+          value={chosen}
+          onInput={(event) => choose(event.currentTarget.value.trim())}
+        />
+        <Button icon="list" label="Choose from the list" onClick={leave} />
+      </div>
+    );
+  }
+  const take = (value: string) => {
+    setNaming(value === ANOTHER);
+    choose(value === ANOTHER ? "" : value);
+  };
+  return (
+    <select {...field} class="input" value={chosen} onChange={(event) => take(event.currentTarget.value)}>
+      <option value="">{none}</option>
+      {own.length > 0 && (
+        <optgroup label="Used before">
+          {own.map((name) => (
+            <option key={name} value={name}>
+              {line(name)}
+            </option>
+          ))}
+        </optgroup>
+      )}
+      {providers.map((provider) => (
+        <optgroup key={provider} label={line(provider)}>
+          {models
+            .filter((model) => model.provider === provider)
+            .map((model) => (
+              <option key={model.model} value={modelName(model)}>
+                {line(model.model)}
+              </option>
+            ))}
+        </optgroup>
+      ))}
+      <option value={ANOTHER}>Another model…</option>
+    </select>
+  );
+}

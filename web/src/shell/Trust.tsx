@@ -1,0 +1,31 @@
+import { useSignal } from "@preact/signals";
+import { attempt } from "../attempt";
+import { overview } from "../store";
+import { Button, Notice } from "../ui";
+import { line } from "../visible";
+
+export const NOT_TRUSTED = "This project is not trusted yet: an agent would run and change things in it.";
+
+/** Nothing is started in a project that nobody has looked through. */
+export function Trust() {
+  const busy = useSignal(false);
+  const { trusted = true, project = "" } = overview.value ?? {};
+  if (trusted) return null;
+  const trust = async () => {
+    busy.value = true;
+    await attempt("trust_project", { path: project });
+    busy.value = false;
+  };
+  return (
+    <div class="reservations">
+      <Notice tone="careful" icon="shield">
+        <p>
+          {NOT_TRUSTED} <code>{line(project)}</code>
+        </p>
+        <Button icon="check" busy={busy.value} onClick={() => void trust()}>
+          I have looked through it: trust it
+        </Button>
+      </Notice>
+    </div>
+  );
+}
