@@ -31,11 +31,13 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/checkpoints.py
 	$(BIN)/python benchmarks/full_screen.py
 	$(BIN)/python benchmarks/governance.py
+	$(BIN)/python benchmarks/manager.py
 
-docs: pages $(VENV)/.dev
+docs: pages web $(VENV)/.dev
 	$(BIN)/python tests/pictures.py
 	$(BIN)/python tests/tui_pictures.py
 	$(BIN)/python tests/tui_screen_pictures.py
+	$(BIN)/python tests/page_pictures.py
 
 pages: $(VENV)/.dev
 	$(BIN)/python -m rookery.settings > docs/settings.md
