@@ -74,6 +74,7 @@ def bubblewrap(
 def mounted(confinement: Confinement) -> Iterator[Spot]:
     """What must be found behind the mounts."""
     yield confinement.root
+    yield from confinement.read
     yield from confinement.writable
     if narrowed := confinement.narrowed:
         yield from (*narrowed.opened, *narrowed.beside, *narrowed.folders, *narrowed.files)
@@ -105,6 +106,8 @@ def _workspace(confinement: Confinement) -> Iterator[str]:
     root = confinement.root.path
     inside = [path for path in confinement.hidden if within(path, root) and path != root]
     outside = [path for path in _seen(confinement) if path not in inside and path != root]
+    for read in confinement.read:
+        yield from ("--ro-bind", read.path, read.path)
     for writable in confinement.writable:
         yield from ("--bind", writable.path, writable.path)
     yield from _hide(outside, confinement.private)

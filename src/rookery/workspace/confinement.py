@@ -53,6 +53,8 @@ class Confinement:
     home: str
     private: str
     network: bool
+    read: tuple[Spot, ...] = ()
+    """Seen wherever they lie, also among what is otherwise hidden, and not written."""
     writable: tuple[Spot, ...] = ()
     kept: tuple[Spot, ...] = ()
     pinned: tuple[Spot, ...] = ()

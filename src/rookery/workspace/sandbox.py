@@ -102,7 +102,8 @@ class Sandbox:
         writable = without((*shared_caches(self._home), *declared), self._hidden)
         on_the_way = folders_between(writable, self._hidden)
         commits = committing_parts(self._root.path, self._common) if self._common else []
-        self._writable = spots((*writable, *on_the_way, *commits))
+        self._writable = spots((*writable, *on_the_way))
+        self._commits = spots(commits)
         self._admin = commits[-1] if commits else ""
         self._caches = PrivateCaches(self._home, writable=writable, hidden=self._hidden)
         self._layers: Layers | None = None
@@ -131,7 +132,8 @@ class Sandbox:
         temporary = (
             os.path.realpath(path) for path in (*TEMPORARY.values(), tempfile.gettempdir())
         )
-        return tuple(dict.fromkeys((*(at.path for at in self._writable), *temporary)))
+        places = (*self._writable, *self._commits)
+        return tuple(dict.fromkeys((*(at.path for at in places), *temporary)))
 
     def launch(
         self,
@@ -250,7 +252,8 @@ class Sandbox:
             home=self._home,
             private=self._private,
             network=self._wishes.network,
-            writable=self._writable,
+            read=spots([self._common]) if self._common else (),
+            writable=(*self._writable, *(self._commits if part is None else ())),
             kept=kept,
             pinned=self._on_the_way(special, (*folders, *(at.path for at in kept)), narrowed),
             fixed=unchangeable,

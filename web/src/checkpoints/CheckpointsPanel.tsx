@@ -69,9 +69,7 @@ function Moment({ checkpoint, choose }: { checkpoint: CheckpointRow; choose: () 
   return (
     <li class="moment">
       <div class="grow">
-        <div class="moment-title">
-          <span class="quiet">Before:</span> {line(title)}
-        </div>
+        <div class="moment-title">{line(title)}</div>
         <div class="quiet small">
           <time dateTime={new Date(ts).toISOString()}>{moment(ts)}</time>
           {paths.length > 0 && (
@@ -84,7 +82,7 @@ function Moment({ checkpoint, choose }: { checkpoint: CheckpointRow; choose: () 
           )}
         </div>
       </div>
-      <Button compact icon="history" label={`Go back to before: ${line(title)}`} onClick={choose}>
+      <Button compact icon="history" label={`Go back to: ${line(title)}`} onClick={choose}>
         Go back…
       </Button>
     </li>

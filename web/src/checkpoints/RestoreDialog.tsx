@@ -38,7 +38,7 @@ export function RestoreDialog({
     doing.run(async () => {
       setProblem("");
       const done = await request("restore_session", { session_id: sessionId, to, ...choice });
-      tellDone(done, `It is as it was before “${line(checkpoint.title)}”.`);
+      tellDone(done, `Went back to: ${line(checkpoint.title)}.`);
       restored();
     });
   const { answer } = rehearsal;
@@ -65,7 +65,7 @@ export function RestoreDialog({
       }
     >
       <p>
-        <span class="quiet">Before:</span> <strong>{line(checkpoint.title)}</strong>
+        <strong>{line(checkpoint.title)}</strong>
         <br />
         <span class="quiet small">{moment(checkpoint.ts)}</span>
       </p>

@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import type { KnownModel } from "../protocol";
 import { Button } from "../ui";
@@ -24,6 +24,8 @@ export function ModelSelect({
 }) {
   const [own] = useState(ownModels);
   const [naming, setNaming] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => input.current?.focus(), [naming]);
   const providers = [...new Set(models.map((model) => model.provider))];
   if (naming) {
     const leave = () => {
@@ -38,7 +40,7 @@ export function ModelSelect({
           placeholder="provider/model"
           spellcheck={false}
           autocapitalize="off"
-          autofocus
+          ref={input}
           value={chosen}
           onInput={(event) => choose(event.currentTarget.value.trim())}
         />

@@ -166,7 +166,7 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       {row.group_id && (
         <li>
           <LinkButton compact icon="columns" href={hrefOf({ page: "versions", group_id: row.group_id })}>
-            {version ? `Version ${version}: compare` : "Compare versions"}
+            {version && `Version ${version}, `}one of several versions: compare
           </LinkButton>
         </li>
       )}
