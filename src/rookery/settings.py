@@ -310,7 +310,8 @@ class ManagerSettings(_Section, frozen=True):
         Meta(description="How the names of new branches for sessions begin.", extra=_ANY_TEXT),
     ] = "agent/"
     auto_approve: Annotated[
-        bool, Meta(description="Whether new sessions act unasked, except where it could do great harm.")
+        bool,
+        Meta(description="Whether new sessions act unasked, except where it could do great harm."),
     ] = True
     notify: Annotated[
         bool, Meta(description="Whether the page tells you when a session needs you.")
