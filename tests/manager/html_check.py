@@ -4,6 +4,7 @@ from html.parser import HTMLParser
 
 TAGS = {
     *("a", "blockquote", "br", "code", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol"),
+    "wbr",
     *("p", "pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
 }
 ATTRIBUTES = {
@@ -28,7 +29,7 @@ class Looked(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("br", "hr"):
+        if tag not in ("br", "hr", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -4,6 +4,7 @@ import { counted } from "../format";
 import type { Row } from "../protocol";
 import { hrefOf } from "../routes";
 import { Badge, Button, Icon, type IconName, Spinner } from "../ui";
+import { breakable } from "../ui/breakable";
 import { harmless, line } from "../visible";
 import { DiffText } from "./DiffText";
 import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, titleOf, todosOf } from "./reading";
@@ -56,7 +57,7 @@ function Outcome({ row }: { row: Row }) {
     case "denied":
       return (
         <Badge tone="bad" icon="cross">
-          Rejected
+          {row.ask_id ? "Rejected" : "Refused"}
         </Badge>
       );
     case "failed":
@@ -102,7 +103,7 @@ function CallBody({ row, payload }: { row: Row; payload: Payload }) {
   }
   if (payload.tool === "updateTodoList") return <TodoItems todos={todosOf(payload)} />;
   const told = argumentsOf(row, payload);
-  return told ? <Folded words="Details" body={() => <pre class="call-text">{harmless(told)}</pre>} /> : null;
+  return told ? <Folded words="Details" body={() => <pre class="call-text">{breakable(harmless(told))}</pre>} /> : null;
 }
 
 function argumentsOf(row: Row, payload: Payload): string {

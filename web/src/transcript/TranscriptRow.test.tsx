@@ -135,12 +135,13 @@ describe("a call that was not carried out", () => {
   });
 
   it.each([
-    ["denied", "Rejected"],
-    ["failed", "Failed"],
-  ] as const)("says so and folds what it would have changed: %s", async (outcome, words) => {
+    ["denied", "a1", "Rejected"],
+    ["denied", "", "Refused"],
+    ["failed", "", "Failed"],
+  ] as const)("says so and folds what it would have changed: %s %s", async (outcome, ask_id, words) => {
     const { place, cell } = await shown(edit);
     await act(() => {
-      cell.value = { ...cell.value, outcome };
+      cell.value = { ...cell.value, outcome, ask_id };
     });
     expect(place.textContent).toContain(words);
     expect(place.textContent).not.toContain("+2");
@@ -150,7 +151,7 @@ describe("a call that was not carried out", () => {
   });
 
   it("says so of a command too", async () => {
-    const { place } = await shown({ type: "ask", ask: "command", answered: true, text: "make", outcome: "denied" });
+    const { place } = await shown({ type: "ask", ask: "command", answered: true, ask_id: "a1", text: "make", outcome: "denied" });
     expect(place.textContent).toContain("Rejected");
   });
 

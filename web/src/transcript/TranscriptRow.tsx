@@ -4,6 +4,7 @@ import { clock, counted, money, tokens } from "../format";
 import type { Row } from "../protocol";
 import { hrefOf } from "../routes";
 import { Button, Icon, memo, Spinner, toast } from "../ui";
+import { breakable } from "../ui/breakable";
 import type { ShownRow } from "../view";
 import { harmless, uncoloured } from "../visible";
 import { CallRow } from "./CallRow";
@@ -140,7 +141,7 @@ function OutputRow({ row }: RowProps) {
         </Button>
       )}
       <pre class={open.value ? "open" : ""} tabIndex={open.value ? 0 : undefined}>
-        {harmless(uncoloured(shown).replace(/\n+$/, ""))}
+        {breakable(harmless(uncoloured(shown).replace(/\n+$/, "")))}
       </pre>
       {open.value && (
         <Button kind="plain" compact onClick={() => (open.value = false)}>

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 TAGS = frozenset(
     (
-        *("a", "code", "em", "s", "span", "strong", "br"),
+        *("a", "code", "em", "s", "span", "strong", "br", "wbr"),
         *("blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"),
         *("table", "tbody", "td", "th", "thead", "tr"),
     )

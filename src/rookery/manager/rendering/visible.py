@@ -14,6 +14,9 @@ _EMOJI = r"\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001
 _JOINER = rf"(?<![{_EMOJI}\ufe0f])\u200d|\u200d(?![{_EMOJI}])"
 """Between two emoji it makes one of them, and hides nothing."""
 _UNSEEN = re.compile(f"[{_CONTROLS}{_INVISIBLE}]|{_JOINER}")
+LONGEST_RUN = 500
+"""Characters without a blank before a line may be broken; a browser freezes at very long ones."""
+_LONG_RUN = re.compile(rf"(\S{{{LONGEST_RUN}}})")
 _UNSEEN_IN_ASCII = re.compile(f"[{_CONTROLS}]")
 
 
@@ -24,7 +27,10 @@ def marked(html: str) -> str:
 
 def plain(text: str) -> str:
     """Text as HTML that shows just this."""
-    return marked(escape(text))
+    parts = _LONG_RUN.split(text) if len(text) > LONGEST_RUN else [text]
+    # what is split at stands between the rest
+    said = (marked(escape(part)) + "<wbr>" * (place % 2) for place, part in enumerate(parts))
+    return "".join(said)
 
 
 def _spelled(found: re.Match[str]) -> str:
