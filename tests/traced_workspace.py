@@ -29,7 +29,9 @@ ADA = {
 
 
 def trace(*arguments: str) -> int:
-    return int(command.main(list(arguments), standalone_mode=False))
+    return int(
+        command.main(list(arguments), standalone_mode=False, help_option_names=["-h", "--help"])
+    )
 
 
 class TracedWorkspace:

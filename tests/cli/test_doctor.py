@@ -33,7 +33,9 @@ def examined(here: Path) -> dict[str, Finding]:
 
 
 def run(*arguments: str) -> int:
-    code = doctor.command.main(list(arguments), standalone_mode=False)
+    code = doctor.command.main(
+        list(arguments), standalone_mode=False, help_option_names=["-h", "--help"]
+    )
     assert isinstance(code, int)
     return code
 

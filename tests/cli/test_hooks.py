@@ -17,7 +17,10 @@ from rookery.storage.trust import TrustStore
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str]):
     def call(*arguments: str, code: int = 0) -> str:
-        assert command.main(list(arguments), standalone_mode=False) == code
+        assert (
+            command.main(list(arguments), standalone_mode=False, help_option_names=["-h", "--help"])
+            == code
+        )
         return capsys.readouterr().out
 
     return call

@@ -17,7 +17,10 @@ from rookery.storage.trust import TrustStore
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str]):
     def call(*arguments: str, code: int = 0) -> str:
-        assert command.main(list(arguments), standalone_mode=False) == code
+        assert (
+            command.main(list(arguments), standalone_mode=False, help_option_names=["-h", "--help"])
+            == code
+        )
         out, err = capsys.readouterr()
         return err if code else out
 
@@ -135,7 +138,9 @@ def test_a_project_has_a_file_of_its_own(printed, home: Path):
     assert "untrusted  project" in printed("list")
     assert "not trusted" in printed("test", "theirs", code=1)
     with pytest.raises(SettingsError, match=r"It is in .*mcp.json"):
-        command.main(["remove", "theirs"], standalone_mode=False)
+        command.main(
+            ["remove", "theirs"], standalone_mode=False, help_option_names=["-h", "--help"]
+        )
     TrustStore(home / "config" / "trust.json").trust(Path.cwd())
     printed("test", "theirs")
     printed("remove", "--project", "theirs")
@@ -172,7 +177,7 @@ def test_what_is_not_touched_stays(printed, home: Path):
 )
 def test_what_is_wrong_is_said_in_a_sentence(arguments: list[str], told: str, home: Path):
     with pytest.raises(SettingsError, match=re.escape(told)):
-        command.main(arguments, standalone_mode=False)
+        command.main(arguments, standalone_mode=False, help_option_names=["-h", "--help"])
     assert not (home / "config" / "mcp.json").exists()
 
 
@@ -182,19 +187,27 @@ def test_a_file_that_cannot_be_understood_is_left_alone(home: Path, content: str
     file.parent.mkdir(parents=True)
     file.write_text(content, encoding="utf-8")
     with pytest.raises(SettingsError, match="nothing was changed"):
-        command.main(["add", "one", "--", "x"], standalone_mode=False)
+        command.main(
+            ["add", "one", "--", "x"], standalone_mode=False, help_option_names=["-h", "--help"]
+        )
     assert file.read_text(encoding="utf-8") == content
 
 
 def test_a_name_is_added_once(printed, home: Path):
     printed("add", "one", "--", "x")
     with pytest.raises(SettingsError, match="has a server one already"):
-        command.main(["add", "one", "--", "y"], standalone_mode=False)
+        command.main(
+            ["add", "one", "--", "y"], standalone_mode=False, help_option_names=["-h", "--help"]
+        )
     assert configured(home)["mcpServers"]["one"]["command"] == "x"
 
 
 def test_a_project_file_that_leads_elsewhere_is_left_alone(tmp_path: Path):
     Path(".rookery").symlink_to(tmp_path)
     with pytest.raises(SettingsError, match="leads out of the project"):
-        command.main(["add", "--project", "one", "--", "x"], standalone_mode=False)
+        command.main(
+            ["add", "--project", "one", "--", "x"],
+            standalone_mode=False,
+            help_option_names=["-h", "--help"],
+        )
     assert not (tmp_path / "mcp.json").exists()

@@ -495,12 +495,12 @@ async def test_writes_in_quick_succession_become_one_piece_every_few_millisecond
 
 async def test_commands_leave_no_zombies_and_no_open_files(tmp_path: Path):
     # what tests before this one started without a warden may still wait to be reaped
-    fds, before = sorted(os.listdir("/proc/self/fd")), children()
+    fds, before = len(os.listdir("/proc/self/fd")), children()
     for _ in range(10):
         async with anyio.create_task_group() as group:
             for _ in range(20):
                 group.start_soon(outcome, tmp_path, "(true &) ; true")
-    assert sorted(os.listdir("/proc/self/fd")) == fds
+    assert len(os.listdir("/proc/self/fd")) <= fds
     assert children() <= before
 
 
