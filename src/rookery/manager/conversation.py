@@ -35,6 +35,8 @@ from rookery.wire.outbox import Disconnected
 
 FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
 """Seconds between two tries to connect."""
+SECONDS_TO_CONNECT = 5.0
+"""That an answer waits for a connection which was lost, or is not there yet."""
 NOT_CONFIRMED = (
     "The session's process does not say whether it has heard that. If it has, the question goes "
     "away; if not, answer again."
@@ -144,6 +146,8 @@ class Conversation:
 
     async def answer(self, order: AnswerOrder, terms: Terms) -> None:
         """Raises `CommandRejected` if nobody waits for it any more, or something else is asked."""
+        with anyio.move_on_after(SECONDS_TO_CONNECT):  # it may just be being found again
+            await self._connected.wait()
         task, row = self._question(order.ask_ts)
         if terms.digest not in (None, row.digest):
             raise CommandRejected(
