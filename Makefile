@@ -45,7 +45,7 @@ pages: $(VENV)/.dev
 	$(BIN)/python -m rookery.wire.schema > docs/schemas/protocol.schema.json
 	$(BIN)/python -m rookery.manager.schema > docs/schemas/manager.schema.json
 
-web:
+web: $(VENV)/.web
 	sh web/build.sh
 
 clean:
@@ -56,6 +56,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.product: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tui]'
+	touch $@
+
+$(VENV)/.web: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tui,web]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

@@ -9,7 +9,7 @@ import pytest
 
 from manager.bench import SPEAKS_LONG, WRITES, Project
 from manager.desk_bench import DONE, at_desk, until, with_repository, write
-from rookery.core.managing.requests import StartSessions
+from rookery.core.managing.requests import AgreeScript, ListScripts, StartSessions, TrustProject
 from rookery.core.sessions.record import ParallelMode
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.session_folders import SessionFolders
@@ -136,6 +136,42 @@ async def test_9_3_the_set_up_script_runs_first_and_its_words_are_in_the_log(pro
             "The set-up script ended with status 3.",
         )
         assert started.notes == ("The set-up script ended with status 3.",)
+
+
+async def test_TRUST_1_a_project_is_trusted_by_its_very_path_before_anything_starts(
+    project: Project,
+):
+    store = TrustStore(project.places.trust_file)
+    store.forget(project.path)
+    async with at_desk(project) as at:
+        for path in ("", str(project.path.parent), f"{project.path}/"):
+            with pytest.raises(CommandRejected, match="nothing was trusted"):
+                await at.do(TrustProject(path=path))
+        with pytest.raises(CommandRejected, match="not trusted, so nothing was started"):
+            await at.start(DONE)
+        assert (store.trusts(project.path), at.supervisor.all()) == (False, [])
+        await at.do(TrustProject(path=str(project.path)))
+        assert store.trusts(project.path)
+        await at.completed(DONE)
+
+
+async def test_TRUST_5_what_was_shown_and_agreed_to_runs_until_it_is_another(project: Project):
+    write(project, "setup-script", "touch ran\n", agreed=False)
+    async with at_desk(project) as at:
+        (row,) = await at.do(ListScripts())
+        assert (row.name, row.path, row.text) == (
+            "setup-script",
+            ".rookery/setup-script",
+            "touch ran\n",
+        )
+        assert not row.agreed
+        write(project, "setup-script", "touch other\n", agreed=False)
+        with pytest.raises(CommandRejected, match="look again"):
+            await at.do(AgreeScript(digest=row.digest))
+        (row,) = await at.do(ListScripts())
+        await at.do(AgreeScript(digest=row.digest))
+        assert [each.agreed for each in await at.do(ListScripts())] == [True]
+        assert (at.place(await at.completed(DONE)) / "other").exists()
 
 
 async def test_TRUST_5_a_script_that_nobody_has_agreed_to_is_not_run(project: Project):

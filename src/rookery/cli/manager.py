@@ -70,7 +70,9 @@ def _run(
     workspace: Path, no_open: bool, pair: bool, stop_sessions: bool, as_json: bool, **reach: Any
 ) -> int:
     if any(find_spec(package) is None for package in NEEDED):
-        raise SettingsError(f"The page needs packages more: pip install '{NAME}[web]'")
+        raise SettingsError(
+            f"The page needs packages more: pip install '{NAME}[web]'; in a clone: make web"
+        )
     from rookery.manager.web.plans import Reach
 
     wishes = Wishes(
