@@ -20,10 +20,11 @@ from rookery.storage.folder_marks import FolderGone
 from rookery.wire import following
 from rookery.wire.channels import LONGEST_MESSAGE, LineChannel
 from rookery.wire.codec import event_to_json
+from rookery.wire.follows import AT_ONCE, VIEWS_AT_ONCE
 from rookery.wire.outbox import OUTBOX, Disconnected
 from rookery.wire.refusals import NOT_STORED, code_of
 from rookery.wire.remote_host import NoHost, remote_host
-from rookery.wire.serving import FOLLOWS_AT_ONCE, VIEWS_AT_ONCE, serve
+from rookery.wire.serving import serve
 from rookery.wire.unix_sockets import channel_on
 from wire.bench import INITIALIZE, Logs, caller, connected, socket_pair, workplace
 
@@ -137,7 +138,7 @@ async def test_after_an_unfollow_that_wants_no_answer_nothing_more_comes_either(
 async def test_there_are_so_many_follows_and_no_more():
     async with caller(Logs("t")) as client:
         await client.initialize()
-        for _ in range(FOLLOWS_AT_ONCE):
+        for _ in range(AT_ONCE):
             assert "result" in await client.call("follow", task_id="t")
         refusal = await client.call("follow", task_id="t")
         assert "end some first" in refusal["error"]["message"]

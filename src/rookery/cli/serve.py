@@ -1,6 +1,5 @@
 """`rookery serve`: tasks that run on whether or not anybody looks on."""
 
-import errno
 import hashlib
 import json
 import os
@@ -26,6 +25,7 @@ from rookery.errors import SettingsError
 from rookery.storage.disk import private_folder, put
 from rookery.storage.places import Places, find_places
 from rookery.storage.tasks import TaskStore
+from rookery.wire.accepting import let_in
 from rookery.wire.channels import DescriptorStream, LineChannel
 from rookery.wire.host import Host
 from rookery.wire.serving import serve
@@ -37,9 +37,6 @@ MOST_CLIENTS = 100
 """At once, of one server."""
 MOST_STRANGERS = 16
 """Who have not said the token yet; whoever has taken longest goes when another comes."""
-SECONDS_UNTIL_ROOM = 0.2
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
-"""Why a caller cannot be let in now, although others may later."""
 LIKE_A_TASK = {
     *("workspace", "yes", "require_approval", "trust", "sandbox", "allow_outside"),
     *("allow_protected", "provider", "model", "base_url", "api_key", "mode"),
@@ -87,7 +84,7 @@ class UnixServer(_Server):
     async def run(self, host: Host) -> RunEnd:
         async with unix_listener(self._path) as listener:
             _announce(socket=str(self._path))
-            await _let_in(listener, partial(self._welcome, host))
+            await _serve_all(listener, partial(self._welcome, host))
         return RunEnd(Fate.COMPLETED)
 
     async def _welcome(self, host: Host, stream: SocketStream) -> None:
@@ -114,7 +111,7 @@ class WebSocketServer(_Server):
             put(token_file, [self._token.encode()])
             try:
                 _announce(url=f"ws://{LOOPBACK}:{self._port}", token_file=str(token_file))
-                await _let_in(listener, partial(self._welcome, host))
+                await _serve_all(listener, partial(self._welcome, host))
             finally:
                 token_file.unlink(missing_ok=True)
         return RunEnd(Fate.COMPLETED)
@@ -155,20 +152,11 @@ class WebSocketServer(_Server):
                     await caller.channel.aclose()
 
 
-async def _let_in(
+async def _serve_all(
     listener: SocketListener, welcome: Callable[[SocketStream], Coroutine[Any, Any, None]]
 ) -> None:
-    """Everybody who comes. While there is no room for more, they wait at the door."""
     async with anyio.create_task_group() as group:
-        while True:
-            try:
-                stream = await listener.accept()
-            except (OSError, anyio.BrokenResourceError) as error:
-                if getattr(error.__cause__ or error, "errno", 0) not in _NO_ROOM:
-                    raise
-                await anyio.sleep(SECONDS_UNTIL_ROOM)
-            else:
-                group.start_soon(welcome, stream)
+        await let_in(listener, group, welcome)
 
 
 class _Seats:

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 
+from rookery.core.invisible import EMOJI, INVISIBLE, JOINER
 from rookery.core.values import record
 
 _KEPT = {"\n", "\t"}
@@ -16,26 +17,7 @@ _CONTROLS = {
     code: _shown(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT
 }
 _INVISIBLE = {
-    code: f"<U+{code:04X}>"
-    for code in (
-        0x00AD,
-        0x034F,
-        0x061C,
-        *range(0x115F, 0x1161),
-        *range(0x17B4, 0x17B6),
-        *range(0x180B, 0x1810),
-        *range(0x200B, 0x2010),
-        *range(0x2028, 0x202F),
-        *range(0x2060, 0x2070),
-        0x2800,
-        0x3164,
-        *range(0xFE00, 0xFE0F),
-        0xFEFF,
-        0xFFA0,
-        *range(0xFFF0, 0xFFFC),
-        *range(0x1D173, 0x1D17B),
-        *range(0xE0000, 0xE1000),
-    )
+    code: f"<U+{code:04X}>" for first, last in INVISIBLE for code in range(first, last + 1)
 }
 _TABLE = {**_CONTROLS, **_INVISIBLE}
 _LINE_TABLE = {**_TABLE, 0x09: "␉", 0x0A: "␊", 0x0D: "␍"}
@@ -53,9 +35,8 @@ def harmless_line(text: str) -> str:
     return _translated(text, _LINE_TABLE)
 
 
-_EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff"
-_JOINER = "\u200d"
-_INSIDE_EMOJI = f"(?<=[{_EMOJI}\ufe0f]){_JOINER}(?=[{_EMOJI}])"
+_JOINER = chr(JOINER)
+_INSIDE_EMOJI = f"(?<=[{EMOJI}\ufe0f]){_JOINER}(?=[{EMOJI}])"
 
 
 def _translated(text: str, table: dict[int, str]) -> str:

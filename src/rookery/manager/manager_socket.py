@@ -4,14 +4,13 @@ A manager that stays listens at a socket. Where none does, whoever wants somethi
 for as long as that takes; the lock of the sessions lets only one at a time.
 """
 
-import errno
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import SocketListener, SocketStream, TaskGroup
+from anyio.abc import SocketStream
 
 from rookery.errors import SettingsError, StorageError
 from rookery.manager.desk.surroundings import Surroundings
@@ -19,6 +18,7 @@ from rookery.manager.holder import freed, holder_of, manager_folder
 from rookery.manager.remote_manager import ManagerLeft, RemoteManager, remote_manager
 from rookery.storage.disk import private_folder
 from rookery.storage.places import Places
+from rookery.wire.accepting import let_in
 from rookery.wire.channels import Channel, ChannelEnded, memory_channels
 from rookery.wire.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
 
@@ -29,9 +29,6 @@ MOST_GUESTS = 100
 """At once, at one socket."""
 SECONDS_TO_WAIT = 10.0
 """For whoever has the sessions open for a moment."""
-SECONDS_UNTIL_ROOM = 0.2
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
-"""Why a caller cannot be let in now, although others may later."""
 
 
 def socket_of(places: Places, project: Path) -> Path:
@@ -48,7 +45,7 @@ async def listening(manager: "Manager", places: Places) -> AsyncIterator[None]:
     reception = _Reception(manager)
     async with anyio.create_task_group() as guests:
         async with unix_listener(socket) as listener, anyio.create_task_group() as door:
-            door.start_soon(reception.let_in, listener, guests)
+            door.start_soon(let_in, listener, guests, reception.attend_to)
             yield
             door.cancel_scope.cancel()
         reception.close()
@@ -150,19 +147,7 @@ class _Reception:
         self._manager = manager
         self._here: set[_GuestChannel] = set()
 
-    async def let_in(self, listener: SocketListener, guests: TaskGroup) -> None:
-        """Everybody who comes. While there is no room for more, they wait at the door."""
-        while True:
-            try:
-                stream = await listener.accept()
-            except (OSError, anyio.BrokenResourceError) as error:
-                if getattr(error.__cause__ or error, "errno", 0) not in _NO_ROOM:
-                    raise
-                await anyio.sleep(SECONDS_UNTIL_ROOM)
-            else:
-                guests.start_soon(self._attend_to, stream)
-
-    async def _attend_to(self, stream: SocketStream) -> None:
+    async def attend_to(self, stream: SocketStream) -> None:
         from rookery.manager.service import serve_manager
 
         async with stream:

@@ -4,9 +4,8 @@ What a client has asked for is carried out even if it leaves meanwhile.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import count
 from typing import Any, Protocol
 
 import anyio
@@ -23,11 +22,11 @@ from rookery.manager.session_following import Window, relay_session
 from rookery.manager.supervisor import Supervisor
 from rookery.wire.channels import Channel
 from rookery.wire.codec import kind_of
-from rookery.wire.following import Outlet
+from rookery.wire.follows import VIEWS_AT_ONCE, Follows, Relay
 from rookery.wire.introductions import Introduction, everybody
 from rookery.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Params, Peer, RpcError
 from rookery.wire.refusals import REFUSED, code_of
-from rookery.wire.serving import FOLLOWS_AT_ONCE, VIEWS_AT_ONCE, named
+from rookery.wire.serving import named
 
 SECONDS_TO_SAY_THE_TOKEN = 5.0
 USUAL_TAIL, LONGEST_TAIL = 200, 10_000
@@ -71,11 +70,9 @@ class _Client:
 
     def __init__(self, manager: Manager, group: TaskGroup, introduction: Introduction) -> None:
         self._manager = manager
-        self._group = group
         self._introduction = introduction
-        self._follows: dict[int, Outlet] = {}
+        self._follows = Follows(group)
         self._windows: dict[int, Window] = {}
-        self._numbers = count(1)
 
     async def answer(self, method: str, params: Params) -> object:
         fields = named(params)
@@ -121,6 +118,8 @@ class _Client:
         if not isinstance(session_id, str) or not isinstance(task_id, str | None):
             raise RpcError(INVALID_PARAMS, "follow_session takes a session_id, and a task_id.")
         window = Window(_rows(tail, "tail"))
+        for over in [each for each in self._windows if each not in self._follows]:
+            del self._windows[over]
         if len(self._windows) >= VIEWS_AT_ONCE:
             raise RpcError(REFUSED, f"That is more than {VIEWS_AT_ONCE} sessions; end some first.")
         supervisor = self._manager.supervisor
@@ -133,46 +132,24 @@ class _Client:
             task_id=task_id or session_id,
             window=window,
         )
-        return self._begin(relay, window)
-
-    def _begin(
-        self, relay: Callable[[Outlet], Awaitable[None]], window: Window | None = None
-    ) -> object:
-        if len(self._follows) >= FOLLOWS_AT_ONCE:
-            raise RpcError(REFUSED, f"That is more than {FOLLOWS_AT_ONCE} follows; end some first.")
-        follow_id = next(self._numbers)
-        outlet = self._follows[follow_id] = Outlet(self.peer, follow_id)
-        if window:
-            self._windows[follow_id] = window
-        self._group.start_soon(self._relay, follow_id, outlet, relay)
+        self._follows.check_room()
+        follow_id = self._follows.begin(self.peer, relay)
+        self._windows[follow_id] = window
         return {"follow_id": follow_id}
 
-    async def _relay(
-        self, follow_id: int, outlet: Outlet, relay: Callable[[Outlet], Awaitable[None]]
-    ) -> None:
-        try:
-            with outlet.scope:
-                await relay(outlet)
-        except Exception as error:
-            # one client's trouble is neither the session's nor the other clients'
-            if not isinstance(error, RookeryError):
-                _debug.exception("follow %d failed", follow_id)
-            outlet.end(error)
-        finally:
-            self._follows.pop(follow_id, None)
-            self._windows.pop(follow_id, None)
+    def _begin(self, relay: Relay) -> object:
+        self._follows.check_room()
+        return {"follow_id": self._follows.begin(self.peer, relay)}
 
     def _widen(self, fields: Mapping[str, Any]) -> None:
-        window = self._windows.get(_number(fields))
-        if window is None:
+        follow_id = _number(fields)
+        window = self._windows.get(follow_id)
+        if window is None or follow_id not in self._follows:
             raise RpcError(INVALID_PARAMS, "widen takes the follow_id of a session.")
         window.widen(_rows(fields.get("most", USUAL_TAIL), "most"))
 
     def _unfollow(self, fields: Mapping[str, Any]) -> None:
-        follow_id = _number(fields)
-        self._windows.pop(follow_id, None)
-        if outlet := self._follows.pop(follow_id, None):
-            outlet.stop()
+        self._follows.end(_number(fields))
 
 
 class _Errand:

@@ -1,9 +1,8 @@
 """Serves a host to one client: its commands, its queries, and whatever tasks it follows."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import count
 from typing import Any, cast
 
 import anyio
@@ -21,7 +20,8 @@ from rookery.wire.codec import (
     command_from_json,
     query_from_json,
 )
-from rookery.wire.following import Outlet, relay_events, relay_view
+from rookery.wire.following import relay_events, relay_view
+from rookery.wire.follows import VIEWS_AT_ONCE, Follows
 from rookery.wire.host import Host
 from rookery.wire.introductions import Introduction, everybody
 from rookery.wire.jsonrpc import (
@@ -33,10 +33,6 @@ from rookery.wire.jsonrpc import (
 )
 from rookery.wire.refusals import REFUSED, code_of
 
-FOLLOWS_AT_ONCE = 64
-"""Of one client."""
-VIEWS_AT_ONCE = 16
-"""Of these, such as are folded for it: each holds all rows of its task."""
 AS_EVENTS, AS_VIEW = "events", "view"
 CAPABILITIES = {
     "follow": [AS_EVENTS, AS_VIEW],
@@ -72,11 +68,9 @@ class Connection:
 
     def __init__(self, host: Host, group: TaskGroup, introduction: Introduction) -> None:
         self._host = host
-        self._group = group
         self._introduction = introduction
-        self._follows: dict[int, Outlet] = {}
+        self._follows = Follows(group)
         self._views: set[int] = set()
-        self._numbers = count(1)
 
     async def answer(self, method: str, params: Params) -> object:
         fields = named(params)
@@ -117,45 +111,27 @@ class Connection:
         self._check_number(manner)
         resume = partial(self._host.follow, task_id)
         events = resume(0 if manner == AS_VIEW else after)
-        follow_id = next(self._numbers)
-        outlet = self._follows[follow_id] = Outlet(self.peer, follow_id)
+        relay = (
+            partial(relay_view, events=events)
+            if manner == AS_VIEW
+            else partial(relay_events, resume=resume, events=events, after=after)
+        )
+        follow_id = self._follows.begin(self.peer, relay)
         if manner == AS_VIEW:
             self._views.add(follow_id)
-        relay = (
-            partial(relay_view, outlet, events)
-            if manner == AS_VIEW
-            else partial(relay_events, outlet, resume, events, after)
-        )
-        self._group.start_soon(self._relay, follow_id, outlet, relay)
         return {"follow_id": follow_id}
 
     def _check_number(self, manner: str) -> None:
-        if len(self._follows) >= FOLLOWS_AT_ONCE:
-            raise RpcError(REFUSED, f"That is more than {FOLLOWS_AT_ONCE} follows; end some first.")
-        self._views &= self._follows.keys()
+        self._follows.check_room()
+        self._views = {each for each in self._views if each in self._follows}
         if manner == AS_VIEW and len(self._views) >= VIEWS_AT_ONCE:
             raise RpcError(REFUSED, f"That is more than {VIEWS_AT_ONCE} views; end some first.")
-
-    async def _relay(
-        self, follow_id: int, outlet: Outlet, relay: Callable[[], Awaitable[None]]
-    ) -> None:
-        try:
-            with outlet.scope:
-                await relay()
-        except Exception as error:
-            # one client's trouble is neither the task's nor the other clients'
-            if not isinstance(error, RookeryError):
-                _debug.exception("follow %d failed", follow_id)
-            outlet.end(error)
-        finally:
-            self._follows.pop(follow_id, None)
 
     def _unfollow(self, fields: Mapping[str, Any]) -> None:
         follow_id = fields.get("follow_id")
         if type(follow_id) is not int:
             raise RpcError(INVALID_PARAMS, "unfollow takes a follow_id.")
-        if outlet := self._follows.pop(follow_id, None):
-            outlet.stop()
+        self._follows.end(follow_id)
 
 
 def named(params: Params) -> dict[str, Any]:

@@ -4,16 +4,13 @@ sees, is spelled out and marked with the class `unseen`."""
 import re
 from html import escape
 
+from rookery.core.invisible import EMOJI, INVISIBLE
+
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f"
-_INVISIBLE = (
-    r"\x80-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f"
-    r"\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
-    r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
-_EMOJI = r"\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff"
-_JOINER = rf"(?<![{_EMOJI}\ufe0f])\u200d|\u200d(?![{_EMOJI}])"
-"""Between two emoji it makes one of them, and hides nothing."""
-_UNSEEN = re.compile(f"[{_CONTROLS}{_INVISIBLE}]|{_JOINER}")
+_INVISIBLE = "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE)
+_JOINED = rf"(?<![{EMOJI}\ufe0f])\u200d|\u200d(?![{EMOJI}])"
+"""A joiner that is not between two emoji."""
+_UNSEEN = re.compile(rf"(?!\u200d)[{_CONTROLS}\x80-\x9f{_INVISIBLE}]|{_JOINED}")
 LONGEST_RUN = 500
 """Characters without a blank before a line may be broken; a browser freezes at very long ones."""
 _LONG_RUN = re.compile(rf"(\S{{{LONGEST_RUN}}})")

@@ -2,7 +2,6 @@
 which give what they say to the guard."""
 
 import asyncio
-import errno
 import logging
 import socket
 import ssl
@@ -34,10 +33,7 @@ from rookery.manager.web.page_files import PageFiles
 from rookery.manager.web.routes import AtTheDesk, Routes, Talk
 from rookery.manager.web.visitors import Visitor
 from rookery.manager.web.watch import Watch
-
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
-"""Why somebody cannot be let in now, although others may later."""
-_SECONDS_UNTIL_ROOM = 0.2
+from rookery.wire.accepting import NO_ROOM, SECONDS_UNTIL_ROOM
 
 
 @value
@@ -152,9 +148,9 @@ class _Entrance:
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:
-                if error.errno not in _NO_ROOM:
+                if error.errno not in NO_ROOM:
                     raise
-                await anyio.sleep(_SECONDS_UNTIL_ROOM)
+                await anyio.sleep(SECONDS_UNTIL_ROOM)
             else:
                 self._receive(connection, group)
 
