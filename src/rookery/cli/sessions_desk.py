@@ -62,6 +62,12 @@ class Desk:
         """Does it, and says so; what else should be known stands below."""
         return self.tell_done(await self.do(request), said)
 
+    async def bring_home(self, request: Asking[Done], otherwise: str) -> int:
+        """Does it, and says what became of it in the answer's own words, if it has any."""
+        done = await self.do(request)
+        self.tell(done, list(map(harmless, done.notes)) or [otherwise])
+        return Exit.DONE
+
     def tell_done(self, done: Done, said: str) -> int:
         self.tell(done, [said, *map(harmless, done.notes)])
         return Exit.DONE

@@ -59,7 +59,7 @@ async def apply_command(desk: Desk, which: str, paths: Sequence[str], dry_run: b
         desk.tell(plan, _plan(plan))
         return Exit.FAILED if plan.conflicts else Exit.DONE
     request = ApplyWorktree(worktree_id=row.id, paths=tuple(paths), token=plan.token)
-    return await desk.carry_out(request, f"Applied {harmless_line(row.branch)}.")
+    return await desk.bring_home(request, f"Applied {harmless_line(row.branch)}.")
 
 
 @click.command("merge")
@@ -69,7 +69,7 @@ async def merge_command(desk: Desk, which: str) -> int:
     """Merge a worktree's branch into the one it came from."""
     row = await desk.worktree(which)
     request = MergeWorktree(worktree_id=row.id)
-    return await desk.carry_out(request, f"Merged {harmless_line(row.branch)}.")
+    return await desk.bring_home(request, f"Merged {harmless_line(row.branch)}.")
 
 
 @click.command("finish")
@@ -80,7 +80,7 @@ async def finish_command(desk: Desk, which: str, message: str) -> int:
     """Commit all that is in a worktree to its branch."""
     row = await desk.worktree(which)
     request = FinishWorktree(worktree_id=row.id, message=message)
-    return await desk.carry_out(request, f"Committed to {harmless_line(row.branch)}.")
+    return await desk.bring_home(request, f"Committed to {harmless_line(row.branch)}.")
 
 
 @click.group("worktrees")
