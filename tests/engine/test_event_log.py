@@ -59,13 +59,26 @@ async def test_news_is_numbered_between_facts_and_never_written():
     assert [(event.seq, event.sub) for event in shelf.kept] == [(1, 0), (2, 0)]
 
 
-async def test_a_follower_gets_every_fact_once_and_the_news_since_it_came():
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        pytest.param(
+            0, [(1, 0), (2, 0), (2, 1), (2, 2), (3, 0)], id="who is new gets the answer's beginning"
+        ),
+        pytest.param(2, [(2, 2), (3, 0)], id="who was there before has heard it"),
+    ],
+)
+async def test_a_follower_gets_every_fact_once_and_the_news(
+    after: int, expected: list[tuple[int, int]]
+):
     log, _ = opened()
-    log.append(TextStreamed(request_id="r", text="missed"))
+    log.append(TextStreamed(request_id="q", text="long past"))
+    log.append(Noted(text="m"))
+    log.append(TextStreamed(request_id="r", text="begun"))
     heard: list[tuple[int, int]] = []
 
     async def follow() -> None:
-        async for event in log.follow():
+        async for event in log.follow(after):
             heard.append((event.seq, event.sub))
 
     async with anyio.create_task_group() as group:
@@ -74,7 +87,7 @@ async def test_a_follower_gets_every_fact_once_and_the_news_since_it_came():
         log.append(TextStreamed(request_id="r", text="heard"))
         log.append(Noted(text="n"))
         log.close()
-    assert heard == [(1, 0), (1, 2), (2, 0)]
+    assert heard == expected
 
 
 async def test_a_failed_log_tells_its_followers_after_all_that_it_has():

@@ -114,7 +114,7 @@ def test_a_setting_is_changed_and_given_back(tab: Tab, manager: Manager, project
     assert limit() == "5"
     field.fill("3")
     field.press("Enter")
-    expect(tab.page.get_by_text("Saved")).to_be_visible()
+    expect(tab.page.get_by_text(re.compile(r"^Saved "))).to_be_visible()
     assert limit() == "3"
     assert "running_limit = 3" in project.places.settings_file.read_text()
     tab.button("Use the usual value").click()

@@ -10,8 +10,8 @@ from rookery.engine.ports import LogStore
 
 
 class _Link:
-    """One event and the way to the next. News that every follower has passed is forgotten,
-    because nobody holds its link any more."""
+    """One event and the way to the next. News is forgotten once something lasting came behind it
+    and every follower has passed it, because nobody holds its link any more."""
 
     __slots__ = ("event", "next")
 
@@ -30,7 +30,7 @@ class EventLog:
         self._now = now
         self._events = store.read()
         self._last = self._events[-1] if self._events else None
-        self._tail = _Link(self._last)
+        self._tail = self._lasting = _Link(self._last)
         self._grown = anyio.Event()
         self._awaited = False
         self.ended = False
@@ -52,6 +52,8 @@ class EventLog:
             self.state = self._state_after(fact)
         self._last = event
         self._tail.next = self._tail = _Link(event)
+        if fact.lasting:
+            self._lasting = self._tail
         self._wake()
         self._tell_what_was_recovered()
         return event
@@ -66,9 +68,11 @@ class EventLog:
 
     async def follow(self, after: int = 0) -> AsyncIterator[Event]:
         """Every lasting event past `after`, those already there and those still to come, and
-        the news in between, until the log is closed."""
-        link = self._tail
-        for event in self._events[after:]:
+        the news in between, until the log is closed. Who comes in the middle of an answer gets
+        its beginning; who had already come to the last lasting event has heard it."""
+        missed = self._events[after:]
+        link = self._lasting if missed else self._tail
+        for event in missed:
             yield event
         while True:
             while link.next:

@@ -4,9 +4,8 @@ import { useEffect, useId, useState } from "preact/hooks";
 import { request } from "../connection";
 import type { SettingRow } from "../protocol";
 import { useDoing } from "../review/answers";
-import { Button } from "../ui";
+import { Button, toast } from "../ui";
 import { line } from "../visible";
-import { tellDone } from "../worktrees/acts";
 import { isOn, isSame, isUsual, nameIn, shownText, sourceWords, typed } from "./setting-values";
 
 export function SettingControl({ row, saved }: { row: SettingRow; saved: () => void }) {
@@ -20,7 +19,8 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
     doing.run(async () => {
       setProblem("");
       const done = await request("change_setting", { key: row.key, value });
-      tellDone(done, value === null ? `${nameIn(row)} has its usual value again.` : `Saved ${nameIn(row)}.`);
+      const said = value === null ? `${nameIn(row)} has its usual value again.` : `Saved ${nameIn(row)}.`;
+      toast([said, ...done.notes].join(" "), "good");
       saved();
     });
   const commit = (written: string) => {
