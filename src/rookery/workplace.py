@@ -22,6 +22,7 @@ from rookery.core.queries import (
     AskModes,
     AskPaths,
     AskRehearsal,
+    AskRest,
     AskTasks,
     FileDifference,
     FoundPath,
@@ -86,6 +87,8 @@ class Workplace:
         match query:
             case AskAbout():
                 return self._known.about()
+            case AskRest():
+                return self._engine.rests
             case AskModes():
                 return tuple(_modes(self._known.briefing))
             case AskCommands():

@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,8 +17,10 @@ from rookery import NAME
 from rookery.cli.hosting import Client, run_client
 from rookery.cli.main import task
 from rookery.cli.runs import prepare
+from rookery.cli.seats import Seat, Seats, Stranger, Strangers
 from rookery.cli.wishes import Wishes
 from rookery.clients.attendant import Fate, RunEnd
+from rookery.core.queries import AskRest
 from rookery.errors import SettingsError
 from rookery.storage.disk import private_folder, put
 from rookery.storage.places import Places, find_places
@@ -33,10 +33,6 @@ from rookery.wire.tokens import new_token
 from rookery.wire.unix_sockets import channel_on, is_of_our_own, unix_listener
 from rookery.wire.web_sockets import LOOPBACK, Caller, shake_hands
 
-MOST_CLIENTS = 100
-"""At once, of one server."""
-MOST_STRANGERS = 16
-"""Who have not said the token yet; whoever has taken longest goes when another comes."""
 LIKE_A_TASK = {
     *("workspace", "yes", "require_approval", "trust", "sandbox", "allow_outside"),
     *("allow_protected", "provider", "model", "base_url", "api_key", "mode"),
@@ -77,15 +73,27 @@ class StdioServer(_Server):
 
 
 class UnixServer(_Server):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, until_left: float | None = None) -> None:
+        """It ends once nobody was there for as many seconds, and no task has anything to do."""
         self._path = path
-        self._seats = _Seats()
+        self._until_left = until_left
+        self._seats = Seats()
 
     async def run(self, host: Host) -> RunEnd:
-        async with unix_listener(self._path) as listener:
+        async with unix_listener(self._path) as listener, anyio.create_task_group() as group:
             _announce(socket=str(self._path))
-            await _serve_all(listener, partial(self._welcome, host))
+            group.start_soon(let_in, listener, group, partial(self._welcome, host))
+            await self._left(host)
+            group.cancel_scope.cancel()
         return RunEnd(Fate.COMPLETED)
+
+    async def _left(self, host: Host) -> None:
+        if self._until_left is None:
+            await anyio.sleep_forever()
+        else:
+            await self._seats.empty_for(self._until_left)
+            while not await host.query(AskRest()):
+                await self._seats.empty_for(self._until_left)
 
     async def _welcome(self, host: Host, stream: SocketStream) -> None:
         async with stream:
@@ -101,8 +109,8 @@ class WebSocketServer(_Server):
         self._port = port
         self._folder = folder
         self._token = new_token()
-        self._seats = _Seats()
-        self._strangers = _Strangers()
+        self._seats = Seats()
+        self._strangers = Strangers()
 
     async def run(self, host: Host) -> RunEnd:
         async with await self._listener() as listener:
@@ -111,7 +119,8 @@ class WebSocketServer(_Server):
             put(token_file, [self._token.encode()])
             try:
                 _announce(url=f"ws://{LOOPBACK}:{self._port}", token_file=str(token_file))
-                await _serve_all(listener, partial(self._welcome, host))
+                async with anyio.create_task_group() as group:
+                    await let_in(listener, group, partial(self._welcome, host))
             finally:
                 token_file.unlink(missing_ok=True)
         return RunEnd(Fate.COMPLETED)
@@ -134,7 +143,7 @@ class WebSocketServer(_Server):
                 if caller:
                     await self._talk(host, caller, stranger, seat)
 
-    async def _talk(self, host: Host, caller: Caller, stranger: "_Stranger", seat: "_Seat") -> None:
+    async def _talk(self, host: Host, caller: Caller, stranger: Stranger, seat: Seat) -> None:
         def admit() -> bool:
             if seat.take():
                 stranger.is_known()
@@ -152,77 +161,15 @@ class WebSocketServer(_Server):
                     await caller.channel.aclose()
 
 
-async def _serve_all(
-    listener: SocketListener, welcome: Callable[[SocketStream], Coroutine[Any, Any, None]]
-) -> None:
-    async with anyio.create_task_group() as group:
-        await let_in(listener, group, welcome)
-
-
-class _Seats:
-    """So that a client that connects without end cannot use up what tasks need too."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-
-    @contextmanager
-    def later(self) -> Iterator["_Seat"]:
-        """For somebody who may take one."""
-        seat = _Seat(self)
-        try:
-            yield seat
-        finally:
-            self.taken -= seat.is_taken
-
-
-class _Seat:
-    def __init__(self, seats: _Seats) -> None:
-        self._seats = seats
-        self.is_taken = False
-
-    def take(self) -> bool:
-        """Whether there is one left."""
-        if self._seats.taken < MOST_CLIENTS:
-            self._seats.taken += 1
-            self.is_taken = True
-        return self.is_taken
-
-
-class _Strangers:
-    """Those who came and are not known yet. They take no seat from those who are, and none can
-    keep others out: the door is never closed, but whoever has stood in it longest has to go."""
-
-    def __init__(self) -> None:
-        self._there: list[_Stranger] = []
-
-    @contextmanager
-    def one(self) -> Iterator["_Stranger"]:
-        if len(self._there) >= MOST_STRANGERS:
-            self._there.pop(0).scope.cancel()
-        stranger = _Stranger(self._there)
-        with stranger.scope:
-            try:
-                yield stranger
-            finally:
-                stranger.is_known()
-
-
-class _Stranger:
-    def __init__(self, there: "list[_Stranger]") -> None:
-        self._there = there
-        self.scope = anyio.CancelScope()
-        there.append(self)
-
-    def is_known(self) -> None:
-        if self in self._there:
-            self._there.remove(self)
-
-
 def _announce(**where: str) -> None:
     print(json.dumps(where), flush=True)
 
 
-def _run(stdio: bool, socket: Path | None, port: int | None, **flags: Any) -> int:
+def _run(
+    stdio: bool, socket: Path | None, port: int | None, until_left: float | None, **flags: Any
+) -> int:
+    if until_left is not None and (stdio or port is not None):
+        raise SettingsError("--until-left is for a server at a Unix socket.")
     if sum((stdio, socket is not None, port is not None)) > 1:
         raise SettingsError("Give one of --stdio, --socket and --port.")
     wishes = _wishes(flags)
@@ -234,7 +181,8 @@ def _run(stdio: bool, socket: Path | None, port: int | None, **flags: Any) -> in
     if not run.consent.may_act:
         print(f"note: The folder is not trusted, so it is only read: {NAME} trust", file=sys.stderr)
     private_folder(_folder(places))
-    server: Client = UnixServer((socket or socket_for(places, run.workspace)).absolute())
+    path = (socket or socket_for(places, run.workspace)).absolute()
+    server: Client = UnixServer(path, until_left)
     if stdio:
         server = StdioServer()
     elif port is not None:
@@ -282,6 +230,12 @@ command = _ServeOrManage(
             ["--port"],
             type=click.IntRange(0, 65535),
             help="Listen for WebSockets at this port; 0 takes any that is free.",
+        ),
+        click.Option(
+            ["--until-left"],
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help="End when nobody was connected for so long and no task has anything to do.",
         ),
         click.Option(
             ["--web"],

@@ -72,6 +72,9 @@ CATEGORY: dict[AskKind, AskCategory] = {
     AskKind.COMMAND_OUTPUT: AskCategory.NON_BLOCKING,
 }
 
+ASKED_AGAIN = (AskKind.COMPLETION_RESULT, AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
+"""What is asked of a task that was opened again, in place of what was asked before."""
+
 _YES_NO_TEXT: frozenset[Reply] = frozenset(("yes", "no", "message"))
 _TEXT: frozenset[Reply] = frozenset(("message",))
 

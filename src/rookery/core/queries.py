@@ -183,6 +183,11 @@ class AskIntents(Asking[tuple[KnownIntent, ...]]):
     """The intents of the workspace, those in progress first; none where there are none."""
 
 
+@value
+class AskRest(Asking[bool]):
+    """Whether no task has anything to do until somebody says something."""
+
+
 Query: TypeAlias = (
     AskAbout
     | AskModes
@@ -193,4 +198,5 @@ Query: TypeAlias = (
     | AskDifferences
     | AskRehearsal
     | AskIntents
+    | AskRest
 )

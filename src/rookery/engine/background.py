@@ -26,6 +26,10 @@ class BackgroundCommands:
         self._commands[call_id] = command
         self._start_soon(until_it_ends)
 
+    @property
+    def any_runs(self) -> bool:
+        return bool(self._commands)
+
     def stop(self, call_id: str) -> None:
         self._find(call_id).stop()
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import anyio
 
-from rookery.core.asks import CATEGORY, AskCategory, AskKind, takes
+from rookery.core.asks import ASKED_AGAIN, CATEGORY, AskCategory, AskKind, takes
 from rookery.core.commands import Answer
 from rookery.core.facts import Answered, Asked, Noted, OfferWithdrawn
 from rookery.core.hiding import Hiding
@@ -50,6 +50,12 @@ class Dialogue:
             CATEGORY[question.ask] is not AskCategory.NON_BLOCKING
             for question, _ in self._open.values()
         )
+
+    @property
+    def only_awaits_words(self) -> bool:
+        """Whether all that is asked is what to do next, which is asked again whenever the task is
+        opened."""
+        return bool(self._open) and all(q.ask in ASKED_AGAIN for q, _ in self._open.values())
 
     async def ask(
         self,

@@ -124,6 +124,11 @@ class Engine:
         """What is on record of an open task."""
         return self._find(task_id).log.events
 
+    @property
+    def rests(self) -> bool:
+        """No task has anything to do until somebody says something."""
+        return all(task.log.ended or task.rests for task in self._tasks.values())
+
     async def rehearse(self, task_id: str, to: int, *, overwrite: bool) -> Restored:
         """What putting back the files of a task would do."""
         task = self._find(task_id)

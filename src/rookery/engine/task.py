@@ -179,6 +179,11 @@ class Task:
             await self._undo.settled()  # or what a call did would hold what the child does
             return outcome_of(await self._attend(call_id, child))
 
+    @property
+    def rests(self) -> bool:
+        """It has nothing to do until the user says something, and nothing of it runs on."""
+        return self.dialogue.only_awaits_words and not self._background.any_runs
+
     async def recover(self) -> None:
         """Find out what became of what was under way when the process died."""
         await self._undo.recover()

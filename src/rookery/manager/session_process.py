@@ -32,6 +32,8 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 SECONDS_BETWEEN_LOOKS = 0.2
 """Where the system does not tell that a process has ended."""
+LEFT_ALONE = 300
+"""Seconds without a manager after which a process ends itself, if it has nothing to do."""
 ENVIRONMENT = {"NO_COLOR": "1", "FORCE_COLOR": "0"}
 
 
@@ -113,7 +115,8 @@ def start(
         )
     private_folder(folder.path)
     arguments = [sys.executable, "-P", "-m", NAME, "serve", "--socket", str(folder.socket)]
-    command = [launch.workspace, *arguments, *launch.flags()]
+    ending = ["--until-left", str(LEFT_ALONE)]
+    command = [launch.workspace, *arguments, *ending, *launch.flags()]
     surroundings = {**environ, **(launch.env or {}), **ENVIRONMENT}
     try:
         with _Gate() as gate:
