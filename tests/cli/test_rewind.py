@@ -103,7 +103,7 @@ def test_each_point_is_a_line_that_nobody_can_forge(rewind):
         "    1    1970-01-01    you also the ␛[8m docs",
         "    2    1970-01-01  ±     Run x",
         "    6    1970-01-01        Run y",
-        "   10    1970-01-01  ±     (Put back 1 file as of event 1: a.txt.)",
+        "   10    1970-01-01  ±     (Put back 1 file: a.txt.)",
         "   11    1970-01-01        (The conversation went back to 1.)",
         "",
         "± changed files. Go back to before a step: rookery rewind --to NUMBER",

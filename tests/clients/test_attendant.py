@@ -36,7 +36,7 @@ Reaction = Callable[[Engine, Asked], Awaitable[Response]]
 
 
 async def attended(stage: Stage, react: Reaction, seen: Seen | None = None) -> RunEnd:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as process:
             engine = stage.engine(process)
             await engine.send(OpenTask(task_id=TASK, text="Do it"))
@@ -171,7 +171,7 @@ async def test_an_answer_that_comes_too_late_is_no_error(tmp_path: Path):
 async def test_several_displays_are_shown_the_same(tmp_path: Path):
     one, two = Seen(), Seen()
     stage = Stage(tmp_path, [finish()])
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as process:
             engine = stage.engine(process)
             await engine.send(OpenTask(task_id=TASK, text="Do it"))
@@ -227,7 +227,7 @@ async def test_CL_8_something_may_happen_with_which_to_leave(tmp_path: Path):
         started = isinstance(event.fact, ToolStarted)
         return Leave("Enough.", code="stalled") if started else None
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as process:
             engine = stage.engine(process)
             await engine.send(OpenTask(task_id=TASK, text="Do it"))

@@ -62,7 +62,7 @@ class TestNews:
             seen += 1
             return seen == 3
 
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 group.start_soon(news.until, third_time)
                 for count in (1, 2):
@@ -72,7 +72,7 @@ class TestNews:
         assert seen == 3
 
     async def test_nobody_waits_longer_than_they_want_to(self):
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await News().until(lambda: False, 0.01)
 
 
@@ -89,7 +89,7 @@ class TestTelling:
         telling = Telling(Outbox(writing))
         telling.tell([{"long": "x" * 1_000_000}])
         os.close(reading)
-        with anyio.fail_after(5), pytest.raises(ReaderLeft):
+        with anyio.fail_after(60), pytest.raises(ReaderLeft):
             await telling.run()
         os.close(writing)
 
@@ -114,7 +114,7 @@ async def follow_to_the_end(
     host: PlayedHost, task_id: str, after: int = 0, meanwhile: Callable[[], None] = lambda: None
 ) -> list[str]:
     told, news = Told(), News()
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             tasks = FollowedTasks(
                 host, group, news, see=told.see, ended=told.ended, begun=told.begun
@@ -162,7 +162,7 @@ class TestConversation:
 
         if early:
             conversation.break_off(failed)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             assert await conversation.hold(converse) == failed
 
 

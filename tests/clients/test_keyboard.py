@@ -38,7 +38,7 @@ class Desk:
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
     desk = Desk()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(desk.keyboard.run)
             yield desk
@@ -108,7 +108,7 @@ async def test_end_of_input_is_no_line_and_typing_goes_on_after_it(desk: Desk):
 
 async def test_a_terminal_that_is_gone_ends_the_waiting_and_the_reading():
     desk = Desk()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(desk.keyboard.run)
             group.start_soon(_expect, desk, None)

@@ -195,7 +195,7 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
                 )
             ],
             [
-                "Put back 2 files as of event 3: a, b. "
+                "Put back 2 files: a, b. "
                 "Left alone, because somebody else has changed them: c␇. "
                 "/rewind 0 takes that back."
             ],

@@ -64,7 +64,7 @@ async def put(
         group.cancel_scope.cancel()
 
     try:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 group.start_soon(keyboard.run)
                 group.start_soon(ask)
@@ -335,7 +335,7 @@ async def put_in_time(
         answers.append(await prompter(question))
         group.cancel_scope.cancel()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(keyboard.run)
             group.start_soon(ask)
@@ -413,7 +413,7 @@ async def test_CL_11_one_question_at_a_time():
         if len(answers) == 2:
             group.cancel_scope.cancel()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(keyboard.run)
             group.start_soon(ask, "first")

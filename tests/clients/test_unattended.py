@@ -150,7 +150,7 @@ async def test_S13_a_mode_that_the_user_has_chosen_is_not_changed_by_a_suggestio
 
 @pytest.mark.parametrize("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
 async def test_CL_8_no_kind_of_question_is_waited_for(kind: AskKind):
-    with anyio.fail_after(1):
+    with anyio.fail_after(10):
         assert await Unattended()(asked(kind))
 
 

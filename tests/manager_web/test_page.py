@@ -143,3 +143,41 @@ def test_a_change_of_the_folder_counts_at_the_next_start(tmp_path: Path):
 
 def test_nothing_is_given_out_that_a_browser_would_have_to_guess():
     assert all(suffix.startswith(".") and kind for suffix, kind in CONTENT_TYPES.items())
+
+
+async def test_a_page_that_was_built_again_is_given_out_without_a_new_start(tmp_path: Path):
+    folder = page_in(tmp_path / "page")
+    old = "/assets/index-D4f_a-9Z.js"
+    page = PageFiles(folder)
+    async with served(tmp_path / "server", page=page) as server, server.client() as client:
+        before = (await client.get(old)).content
+        (folder / old[1:]).unlink()
+        (folder / "assets" / "index-newnewne.js").write_bytes(b"export { newer };")
+        (folder / "index.html").unlink()
+        assert (await client.get("/")).content == INDEX, "it is being built"
+        (folder / "index.html").write_bytes(b"<!doctype html><title>newer</title>")
+        for path in ("/", "/index.html"):
+            assert (await client.get(path)).content == b"<!doctype html><title>newer</title>"
+        assert (await client.get("/assets/index-newnewne.js")).content == b"export { newer };"
+        assert (await client.get(old)).content == before, "somebody has the old page open"
+
+
+def test_a_page_is_read_again_only_if_it_was_built_again(tmp_path: Path):
+    folder = page_in(tmp_path / "page")
+    page = PageFiles(folder)
+    assert page.at("/") is page.at("/")
+    os.utime(folder / "index.html")
+    (folder / "later.txt").write_bytes(b"")
+    assert page.at("/later.txt") is None
+    assert page.at("/") is not None
+    assert page.at("/later.txt") is not None
+
+
+def test_a_page_that_is_built_after_the_start_is_given_out(tmp_path: Path):
+    page = PageFiles(tmp_path / "page")
+    assert not page.is_built
+    page_in(tmp_path / "page")
+    found = page.at("/")
+    assert found
+    assert found.content == INDEX
+    assert page.is_built

@@ -67,7 +67,7 @@ function nameOf(row: InboxRow): string {
 }
 
 function alert(row: InboxRow): void {
-  const shown = new Notification(row.name, { body: sentenceOf(row), tag: row.session_id });
+  const shown = new Notification(line(row.name), { body: sentenceOf(row), tag: row.session_id });
   shown.onclick = () => {
     focus();
     go({ page: "session", session_id: row.session_id });
@@ -78,7 +78,7 @@ function alert(row: InboxRow): void {
 function sentenceOf(row: InboxRow): string {
   switch (row.state) {
     case "waiting_approval":
-      return row.title ? `Needs approval: ${row.title}` : "Needs your approval.";
+      return row.title ? `Needs approval: ${line(row.title)}` : "Needs your approval.";
     case "waiting_input":
       return "Has a question for you.";
     case "completed":

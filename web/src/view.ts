@@ -104,7 +104,7 @@ export function changedRow(row: Row, change: RowChange): Row {
 }
 
 /** Where a `ts` is, or would be. */
-function placeOf(cells: readonly Cell[], ts: number): number {
+export function placeOf(cells: readonly Pick<ShownRow, "ts">[], ts: number): number {
   let low = 0;
   let high = cells.length;
   while (low < high) {

@@ -12,6 +12,7 @@ describe("GATE-5 what is shown is what is there", () => {
     ["half a character", "a\ud800b", "a<U+D800>b"],
     ["a carriage return alone", "safe\rrm", "safe␍rm"],
     ["line ends", "a\r\nb", "a\nb"],
+    ["a sign for emoji only", "rm a\ufe0f ☀\ufe0f 1\ufe0f\u20e3", "rm a<U+FE0F> ☀\ufe0f 1\ufe0f\u20e3"],
     ["ordinary words", "Grüße, 東京 🏰 👩\u200d💻\n\tend", "Grüße, 東京 🏰 👩\u200d💻\n\tend"],
   ])("%s", (_, text, shown) => expect(harmless(text)).toBe(shown));
 
@@ -24,6 +25,9 @@ describe("GATE-5 what is shown is what is there", () => {
     expect(plain("ls   x")).toBe("ls   x");
     expect(plain(`ls${" ".repeat(200)}; rm`)).toBe("ls<200 blanks>; rm");
     expect(plain("ls \nrm\t")).toBe("ls␣\nrm␉");
+    expect(plain("rm a\u00a0b\u3000")).toBe("rm a<U+00A0>b<U+3000>");
+    expect(plain(`ls${"\u2003".repeat(300)}; rm`)).toBe("ls<300 blanks>; rm");
+    expect(plain("ls\r\nrm")).toBe("ls␍\nrm");
   });
 
   it("a name is one line", () => expect(line("a\nb\tc")).toBe("a␊b␉c"));

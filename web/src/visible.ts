@@ -6,6 +6,9 @@ const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 const UNSEEN =
   /[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb]|\u{1d173}|[\u{1d174}-\u{1d17a}]|[\u{e0000}-\u{e0fff}]/gu;
 const PRIVATE = /[\ue000-\uf8ff]|[\u{f0000}-\u{10ffff}]/gu;
+/** Asks for the picture of an emoji; behind anything else it asks for nothing, and is not seen. */
+const STRAY_SELECTOR = /(?<![\u00a9\u00ae\u203c-\u3299#*0-9]|[\u{1f000}-\u{1faff}])\ufe0f/gu;
+const ODD_BLANKS = /[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+/g;
 const LONE_HALF = /\p{Surrogate}/gu;
 const BLANKS = /[ \t]{4,}/g;
 const LAST_BLANKS = /[ \t]+$/gm;
@@ -23,6 +26,7 @@ export function harmless(text: string): string {
     .replaceAll(PLACEHOLDER, spelled)
     .replace(JOINED_EMOJI, PLACEHOLDER)
     .replace(UNSEEN, spelled)
+    .replace(STRAY_SELECTOR, spelled)
     .replace(LONE_HALF, spelled)
     .replaceAll(PLACEHOLDER, "\u200d");
 }
@@ -39,9 +43,10 @@ export function approvable(text: string): string {
   return harmless(text).replace(PRIVATE, spelled);
 }
 
-/** For a command or a path that is to be judged: also with the blanks that push words out of sight. */
+/** For a command or a path that is to be judged: also with the blanks that push words out of sight or are none. */
 export function plain(text: string): string {
-  return approvable(text).replace(BLANKS, drawn).replace(LAST_BLANKS, drawn);
+  const lines = approvable(text.replaceAll("\r\n", "␍\n"));
+  return lines.replace(ODD_BLANKS, (blanks) => (blanks.length > 3 ? counted(blanks) : [...blanks].map(spelled).join(""))).replace(BLANKS, drawn).replace(LAST_BLANKS, drawn);
 }
 
 /** For a name, a title or a note, which cannot pretend to be several lines. */
@@ -59,6 +64,10 @@ function spelled(character: string): string {
 }
 
 function drawn(blanks: string): string {
-  if (blanks.length > MOST_DRAWN) return `<${blanks.length} blanks>`;
+  if (blanks.length > MOST_DRAWN) return counted(blanks);
   return blanks.replaceAll(" ", "␣").replaceAll("\t", "␉");
+}
+
+function counted(blanks: string): string {
+  return `<${blanks.length} blanks>`;
 }

@@ -109,7 +109,7 @@ def restored_files(restored: FilesRestored) -> str:
     which = f": {named}{more}" if named else ""
     kept = ", ".join(restored.kept)
     others = f" Left alone, because somebody else has changed them: {kept}." if kept else ""
-    return f"Put back {files} as of event {restored.to}{which}.{others}"
+    return f"Put back {files}{which}.{others}"
 
 
 def user_message(text: str) -> str:

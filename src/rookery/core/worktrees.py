@@ -226,7 +226,8 @@ class RemovalPlan:
     def told(self) -> str:
         files = counted(len(self.to_keep), "uncommitted file")
         kept = " (to be kept)" if self.to_keep else ""
-        said = f"{files}{kept}, {counted(self.unmerged_commits, 'unmerged commit')}"
+        commits = f", {counted(self.unmerged_commits, 'unmerged commit')}"
+        said = files + kept + (commits if self.unmerged_commits else "")
         gone = f"; gone for good: {', '.join(self.left_out)}" if self.left_out else ""
         return f"{self.worktree.branch}: {said}{gone}."
 

@@ -430,7 +430,7 @@ async def test_a_clipboard_that_never_answers_is_given_up_and_ended(programs: Pa
 
 async def busy_until(happened: Callable[[], object]) -> None:
     """As `until`, which waits for every part of the screen to be idle as well."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while not happened():
             await a_moment()
 

@@ -37,6 +37,12 @@ SCRIPT = """\
 """
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """What a real host does takes the time it takes."""
+    return "asyncio"
+
+
 @asynccontextmanager
 async def hosted(folder: Path) -> AsyncIterator[Host]:
     work = folder / "work"

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 async def ran(command: str, folder: Path, **limits: float) -> tuple[ShellLine, ShellEnd]:
     line = ShellLine(command, str(folder), **limits)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return line, await line.run(lambda: None)
 
 
@@ -50,7 +50,7 @@ async def test_it_is_stopped_with_all_that_it_began(tmp_path: Path):
     async def run() -> None:
         ends.append(await line.run(news.set))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             await news.wait()
@@ -67,7 +67,7 @@ async def test_it_is_stopped_when_its_time_is_over(tmp_path: Path):
 async def test_it_is_ended_when_nobody_waits_for_it_any_longer(tmp_path: Path):
     line = ShellLine("trap '' TERM; echo $$; sleep 300", str(tmp_path))
     news = anyio.Event()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(line.run, news.set)
             await news.wait()
@@ -164,7 +164,7 @@ async def test_leaving_the_app_ends_the_command(tmp_path: Path):
 
 
 async def _gone(pid: int) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while _runs(pid):  # noqa: ASYNC110 (nobody tells when another process is gone)
             await anyio.sleep(0.01)
 

@@ -23,7 +23,10 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <a class="skip" href="#main" onClick={skip}>
         Skip to the content
       </a>
-      <ConnectionBanner />
+      <div class="above-all">
+        <ConnectionBanner />
+        {phone && <Toasts />}
+      </div>
       <Sidebar showHelp={() => (help.value = true)} />
       <main class="main" id="main" tabIndex={-1}>
         <Trust />
@@ -33,7 +36,6 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <BottomBar />
       {help.value && <ShortcutHelp close={() => (help.value = false)} />}
       <Confirmation />
-      {phone && <Toasts />}
     </div>
   );
 }
@@ -46,7 +48,7 @@ function skip(event: Event): void {
 function ConnectionBanner() {
   const status = connection.status.value;
   return (
-    <div class="banner-place" role="status">
+    <div role="status">
       {status === "lost" && (
         <div class="banner">
           <span class="spinner" />

@@ -1,4 +1,3 @@
-import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { counted } from "../format";
 import type { Row } from "../protocol";
@@ -7,6 +6,7 @@ import { Badge, Button, Icon, type IconName, Spinner } from "../ui";
 import { breakable } from "../ui/breakable";
 import { harmless, line } from "../visible";
 import { DiffText } from "./DiffText";
+import { useFold } from "./folds";
 import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, titleOf, todosOf } from "./reading";
 import { TodoItems } from "./Todos";
 
@@ -114,7 +114,7 @@ function argumentsOf(row: Row, payload: Payload): string {
 }
 
 function Folded({ words, body, open = false }: { words: string; body: () => JSX.Element; open?: boolean }) {
-  const unfolded = useSignal(open);
+  const unfolded = useFold(words, open);
   return (
     <div class="folded">
       <button
@@ -132,7 +132,7 @@ function Folded({ words, body, open = false }: { words: string; body: () => JSX.
 }
 
 function CommandRow({ row }: { row: Row }) {
-  const whole = useSignal(false);
+  const whole = useFold("whole");
   const lines = harmless(row.text ?? "").trim().split("\n");
   const shown = whole.value ? lines : lines.slice(0, LINES_OF_COMMAND);
   const hidden = lines.length - shown.length;

@@ -1,16 +1,16 @@
-import { useSignal } from "@preact/signals";
 import { counted } from "../format";
 import { Button } from "../ui";
 import { approvable } from "../visible";
 import { diffLines } from "./diff-lines";
 import "./diff-text.css";
+import { useFold } from "./folds";
 
 const SIGNS = { added: "+", removed: "−", same: "", head: "⋮", raw: "" };
 const LINES_AT_FIRST = 16;
 
 /** A diff as text. Where something is to be approved it is `whole`; else its beginning has to do. */
 export function DiffText({ diff, whole = false }: { diff: string; whole?: boolean }) {
-  const unfolded = useSignal(whole);
+  const unfolded = useFold("diff", whole);
   const all = diffLines(approvable(diff));
   const lines = all[0]?.kind === "head" && !all[0].words ? all.slice(1) : all;
   const shown = unfolded.value ? lines : lines.slice(0, LINES_AT_FIRST);

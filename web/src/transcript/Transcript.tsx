@@ -1,19 +1,20 @@
-import { useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useComputed, useSignal } from "@preact/signals";
+import type { ComponentChildren, JSX } from "preact";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { counted } from "../format";
 import { useKeys } from "../keys";
 import type { FollowedTask } from "../store";
 import { Button, complain, Spinner } from "../ui";
+import { Folds, KeptFolds } from "./folds";
 import { TranscriptRow } from "./TranscriptRow";
 import "./transcript.css";
-import { earlierFirst, isTooMuch, leftOut, staysAtEnd } from "./window";
+import { Windowing } from "./windowing";
 
 const NEAR_THE_BEGINNING = 600;
 
 /**
- * The rows of a task. It stays at the end unless somebody scrolls up; rows that come in above what
- * is being read do not move it.
+ * The rows of a task, of which only those near to what is seen are in the document. It stays at the
+ * end unless somebody scrolls up; rows that come in above what is being read do not move it.
  */
 export function Transcript({
   task,
@@ -28,64 +29,48 @@ export function Transcript({
   children?: ComponentChildren;
 }) {
   const scroller = useRef<HTMLDivElement>(null);
-  const column = useRef<HTMLDivElement>(null);
-  const stuck = useRef(true);
-  const top = useRef(0);
-  const reading = useSignal(false);
-  const first = useSignal<number | null>(null);
+  const list = useRef<HTMLDivElement>(null);
+  const windowing = useMemo(() => new Windowing(), [task]);
+  const folds = useMemo(() => new Folds(), [task]);
   const fetching = useSignal(false);
 
   const { view } = task;
   const rows = view.rows.value;
   const earlier = view.earlier.value;
-  const hidden = leftOut(rows, first.value);
-  const drawn = rows.slice(hidden);
-  const anchor = stuck.current ? null : placeOfFirst(column.current);
-
-  const toEnd = () => {
-    const box = scroller.current;
-    if (box) box.scrollTop = box.scrollHeight;
-  };
+  const count = useComputed(() => view.earlier.value + view.rows.value.length);
+  void windowing.turn.value;
+  const runs = windowing.draw(rows);
 
   const more = async () => {
-    if (fetching.value) return;
-    if (hidden > 0) {
-      first.value = earlierFirst(rows, first.value);
-    } else if (earlier > 0) {
-      fetching.value = true;
-      first.value = 0;
-      await task.widen().catch(complain);
-      fetching.value = false;
-    }
+    if (fetching.value || !view.earlier.value) return;
+    fetching.value = true;
+    await task.widen().catch(complain);
+    fetching.value = false;
   };
 
   const look = () => {
-    const box = scroller.current;
-    if (!box) return; // scrolled while it went away
-    stuck.current = staysAtEnd(box, { atEnd: stuck.current, top: top.current });
-    top.current = box.scrollTop;
-    reading.value = !stuck.current;
-    if (!stuck.current && box.scrollTop < NEAR_THE_BEGINNING) void more();
+    windowing.scrolled();
+    const { scrollTop = 0 } = scroller.current ?? {};
+    if (windowing.reading.value && scrollTop < NEAR_THE_BEGINNING) void more();
   };
 
-  useLayoutEffect(() => {
-    if (stuck.current) {
-      if (isTooMuch(rows, first.value)) first.value = null;
-      toEnd();
-    } else if (anchor) {
-      const moved = topOf(column.current, anchor.ts) - anchor.top;
-      if (moved) scroller.current!.scrollTop += moved;
+  useLayoutEffect(() => windowing.follow(scroller.current!, list.current!), [windowing]);
+  useLayoutEffect(() => windowing.settle());
+  useKeys({ End: () => windowing.toEnd() });
+
+  const drawn: JSX.Element[] = [];
+  let end = 0;
+  for (const [number, { from, to }] of runs.entries()) {
+    if (from > end) drawn.push(<Spacer key={`before ${number}`} from={end} to={from} />);
+    for (let at = from; at < to; at++) {
+      const shown = rows[at]!;
+      drawn.push(
+        <TranscriptRow key={shown.ts} shown={shown} place={earlier + at} count={count} session_id={session_id} fork={fork} />,
+      );
     }
-  }, [rows, hidden]);
-
-  useEffect(() => {
-    const follow = new ResizeObserver(() => stuck.current && toEnd());
-    follow.observe(column.current!);
-    follow.observe(scroller.current!);
-    return () => follow.disconnect();
-  }, []);
-
-  useKeys({ End: toEnd });
+    end = to;
+  }
+  if (end < rows.length) drawn.push(<Spacer key="last" from={end} to={rows.length} />);
 
   return (
     <div class="transcript">
@@ -98,29 +83,28 @@ export function Transcript({
         aria-live="off"
         tabIndex={0}
       >
-        <div class="transcript-column" ref={column}>
-          <Beginning earlier={earlier + hidden} fetching={fetching.value} more={() => void more()} />
-          {drawn.map((shown, at) => (
-            <TranscriptRow
-              key={shown.ts}
-              shown={shown}
-              opening={earlier + hidden + at === 0}
-              session_id={session_id}
-              fork={fork}
-            />
-          ))}
+        <div class="transcript-column">
+          <Beginning earlier={earlier} fetching={fetching.value} more={() => void more()} />
+          <div class="transcript-rows" role="list" aria-label="Messages" aria-busy={fetching.value} ref={list}>
+            <KeptFolds.Provider value={folds}>{drawn}</KeptFolds.Provider>
+          </div>
           {children}
         </div>
       </div>
-      {reading.value && (
+      {windowing.reading.value && (
         <div class="jump">
-          <Button icon="arrowDown" onClick={toEnd}>
+          <Button icon="arrowDown" onClick={() => windowing.toEnd()}>
             Jump to newest
           </Button>
         </div>
       )}
     </div>
   );
+}
+
+/** Stands for rows that are not drawn. How tall it is, is set when the others are measured. */
+function Spacer({ from, to }: { from: number; to: number }) {
+  return <div class="row-spacer" aria-hidden="true" data-from={from} data-to={to} />;
 }
 
 function Beginning({ earlier, fetching, more }: { earlier: number; fetching: boolean; more: () => void }) {
@@ -136,13 +120,4 @@ function Beginning({ earlier, fetching, more }: { earlier: number; fetching: boo
       )}
     </div>
   );
-}
-
-function placeOfFirst(column: HTMLElement | null): { ts: string; top: number } | null {
-  const row = column?.querySelector<HTMLElement>("[data-ts]");
-  return row ? { ts: row.dataset.ts!, top: row.getBoundingClientRect().top } : null;
-}
-
-function topOf(column: HTMLElement | null, ts: string): number {
-  return column?.querySelector(`[data-ts="${ts}"]`)?.getBoundingClientRect().top ?? 0;
 }

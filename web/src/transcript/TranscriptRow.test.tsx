@@ -9,7 +9,13 @@ async function shown(row: Partial<Row>, opening = false) {
   const cell = signal<Row>({ ts: 1, type: "say", ...row });
   const forked: number[] = [];
   const place = await drawn(
-    <TranscriptRow shown={{ ts: 1, row: cell }} opening={opening} session_id="s" fork={(ts) => forked.push(ts)} />,
+    <TranscriptRow
+      shown={{ ts: 1, row: cell }}
+      place={opening ? 0 : 4}
+      count={signal(9)}
+      session_id="s"
+      fork={(ts) => forked.push(ts)}
+    />,
   );
   return { place, cell, forked };
 }
@@ -70,6 +76,12 @@ describe("a row of the model", () => {
     await click(place, "Thought");
     expect(place.querySelector(".prose")!.textContent).toContain("First\nsecond");
   });
+});
+
+it("a row tells where it is among how many", async () => {
+  const { place } = await shown({ say: "text", text: "One." });
+  const item = place.querySelector('[role="listitem"]')!;
+  expect([item.getAttribute("aria-posinset"), item.getAttribute("aria-setsize")]).toEqual(["5", "9"]);
 });
 
 describe("a row of a call", () => {

@@ -1,4 +1,4 @@
-import { useSignal } from "@preact/signals";
+import type { ReadonlySignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { clock, counted, money, tokens } from "../format";
 import type { Row } from "../protocol";
@@ -7,7 +7,9 @@ import { Button, Icon, memo, Spinner, toast } from "../ui";
 import { breakable } from "../ui/breakable";
 import type { ShownRow } from "../view";
 import { harmless, uncoloured } from "../visible";
+import { shortened } from "../wording";
 import { CallRow } from "./CallRow";
+import { RowOfFolds, useFold } from "./folds";
 import { Pictures } from "./Pictures";
 import { Prose } from "./Prose";
 import { delayOf, familyOf, followupOf, requestOf } from "./reading";
@@ -21,22 +23,27 @@ export interface RowProps {
 /** One row. It is drawn again when its own signal says so, whatever happens to the others. */
 export const TranscriptRow = memo(function TranscriptRow({
   shown,
-  opening,
+  place,
+  count,
   ...about
 }: {
   shown: ShownRow;
-  /** It is what the task was opened with. */
-  opening: boolean;
+  /** How many rows of its task are before it; before the first, which opens the task, is none. */
+  place: number;
+  /** How many rows its task has. */
+  count: ReadonlySignal<number>;
   session_id: string;
   fork: (ts: number) => void;
 }) {
   const row = shown.row.value;
-  const family = familyOf(row, opening);
+  const family = familyOf(row, place === 0);
   const Drawn = FAMILIES[family];
   if (!Drawn) return null;
   return (
-    <div class={`row ${family}`} data-ts={row.ts}>
-      <Drawn row={row} {...about} />
+    <div class={`row ${family}`} role="listitem" aria-posinset={place + 1} aria-setsize={count} data-ts={row.ts}>
+      <RowOfFolds.Provider value={row.ts}>
+        <Drawn row={row} {...about} />
+      </RowOfFolds.Provider>
     </div>
   );
 });
@@ -59,7 +66,7 @@ const FAMILIES: Partial<Record<ReturnType<typeof familyOf>, (props: RowProps) =>
 const LONG_WORDS = 3_000;
 
 function UserRow({ row, fork }: RowProps) {
-  const whole = useSignal(false);
+  const whole = useFold("whole");
   const words = harmless(row.text ?? "").trim();
   const cut = !whole.value && words.length > LONG_WORDS;
   return (
@@ -110,7 +117,7 @@ async function copy(text: string): Promise<void> {
 const LINES_WHILE_THINKING = 3;
 
 function ThoughtRow({ row }: RowProps) {
-  const open = useSignal(false);
+  const open = useFold("open");
   const words = harmless(row.text ?? "").trim();
   const newest = words.slice(-1000).split("\n").slice(-LINES_WHILE_THINKING).join("\n");
   return (
@@ -128,7 +135,7 @@ function ThoughtRow({ row }: RowProps) {
 const LINES_OF_OUTPUT = 10;
 
 function OutputRow({ row }: RowProps) {
-  const open = useSignal(false);
+  const open = useFold("open");
   const text = row.text ?? "";
   const shown = open.value ? text : lastLines(text, LINES_OF_OUTPUT);
   const hidden = open.value ? 0 : linesIn(text.slice(0, text.length - shown.length));
@@ -227,7 +234,7 @@ function QuestionRow({ row }: RowProps) {
 }
 
 function SummaryRow({ row }: RowProps) {
-  const open = useSignal(false);
+  const open = useFold("open");
   const summary = row.text ?? "";
   const words = summary ? "the older part was summarised" : "the older part is left out";
   return (
@@ -273,7 +280,7 @@ function NoteRow({ row }: RowProps) {
   return (
     <div class="note-box">
       <Icon name="info" />
-      <span class="note-words">{harmless(text)}</span>
+      <span class="note-words">{harmless(shortened(text))}</span>
     </div>
   );
 }

@@ -49,6 +49,11 @@ export function familyOf(row: Row, opening = false): Family {
   return family === "request" && requestOf(row.text).failure ? "trouble" : family;
 }
 
+/** There is nothing to see of it, whatever becomes of it; unless a task was opened with it. */
+export function isNeverDrawn(row: Row): boolean {
+  return row.type === "ask" ? !(row.ask && row.ask in ASKS) : SAYS[row.say ?? ""] === "hidden";
+}
+
 export type Payload = Record<string, unknown> & { tool?: string };
 
 /** What is told of a call, as its tool tells it. */

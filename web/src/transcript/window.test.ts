@@ -1,45 +1,66 @@
-import { signal } from "@preact/signals";
 import { describe, expect, it } from "vitest";
-import type { Row } from "../protocol";
-import { earlierFirst, isTooMuch, leftOut, ROWS_AT_ONCE, staysAtEnd } from "./window";
+import { Chance } from "../testing/chance";
+import { MARGIN, merged, rowAt, runInSight, runOfFocus, runOfSelection, staysAtEnd } from "./window";
 
-const rows = (count: number, from = 1) =>
-  Array.from({ length: count }, (_, at) => ({ ts: from + at, row: signal({} as Row) }));
+const topsOf = (heights: readonly number[]) => {
+  const tops = new Float64Array(heights.length + 1);
+  heights.forEach((height, at) => (tops[at + 1] = tops[at]! + height));
+  return tops;
+};
 
 describe("the rows that are drawn", () => {
-  it("are the newest at first", () => {
-    expect(leftOut(rows(50), null)).toBe(0);
-    expect(leftOut(rows(1000), null)).toBe(1000 - ROWS_AT_ONCE);
+  const even = topsOf(Array.from({ length: 1000 }, () => 50));
+
+  it("are those in sight and a margin around them", () => {
+    expect(runInSight(even, 20_000, 20_500)).toEqual({ from: (20_000 - MARGIN) / 50, to: (20_500 + MARGIN) / 50 + 1 });
   });
 
-  it("become more when one scrolls to the first of them, until there are no others", () => {
-    const all = rows(500);
-    let first: number | null = null;
-    const hidden: number[] = [];
-    for (let step = 0; step < 4; step++) {
-      first = earlierFirst(all, first);
-      hidden.push(leftOut(all, first));
+  it.each([
+    ["at the beginning", 0, 0, 0],
+    ["above it", -9_000, -8_500, 0],
+    ["at the end", 49_500, 50_000, 1000],
+    ["below it", 90_000, 90_500, 1000],
+  ])("are there %s too", (_, top, bottom, edge) => {
+    const { from, to } = runInSight(even, top, bottom);
+    expect(to - from).toBeGreaterThan(0);
+    expect(edge ? to : from).toBe(edge);
+  });
+
+  it("are none of none", () => {
+    const { from, to } = runInSight(topsOf([]), 0, 500);
+    expect(to - from).toBe(0);
+  });
+
+  it("are all that touch what is seen, however tall each is", () => {
+    const chance = new Chance(7);
+    for (let round = 0; round < 200; round++) {
+      const heights = Array.from({ length: 1 + chance.below(60) }, () => chance.below(4) * chance.below(300));
+      const tops = topsOf(heights);
+      const top = chance.below(tops.at(-1)! + 1);
+      const { from, to } = runInSight(tops, top, top + 500);
+      const seen = heights.flatMap((height, at) => (height && tops[at]! < top + 500 && tops[at + 1]! > top ? [at] : []));
+      expect(seen.filter((at) => at < from || at >= to)).toEqual([]);
     }
-    expect(hidden).toEqual([100, 0, 0, 0]);
   });
 
-  it("stay when others come after them", () => {
-    const first = earlierFirst(rows(500), null);
-    expect(leftOut(rows(900), first)).toBe(leftOut(rows(500), first));
+  it("are found by their height", () => {
+    const tops = topsOf([10, 0, 20, 30]);
+    expect([-5, 0, 9, 10, 29, 30, 500].map((height) => rowAt(tops, height))).toEqual([0, 0, 0, 2, 2, 3, 3]);
   });
 
-  it("include those that came from before the window", () => {
-    expect(leftOut(rows(600, 1), 0)).toBe(0);
+  it("include the one with the focus, and its neighbours", () => {
+    expect(runOfFocus(0, 100)).toEqual({ from: 0, to: 3 });
+    expect(runOfFocus(99, 100)).toEqual({ from: 97, to: 100 });
   });
 
-  it("are too many for whoever is at the end, once they are many", () => {
-    expect(isTooMuch(rows(ROWS_AT_ONCE * 2), 0)).toBe(false);
-    expect(isTooMuch(rows(ROWS_AT_ONCE * 2 + 1), 0)).toBe(true);
-    expect(isTooMuch(rows(5000), null)).toBe(false);
+  it("include what is selected, in whichever direction, unless that is too much", () => {
+    expect(runOfSelection(9, 4)).toEqual([{ from: 4, to: 10 }]);
+    expect(runOfSelection(0, 5_000)).toEqual([]);
   });
 
-  it("are the newest again if the first is gone", () => {
-    expect(leftOut(rows(1000, 1), 5000)).toBe(800);
+  it("are each drawn once, in order", () => {
+    const runs = [{ from: 50, to: 90 }, { from: 10, to: 12 }, { from: 85, to: 95 }, { from: 12, to: 14 }, { from: 3, to: 3 }];
+    expect(merged(runs)).toEqual([{ from: 10, to: 14 }, { from: 50, to: 95 }]);
   });
 });
 

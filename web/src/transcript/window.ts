@@ -1,19 +1,71 @@
-/** Which of the rows that are known are drawn: the newest, and as many before as were scrolled to. */
-import type { ShownRow } from "../view";
+/**
+ * Which of the rows that are known are drawn: those near to what is seen, and those that must not
+ * go away under somebody's hands.
+ */
 
-export const ROWS_AT_ONCE = 200;
-
-/** How many of the first rows are left out. `first` names the first that is wanted, if that was said. */
-export function leftOut(rows: readonly ShownRow[], first: number | null): number {
-  if (first === null) return Math.max(0, rows.length - ROWS_AT_ONCE);
-  const at = rows.findIndex((row) => row.ts >= first);
-  return at < 0 ? Math.max(0, rows.length - ROWS_AT_ONCE) : at;
+/** Rows one after the other, up to and without `to`. */
+export interface Run {
+  readonly from: number;
+  readonly to: number;
 }
 
-/** The first row that is wanted once somebody scrolled to the first that is drawn. */
-export function earlierFirst(rows: readonly ShownRow[], first: number | null): number {
-  const hidden = leftOut(rows, first);
-  return rows[Math.max(0, hidden - ROWS_AT_ONCE)]?.ts ?? 0;
+/** What somebody looks at: the end, whatever comes; or so many pixels into a row. */
+export type Place = "end" | { readonly ts: number; readonly into: number };
+
+/** So many pixels above and below what is seen are drawn. */
+export const MARGIN = 800;
+/** Others are drawn once fewer than so many are left. */
+export const LEAST_MARGIN = 350;
+/** A selection is kept whole as long as it is not longer. */
+const MOST_SELECTED = 300;
+/** Neighbours of the row with the focus are there for the Tab key. */
+const NEIGHBOURS = 2;
+
+/** The rows that are in sight, or nearly. `tops` says where each begins and the last one ends. */
+export function runInSight(tops: Float64Array, top: number, bottom: number): Run {
+  const count = tops.length - 1;
+  const from = Math.min(rowAt(tops, top - MARGIN), Math.max(0, count - 1));
+  const to = Math.min(count, rowAt(tops, bottom + MARGIN) + 1);
+  return { from, to: Math.max(to, Math.min(count, from + 1)) };
+}
+
+/** Which row a height is in; the last if it is below all. */
+export function rowAt(tops: Float64Array, height: number): number {
+  let low = 0;
+  let high = Math.max(0, tops.length - 2);
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (tops[middle]! <= height) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** The row with the focus, and those around it. */
+export function runOfFocus(at: number, count: number): Run {
+  return { from: Math.max(0, at - NEIGHBOURS), to: Math.min(count, at + NEIGHBOURS + 1) };
+}
+
+/** What is selected from one row to another; nothing if that is too much. */
+export function runOfSelection(one: number, other: number): Run[] {
+  const [from, to] = [Math.min(one, other), Math.max(one, other) + 1];
+  return to - from > MOST_SELECTED ? [] : [{ from, to }];
+}
+
+/** The same rows in order, each once. */
+export function merged(runs: readonly Run[]): Run[] {
+  const sorted = runs.filter((run) => run.from < run.to).sort((one, other) => one.from - other.from);
+  const whole: Run[] = [];
+  for (const run of sorted) {
+    const last = whole.at(-1);
+    if (last && run.from <= last.to) whole[whole.length - 1] = { from: last.from, to: Math.max(last.to, run.to) };
+    else whole.push(run);
+  }
+  return whole;
+}
+
+export function areSame(some: readonly Run[], others: readonly Run[]): boolean {
+  return some.length === others.length && some.every((run, at) => run.from === others[at]!.from && run.to === others[at]!.to);
 }
 
 /** What of a scrolled box tells where one is in it. */
@@ -26,9 +78,4 @@ const NEAR_THE_END = 60;
 export function staysAtEnd(box: Scrolled, before: { atEnd: boolean; top: number }): boolean {
   const isNear = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_THE_END;
   return isNear || (before.atEnd && box.scrollTop >= before.top - 1);
-}
-
-/** Whoever stays at the end needs no more than the newest. */
-export function isTooMuch(rows: readonly ShownRow[], first: number | null): boolean {
-  return rows.length - leftOut(rows, first) > 2 * ROWS_AT_ONCE;
 }

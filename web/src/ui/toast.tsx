@@ -1,4 +1,5 @@
 import { signal } from "@preact/signals";
+import { shortened } from "../wording";
 import { Button } from "./button";
 
 const SHOWN_FOR = 6_000;
@@ -26,14 +27,6 @@ export function toast(words: string, tone: Toast["tone"] = "usual", act?: Act): 
   const shown: Toast = { id, words: shortened(words), tone, act };
   toasts.value = [...toasts.value.filter((each) => each.words !== shown.words).slice(-3), shown];
   setTimeout(() => dismiss(id), tone === "bad" ? PROBLEM_SHOWN_FOR : SHOWN_FOR);
-}
-
-const HASH = /\b[0-9a-f]{40}\b/g;
-const KEPT = /\brefs\/[\w-]+\/keep\//g;
-
-/** Nobody reads a hash to its end, nor where a reference is kept. */
-export function shortened(words: string): string {
-  return words.replace(HASH, (hash) => hash.slice(0, 10)).replace(KEPT, "");
 }
 
 /** Say why something did not work. */

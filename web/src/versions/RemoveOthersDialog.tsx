@@ -8,6 +8,7 @@ import { sentence, useAnswer, useDoing } from "../review/answers";
 import { go, hrefOf } from "../routes";
 import { Button, Dialog, Notice, complain, toast } from "../ui";
 import { harmless, line } from "../visible";
+import { shortened } from "../wording";
 import { PathList } from "../worktrees/PathList";
 import { Answer } from "../worktrees/Sheet";
 
@@ -114,7 +115,7 @@ function OtherVersion({
       <Answer of={plan} waiting="Looking what is in it…">
         {(answer) => (
           <>
-            <p class="plan-text">{harmless(answer.text)}</p>
+            <p class="plan-text">{harmless(shortened(answer.text))}</p>
             <PathList paths={answer.paths} label={`Files of ${line(version.name)}`} />
           </>
         )}

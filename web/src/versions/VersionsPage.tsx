@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
+import { request } from "../connection";
 import { duration, money, tokens } from "../format";
 import { PHONE, useMedia } from "../media";
 import type { Version } from "../protocol";
@@ -10,14 +11,16 @@ import { Counts } from "../review/Counts";
 import { hrefOf } from "../routes";
 import { lookOf } from "../states";
 import { versions as numbers, sessions } from "../store";
-import { Badge, Button, Empty, LinkButton } from "../ui";
+import { Badge, Button, complain, Empty, LinkButton } from "../ui";
 import { harmless, line } from "../visible";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
 import { Answer, Sheet } from "../worktrees/Sheet";
 import { statsWords } from "../worktrees/worktree-words";
+import { FileVersions } from "./FileVersions";
 import { RemoveOthersDialog } from "./RemoveOthersDialog";
 import {
   beginning,
+  type FilesByVersion,
   isAtWork,
   keepVersion,
   keptVersion,
@@ -101,14 +104,21 @@ interface Compared {
   /** The session whose version was applied. */
   readonly kept: string;
   readonly keep: (version: Version) => void;
+  readonly files: FilesByVersion;
 }
 
 /** Beside each other; where there is no room for that, below each other. */
-function Comparison(props: Compared) {
-  return useMedia(PHONE) ? <ComparedBelow {...props} /> : <ComparedBeside {...props} />;
+function Comparison(props: Omit<Compared, "files">) {
+  const all = { ...props, files: useFiles(props.versions) };
+  return (
+    <>
+      {useMedia(PHONE) ? <ComparedBelow {...all} /> : <ComparedBeside {...all} />}
+      <FileVersions versions={props.versions} files={all.files} />
+    </>
+  );
 }
 
-function ComparedBeside({ versions, kept, keep }: Compared) {
+function ComparedBeside({ versions, kept, keep, files }: Compared) {
   return (
     <div class="versions" tabIndex={0} role="region" aria-label="Comparison of the versions">
       <table>
@@ -123,7 +133,7 @@ function ComparedBeside({ versions, kept, keep }: Compared) {
           </tr>
         </thead>
         <tbody>
-          {measures(versions).map(({ name, show }) => (
+          {measures(versions, files).map(({ name, show }) => (
             <tr key={name}>
               <th scope="row">{name}</th>
               {versions.map((version) => (
@@ -147,7 +157,7 @@ function ComparedBeside({ versions, kept, keep }: Compared) {
   );
 }
 
-function ComparedBelow({ versions, kept, keep }: Compared) {
+function ComparedBelow({ versions, kept, keep, files }: Compared) {
   return (
     <ul class="cards" aria-label="Comparison of the versions">
       {versions.map((version) => (
@@ -156,7 +166,7 @@ function ComparedBelow({ versions, kept, keep }: Compared) {
             <Name version={version} kept={kept} />
           </h2>
           <dl class="version-facts">
-            {measures(versions).map(({ name, show }) => (
+            {measures(versions, files).map(({ name, show }) => (
               <div key={name}>
                 <dt>{name}</dt>
                 <dd>{show(version)}</dd>
@@ -185,7 +195,7 @@ function Name({ version, kept }: { version: Version; kept: string }) {
   );
 }
 
-function measures(versions: readonly Version[]): Measured[] {
+function measures(versions: readonly Version[], files: FilesByVersion): Measured[] {
   const best = { cost: least(versions, "cost"), tokens: least(versions, "tokens"), seconds: least(versions, "seconds") };
   const marked = (measure: keyof typeof best, word: string, show: (version: Version) => string) => (version: Version) => (
     <span class="line-of">
@@ -197,7 +207,7 @@ function measures(versions: readonly Version[]): Measured[] {
     { name: "State", show: (version) => <StateBadge version={version} /> },
     { name: "Model", show: (version) => <span class="mono">{line(version.model) || "usual"}</span> },
     { name: "Changes", show: (version) => <Changes version={version} /> },
-    { name: "Files", show: (version) => <Files version={version} /> },
+    { name: "Files", show: (version) => <Files version={version} files={files} /> },
     { name: "Cost", show: marked("cost", "least", (version) => money(version.cost)) },
     { name: "Tokens", show: marked("tokens", "fewest", (version) => tokens(version.tokens)) },
     { name: "Time", show: marked("seconds", "fastest", (version) => duration(version.seconds * 1000)) },
@@ -233,22 +243,15 @@ function Changes({ version }: { version: Version }) {
 const FILES_SHOWN = 12;
 
 /** Each leads to its diff. */
-function Files({ version }: { version: Version }) {
-  return version.worktree_id === "" ? <span class="quiet">Not known any more</span> : <FilesThere version={version} />;
-}
-
-function FilesThere({ version }: { version: Version }) {
+function Files({ version, files }: { version: Version; files: FilesByVersion }) {
   const { session_id } = version;
-  const review = useAnswer("review_changes", { session_id, scope: "branch" });
-  useEffect(() => {
-    if (review.answer) review.again();
-  }, [version.state, version.stats.files, version.stats.added, version.stats.removed]);
-  if (!review.answer) return <span class="quiet">{review.problem ? "Not known" : "…"}</span>;
-  const { files } = review.answer;
-  if (files.length === 0) return <span class="quiet">None</span>;
+  const changed = files.get(session_id);
+  if (version.worktree_id === "") return <span class="quiet">Not known any more</span>;
+  if (!changed) return <span class="quiet">…</span>;
+  if (changed.length === 0) return <span class="quiet">None</span>;
   return (
     <ul class="version-files">
-      {files.slice(0, FILES_SHOWN).map((file) => (
+      {changed.slice(0, FILES_SHOWN).map((file) => (
         <li key={file.path}>
           <a class="mono" href={hrefOf({ page: "review", session_id })}>
             {line(file.path)}
@@ -256,9 +259,28 @@ function FilesThere({ version }: { version: Version }) {
           <Counts file={file} />
         </li>
       ))}
-      {files.length > FILES_SHOWN && <li class="quiet">and {files.length - FILES_SHOWN} more</li>}
+      {changed.length > FILES_SHOWN && <li class="quiet">and {changed.length - FILES_SHOWN} more</li>}
     </ul>
   );
+}
+
+/** What each version has changed; asked for again when there is more, or less. */
+function useFiles(versions: readonly Version[]): FilesByVersion {
+  const [files, setFiles] = useState<FilesByVersion>(new Map());
+  const there = versions.filter((version) => version.worktree_id !== "");
+  const key = there.map(({ session_id, state, stats }) => [session_id, state, stats.files, stats.added, stats.removed].join());
+  useEffect(() => {
+    let wanted = true;
+    for (const { session_id } of there) {
+      request("review_changes", { session_id, scope: "branch" })
+        .then((review) => wanted && setFiles((was) => new Map(was).set(session_id, review.files)))
+        .catch((error: unknown) => wanted && complain(error));
+    }
+    return () => {
+      wanted = false;
+    };
+  }, [key.join(";")]);
+  return files;
 }
 
 function Result({ text: told }: { text: string }) {

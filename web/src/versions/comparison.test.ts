@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import type { Version } from "../protocol";
-import { beginning, least, others, whyNotKept, withoutMarks } from "./comparison";
+import type { ChangedFile, Version } from "../protocol";
+import { beginning, filesOf, least, others, whyNotKept, withoutMarks } from "./comparison";
 
 const NONE = { files: 1, added: 0, removed: 0, ahead: 0, behind: 0, uncommitted: 0 };
 const version = (id: string, more: Partial<Version> = {}): Version => ({
@@ -49,6 +49,20 @@ describe("keeping one", () => {
     const all = [winner, version("b"), version("c", { worktree_id: "" }), version("d", { worktree_id: "w-a" })];
     expect(others(all, winner).map((each) => each.session_id)).toEqual(["b"]);
   });
+});
+
+it("lists each changed file once, what most versions changed first", () => {
+  const changed = (...paths: string[]) => paths.map((path) => ({ path }) as ChangedFile);
+  const files = new Map([
+    ["a", changed("z.py", "b.py")],
+    ["b", changed("z.py", "a.py")],
+    ["gone", changed("x.py")],
+  ]);
+  expect(filesOf([version("a"), version("b"), version("c")], files)).toEqual([
+    { path: "z.py", by: 2 },
+    { path: "a.py", by: 1 },
+    { path: "b.py", by: 1 },
+  ]);
 });
 
 it("shows how a long result begins", () => {

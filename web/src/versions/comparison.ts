@@ -1,6 +1,6 @@
 /** Versions of one prompt beside each other. */
 import { keep, kept } from "../kept";
-import type { Version } from "../protocol";
+import type { ChangedFile, Version } from "../protocol";
 
 export type Measure = "cost" | "tokens" | "seconds";
 
@@ -24,6 +24,19 @@ export function whyNotKept(version: Version): string | null {
   if (isAtWork(version)) return "It is still at work.";
   if (version.stats.files === 0) return "It has changed nothing.";
   return null;
+}
+
+/** What each version has changed, by its session; those of whom nothing is known are left out. */
+export type FilesByVersion = ReadonlyMap<string, readonly ChangedFile[]>;
+
+/** Every file that a version has changed, and how many have; what most of them changed comes first. */
+export function filesOf(versions: readonly Version[], files: FilesByVersion): { path: string; by: number }[] {
+  const by = new Map<string, number>();
+  for (const { session_id } of versions) {
+    for (const { path } of files.get(session_id) ?? []) by.set(path, (by.get(path) ?? 0) + 1);
+  }
+  const listed = [...by].map(([path, count]) => ({ path, by: count }));
+  return listed.sort((one, other) => other.by - one.by || (one.path < other.path ? -1 : 1));
 }
 
 export function others(versions: readonly Version[], winner: Version): readonly Version[] {

@@ -7,6 +7,7 @@ import type { Plan } from "../protocol";
 import { useAnswer, useDoing } from "../review/answers";
 import { Button, Dialog, Notice } from "../ui";
 import { harmless } from "../visible";
+import { shortened } from "../wording";
 import { PathList } from "./PathList";
 import { Answer } from "./Sheet";
 import { tellDone } from "./acts";
@@ -115,7 +116,7 @@ export function ApplyPlan({ plan }: { plan: Plan }) {
       <Notice tone={inConflict ? "careful" : "accent"} icon={inConflict ? "alert" : "info"}>
         {applyHeading(plan)}
       </Notice>
-      {plan.text && <p class="plan-text">{harmless(plan.text)}</p>}
+      {plan.text && <p class="plan-text">{harmless(shortened(plan.text))}</p>}
       <PathList paths={plan.conflicts} label="Conflicts" />
       {inConflict && (
         <p class="quiet small">

@@ -6,6 +6,7 @@ import type { WorktreeRow } from "../protocol";
 import { useAnswer, useDoing } from "../review/answers";
 import { Button, Dialog, Notice, confirm } from "../ui";
 import { harmless } from "../visible";
+import { shortened } from "../wording";
 import { PathList } from "./PathList";
 import { Answer } from "./Sheet";
 import { tellDone } from "./acts";
@@ -66,7 +67,7 @@ export function RemovalDialog({
       <Answer of={plan} waiting="Looking what is in it…">
         {(answer) => (
           <>
-            <p class="plan-text">{harmless(answer.text)}</p>
+            <p class="plan-text">{harmless(shortened(answer.text))}</p>
             <PathList paths={answer.conflicts} label="In the way" />
             <PathList paths={answer.paths} label="Files concerned" />
           </>

@@ -1,6 +1,5 @@
 """Calls whoever has turned away: a bell, and a notification where the terminal has them."""
 
-import time
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -30,9 +29,7 @@ class Caller:
 
 
 class Attention:
-    def __init__(
-        self, caller: Caller, title: str, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, caller: Caller, title: str, now: Callable[[], float]) -> None:
         self._caller = caller
         self._title = title
         self._now = now

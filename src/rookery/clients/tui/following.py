@@ -88,7 +88,7 @@ class Followed:
             upto = self._end_of_stream(done)
             self._see(_together(self._news[done:upto]))
             done = upto
-            if done % 32 == 0 and anyio.current_time() > until:
+            if done % 32 == 0 and anyio.current_time() >= until:
                 break
         del self._news[:done]
 

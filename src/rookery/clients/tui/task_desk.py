@@ -1,5 +1,6 @@
 """The app as a desk with one task on it, which is what its parts are handed."""
 
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -56,7 +57,8 @@ class TaskDesk(App[RunEnd]):
             self.register_theme(theme_of(known))
         self.theme = look.name
         page = self._page = Page(look, remembered)
-        self._attention = Attention(Caller(write=self._write, notify=notify), "rookery")
+        caller = Caller(write=self._write, notify=notify)
+        self._attention = Attention(caller, "rookery", time.monotonic)
         self._pacing = Pacing(self, self._attention, draw=self._draw, drawn=self._drawn)
         self._session = Session(host, self._start_following, self._pacing.news)
         self._rendering = Rendering(page.transcript)

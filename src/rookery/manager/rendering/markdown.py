@@ -5,8 +5,10 @@ say where. Every block of a growing text is rendered once; what defines the link
 reference is known to the blocks behind it, and to those before it once the text is complete.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
+from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -28,8 +30,16 @@ LONGEST_TEXT = 256 * KIB
 LONGEST_BLOCK = 32 * KIB
 """Characters of a block that is no code; a longer one is a paragraph of plain text. There are
 texts for which the parser's work grows with the square of their length."""
+SECONDS_TO_RENDER = 1.0
+"""Of work for a text; what is behind the block that went beyond it is paragraphs of plain text."""
+MOST_ADDRESSES = 256 * KIB
+"""Characters of all addresses in a block. One that is defined once can be referred to by three
+characters, thousands of times; what is beyond this is no link."""
 _LONGEST_ADDRESS = 200
+_LONGEST_HOST = 255
+"""No name is longer. To show a part of one would hide who it really belongs to."""
 _KEPT_BLOCKS, _LONGEST_KEPT = 512, 8 * KIB
+_ROOM = "room for addresses"
 
 
 @value
@@ -106,6 +116,7 @@ class GrowingMarkdown:
         if cut.anew:
             self._references: dict[str, Any] = {}
             self._count = 0
+            self._seconds = 0.0
         blocks = self._blocks(cut.parts)
         self._count += len(blocks)
         if cut.complete and self._references and self._count > 1:
@@ -116,12 +127,22 @@ class GrowingMarkdown:
         return tuple(block for part in parts if (block := self._block(part)))
 
     def _block(self, part: str) -> str:
+        if self._seconds > SECONDS_TO_RENDER:
+            return _paragraph(whole(part))
+        begin = time.thread_time()
+        try:
+            return self._rich_block(part)
+        finally:
+            self._seconds += time.thread_time() - begin
+
+    def _rich_block(self, part: str) -> str:
         if self._references or "]:" in part:
             return _block(part, self._references)
         return _kept_block(part) if len(part) <= _LONGEST_KEPT else _block(part, {})
 
     def _all_again(self, cut: Cut) -> Rendered:
         """What an early block refers to may have become known later."""
+        self._seconds = 0.0
         ends = BlockScanner().cut(cut.text, complete=True)
         blocks = self._blocks([cut.text[a:b] for a, b in ends])
         return Rendered(blocks=blocks, upto=cut.upto, anew=True)
@@ -140,8 +161,13 @@ def _kept_block(part: str) -> str:
 def _block(part: str, references: dict[str, Any]) -> str:
     text = whole(part)
     if len(text) > LONGEST_BLOCK and not text.startswith(("```", "~~~")):
-        return sanitised(f"<p>{plain(text)}</p>")
-    return sanitised(_parser().render(text, {"references": references}))
+        return _paragraph(text)
+    around = {"references": references, _ROOM: MOST_ADDRESSES}
+    return sanitised(_parser().render(text, around))
+
+
+def _paragraph(text: str) -> str:
+    return sanitised(f"<p>{plain(text)}</p>") if text.strip() else ""
 
 
 @cache
@@ -157,8 +183,14 @@ def _parser() -> "MarkdownIt":
 
 
 def _leads_out(address: str) -> bool:
-    """Anything else stays the text that it is, brackets and all."""
-    return address.strip().lower().partition(":")[0] in SCHEMES and ":" in address
+    """Anything else stays the text that it is, brackets and all. Without a host an address would
+    lead to some place of this very server."""
+    scheme, colon, rest = address.strip().partition(":")
+    if not colon or scheme.lower() not in SCHEMES:
+        return False
+    return scheme.lower() == "mailto" or (
+        rest.startswith("//") and 0 < len(_host(address.strip())) <= _LONGEST_HOST
+    )
 
 
 def _text(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
@@ -179,10 +211,17 @@ def _fence(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
     return f'<pre class="{CODE}"><code{shown}>{code}\n</code></pre>\n'
 
 
-def _picture(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+def _picture(_: Any, tokens: Sequence["Token"], place: int, __: Any, around: dict[str, Any]) -> str:
     token = tokens[place]
     named = plain(token.content)
-    return f'<span class="picture">{named} {_address(str(token.attrs.get("src", "")))}</span>'
+    address = str(token.attrs.get("src", ""))
+    shown = _address(address) if _has_room(around, min(len(address), _LONGEST_ADDRESS)) else ""
+    return f'<span class="picture">{named} {shown}</span>'
+
+
+def _has_room(around: dict[str, Any], length: int) -> bool:
+    around[_ROOM] -= length
+    return bool(around[_ROOM] >= 0)
 
 
 def _address(address: str) -> str:
@@ -190,30 +229,38 @@ def _address(address: str) -> str:
     return f"({plain(cut)})"
 
 
-def _link_begins(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
-    address = str(tokens[place].attrs.get("href", ""))
-    return f'<a href="{plain(address)}">' if address else "<a>"
+def _link_begins(
+    _: Any, tokens: Sequence["Token"], place: int, __: Any, around: dict[str, Any]
+) -> str:
+    token = tokens[place]
+    address = str(token.attrs.get("href", ""))
+    if not address or not _has_room(around, len(address)):
+        token.attrs.pop("href", None)
+        return "<a>"
+    return f'<a href="{escape(address)}">'
 
 
 def _link_ends(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
-    """Where it leads is said, unless that is what it says."""
+    """Where it leads is said, unless that is what it says and nothing before it looks like it."""
     begin = place - 1
     while tokens[begin].type != "link_open":
         begin -= 1
     address = str(tokens[begin].attrs.get("href", ""))
     said = "".join(token.content for token in tokens[begin + 1 : place]).strip()
     host = _host(address)
-    if not host or said in (address, host, address.removeprefix("mailto:")):
+    plainly = (address, host, address.removeprefix("mailto:"))
+    if not host or (said in plainly and "@" not in urlsplit(address).netloc):
         return "</a>"
     return f'</a><span class="host"> ({plain(host)})</span>'
 
 
 def _host(address: str) -> str:
+    """Of mail, whom it goes to; nothing if it is not clear which it is."""
     try:
         parts = urlsplit(address)
     except ValueError:
-        return address
-    return parts.netloc.rpartition("@")[2] or parts.path
+        return ""
+    return parts.netloc.rpartition("@")[2] if parts.scheme != "mailto" else parts.path
 
 
 def _cell_begins(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:

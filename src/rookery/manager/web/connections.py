@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 from websockets.http11 import Request
 
 from rookery.core.limits import KIB
-from rookery.manager.web.limits import HEAD, HEADERS
+from rookery.manager.web.limits import FIRST_FRAME, FRAME, HEAD, HEADERS, STRANGERS_FRAMES
 from rookery.manager.web.refusals import refusal
 from rookery.manager.web.visitors import Visitor
 from rookery.manager.web.watch import Watch
@@ -73,10 +73,26 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         super().__init__(app_state=app_state, **given)
         self._visitor: Visitor = app_state["visitor"]
         self._watch: Watch = app_state["watch"]
+        self._heard = 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._visitor.left()
+
+    def data_received(self, data: bytes) -> None:
+        """Frames cost far more than their bytes, so a stranger may send only a few."""
+        known = self._visitor.guest is not None
+        self.conn.max_message_size = FRAME if known else FIRST_FRAME
+        if self.handshake_initiated and not known:
+            self._heard += len(data)
+            data = data[: max(0, STRANGERS_FRAMES - self._heard + len(data))]
+        super().data_received(data)
+        if self.conn.handshake_exc and not self.handshake_complete:
+            self._watch.block()
+            self._turn_away(HTTPStatus.BAD_REQUEST)
+        elif self._heard > STRANGERS_FRAMES and self.conn.parser_exc is None:
+            self._watch.block()
+            self._visitor.send_away()
 
     def handle_connect(self, event: Request) -> None:
         # what is wrong with it would be told in words of the request

@@ -18,6 +18,7 @@ from rookery.wire.unix_sockets import channel_on, is_of_our_own, unix_channel, u
 NAME_OF_SOCKET = "web.sock"
 _SECONDS = 5.0
 _LONGEST = 1024
+_NONSENSE = (ChannelEnded, TooLong, msgspec.MsgspecError, RecursionError)
 
 
 @value
@@ -66,7 +67,7 @@ async def _give(listener: SocketListener, links: Callable[[bool], Links]) -> Non
     """One after the other: each has a few seconds."""
     while True:
         stream = await listener.accept()
-        with anyio.move_on_after(_SECONDS), suppress(ChannelEnded, TooLong, msgspec.MsgspecError):
+        with anyio.move_on_after(_SECONDS), suppress(*_NONSENSE):
             async with stream:
                 if is_of_our_own(stream):
                     await _answer(stream, links)

@@ -14,9 +14,14 @@ UPLOAD = 20 * MIB
 FRAME = MIB
 FIRST_FRAME = 4 * KIB
 """Of somebody who is not known yet."""
+STRANGERS_FRAMES = 16 * KIB
+"""All that is read of them on a WebSocket, small frames and pings too."""
 
 CONNECTIONS = 64
-"""At once. When one more comes, the oldest one goes that is not known yet."""
+"""At once, from this machine, and as many from others. When one more comes, the oldest one goes
+that is not known yet."""
+CONNECTIONS_OF_A_DEVICE = 16
+"""When it makes one more, its oldest one goes."""
 WRONG_PER_MINUTE = 10
 """Tokens, and codes, of one address."""
 ADDRESSES_REMEMBERED = 1000

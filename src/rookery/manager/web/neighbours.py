@@ -8,18 +8,21 @@ from pathlib import Path
 
 _TABLES = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
 _ROOT = 0
+_NO_FILE = "0"
 
 
 def is_of_another_user(client: tuple[str, int], server: tuple[str, int]) -> bool:
-    """Whether the system says so; where it says nothing, the code alone must do."""
+    """Whether the system says so; where it says nothing, the code alone must do. Of an end that is
+    closed already it is not known whose it was."""
     family = socket.AF_INET6 if ":" in client[0] else socket.AF_INET
     wanted = f"{_spelled(family, client)} {_spelled(family, server)}"
     try:
         lines = _TABLES[family].read_text(encoding="ascii").splitlines()
     except OSError:
         return False
-    users = {int(line.split()[7]) for line in lines if " ".join(line.split()[1:3]) == wanted}
-    return bool(users - {os.geteuid(), _ROOT})
+    found = [line.split() for line in lines if " ".join(line.split()[1:3]) == wanted]
+    closed = any(words[9] == _NO_FILE for words in found)
+    return closed or bool({int(words[7]) for words in found} - {os.geteuid(), _ROOT})
 
 
 def _spelled(family: socket.AddressFamily, end: tuple[str, int]) -> str:

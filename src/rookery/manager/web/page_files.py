@@ -1,7 +1,8 @@
 """The page itself: files without any data in them, which anybody may have.
 
-They are read once, and only what was found then is ever given out. So no path that somebody
-sends, however it is spelled, leads to anything else.
+They are read when the page was built, once, and only what was found then is given out. So no path
+that somebody sends, however it is spelled, leads to anything else. Files of earlier builds that are
+named by their content stay, for those who have the page open.
 """
 
 import os
@@ -54,14 +55,41 @@ class PageFile:
 
 class PageFiles:
     def __init__(self, folder: Path | None = None) -> None:
-        self._files: Mapping[str, PageFile] = dict(_files_in(folder or FOLDER))
-        self.is_built = f"/{_INDEX}" in self._files
+        self._folder = folder or FOLDER
+        self._stamp = _stamp(self._folder)
+        self._files: Mapping[str, PageFile] = dict(_files_in(self._folder))
+
+    @property
+    def is_built(self) -> bool:
+        return f"/{_INDEX}" in self._files
 
     def at(self, path: str) -> PageFile | None:
         """What is at the path of a request, as it came."""
+        if path in ("/", f"/{_INDEX}"):
+            self._look_again()
         if path != "/":
             return self._files.get(path)
         return self._files.get(f"/{_INDEX}") or _file(_INDEX, _NOT_BUILT.encode())
+
+    def _look_again(self) -> None:
+        stamp = _stamp(self._folder)
+        if stamp is None or stamp == self._stamp:
+            return
+        try:
+            built = dict(_files_in(self._folder))
+        except FileNotFoundError:
+            return  # it is being built just now: until that is done the last one is given out
+        kept = {path: file for path, file in self._files.items() if file.cached == FOR_EVER}
+        self._files, self._stamp = kept | built, stamp
+
+
+def _stamp(folder: Path) -> tuple[int, ...] | None:
+    """Another one after the page was built again."""
+    try:
+        found = (folder / _INDEX).lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _files_in(folder: Path) -> Iterator[tuple[str, PageFile]]:

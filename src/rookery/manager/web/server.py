@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 from starlette.types import ASGIApp
 from uvicorn.config import Config
@@ -72,7 +73,7 @@ async def web_server(
     app = Routes(desk, talk, watch, page, paired).app()
     with sockets_at(plan.port, plan.address) as sockets:
         inside = _Entrance(app, Doors(_inside(plan, sockets.port)), watch)
-        outside = _Entrance(app, Doors(_outside(plan, sockets.port)), watch, tls)
+        outside = _Entrance(app, Doors(_outside(plan, sockets.port)), watch, tls, outside=True)
         async with anyio.create_task_group() as group:
             for listener in sockets.inside:
                 group.start_soon(inside.let_in, listener, group)
@@ -134,11 +135,18 @@ class _Entrance:
     """Some listening sockets that are reached by the same names."""
 
     def __init__(
-        self, app: ASGIApp, doors: Doors, watch: Watch, tls: ssl.SSLContext | None = None
+        self,
+        app: ASGIApp,
+        doors: Doors,
+        watch: Watch,
+        tls: ssl.SSLContext | None = None,
+        *,
+        outside: bool = False,
     ) -> None:
         self.state = ServerState()
         self._watch = watch
         self._tls = tls
+        self._outside = outside
         self._config = _config(Guard(app, doors, watch))
 
     async def let_in(self, listener: socket.socket, group: TaskGroup) -> None:
@@ -153,9 +161,12 @@ class _Entrance:
                 await anyio.sleep(SECONDS_UNTIL_ROOM)
             else:
                 self._receive(connection, group)
+                # to take one that waits already is no pause: who only comes and comes would
+                # otherwise keep everybody else from being heard
+                await anyio.lowlevel.checkpoint()
 
     def _receive(self, connection: socket.socket, group: TaskGroup) -> None:
-        if visitor := self._watch.visitors.enter():
+        if visitor := self._watch.visitors.enter(outside=self._outside):
             group.start_soon(self._welcome, connection, visitor)
         else:
             connection.close()

@@ -1,5 +1,6 @@
 """Who is connected. Nobody can keep others out: whoever is not known has little time, and the
-one who has stood in the door longest goes when there is no room for the next."""
+one who has stood in the door longest goes when there is no room for the next. Those from other
+machines take no room from those on this one, and one device has only so much of it."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import anyio
 from rookery.manager.web.limits import (
     BETWEEN_REQUESTS,
     CONNECTIONS,
+    CONNECTIONS_OF_A_DEVICE,
     INTRODUCTION,
     STALLED,
     STRANGERS_REQUEST,
@@ -30,34 +32,38 @@ class Visitors:
     def __iter__(self) -> Iterator["Visitor"]:
         return iter([*self._here])
 
-    def enter(self) -> "Visitor | None":
+    def enter(self, *, outside: bool = False) -> "Visitor | None":
         """Somebody who has come, if there is room for them."""
-        if len(self._here) >= CONNECTIONS and not self._make_room():
+        beside = [visitor for visitor in self._here if visitor.outside == outside]
+        if len(beside) >= CONNECTIONS and not _make_room(beside):
             return None
-        visitor = Visitor(self)
+        visitor = Visitor(self, outside=outside)
         self._here[visitor] = None
         return visitor
 
     def forget(self, visitor: "Visitor") -> None:
         self._here.pop(visitor, None)
 
-    def send_away(self, device_id: str) -> None:
-        """All that are this device."""
-        for visitor in self:
-            if visitor.guest and visitor.guest.device_id == device_id:
-                visitor.send_away()
+    def send_away(self, device_id: str, *, but: int = 0) -> None:
+        """All that are this device, but so many that came last."""
+        them = [each for each in self if each.guest and each.guest.device_id == device_id]
+        for visitor in them[: max(0, len(them) - but)]:
+            visitor.send_away()
 
-    def _make_room(self) -> bool:
-        oldest = next((visitor for visitor in self._here if not visitor.guest), None)
-        if oldest:
-            oldest.send_away()
-        return oldest is not None
+
+def _make_room(beside: list["Visitor"]) -> bool:
+    oldest = next((visitor for visitor in beside if not visitor.guest), None)
+    if oldest:
+        oldest.send_away()
+    return oldest is not None
 
 
 class Visitor:
     """Whoever is at the other end of one connection."""
 
-    def __init__(self, visitors: Visitors) -> None:
+    def __init__(self, visitors: Visitors, *, outside: bool = False) -> None:
+        self.outside = outside
+        """They came to the address for other machines."""
         self.guest: Guest | None = None
         """Who it is, once they have said a token."""
         self.shaking_hands = anyio.CancelScope()
@@ -79,6 +85,8 @@ class Visitor:
         """From now on it takes as long as it takes."""
         self.guest = guest
         self._allow_any_time()
+        if guest.device_id:
+            self._visitors.send_away(guest.device_id, but=CONNECTIONS_OF_A_DEVICE)
 
     def send_away(self) -> None:
         """At once, and whatever is still to be sent to them is not."""

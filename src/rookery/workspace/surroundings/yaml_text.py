@@ -11,6 +11,8 @@ from rookery.core.typography import plain_punctuation
 
 _UNSEEN = dict.fromkeys(map(ord, "\ufeff\u200b\u200c\u200d\u2060"))
 _FENCE = "---"
+_DEEPEST = 100
+"""What is nested without end would take a second, and as many calls as there can be."""
 
 
 def yaml_value(text: str) -> Any:
@@ -50,10 +52,17 @@ def _loaded(text: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):
+        depth = 0
+
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
                 raise ValueError("it refers to another part of itself with *, which is not read")
-            return super().compose_node(parent, index)
+            if self.depth == _DEEPEST:
+                raise ValueError("it is nested too deeply")
+            self.depth += 1
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
 
     try:
         return yaml.load(text, Loader)
@@ -63,8 +72,6 @@ def _loaded(text: str) -> Any:
         raise ValueError(f"{place} is no valid YAML ({error.problem})") from error
     except yaml.YAMLError as error:
         raise ValueError(f"it is no valid YAML ({error})") from error
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
 
 
 def _json(text: str) -> Any:

@@ -175,15 +175,16 @@ class Git:
     @property
     def _identity(self) -> dict[str, str]:
         """As the user's settings have it; reading them runs nothing."""
+        asked = [self.program, "config", "-z", "--get-regexp", r"^user\.(name|email)$"]
+        done = subprocess.run(asked, capture_output=True, check=False, env=self._named)
+        rows = (row.partition("\n") for row in os.fsdecode(done.stdout).split("\0"))
+        held = {key: text.strip() for key, _, text in rows}
         usual = {"NAME": ("user.name", NAME), "EMAIL": ("user.email", f"{NAME}@localhost")}
         said: dict[str, str] = {}
         for what, (key, otherwise) in usual.items():
-            asked = [self.program, "config", "--get", key]
-            done = subprocess.run(asked, capture_output=True, check=False, env=self._named)
-            held = os.fsdecode(done.stdout).strip() or otherwise
             for who in ("AUTHOR", "COMMITTER"):
                 name = f"GIT_{who}_{what}"
-                said[name] = os.environ.get(name) or held
+                said[name] = os.environ.get(name) or held.get(key) or otherwise
         return said
 
 

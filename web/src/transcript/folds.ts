@@ -1,0 +1,27 @@
+/** What of a row is unfolded. It is kept while the row is not drawn. */
+import { type Signal, signal, useSignal } from "@preact/signals";
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+
+export class Folds {
+  readonly #folds = new Map<string, Signal<boolean>>();
+
+  of(ts: number, name: string, open: boolean): Signal<boolean> {
+    const key = `${ts} ${name}`;
+    const fold = this.#folds.get(key) ?? signal(open);
+    this.#folds.set(key, fold);
+    return fold;
+  }
+}
+
+export const KeptFolds = createContext<Folds | null>(null);
+/** The `ts` of the row that something is in. */
+export const RowOfFolds = createContext(0);
+
+/** Whether something is unfolded, by a name that it has in its row alone. */
+export function useFold(name: string, open = false): Signal<boolean> {
+  const own = useSignal(open);
+  const folds = useContext(KeptFolds);
+  const ts = useContext(RowOfFolds);
+  return folds?.of(ts, name, open) ?? own;
+}

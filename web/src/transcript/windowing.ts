@@ -1,0 +1,244 @@
+/**
+ * Draws only the rows that are in sight, or nearly, and keeps what is looked at where it is.
+ *
+ * The place somebody looks at is a row, not a height: whatever becomes of the rows above it, the
+ * box is scrolled so that this row stays. Between the rows that are drawn there are spacers, which
+ * are as tall as the rows they stand for were, or are thought to be.
+ */
+import { signal } from "@preact/signals";
+import { placeOf, type ShownRow } from "../view";
+import { RowHeights } from "./row-heights";
+import {
+  areSame,
+  LEAST_MARGIN,
+  merged,
+  type Place,
+  rowAt,
+  type Run,
+  runInSight,
+  runOfFocus,
+  runOfSelection,
+  staysAtEnd,
+} from "./window";
+
+const USUAL_VIEW = 900;
+/** After so many milliseconds without a movement nobody scrolls any more. */
+const AT_REST = 150;
+/** A larger error than this is none of measuring: rows have come in. */
+const LARGEST_ERROR = 600;
+
+export class Windowing {
+  /** Changes when other rows have to be drawn. */
+  readonly turn = signal(0);
+  /** Somebody has left the end. */
+  readonly reading = signal(false);
+
+  readonly #heights = new RowHeights();
+  #box: HTMLElement | null = null;
+  #list: HTMLElement | null = null;
+  #rows: readonly ShownRow[] = [];
+  #tops: Float64Array = new Float64Array(1);
+  #runs: readonly Run[] = [];
+  #place: Place = "end";
+  /** How far the box was scrolled when it was last looked at. */
+  #top = 0;
+  #moving: ReturnType<typeof setTimeout> | undefined;
+
+  /** Follows a box, and the list in it, until it is told not to. */
+  follow(box: HTMLElement, list: HTMLElement): () => void {
+    this.#box = box;
+    this.#list = list;
+    const observer = new ResizeObserver(() => this.settle());
+    observer.observe(box);
+    observer.observe(list.parentElement!);
+    this.settle();
+    return () => {
+      observer.disconnect();
+      clearTimeout(this.#moving);
+      this.#box = this.#list = null;
+    };
+  }
+
+  /** Which rows are to be drawn. Called while they are drawn. */
+  draw(rows: readonly ShownRow[]): readonly Run[] {
+    if (this.#box && this.#box.scrollTop !== this.#top) this.#look();
+    this.#rows = rows;
+    this.#tops = this.#heights.topsOf(rows);
+    this.#runs = this.#wanted(this.#tops);
+    return this.#runs;
+  }
+
+  /** The box was scrolled. */
+  scrolled(): void {
+    if (!this.#box) return; // while it went away
+    clearTimeout(this.#moving);
+    this.#moving = setTimeout(() => {
+      this.#moving = undefined;
+      // else it is being scrolled again, and tells so in a moment
+      if (this.#box?.scrollTop === this.#top) this.settle();
+    }, AT_REST);
+    this.#look();
+    this.#drawOthers();
+  }
+
+  toEnd(): void {
+    this.#place = "end";
+    this.reading.value = false;
+    this.turn.value++;
+  }
+
+  /** After anything has become taller or smaller: what is looked at stays. */
+  settle(): void {
+    const box = this.#box;
+    if (!box) return;
+    this.#stretch();
+    if (!box.clientHeight) return;
+    this.#measure();
+    if (this.#place === "end" && !staysAtEnd(box, { atEnd: true, top: this.#top })) this.#look();
+    this.#hold();
+    this.#drawOthers();
+  }
+
+  /** What the top of the box shows. */
+  #look(): void {
+    const box = this.#box!;
+    const atEnd = staysAtEnd(box, { atEnd: this.#place === "end", top: this.#top });
+    if (this.#place !== "end") this.#hold(); // it may have been scrolled and become taller at once
+    this.#place = atEnd ? "end" : (this.#placeInSight() ?? this.#place);
+    this.#top = box.scrollTop;
+    this.reading.value = !atEnd;
+  }
+
+  #placeInSight(): Place | null {
+    const view = this.#box!.getBoundingClientRect();
+    for (const element of this.#children()) {
+      const { top, bottom } = element.getBoundingClientRect();
+      if (bottom <= view.top || top >= view.bottom) continue;
+      if (element.dataset.ts) return { ts: Number(element.dataset.ts), into: view.top - top };
+      if (bottom < view.bottom) continue; // below it there is a row
+      const height = this.#tops[Number(element.dataset.from)]! + view.top - top;
+      const at = rowAt(this.#tops, height);
+      return { ts: this.#rows[at]!.ts, into: height - this.#tops[at]! - this.#heights.gapOf(this.#rows[at]!) };
+    }
+    return null;
+  }
+
+  #wanted(tops: Float64Array): Run[] {
+    const height = this.#box?.clientHeight || USUAL_VIEW;
+    const top = this.#place === "end" ? tops.at(-1)! - height : this.#topOf(this.#place, tops);
+    return merged([runInSight(tops, top, top + height), ...this.#held()]);
+  }
+
+  #topOf({ ts, into }: Exclude<Place, "end">, tops: Float64Array): number {
+    const at = Math.min(placeOf(this.#rows, ts), Math.max(0, this.#rows.length - 1));
+    const shown = this.#rows[at];
+    return shown ? tops[at]! + this.#heights.gapOf(shown) + into : 0;
+  }
+
+  /** Rows that hold the focus or what is selected. */
+  #held(): Run[] {
+    const focused = this.#rowOf(document.activeElement);
+    const selection = getSelection();
+    const [one, other] = selection?.isCollapsed === false ? [selection.anchorNode, selection.focusNode] : [null, null];
+    const [from, to] = [this.#rowOf(one), this.#rowOf(other)];
+    return [
+      ...(focused === null ? [] : [runOfFocus(focused, this.#rows.length)]),
+      ...(from === null || to === null ? [] : runOfSelection(from, to)),
+    ];
+  }
+
+  #rowOf(node: Node | null): number | null {
+    if (!node || !this.#list?.contains(node)) return null;
+    const element = node instanceof Element ? node : node.parentElement;
+    const ts = Number(element?.closest<HTMLElement>("[data-ts]")?.dataset.ts);
+    const at = placeOf(this.#rows, ts);
+    return this.#rows[at]?.ts === ts ? at : null;
+  }
+
+  #drawOthers(): void {
+    if (this.#seesSpacer() && !areSame(this.#wanted(this.#heights.topsOf(this.#rows)), this.#runs)) this.turn.value++;
+  }
+
+  #seesSpacer(): boolean {
+    const view = this.#box!.getBoundingClientRect();
+    return this.#children().some((element) => {
+      if (element.dataset.ts) return false;
+      const { top, bottom } = element.getBoundingClientRect();
+      return bottom > view.top - LEAST_MARGIN && top < view.bottom + LEAST_MARGIN;
+    });
+  }
+
+  #stretch(): void {
+    for (const element of this.#children()) {
+      const { from, to } = element.dataset;
+      if (from === undefined || to === undefined) continue;
+      const next = this.#shownBy(element.nextElementSibling as HTMLElement | null);
+      const height = this.#tops[Number(to)]! - this.#tops[Number(from)]! + (next ? this.#heights.gapOf(next) : 0);
+      element.style.height = `${height}px`;
+    }
+  }
+
+  #measure(): void {
+    let end = this.#list!.getBoundingClientRect().top;
+    let afterSpacer = false;
+    for (const element of this.#children()) {
+      const { top, bottom, height } = element.getBoundingClientRect();
+      const shown = this.#shownBy(element);
+      if (shown && !height) this.#heights.learn(shown, 0, 0);
+      else if (shown) this.#heights.learn(shown, height, afterSpacer ? undefined : top - end);
+      afterSpacer = !shown;
+      if (height) end = bottom;
+    }
+  }
+
+  /** Whatever is not where it was, but for scrolling, is put there again. */
+  #hold(): void {
+    const box = this.#box!;
+    if (this.#place === "end") {
+      this.#scrollTo(box.scrollHeight - box.clientHeight);
+    } else {
+      const { ts, into } = this.#place;
+      const element = this.#element(ts);
+      const distance = () => box.getBoundingClientRect().top - (element?.getBoundingClientRect().top ?? 0);
+      if (element) this.#shift(element, into + box.scrollTop - this.#top - distance());
+      // at its ends a box cannot be scrolled as far as one wants
+      if (element) this.#place = { ts, into: distance() };
+    }
+    this.#top = box.scrollTop;
+  }
+
+  /** While somebody scrolls, scrolling otherwise would stop them: a spacer above gives way instead. */
+  #shift(element: HTMLElement, error: number): void {
+    const spacer = this.#spacerAbove(element);
+    const room = spacer ? spacer.getBoundingClientRect().height - error : -1;
+    if (this.#moving !== undefined && spacer && room >= 0 && Math.abs(error) < LARGEST_ERROR) {
+      spacer.style.height = `${room}px`;
+    } else {
+      this.#scrollTo(this.#box!.scrollTop + error);
+    }
+  }
+
+  #spacerAbove(row: HTMLElement): HTMLElement | null {
+    let element: Element | null = row;
+    while (element && (element as HTMLElement).dataset.from === undefined) element = element.previousElementSibling;
+    return element as HTMLElement | null;
+  }
+
+  #scrollTo(top: number): void {
+    const box = this.#box!;
+    if (Math.abs(box.scrollTop - top) > 0.5) box.scrollTop = top;
+  }
+
+  #shownBy(element: HTMLElement | null): ShownRow | undefined {
+    const ts = element?.dataset.ts;
+    return ts === undefined ? undefined : this.#rows[placeOf(this.#rows, Number(ts))];
+  }
+
+  #element(ts: number): HTMLElement | null {
+    return this.#list!.querySelector<HTMLElement>(`:scope > [data-ts="${ts}"]`);
+  }
+
+  #children(): HTMLElement[] {
+    return [...this.#list!.children] as HTMLElement[];
+  }
+}

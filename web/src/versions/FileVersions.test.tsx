@@ -1,0 +1,46 @@
+import { act } from "preact/test-utils";
+import { beforeAll, expect, it, vi } from "vitest";
+
+import type { ChangedFile, DiffLine, Version } from "../protocol";
+import { drawn } from "../testing/drawn";
+import { FakeManager } from "../testing/manager";
+import { FileVersions } from "./FileVersions";
+
+const manager = new FakeManager();
+const version = (id: string, worktree_id = `w-${id}`) => ({ session_id: id, worktree_id, model: "m" }) as Version;
+const changed = (path: string) => ({ path, added: 1, removed: 0, digest: "d" }) as ChangedFile;
+const LINES: DiffLine[] = [
+  { kind: "gap", old: null, new: null, html: "3" },
+  { kind: "removed", old: 4, new: null, html: "<b>old</b>" },
+  { kind: "added", old: null, new: 4, html: "new" },
+];
+
+beforeAll(async () => {
+  manager.answers.read_diff = { file: changed("a.py"), lines: LINES, note: "", old_image: "", new_image: "" };
+  await manager.welcome();
+});
+
+const texts = (place: HTMLElement, what: string) => [...place.querySelectorAll(what)].map((each) => each.textContent);
+
+it("the diffs of one file stand beside each other, and who left it alone says so", async () => {
+  const files = new Map([["a", [changed("a.py")]], ["b", [changed("a.py"), changed("b.py")]], ["c", []]]);
+  const versions = [version("a"), version("b"), version("c"), version("d", "")];
+  const place = await drawn(<FileVersions versions={versions} files={files} />);
+  await vi.waitFor(() => expect(place.querySelectorAll("table")).toHaveLength(2));
+  expect(texts(place, "strong")).toEqual(["Version 1", "Version 2", "Version 3", "Version 4"]);
+  expect(texts(place, "p")).toEqual(["This version leaves the file as it is.", "Its worktree was removed."]);
+  expect(texts(place, "table:first-of-type tr").slice(0, 3)).toEqual(["3 unchanged lines", "4−old", "4+new"]);
+  expect(manager.of("read_diff").map((asked) => [asked.session_id, asked.path])).toEqual([["a", "a.py"], ["b", "a.py"]]);
+
+  const select = place.querySelector("select")!;
+  expect(texts(select, "option")).toEqual(["a.py (2 of 4)", "b.py (1 of 4)"]);
+  await act(() => {
+    select.value = "b.py";
+    select.dispatchEvent(new Event("change", { bubbles: true }));
+  });
+  await vi.waitFor(() => expect(manager.of("read_diff").at(-1)!.path).toBe("b.py"));
+});
+
+it("is not there where nothing was changed", async () => {
+  expect((await drawn(<FileVersions versions={[version("a")]} files={new Map()} />)).innerHTML).toBe("");
+});
