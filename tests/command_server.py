@@ -97,6 +97,21 @@ def _serve() -> None:
         signal.alarm(0)
 
 
+IMPORTED_LATE = (
+    "anyio._core._signals",
+    "encodings.ascii",
+    "encodings.utf_8_sig",
+    "glob",
+    "httpcore2",
+    "importlib.resources.readers",
+    "tomllib",
+    "tree_sitter",
+    "tree_sitter_bash",
+    "truststore",
+)
+"""By functions, and not by modules; `httpcore2` alone is a fifth of what a short task takes."""
+
+
 def import_everything() -> None:
     """Also what the product imports only when it is used, and what anyio does."""
     import anyio.lowlevel
@@ -106,7 +121,7 @@ def import_everything() -> None:
     for module in pkgutil.walk_packages(rookery.__path__, "rookery."):
         if "demo" not in module.name:
             importlib.import_module(module.name)
-    for name in ("tomllib", "tree_sitter", "tree_sitter_bash", "importlib.resources.readers"):
+    for name in IMPORTED_LATE:
         importlib.import_module(name)
     anyio.run(anyio.lowlevel.checkpoint)
     _work_out_what_is_worked_out_once()

@@ -17,7 +17,7 @@ from typing import Any, Self
 from terminal_session import Installed
 
 Line = dict[str, Any]
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class PipedCommand:

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,26 +12,14 @@ from typing import Any
 
 from rookery.storage.places import find_places
 from rookery.storage.trust import TrustStore
+from text_process import Started, start_text
 
 PATIENCE = 60
-RUN_ON = """\
-import sys, anyio, os
-from pathlib import Path
-from rookery.cli.sessions_surroundings import UsualSurroundings
-from rookery.manager.manager_socket import listening
-from rookery.manager.opening import open_manager
-from rookery.storage.places import find_places
-
-async def main():
-    places, project = find_places(os.environ), Path.cwd()
-    surroundings = UsualSurroundings(project, places)
-    async with open_manager(project, places, os.environ, surroundings) as manager:
-        async with listening(manager, places):
-            print("ready", flush=True)
-            await anyio.sleep_forever()
-
-anyio.run(main)
-"""
+FIRST_COMMIT = [
+    *("-c", "user.name=a", "-c", "user.email=a@b"),
+    *("commit", "-q", "--allow-empty", "-m", "x"),
+]
+RUNNING_MANAGER = Path(__file__).with_name("running_manager.py")
 
 
 class Shell:
@@ -50,41 +37,18 @@ class Shell:
             "ROOKERY_PROVIDER": "scripted",
             "ROOKERY_MODEL": str(self.script),
             "LANG": "C.UTF-8",
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "PYTHONSAFEPATH": "1",
         }
         TrustStore(find_places(self.environ).trust_file).trust(self.path)
-        for words in (
-            ["init", "-q", "-b", "main"],
-            [
-                "-c",
-                "user.name=a",
-                "-c",
-                "user.email=a@b",
-                "commit",
-                "-q",
-                "--allow-empty",
-                "-m",
-                "x",
-            ],
-        ):
+        for words in (["init", "-q", "-b", "main"], FIRST_COMMIT):
             subprocess.run(["git", *words], cwd=self.path, check=True, env=self.environ)
 
-    def begin(self, *words: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, "-m", "rookery", "sessions", *words],
-            cwd=self.path,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def begin(self, *words: str) -> Started:
+        return start_text(["sessions", *words], self.environ, self.path)
 
     def run(self, *words: str) -> tuple[int, str, str]:
         with self.begin(*words) as process:
             out, err = process.communicate(timeout=PATIENCE)
-        return process.returncode, out, err
+        return process.wait(), out, err
 
     def told(self, *words: str) -> Any:
         """The answer of a command that succeeds."""
@@ -101,15 +65,9 @@ class Shell:
         return {row["session_id"]: row["state"] for row in self.told("list")["sessions"]}
 
     @contextmanager
-    def manager(self) -> Iterator["subprocess.Popen[str]"]:
+    def manager(self) -> Iterator[Started]:
         """One that runs on until it is killed."""
-        with subprocess.Popen(
-            [sys.executable, "-c", RUN_ON],
-            cwd=self.path,
-            env=self.environ,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
+        with start_text([], self.environ, self.path, program=RUNNING_MANAGER) as process:
             try:
                 assert process.stdout
                 assert process.stdout.readline() == "ready\n"

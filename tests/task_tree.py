@@ -1,6 +1,7 @@
-"""A tree of nine tasks with work for each, played by the real command in a folder of its own."""
+"""A tree of tasks with work for each, played by the real command in a folder of its own."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,17 +30,24 @@ from rookery.storage.verify import verify
 from scenario import BEFORE, SESSION, Playground
 
 ROOT = "root"
-CHILDREN: dict[str, tuple[str, ...]] = {
-    ROOT: ("a", "b", "c"),
+FIVE: dict[str, tuple[str, ...]] = {
+    ROOT: ("a", "b"),
     "a": ("a1", "a2"),
-    "b": ("b1", "b2"),
-    "c": ("c1",),
+    "b": (),
     "a1": (),
     "a2": (),
+}
+NINE = {
+    **FIVE,
+    ROOT: ("a", "b", "c"),
+    "b": ("b1", "b2"),
+    "c": ("c1",),
     "b1": (),
     "b2": (),
     "c1": (),
 }
+CHILDREN = NINE if os.environ.get("ROOKERY_TORTURE") else FIVE
+"""Either has three levels, brothers, and tasks with and without children."""
 NAMES = tuple(CHILDREN)
 PARENTS = {child: parent for parent, children in CHILDREN.items() for child in children}
 COST = {name: 0.01 * (number + 1) for number, name in enumerate(NAMES)}

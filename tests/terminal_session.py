@@ -5,7 +5,7 @@
         terminal.type("y")
         assert terminal.exit_code() == 0
 
-Nothing here sleeps: every wait is for a text or for the end of the process.
+Every wait is for a text, for the end of the process, or for what it does.
 """
 
 import fcntl
@@ -30,7 +30,8 @@ from rookery.storage.trust import TrustStore
 from warm_start import PipedProcess, WarmProcess, needs_plain_start, start_piped, start_warm
 
 COMMAND = str(Path(sys.executable).parent / "rookery")
-PATIENCE = 20.0
+PATIENCE = 60.0
+A_MOMENT = 0.002
 CTRL_C = b"\x03"
 CTRL_D = b"\x04"
 OTHER_COMMANDS = ("demo", "list", "rewind")
@@ -146,6 +147,7 @@ class TerminalSession:
         status = Path(f"/proc/{self.process.pid}/stat")
         while status.read_text().rpartition(")")[2].split()[0] != "S":
             assert time.monotonic() < deadline
+            time.sleep(A_MOMENT)  # else what is waited for gets the half of a core only
 
     def hang_up(self) -> int:
         """Close the terminal as its window would, and give the exit code."""

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from llm_server import Recorded
-from recorded_task import PLAYED_BEFORE_THE_RESTART, ROUNDS, first_request, record
+from recorded_task import (
+    PLAYED_BEFORE_THE_RESTART,
+    ROUNDS,
+    TURNS_OF_A_ROUND,
+    first_request,
+    record,
+)
 from rookery.tools import SYNONYMS, all_tools
 
 OPENING, CLOSING = b"<environment_details>", b"</environment_details>"
@@ -112,7 +118,8 @@ def requests(recorded: tuple[Wire, Sequence[Recorded]]) -> Sequence[Request]:
 
 
 def test_no_byte_changes_before_the_end_of_the_last_history(requests: Sequence[Request]):
-    assert len(requests) == 102  # a hundred turns, one refused and sent again, and the completion
+    # all turns, one refused and sent again, and the completion
+    assert len(requests) == ROUNDS * TURNS_OF_A_ROUND + 2
     check_prefix(requests)
     assert all(after.history_ends > before.history_ends for before, after in pairwise(requests[1:]))
 
@@ -123,9 +130,9 @@ def test_what_changes_stands_in_the_tail_only_and_did_change(requests: Sequence[
     def told(pattern: re.Pattern[bytes]) -> set[bytes]:
         return {found[1] for request in requests if (found := pattern.search(request.tail))}
 
-    assert len(told(TIME)) > ROUNDS * PLAYED_BEFORE_THE_RESTART
+    assert len(told(TIME)) > TURNS_OF_A_ROUND * PLAYED_BEFORE_THE_RESTART
     assert len(told(BRANCH)) == PLAYED_BEFORE_THE_RESTART + 2
-    assert len(told(COST)) >= ROUNDS * ROUNDS
+    assert len(told(COST)) >= ROUNDS * TURNS_OF_A_ROUND
     assert len(told(TODOS)) == ROUNDS
     assert told(CHANGED)
 
@@ -167,9 +174,10 @@ def test_a_volatile_byte_in_the_prefix_is_found(
     recorded: tuple[Wire, Sequence[Recorded]], changed: Callable[[bytes], bytes], complaint: str
 ):
     wire, came = recorded
-    bodies = [one.raw for one in came[49:52]]
+    middle = len(came) // 2
+    bodies = [one.raw for one in came[middle - 1 : middle + 2]]
     bodies[1] = changed(bodies[1])
-    assert bodies[1] != came[50].raw
+    assert bodies[1] != came[middle].raw
     with pytest.raises(AssertionError, match=complaint):
         check_prefix([read(raw, wire) for raw in bodies])
 

@@ -16,6 +16,7 @@ import gc
 import io
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -25,26 +26,33 @@ import tempfile
 import termios
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from command_server import import_everything
+from warm_sessions import (
+    LOCALE,
+    ROOM_FOR_A_NAME,
+    ask_for,
+    needs_plain_start,
+    show_as,
+    spawn_from,
+    wait_at_the_gate,
+)
 
-LOCALE = {"LANG": "C.UTF-8"}
-READ_BY_PYTHON = ("PYTHON", "LC_", "MALLOC_", "LD_")
+__all__ = [
+    "PipedProcess",
+    "WarmProcess",
+    "begin",
+    "needs_plain_start",
+    "start_piped",
+    "start_warm",
+    "warm_sessions",
+]
 LARGEST_REQUEST = 1 << 20
 _OPEN_FILES = 1024
-
-
-def needs_plain_start(environ: Mapping[str, str]) -> bool:
-    """Whether there is something in the environment that is heard only by a new interpreter."""
-    if sys.platform != "linux":  # others have no sockets of the kind that is used here
-        return True
-    return environ.get("LANG") != LOCALE["LANG"] or any(
-        name.startswith(READ_BY_PYTHON) for name in environ
-    )
 
 
 class WarmProcess:
@@ -104,7 +112,7 @@ def start_piped(arguments: Sequence[str], environ: Mapping[str, str], folder: st
     (stdin, into), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
     streams = [stdin, stdout, stderr]
     try:
-        link = _ask_for(arguments, environ, folder, streams=streams, terminal=False)
+        link = begin(arguments, environ, folder, streams)
     finally:
         for each in streams:
             os.close(each)
@@ -118,41 +126,57 @@ def start_warm(
     *,
     streams: Sequence[int],
     terminal: bool = False,
+    manages: bool = False,
 ) -> WarmProcess:
     """Become `rookery` in a new process. With `terminal` its standard input is the terminal that
-    controls a session of its own."""
-    return WarmProcess(_ask_for(arguments, environ, folder, streams=streams, terminal=terminal))
+    controls a session of its own. One that `manages` starts sessions warm too."""
+    return WarmProcess(
+        begin(arguments, environ, folder, streams, terminal=terminal, manages=manages)
+    )
 
 
-def _ask_for(
+def begin(
     arguments: Sequence[str],
     environ: Mapping[str, str],
     folder: str,
-    *,
     streams: Sequence[int],
-    terminal: bool,
+    *,
+    terminal: bool = False,
+    manages: bool = False,
+    program: str = "",
 ) -> socket.socket:
-    """What the new process is heard of by."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        request = {
-            "arguments": list(arguments),
-            "environ": dict(environ),
-            "folder": folder,
-            "terminal": terminal,
-        }
-        body = json.dumps(request).encode()
-        socket.send_fds(_starter(), [body], [*streams, theirs.fileno()])
-    return ours
+    """What a new process is heard of by: `rookery`, or another program in Python."""
+    return ask_for(
+        _starter(),
+        streams,
+        arguments=list(arguments),
+        environ=dict(environ),
+        folder=folder,
+        terminal=terminal,
+        manages=manages,
+        program=program,
+    )
+
+
+@contextmanager
+def warm_sessions() -> Iterator[None]:
+    """A manager in this process starts sessions warm."""
+    from rookery.manager import session_process
+
+    plainly = session_process.spawn
+    session_process.spawn = spawn_from(_starter())  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        session_process.spawn = plainly
 
 
 @cache
 def _starter() -> socket.socket:
     """One for this process and all its tests."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST_REQUEST)
+    ours, theirs = _pair()
     process = subprocess.Popen(
-        [sys.executable, __file__],
+        [sys.executable, __file__, ROOM_FOR_A_NAME],
         stdin=theirs.fileno(),
         env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(_product()), **LOCALE},
         cwd="/",
@@ -168,6 +192,12 @@ def _starter() -> socket.socket:
     return ours
 
 
+def _pair() -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST_REQUEST)
+    return ours, theirs
+
+
 def _product() -> list[str]:
     """Where a test that is run in a copy of the sources has the product from."""
     import rookery
@@ -178,10 +208,8 @@ def _product() -> list[str]:
 # ── the process that starts others ──────────────────────────────────────────────────────
 
 
-def _serve() -> int:
+def _serve(link: socket.socket) -> int:
     """Returns in a child, with what it ends with, and when nobody is there to ask for more."""
-    link = socket.socket(fileno=os.dup(0))
-    _prepare()
     awake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -197,15 +225,21 @@ def _serve() -> int:
             if not body:
                 return 0
             *streams, watcher = descriptors
+            request = json.loads(body)
             child = os.fork()
             if child == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for each in (link, *watched.values()):
                     each.detach()  # whatever has this number later on is none of ours
-                return _become(json.loads(body), streams)
-            watched[child] = socket.socket(fileno=watcher)
-            watched[child].send(json.dumps(child).encode())
+                return _become(request, streams, watcher)
+            heard = socket.socket(fileno=watcher)
+            if "shown_as" in request:
+                os.waitpid(child, 0)
+                heard.close()
+            else:
+                watched[child] = heard
+                heard.send(json.dumps(child).encode())
             for stream in streams:
                 os.close(stream)
 
@@ -227,22 +261,62 @@ def _prepare() -> None:
     assert tempfile.tempdir is None, "a child would not look at its own environment"
 
 
-def _become(request: dict[str, object], streams: Sequence[int]) -> int:
-    terminal, environ, arguments = request["terminal"], request["environ"], request["arguments"]
-    assert isinstance(environ, dict)
-    assert isinstance(arguments, list)
+def _become(request: dict[str, Any], streams: Sequence[int], watcher: int) -> int:
+    """Returns also in a process that was forked on the way, which starts sessions."""
+    terminal, shown_as = request.get("terminal"), request.get("shown_as")
+    if shown_as:
+        _leave_the_parent(watcher, shown_as)
     if terminal:
         os.setsid()
     for standard, given in enumerate(streams):
         os.dup2(given, standard)
     os.closerange(3, _OPEN_FILES)
+    if shown_as:
+        wait_at_the_gate()
     if terminal:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    os.chdir(str(request["folder"]))
+    if request.get("manages"):
+        ours, theirs = _pair()
+        if os.fork() == 0:
+            return _serve_a_manager(ours, theirs)
+        theirs.close()
+        from rookery.manager import session_process
+
+        session_process.spawn = spawn_from(ours)  # type: ignore[assignment]
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(environ)
+    os.environ.update(request["environ"])
     time.tzset()
     _open_standard_streams()
+    return _run(request["arguments"], request.get("program"))
+
+
+def _leave_the_parent(watcher: int, shown_as: Sequence[str]) -> None:
+    """Whoever takes in orphans has the process, and is told of it once it can be found by name."""
+    if os.fork():
+        os._exit(0)
+    show_as(shown_as)
+    with socket.socket(fileno=watcher) as link, suppress(OSError):  # who asked may be gone
+        link.send(json.dumps(os.getpid()).encode())
+
+
+def _serve_a_manager(its: socket.socket, link: socket.socket) -> int:
+    its.close()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(nothing, standard)
+    return _serve(link)
+
+
+def _run(arguments: list[str], program: str | None) -> int:
+    if program:
+        sys.argv = [program, *arguments]
+        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+        try:
+            runpy.run_path(program, run_name="__main__")
+        except SystemExit as end:
+            return int(end.code or 0)
+        return 0
     sys.argv = ["rookery", *arguments]
     from rookery.__main__ import main
 
@@ -280,4 +354,5 @@ def _end(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _end(_serve())
+    _prepare()
+    _end(_serve(socket.socket(fileno=os.dup(0))))

@@ -26,6 +26,7 @@ class Workbench:
         self.limits = limits or Limits()
         self.files = WorkspaceFiles(root, self.limits)
         self._sees_images = sees_images
+        self._tools = all_tools()
 
     def put(self, path: str, content: str | bytes) -> Path:
         file = self.root / path
@@ -37,7 +38,7 @@ class Workbench:
         return (self.root / path).read_bytes()
 
     async def prepare(self, name: str, **arguments: Any) -> Action:
-        tool: Tool[Any] = all_tools()[name]
+        tool: Tool[Any] = self._tools[name]
         return await tool.prepare(msgspec.convert(arguments, tool.arguments), self._context())
 
     async def run(self, name: str, **arguments: Any) -> Outcome:

@@ -53,7 +53,9 @@ class WorktreeBench:
     @classmethod
     def new(cls, folder: Path) -> "WorktreeBench":
         folder.mkdir(parents=True)
-        git(folder, "init", "-q", "-b", "main")
+        git(folder, "init", "-q", "-b", "main", "--template=")
+        for name in ("hooks", "info"):  # without the samples that git puts there
+            (folder / ".git" / name).mkdir()
         put(folder, PROJECT_FILES)
         (folder / "run.sh").chmod(0o755)
         git(folder, "add", "-A")

@@ -102,7 +102,7 @@ def test_CL_13_1_a_key_on_the_command_line_is_seen_by_nobody(rookery: Installed)
         waiting.wait_until_reached()
         shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
         waiting.open()
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert b"--output-format" in shown

@@ -512,7 +512,7 @@ def test_an_input_that_cannot_be_read_is_one_sentence(rookery: Installed):
             text=True,
             cwd=rookery.workspace,
             env=rookery.environ,
-            timeout=20,
+            timeout=60,
         )
     assert done.returncode == 2
     assert done.stderr.startswith("Error: The input cannot be read (Bad file descriptor).")

@@ -238,7 +238,7 @@ class TestEndOfInput:
                     env=rookery.environ,
                     cwd=rookery.workspace,
                     capture_output=True,
-                    timeout=20,
+                    timeout=60,
                     check=False,
                 )
             assert done.returncode == code, done.stderr
@@ -363,7 +363,7 @@ def test_CS_14_7_a_reader_that_has_left_ends_the_run_quietly(rookery: Installed)
         driver.send("start", "s1", prompt="go")
         driver.wait(type="tool_result", subtype="command")
         driver.stop_reading()
-        assert driver.process.wait(20) == 0
+        assert driver.process.wait(60) == 0
         assert driver.process.stderr
         assert driver.process.stderr.read() == b""
     deadline = time.monotonic() + 20

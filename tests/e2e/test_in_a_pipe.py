@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish, gate, say
-from terminal_session import COMMAND, Installed
+from terminal_session import COMMAND, PATIENCE, Installed
 
 FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
@@ -179,7 +179,7 @@ def test_a_signal_ends_the_run_at_once_and_keeps_the_task(
         process = rookery.start("-p", "--output-format", "json", *at(server), "go")
         waiting.wait_until_reached()
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (code, b"")
     assert json.loads(out)["code"] == "task_aborted"
     assert len(rookery.sessions()) == 1
@@ -199,7 +199,7 @@ def test_a_hang_up_is_ignored_if_whoever_started_it_ignores_it(rookery: Installe
         waiting.wait_until_reached()
         process.send_signal(signal.SIGHUP)
         waiting.open()
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (0, b"Done.\n")
 
 
@@ -210,19 +210,15 @@ def test_a_reader_that_leaves_is_no_error(rookery: Installed, flags: list[str]):
     script = rookery.script(
         "- say: Hello.\n  calls: [{tool: attempt_completion, arguments: {result: One.}}]"
     )
-    with subprocess.Popen(
-        [COMMAND, "-p", *flags, *script, "go"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=rookery.workspace,
-        env=rookery.environ,
-    ) as process:
-        assert process.stdout
-        assert process.stderr
+    process = rookery.piped("-p", *flags, *script, "go")
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    with process.stdin, process.stderr:
+        process.stdin.close()
         process.stdout.close()
         said = process.stderr.read().decode()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
     assert "Error" not in said
     assert "Broken pipe" not in said
 
@@ -235,7 +231,7 @@ def test_a_reader_of_everything_that_leaves_is_no_error_either(rookery: Installe
         env=rookery.environ,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=20,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.stdout.count(b"\n") == 1
@@ -250,7 +246,7 @@ def test_a_closed_stream_is_no_error(rookery: Installed, closed: str):
         cwd=rookery.workspace,
         env=rookery.environ,
         capture_output=True,
-        timeout=20,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0

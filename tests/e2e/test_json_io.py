@@ -573,7 +573,7 @@ class TestEnding:
             driver.wait_row(say="api_req_started")
             driver.stop_reading()
             driver.send("cancelTask")
-            assert driver.process.wait(20) == 0
+            assert driver.process.wait(60) == 0
         assert [session["id"] for session in rookery.sessions()] == [ONE_ID]
 
     def test_MG_7_4_a_shutdown_interrupts_what_is_being_done(self, rookery: Installed):

@@ -26,7 +26,7 @@ def through_a_shell(rookery: Installed, line: str) -> "subprocess.CompletedProce
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
 
@@ -56,7 +56,7 @@ def test_standard_error_may_be_lost_before_anything_is_said(rookery: Installed):
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=writes,
-            timeout=20,
+            timeout=60,
             check=False,
         )
     finally:
@@ -82,7 +82,7 @@ def test_a_full_disk_is_said_by_other_commands_too(rookery: Installed):
             env=rookery.environ,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             check=False,
         )
         assert (done.returncode, done.stderr.startswith(FULL)) == (STORAGE, True)
@@ -104,7 +104,7 @@ def test_a_full_disk_is_said_to_whoever_drives_it(
         input='{"command":"ping","requestId":"1"}\n',
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     assert done.returncode == STORAGE

@@ -30,6 +30,7 @@ from rookery.wire.outbox import Disconnected
 from rookery.wire.remote_host import remote_host
 from rookery.wire.unix_sockets import unix_channel
 from terminal_session import COMMAND, CTRL_C, CTRL_D, PATIENCE, Installed, TerminalSession
+from warm_start import PipedProcess
 from wire.bench import workplace
 from wire.scenario import SCRIPT, TASK, Story, told
 from wire.test_web_sockets import WebChannel, bearer
@@ -39,15 +40,11 @@ pytestmark = pytest.mark.anyio
 
 @contextmanager
 def serving(rookery: Installed, *arguments: str) -> Iterator["Serving"]:
-    process = subprocess.Popen(
-        [COMMAND, "serve", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=rookery.workspace,
-        env=rookery.environ,
-    )
-    with process:
+    process = rookery.piped("serve", *arguments)
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    with process.stdin, process.stdout, process.stderr, process:
         try:
             yield Serving(process)
         finally:
@@ -60,7 +57,7 @@ def attached(rookery: Installed, session: str) -> TerminalSession:
 
 
 class Serving:
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes] | PipedProcess") -> None:
         self.process = process
         assert process.stdout
         line = process.stdout.readline()

@@ -219,7 +219,7 @@ def test_a_current_folder_that_was_removed_needs_another_one(rookery: Installed,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             check=False,
         )
 

@@ -5,14 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from select import select
 
 import pytest
 
+from command_server import CommandServer
 from rookery.core.facts import CommandDetached, CommandEnded
 from rookery.storage.verify import verify
 from scenario import SESSION, Playground
@@ -80,23 +82,24 @@ def gate_that_somebody_waits_at(ground: Playground, process: "subprocess.Popen[s
     raise AssertionError(process.communicate()[1])
 
 
-def ps(ground: Playground, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "rookery", "ps", *arguments],
-        env=ground.environ(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+Ps = Callable[..., str]
 
 
-def in_background(ground: Playground) -> dict[str, object]:
+@pytest.fixture
+def ps(ground: Playground, server: CommandServer) -> Ps:
+    """What another process says of the commands."""
+
+    def ps(*arguments: str) -> str:
+        done = ground.run(server, ["ps", *arguments])
+        assert (done.code, done.err) == (0, "")
+        return done.out
+
+    return ps
+
+
+def in_background(ps: Ps) -> dict[str, object]:
     """The listed command that nobody waits for."""
-    listed = json.loads(ps(ground, "--json"))["commands"]
+    listed = json.loads(ps("--json"))["commands"]
     [one] = [command for command in listed if command["state"] != "running"]
     return one
 
@@ -110,26 +113,34 @@ def marked(mark: str) -> list[int]:
     return found
 
 
+def appeared(mark: str) -> bool:
+    """Whether the command and both that it starts are there, or soon will be."""
+    until = time.monotonic() + SECONDS
+    while len(marked(mark)) < 3 and time.monotonic() < until:
+        time.sleep(0.02)
+    return len(marked(mark)) > 2
+
+
 def vanished(mark: str) -> bool:
     """Whether all that have the mark are gone, or soon will be."""
     for pid in marked(mark):
         with suppress(ProcessLookupError):
             watched = os.pidfd_open(pid)
-            select([watched], [], [], 10)
+            select([watched], [], [], SECONDS)
             os.close(watched)
     return marked(mark) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
 def test_nothing_in_the_background_outlives_the_product(
-    ground: Playground, mark: str, number: signal.Signals
+    ground: Playground, mark: str, ps: Ps, number: signal.Signals
 ):
     with session(ground) as process:
-        assert len(marked(mark)) > 2
+        assert appeared(mark)
         process.send_signal(number)
         process.wait(timeout=SECONDS)
     assert vanished(mark)
-    assert ps(ground) == "No command is running.\n"
+    assert ps() == "No command is running.\n"
     assert verify(ground.task) == []
 
 
@@ -141,14 +152,14 @@ def test_nothing_in_the_background_outlives_the_task(ground: Playground, mark: s
 
 
 def test_another_process_sees_the_command_and_ends_it_and_the_task_hears_of_it(
-    ground: Playground, mark: str
+    ground: Playground, mark: str, ps: Ps
 ):
     with session(ground) as process:
-        one = in_background(ground)
+        one = in_background(ps)
         assert (one["session"], one["state"]) == (SESSION, "background")
         assert mark in str(one["command"])
-        assert str(one["id"]) in ps(ground)
-        assert ps(ground, "--stop", str(one["id"])) == "Ended 1 command.\n"
+        assert str(one["id"]) in ps()
+        assert ps("--stop", str(one["id"])) == "Ended 1 command.\n"
         assert marked(mark) == []
     assert process.returncode == 0
     facts = [event.fact for event in ground.events()]
@@ -160,13 +171,13 @@ def test_another_process_sees_the_command_and_ends_it_and_the_task_hears_of_it(
 
 
 @pytest.mark.parametrize("end", ["by itself", "by a kill"])
-def test_what_is_kept_goes_on_until_it_is_ended(ground: Playground, mark: str, end: str):
+def test_what_is_kept_goes_on_until_it_is_ended(ground: Playground, mark: str, ps: Ps, end: str):
     with session(ground) as process:
-        number = str(in_background(ground)["id"])
-        assert f"ps --stop {number}" in ps(ground, "--keep", number)
+        number = str(in_background(ps)["id"])
+        assert f"ps --stop {number}" in ps("--keep", number)
         if end == "by a kill":
             process.kill()
-    assert len(marked(mark)) > 2
-    assert in_background(ground)["state"] == "kept"
-    assert ps(ground, "--stop", number) == "Ended 1 command.\n"
+    assert appeared(mark)
+    assert in_background(ps)["state"] == "kept"
+    assert ps("--stop", number) == "Ended 1 command.\n"
     assert marked(mark) == []

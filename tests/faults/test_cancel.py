@@ -293,7 +293,7 @@ async def test_after_any_event_of_twelve_turns(tmp_path: Path):
     await play(whole)
     written = files_of(whole)
     assert written.keys() == {*BEFORE, *EFFECTS.values()}
-    for number in range(0, len(whole.events) - 1, 1 if TORTURE else 10):
+    for number in range(0, len(whole.events) - 1, 1 if TORTURE else 23):
         stage = twelve_turns(tmp_path / str(number))
         await play(stage, nth_event(number))
         stopped = {

@@ -13,6 +13,7 @@ from typing import IO
 
 import pytest
 
+from command_server import CommandServer
 from rookery.core.facts import Asked, Event, TaskClosed, TaskReopened, ToolFinished
 from rookery.core.replies import STOPPED_BY_USER
 from rookery.storage.verify import verify
@@ -64,12 +65,6 @@ def rookery(ground: Playground, *arguments: str) -> Iterator["subprocess.Popen[s
             process.kill()
 
 
-def ended(ground: Playground, *arguments: str) -> tuple[int, str, str]:
-    with rookery(ground, *arguments) as process:
-        out, err = process.communicate(timeout=SECONDS)
-        return process.returncode, out, err
-
-
 def until_it_runs(output: IO[str] | None) -> None:
     """Read along until the command has said so."""
     assert output
@@ -98,19 +93,21 @@ def events_but_offers(ground: Playground) -> list[Event]:
 # ── two processes, one task ─────────────────────────────────────────────────────────────
 
 
-def test_a_second_process_on_a_task_is_refused_and_the_first_is_not_disturbed(ground: Playground):
+def test_a_second_process_on_a_task_is_refused_and_the_first_is_not_disturbed(
+    ground: Playground, server: CommandServer
+):
     with rookery(ground, *STREAM, *ground.first) as first:
         until_it_runs(first.stdout)
         before = events_but_offers(ground)
         for arguments in (ground.again, ground.latest):
-            code, out, err = ended(ground, *arguments)
-            assert (code, out) == (9, "")
-            [told] = err.splitlines()
+            second = ground.run(server, arguments)
+            assert (second.code, second.out) == (9, "")
+            [told] = second.err.splitlines()
             assert told.startswith(f"Error: Task {SESSION} is being worked on by process ")
             assert f"process {first.pid} on " in told
-        code, out, err = ended(ground, *ground.first)
-        assert (code, out) == (2, "")
-        assert err == (
+        second = ground.run(server, ground.first)
+        assert (second.code, second.out) == (2, "")
+        assert second.err == (
             f"Error: Session {SESSION} exists already. Go on with --session-id {SESSION}.\n"
         )
         assert events_but_offers(ground) == before
@@ -130,7 +127,7 @@ def test_a_second_process_on_a_task_is_refused_and_the_first_is_not_disturbed(gr
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
 )
 def test_a_signal_ends_the_run_and_its_command_and_the_task_goes_on_later(
-    number: signal.Signals, ground: Playground, mark: str
+    number: signal.Signals, ground: Playground, mark: str, server: CommandServer
 ):
     with rookery(ground, *STREAM, *ground.first) as process:
         until_it_runs(process.stdout)
@@ -144,8 +141,8 @@ def test_a_signal_ends_the_run_and_its_command_and_the_task_goes_on_later(
     assert (result["type"], result["success"]) == ("result", False)
     assert verify(ground.task) == []
 
-    code, out, err = ended(ground, *ground.again)
-    assert (code, out) == (0, "Done.\n"), err
+    again = ground.run(server, ground.again)
+    assert (again.code, again.out) == (0, "Done.\n"), again.err
     ends = [e.fact.text for e in ground.events() if isinstance(e.fact, ToolFinished)]
     assert ends[0] == STOPPED_BY_USER
     assert verify(ground.task) == []

@@ -292,7 +292,7 @@ def test_22_60_half_a_file_is_looked_at_again(governed: Governed):
             governed.put(FILE, half)
             started.append(threading.Thread(target=saves))
             started[0].start()
-            assert half_written.wait(10)
+            assert half_written.wait(60)
             held.open()
 
     told = governed.play([choose()], [say("Now I write.", held), write(JWT)], watch=watch)

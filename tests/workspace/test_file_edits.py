@@ -1,6 +1,7 @@
 """Several changes at once: all of them, or none."""
 
 import os
+import signal
 import subprocess
 import sys
 from hashlib import sha256
@@ -12,6 +13,7 @@ from rookery.core.facts import Change
 from rookery.engine.ports import Permit
 from rookery.errors import Denied, ToolError
 from rookery.workspace.file_edits import Edit, make
+from warm_programs import run_program
 from workbench import Workbench
 
 pytestmark = pytest.mark.anyio
@@ -222,9 +224,8 @@ def test_a_kill_leaves_each_file_old_or_new_and_the_log_can_tell(
     bench.put("b.txt", "b")
 
     def run(what: str, killpoint: str) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(SOURCE), "ROOKERY_KILLPOINT": killpoint}
-        command = [sys.executable, "-c", THREE_CHANGES, str(bench.root), what]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        done = run_program(THREE_CHANGES, str(bench.root), what, ROOKERY_KILLPOINT=killpoint)
+        assert done.returncode == (-signal.SIGKILL if killpoint else 0)
         assert not done.stderr
         return done.stdout.strip()
 

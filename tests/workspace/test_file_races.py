@@ -117,7 +117,7 @@ async def test_K8_PATH_3_nothing_outside_is_searched_or_listed(bench: Workbench)
     finder = WorkspaceFinder(bench.root, bench.files, bench.limits, command=without_ripgrep)
     permit = permit_to_read(".")
     with swapping(bench.root, *PAIRS):
-        for _ in range(10 if ROUNDS < 1000 else 50):
+        for _ in range(5 if ROUNDS < 1000 else 50):
             found = await finder.search(".", "inside|outside", None, permit)
             assert "| outside" not in found
         for _ in range(ROUNDS):

@@ -1,6 +1,5 @@
 import os
-import subprocess
-import sys
+import signal
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,11 +14,10 @@ from rookery.errors import Denied, ToolError
 from rookery.workspace.descriptors import content, name_anew, opened_folder
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.text_files import decoded
+from warm_programs import run_program
 from workbench import Workbench, permit_to_read
 
 pytestmark = pytest.mark.anyio
-
-SOURCE = Path(__file__).parents[2] / "src"
 
 
 @pytest.fixture
@@ -341,9 +339,8 @@ anyio.run(main, sys.argv[1], b"n" * 100_000)
 
 
 def write_in_a_process(root: Path, before: str, *arguments: str, point: str = "") -> str:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "ROOKERY_KILLPOINT": point}
-    command = [sys.executable, "-c", FULL_DISK, str(root), *arguments]
-    done = subprocess.run(command, input=before, env=environment, capture_output=True, text=True)
+    done = run_program(FULL_DISK, str(root), *arguments, given=before, ROOKERY_KILLPOINT=point)
+    assert done.returncode == (-signal.SIGKILL if point else 0)
     assert not done.stderr
     return done.stdout
 

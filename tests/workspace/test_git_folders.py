@@ -1,6 +1,7 @@
 """Which repository git reads in a workspace (GIT-1, PATH-8, K17)."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +16,19 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("seed")
     for name in ("work", "other"):
-        (tmp_path / name).mkdir()
-        git(tmp_path / name, "init", "-q")
-        git(tmp_path / name, "commit", "-q", "--allow-empty", "-m", name)
+        (folder / name).mkdir()
+        git(folder / name, "init", "-q", "--template=")
+        git(folder / name, "commit", "-q", "--allow-empty", "-m", name)
+    return folder
+
+
+@pytest.fixture
+def work(seed: Path, tmp_path: Path) -> Path:
+    shutil.copytree(seed, tmp_path, dirs_exist_ok=True)
     return tmp_path / "work"
 
 

@@ -23,11 +23,12 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with another in it, whose filter leaves a mark when it is asked for changes;
     the settings of the outer one ask for them wherever that is possible."""
-    root, sub = tmp_path / "project", tmp_path / "project" / "sub"
+    folder = tmp_path_factory.mktemp("submodules")
+    root, sub = folder / "project", folder / "project" / "sub"
     sub.mkdir(parents=True)
     git(root, "init", "-q", "-b", "main")
     (root / "file").write_text("one\n")
@@ -42,7 +43,7 @@ def project(tmp_path: Path) -> Path:
         git(sub, "commit", "-qm", f"inner {count}")
         git(root, "add", "sub")
         git(root, "commit", "-qm", f"sub {count}")
-    mark = f"touch '{tmp_path}/mark'; cat"
+    mark = f"touch '{folder}/mark'; cat"
     for key in ("filter.evil.clean", "diff.evil.textconv", "core.fsmonitor", "diff.external"):
         git(sub, "config", key, mark)
     (sub / "inner").write_text("three\n")
@@ -52,6 +53,13 @@ def project(tmp_path: Path) -> Path:
     git(root, "config", "submodule.sub.ignore", "none")
     git(root, "config", "submodule.sub.active", "true")
     return root
+
+
+@pytest.fixture
+def project(looked_at: Path) -> Path:
+    """All tests only look at it."""
+    (looked_at.parent / "mark").unlink(missing_ok=True)
+    return looked_at
 
 
 LINES = [

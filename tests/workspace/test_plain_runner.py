@@ -34,7 +34,7 @@ def run(plain: Plain, folder: Path, **env: str) -> tuple[int, str, str]:
         stdin=subprocess.PIPE,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
@@ -155,10 +155,21 @@ def test_CMD_14_it_ends_and_says_what_a_shell_would(
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """One whose configuration, attributes and hooks all name a program that leaves a mark."""
-    folder = tmp_path / "repository"
+    return hostile(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For tests that leave it as it is."""
+    return hostile(tmp_path_factory.mktemp("looked-at"))
+
+
+def hostile(above: Path) -> Path:
+    """A repository whose configuration, attributes and hooks all name a program that leaves a mark
+    beside it."""
+    folder = above / "repository"
     folder.mkdir()
-    mark = f"touch '{tmp_path}/mark';"
+    mark = f"touch '{above}/mark';"
     (folder / "file").write_text("one\n")
     (folder / ".gitattributes").write_text("* diff=evil filter=e=v.il\n")
     settings_ = {
@@ -170,13 +181,13 @@ def repository(tmp_path: Path) -> Path:
         "filter.e=v.il.clean": f"{mark} cat",
         "filter.e=v.il.smudge": f"{mark} cat",
         "filter.e=v.il.required": "true",
-        "core.hooksPath": str(tmp_path / "hooks"),
+        "core.hooksPath": str(above / "hooks"),
         "core.sshCommand": mark,
-        "gpg.program": str(tmp_path / "hooks" / "post-index-change"),
+        "gpg.program": str(above / "hooks" / "post-index-change"),
         "log.showSignature": "true",
         "alias.st": f"!{mark}",
     }
-    hook = tmp_path / "hooks" / "post-index-change"
+    hook = above / "hooks" / "post-index-change"
     hook.parent.mkdir()
     hook.write_text(f"#!/bin/sh\n{mark}\n")
     hook.chmod(0o755)
@@ -209,20 +220,22 @@ GIT_LINES = (
 
 
 @pytest.mark.parametrize("words", GIT_LINES, ids=" ".join)
-def test_GIT_1_git_runs_nothing_of_the_repository(words: tuple[str, ...], repository: Path):
+def test_GIT_1_git_runs_nothing_of_the_repository(words: tuple[str, ...], looked_at: Path):
+    (looked_at.parent / "mark").unlink(missing_ok=True)
     status, out, errors = run(
-        (Pipeline((PlainCommand((GIT, *words)),)),), repository, GIT_EXTERNAL_DIFF="/bin/false"
+        (Pipeline((PlainCommand((GIT, *words)),)),), looked_at, GIT_EXTERNAL_DIFF="/bin/false"
     )
     assert (status, errors) == (0, ""), out
-    assert not (repository.parent / "mark").exists()
+    assert not (looked_at.parent / "mark").exists()
     if words[0] in ("diff", "show") and len(words) == 1:
         assert "+two" in out or "+one" in out
 
 
-def test_GIT_1_the_bench_does_leave_marks(repository: Path):
+def test_GIT_1_the_bench_does_leave_marks(looked_at: Path):
     """The repository above is as hostile as it is said to be."""
-    subprocess.run([GIT, "diff"], cwd=repository, capture_output=True, check=False)
-    assert (repository.parent / "mark").exists()
+    (looked_at.parent / "mark").unlink(missing_ok=True)
+    subprocess.run([GIT, "diff"], cwd=looked_at, capture_output=True, check=False)
+    assert (looked_at.parent / "mark").exists()
 
 
 BLANKED = (("status", "-v"), ("reflog", "-p"), ("reflog", "show", "-p"))

@@ -333,7 +333,7 @@ async def test_4_8_names_are_sorted_as_people_do(bench: Workbench):
     assert await listing(bench) == ["a/", "a/z", "A1", "a.txt", "B2", "b10"]
 
 
-@pytest.mark.parametrize(("entries", "cut"), [(20, False), (21, True), (2000, True)])
+@pytest.mark.parametrize(("entries", "cut"), [(20, False), (21, True), (300, True)])
 async def test_4_8_a_long_listing_is_cut_and_says_so(tmp_path: Path, entries: int, cut: bool):
     bench = Workbench(tmp_path, Limits(list_entries=20))
     for number in range(entries):
@@ -405,7 +405,7 @@ async def test_a_match_in_a_line_that_is_too_long_is_told(tmp_path: Path, engine
 @both_engines
 async def test_a_pipe_is_not_opened(bench: Workbench, engine: SearchCommand):
     os.mkfifo(bench.root / "pipe")
-    with anyio.fail_after(15), pytest.raises(ToolError, match="pipe is a device, pipe or socket"):
+    with anyio.fail_after(60), pytest.raises(ToolError, match="pipe is a device, pipe or socket"):
         await search(bench, engine, "a", "pipe")
     with pytest.raises(ToolError, match="not a folder"):
         await listing(bench, "pipe")

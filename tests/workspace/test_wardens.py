@@ -21,6 +21,7 @@ from rookery.workspace.wardens import WaitingWarden, WardensInAdvance
 pytestmark = pytest.mark.anyio
 
 QUICK = Limits(command_grace=0.2)
+PATIENCE = 60
 
 
 class Unkept:
@@ -108,7 +109,7 @@ async def test_one_that_was_killed_while_it_waited_is_replaced(
     (spare,) = waiting()
     watched = os.pidfd_open(spare)
     os.kill(spare, number)
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         await anyio.wait_readable(watched)
     os.close(watched)
     warden, text, code = await run(shell, "echo ran")
@@ -119,7 +120,7 @@ async def test_one_that_was_stopped_costs_its_command_but_hangs_nothing(shell: T
     await run(shell, "true")
     (spare,) = waiting()
     os.kill(spare, signal.SIGSTOP)
-    with anyio.fail_after(20), pytest.raises(ToolError, match="could not be started"):
+    with anyio.fail_after(PATIENCE), pytest.raises(ToolError, match="could not be started"):
         await run(shell, "echo never", seconds=0.3)
     assert spare not in WaitingWarden.pids
 
@@ -151,7 +152,7 @@ async def test_one_that_waits_ends_with_a_product_that_is_killed():
         assert product.stdout is not None
         watched = os.pidfd_open(int(await product.stdout.receive()))
         product.kill()
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         await anyio.wait_readable(watched)
     os.close(watched)
 
@@ -185,7 +186,7 @@ async def test_a_folder_that_is_gone_by_then_is_told(tmp_path: Path):
     warden = WaitingWarden()
     (tmp_path / "gone").rmdir()
     warden.order(["/bin/true"], grace=0.1, folder=tmp_path / "gone", environment={})
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         await anyio.wait_readable(warden.link)
     assert warden.link.recv(100) == b"failed 2\n"
     warden.dismiss()

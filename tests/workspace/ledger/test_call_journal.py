@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import ledger_bench
 from ledger_bench import LedgerBench, change
 from rookery.core.ledger.records import Entry
 from rookery.core.ledger.traced import TracedRecord
@@ -22,8 +21,7 @@ from rookery.workspace.ledger.known_heads import KnownHeads
 from rookery.workspace.ledger.ledger_file import Flush
 from rookery.workspace.ledger.reading import oldest
 from rookery.workspace.ledger.recovery import Recovered, hash_of_file
-
-PATHS = [str(Path(ledger_bench.__file__).parent), str(Path(__file__).parents[3] / "src")]
+from warm_programs import run_program
 
 
 @pytest.fixture
@@ -371,9 +369,8 @@ recording.end(call, change("t", 1, tool_use_id="c"))
 
 @pytest.mark.parametrize("point", POINTS)
 def test_22_106_a_kill_at_any_instant_leaves_one_record(bench: LedgerBench, point: str):
-    environment = {**os.environ, "ROOKERY_KILLPOINT": point, "PYTHONPATH": os.pathsep.join(PATHS)}
-    killed = subprocess.run([sys.executable, "-c", ONE_CALL, str(bench.root)], env=environment)
-    assert killed.returncode == -9
+    killed = run_program(ONE_CALL, str(bench.root), ROOKERY_KILLPOINT=point)
+    assert killed.returncode == -9, killed
     recording = bench.recording()
     recording.recover(bench.root)
     assert [record.tool_use_id for record in records(bench)] == ["c"]

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-import ledger_bench
 from ledger_bench import LedgerBench, change
 from rookery.core.ledger.records import Entry, TracedFile
 from rookery.core.ledger.verify_ledger import KnownHead, exit_code
@@ -25,6 +24,7 @@ from rookery.workspace.ledger.errors import LedgerUnwritable
 from rookery.workspace.ledger.known_heads import KnownHeads, workspace_key
 from rookery.workspace.ledger.ledger_file import Flush
 from rookery.workspace.ledger.segments import compress, newest_first, oldest_first
+from warm_programs import run_program, start_program
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 
@@ -90,11 +90,10 @@ def test_15_6_more_tips_than_one_record_names_go_into_a_checkpoint(bench: Ledger
 
 def test_22_99_processes_append_at_the_same_time(bench: LedgerBench):
     count, each = 4, 5000 if TORTURE else 150
+    code = "import ledger_bench; ledger_bench.main()"
     running = [
-        subprocess.Popen(
-            [sys.executable, ledger_bench.__file__, "append", bench.root, name, str(each)]
-        )
-        for name in (f"p{number}" for number in range(count))
+        start_program(code, "append", str(bench.root), f"p{number}", str(each))
+        for number in range(count)
     ]
     assert [process.wait(300) for process in running] == [0] * count
     report = bench.report()
@@ -446,15 +445,8 @@ def test_15_9_a_kill_while_sealing_loses_nothing(bench: LedgerBench, point: str)
         "ledger = LedgerBench(Path(sys.argv[1])).ledger(seal_records=6);"
         "[ledger.append(change('one', n)) for n in range(30)]"
     )
-    path = os.pathsep.join(
-        [
-            str(Path(ledger_bench.__file__).parent),
-            str(Path(ledger_bench.__file__).parents[1] / "src"),
-        ]
-    )
-    environment = {**os.environ, "ROOKERY_KILLPOINT": point, "PYTHONPATH": path}
-    killed = subprocess.run([sys.executable, "-c", code, str(bench.root)], env=environment)
-    assert killed.returncode == -9
+    killed = run_program(code, str(bench.root), ROOKERY_KILLPOINT=point)
+    assert killed.returncode == -9, killed
     bench.ledger().append(change("two", 1))
     assert exit_code(bench.report()) == 0
     assert bench.report().kinds["mutation"] >= 1

@@ -50,10 +50,10 @@ async def test_only_the_end_of_much_output_is_remembered(tmp_path: Path) -> None
 async def test_nothing_survives_the_time_that_is_over(tmp_path: Path) -> None:
     began = time.monotonic()
     result = await checked(
-        tmp_path, "sh -c 'echo $$ > inner; exec sleep 60' & sleep 60", timeout_s=1
+        tmp_path, "sh -c 'echo $$ > inner; exec sleep 600' & sleep 600", timeout_s=2
     )
     assert (result.ok, result.timed_out) == (False, True)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 300
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "inner").read_text()), 0)
 
@@ -62,8 +62,8 @@ async def test_nothing_survives_whoever_waits_for_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pid"
     os.mkfifo(pipe)
     async with anyio.create_task_group() as group:
-        group.start_soon(checked, tmp_path, "echo $$ > pid; sleep 60")
-        with anyio.fail_after(20):
+        group.start_soon(checked, tmp_path, "echo $$ > pid; sleep 600")
+        with anyio.fail_after(60):
             pid = int(await anyio.to_thread.run_sync(pipe.read_text))
         group.cancel_scope.cancel()
     with pytest.raises(ProcessLookupError):

@@ -1,8 +1,6 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from rookery.workspace.orchestration.floating_patterns import floating_fault, fo
 from rookery.workspace.orchestration.intent_ignore import parsed_ignore, read_intent_ignore
 from rookery.workspace.orchestration.layout import Layout, find_layout, init, nested_roots
 from rookery.workspace.orchestration.leases import Leases
+from warm_programs import run_program
 
 KNOWN = ["INT-001", "INT-007"]
 
@@ -218,7 +217,7 @@ def lease_by_another_process(layout: Layout) -> None:
         "now = datetime.fromisoformat(sys.argv[2])\n"
         "Leases(Layout(root, root)).take('gone', 'INT-002', ['**'], now=now)\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(layout.root), NOW.isoformat()], check=True)
+    run_program(code, str(layout.root), NOW.isoformat()).check_returncode()
 
 
 def test_22_94_the_lease_of_a_crashed_holder_is_ignored(tmp_path: Path):

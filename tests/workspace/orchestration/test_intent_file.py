@@ -4,6 +4,7 @@ import time
 import tracemalloc
 from pathlib import Path
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from rookery.core.intents.intent import IntentFile, Status, Verify, digest
 from rookery.core.intents.intent_context import intent_context
 from rookery.core.intents.problem_report import rendered, summary
 from rookery.core.intents.scope_patterns import scope, scope_pattern
+from rookery.workspace.orchestration import intent_file
 from rookery.workspace.orchestration.intent_file import parsed
 from rookery.workspace.orchestration.yaml_nodes import yaml_nodes
 
@@ -306,9 +308,9 @@ def test_22_49_an_alias_bomb_is_found_before_anything_is_built():
         f"x-{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9) if n else 'lol'}]" for n in range(9)
     )
     tracemalloc.start()
-    started = time.perf_counter()
+    started = time.process_time()
     file = read(f"{levels}\nactive_intents: []\n")
-    took, (_, peak) = time.perf_counter() - started, tracemalloc.get_traced_memory()
+    took, (_, peak) = time.process_time() - started, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert {each.code for each in file.problems} == {"E104"}
     assert peak < 8 << 20
@@ -351,9 +353,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_4_4_hostile_files_end_soon(name: str):
-    started = time.perf_counter()
+    started = time.process_time()
     read(HOSTILE[name])
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 30
 
 
 @st.composite
@@ -494,13 +496,15 @@ async def test_22_60_a_file_that_was_shortened_on_purpose_is_read_as_it_is(tmp_p
     assert (await its.settled("INT-001")).file == read(shorter)
 
 
-async def test_22_60_what_stays_broken_is_waited_for_once(tmp_path: Path):
+async def test_22_60_what_stays_broken_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     layout = laid_out(tmp_path, "[")
     its = reader(layout)
     assert not (await its.settled()).file.usable
-    started = time.perf_counter()
-    assert not (await its.settled()).file.usable
-    assert time.perf_counter() - started < 0.1
+    with monkeypatch.context() as longer, anyio.fail_after(60):
+        longer.setattr(intent_file, "LOOK_EVERY", 600)
+        assert not (await its.settled()).file.usable
     layout.intent_file.unlink()
     assert not (await its.settled()).there
 
@@ -511,15 +515,11 @@ def test_21_five_hundred_intents(capsys: pytest.CaptureFixture[str]):
     many = "active_intents:\n" + "".join(
         one.replace("INT-001", f"INT-{n:03}").replace("src/", f"src/m{n}/") for n in range(500)
     )
-    best = min(_seconds(many) for _ in range(5))
-    with capsys.disabled():
-        print(f"\n500 intents, {len(many) // 1024} KiB: {best * 1000:.0f} ms of processor time")
-    assert len(read(many).intents) == 500
-    assert {each.code for each in read(many).problems} == {"W313"}
-
-
-def _seconds(text: str) -> float:
     scope_pattern.cache_clear()
     started = time.process_time()
-    read(text)
-    return time.process_time() - started
+    found = read(many)
+    took = time.process_time() - started
+    with capsys.disabled():
+        print(f"\n500 intents, {len(many) // 1024} KiB: {took * 1000:.0f} ms of processor time")
+    assert len(found.intents) == 500
+    assert {each.code for each in found.problems} == {"W313"}

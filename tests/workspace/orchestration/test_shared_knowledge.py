@@ -1,6 +1,5 @@
 """AGENT.md on disk: several writers, links, and a file nobody can read."""
 
-import multiprocessing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from rookery.core.intents.lessons import MOST_LESSONS, Lesson, LessonType, lesso
 from rookery.errors import RookeryError
 from rookery.workspace.orchestration.layout import Layout, init
 from rookery.workspace.orchestration.shared_knowledge import ARCHIVE, SharedKnowledge
+from warm_programs import start_program
 
 LESSON = Lesson(
     at="2026-02-20 14:03Z",
@@ -37,21 +37,25 @@ def test_without_a_file_nothing_is_known_and_the_first_lesson_makes_it(tmp_path:
     assert lessons_in(knowledge.read()) == (LESSON,)
 
 
-def _record_some(root: Path, name: str) -> None:
-    knowledge = SharedKnowledge(Layout(root, root))
-    for number in range(10):
-        knowledge.record(replace(LESSON, file=f"{name}{number % 5}.py"))
+RECORD_SOME = """
+import sys
+from pathlib import Path
+from rookery.core.intents.lessons import Lesson, LessonType
+from rookery.workspace.orchestration.layout import Layout
+from rookery.workspace.orchestration.shared_knowledge import SharedKnowledge
+root = Path(sys.argv[1])
+facts = {"at": "2026-02-20 14:03Z", "failure": "expected 401, got 200", "intent_id": "INT-001"}
+for number in range(10):
+    name = f"{sys.argv[2]}{number % 5}.py"
+    lesson = Lesson(type=LessonType.TEST, file=name, **facts)
+    SharedKnowledge(Layout(root, root)).record(lesson)
+"""
 
 
 def test_17_2_writers_in_several_processes_lose_nothing(tmp_path: Path) -> None:
     layout = laid_out(tmp_path)
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_record_some, args=(layout.root, each)) for each in "abc"]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join(60)
-        assert each.exitcode == 0
+    writers = [start_program(RECORD_SOME, str(layout.root), each) for each in "abc"]
+    assert [each.wait(60) for each in writers] == [0, 0, 0]
     lessons = lessons_in(SharedKnowledge(layout).read())
     assert len(lessons) == 15
     assert {each.count for each in lessons} == {2}

@@ -2,21 +2,21 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import worktree_bench
 from rookery.core.managing.shown import Review
 from rookery.core.worktrees import Code, Obstacle, Worktree
 from rookery.workspace.review.desk import ReviewDesk
 from rookery.workspace.review.raw_changes import GitScope
 from rookery.workspace.review.reverting import Reverted
+from warm_programs import run_program
 from worktree_bench import PROJECT_FILES, WorktreeBench, files_in, git, put
+
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 
 
 @pytest.fixture
@@ -160,7 +160,11 @@ def test_10_the_project_itself_can_be_put_back_too(bench: WorktreeBench, desk: R
 CONTENTS = st.one_of(st.none(), st.binary(max_size=30), st.just(PROJECT_FILES["a.txt"]))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=100 if TORTURE else 8,  # a quarter of a second each
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(committed=CONTENTS, there=CONTENTS, staged=st.booleans())
 def test_10_whatever_was_done_to_a_file_it_comes_back_and_nothing_is_lost(
     tmp_path_factory: pytest.TempPathFactory,
@@ -212,17 +216,8 @@ def test_10_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
     worktree = changed(bench)
     folder = Path(worktree.path)
     treasure = bench.treasure(folder)
-    tests = str(Path(worktree_bench.__file__).parent)
-    done = subprocess.run(
-        [sys.executable, "-c", KILLER, str(bench.folder), "a.txt"],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([tests, *sys.path]),
-            "ROOKERY_KILLPOINT": point,
-        },
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL
+    done = run_program(KILLER, str(bench.folder), "a.txt", ROOKERY_KILLPOINT=point)
+    assert done.returncode == -signal.SIGKILL, done
     assert treasure - bench.held() == set()
     if "a.txt" in digests(desk, worktree):
         reverted(desk, worktree, "a.txt")

@@ -115,9 +115,9 @@ def test_PATH_4_many_links_in_circles_cost_no_more_than_one(bench: ConfigBench, 
 def test_PATH_4_a_folder_full_of_links_to_itself_is_looked_through_fast(bench: ConfigBench):
     for number in range(MOST_ENTRIES - 1):
         bench.link(f"rules/{number}", ".")
-    started = time.monotonic()
+    started = time.process_time()
     assert names(bench)[0] == []
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_PATH_4_a_folder_is_known_by_its_own_name_though_links_to_it_come_first(

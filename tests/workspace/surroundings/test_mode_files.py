@@ -100,7 +100,8 @@ def test_a_file_may_have_no_modes(text: str):
         (simple("a").replace("roleDefinition: r", "roleDefinition: ''"), "no roleDefinition"),
         (simple("a") + simple("a").split("\n", 1)[1], "two modes a"),
         ("a: &a [x]\nb: *a", "refers to another part"),
-        ("[" * 5000, "nested too deeply|valid YAML"),
+        ("[" * 5000, "nested too deeply"),
+        ("- " * 5000, "nested too deeply"),
     ],
 )
 def test_a_faulty_file_is_refused_with_the_reason(text: str, reason: str):

@@ -109,9 +109,9 @@ def test_PATH_4_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str
     for number in range(40):
         bench.link(f".rookery/commands/{number}", target)
         bench.link(f"src/{number}", ".")
-    started = time.monotonic()
+    started = time.process_time()
     assert [command.name for command in read(bench).commands] == ["a", "init"]
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

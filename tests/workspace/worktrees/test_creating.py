@@ -3,12 +3,10 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import worktree_bench
 from rookery.core.worktrees import (
     Code,
     Created,
@@ -22,6 +20,7 @@ from rookery.core.worktrees import (
     Worktree,
 )
 from rookery.workspace.worktrees.desk import WorktreeDesk
+from warm_programs import start_program
 from worktree_bench import PROJECT_FILES, WorktreeBench, git, put
 
 
@@ -164,12 +163,19 @@ def test_8_versions_stand_side_by_side_each_with_its_model(bench: WorktreeBench)
     assert made.told == "3 of 3 versions are ready."
 
 
+CREATE_SAME = """
+import sys
+from pathlib import Path
+from rookery.core.worktrees import Created
+from worktree_bench import WorktreeBench
+created = WorktreeBench(Path(sys.argv[1])).desk.create("same")
+assert isinstance(created, Created), created
+"""
+
+
 def test_9_2_two_who_create_at_once_get_worktrees_of_their_own(bench: WorktreeBench):
-    words = [sys.executable, worktree_bench.__file__, "create", str(bench.folder), "same"]
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    both = [subprocess.Popen(words, env=variables, stdout=subprocess.PIPE) for _ in range(2)]
-    said = [each.communicate()[0] for each in both]
-    assert all(each.startswith(b'"Created(') for each in said), said
+    both = [start_program(CREATE_SAME, str(bench.folder)) for _ in range(2)]
+    assert [each.wait() for each in both] == [0, 0]
     listed = bench.desk.listed()
     assert not isinstance(listed, Obstacle)
     assert sorted(each.worktree.branch for each in listed) == ["same", "same-2"]

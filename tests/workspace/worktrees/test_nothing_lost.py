@@ -5,9 +5,9 @@ A short run always, a long one with ROOKERY_TORTURE=1.
 
 import os
 import random
+import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import worktree_bench
 from rookery.core.worktrees import Finished, Obstacle, Recovered, Removed
+from warm_programs import run_program, start_program
 from worktree_bench import WorktreeBench, git, put
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
@@ -146,6 +147,11 @@ def gone(bench: WorktreeBench) -> None:
     Path(bench.found("agent-work").path).rename(bench.folder / ".git" / "elsewhere")
 
 
+ONE_OPERATION = """
+import sys
+import worktree_bench
+worktree_bench.main(*sys.argv[1:])
+"""
 POINTS = [
     ("remove", at_work, "worktree.renamed"),
     ("remove", at_work, "worktree.kept"),
@@ -167,23 +173,42 @@ POINTS = [
 ]
 
 
+class Grounds:
+    """A project in which somebody has begun to work. To make that anew takes as long as all that is
+    done with it, so it is put back as it was, and where it was: worktrees know their place."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def begun(self, begin: Callable[[WorktreeBench], None]) -> WorktreeBench:
+        project, kept = (self._folder / begin.__name__ / name for name in ("project", "kept"))
+        if not kept.exists():
+            begin(WorktreeBench.new(project))
+            shutil.copytree(project, kept, symlinks=True)
+        else:
+            shutil.rmtree(project)
+            shutil.copytree(kept, project, symlinks=True)
+            for each in (project, *(project / ".roo" / "worktrees").glob("agent-*")):
+                git(each, "update-index", "-q", "--really-refresh", "--ignore-missing")
+        return WorktreeBench(project.resolve())
+
+
+@pytest.fixture(scope="module")
+def grounds(tmp_path_factory: pytest.TempPathFactory) -> Grounds:
+    return Grounds(tmp_path_factory.mktemp("grounds"))
+
+
 @pytest.mark.parametrize(
     ("operation", "begin", "point"), POINTS, ids=[f"9.7 {each[0]} {each[2]}" for each in POINTS]
 )
 def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
-    tmp_path: Path, operation: str, begin: Callable[[WorktreeBench], None], point: str
+    grounds: Grounds, operation: str, begin: Callable[[WorktreeBench], None], point: str
 ):
-    bench = WorktreeBench.new(tmp_path / "project")
-    begin(bench)
+    bench = grounds.begun(begin)
     treasure = bench.treasure(bench.folder) | bench.held()
     treasure = {each for each in treasure if not each[0].startswith(".roo")}
     name = "another" if operation == "create" else "agent-work"
-    died = subprocess.run(
-        [sys.executable, worktree_bench.__file__, operation, str(bench.folder), name],
-        env={**os.environ, "ROOKERY_KILLPOINT": point, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        check=False,
-    )
+    died = run_program(ONE_OPERATION, operation, str(bench.folder), name, ROOKERY_KILLPOINT=point)
     assert died.returncode == -9, died
     assert treasure - bench.held() - bench.treasure(bench.folder) == set()
     recovered = bench.desk.recover()
@@ -204,14 +229,9 @@ def test_9_7_killed_with_all_its_gits_at_any_instant_nothing_is_lost(
         bench = WorktreeBench.new(tmp_path / f"project{at}")
         (gone if operation == "resume" else at_work)(bench)
         treasure = bench.treasure(bench.folder) | bench.held()
-        process = subprocess.Popen(
-            [sys.executable, worktree_bench.__file__, operation, str(bench.folder), "agent-work"],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = start_program(ONE_OPERATION, operation, str(bench.folder), "agent-work")
         with suppress(subprocess.TimeoutExpired):
-            process.wait(chance.uniform(0.1, 0.6))
+            process.wait(chance.uniform(0, 0.4))
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -122,9 +122,9 @@ async def test_9_3_a_script_that_takes_too_long_is_ended_with_all_it_started(ben
     script = written(bench, "echo begun; sleep 600 & echo $! >pid; wait\n")
     worktree = bench.made()
     run = await run_setup(
-        script, worktree, bench.folder, approved=script.digest, heard=lambda _: None, seconds=1.0
+        script, worktree, bench.folder, approved=script.digest, heard=lambda _: None, seconds=3.0
     )
-    assert run.trouble == "The set-up script was ended after 1 s."
+    assert run.trouble == "The set-up script was ended after 3 s."
     assert run.output == "begun\n"
     pid = int((Path(worktree.path) / "pid").read_text())
     assert not _runs(pid)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -313,16 +314,16 @@ def test_9_7_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: Worktr
 
 @pytest.mark.parametrize(
     "writes",
-    ["while echo more; do :; done >>log", 'while at=$((at + 1)); do echo x >"f$at"; done'],
+    ["open('log', 'a').write('more')", "open(f'f{at}', 'w').write('x')"],
     ids=["9.7 into a file", "9.7 new files"],
 )
 def test_somebody_who_goes_on_writing_stops_the_removal(bench: WorktreeBench, writes: str):
     worktree = bench.made()
     plan = bench.planned(worktree)
     folder = Path(worktree.path)
-    writer = subprocess.Popen(
-        ["sh", "-c", f"echo begun; {writes}"], cwd=folder, stdout=subprocess.PIPE
-    )
+    code = f"import itertools, time\nfor at in itertools.count():\n {writes}; time.sleep(0.001)"
+    code += "\n at or print('begun', flush=True)"
+    writer = subprocess.Popen([sys.executable, "-ISc", code], cwd=folder, stdout=subprocess.PIPE)
     assert writer.stdout
     try:
         assert writer.stdout.readline() == b"begun\n"

@@ -1,0 +1,26 @@
+"""Run as a script: a manager of the current folder that runs on until it is killed."""
+
+import os
+from pathlib import Path
+
+import anyio
+
+from rookery.cli.sessions_surroundings import UsualSurroundings
+from rookery.manager.manager_socket import listening
+from rookery.manager.opening import open_manager
+from rookery.storage.places import find_places
+
+
+async def run_on() -> None:
+    places, project = find_places(os.environ), Path.cwd()
+    surroundings = UsualSurroundings(project, places)
+    async with (
+        open_manager(project, places, os.environ, surroundings) as manager,
+        listening(manager, places),
+    ):
+        print("ready", flush=True)
+        await anyio.sleep_forever()
+
+
+if __name__ == "__main__":
+    anyio.run(run_on)

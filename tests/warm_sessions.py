@@ -1,0 +1,100 @@
+"""Sessions of a manager without the price of their imports.
+
+A manager starts a session with `session_process.spawn`, and this is one that asks a process which
+has imported everything (see `warm_start`). What it gives is a child of the manager's own, apart
+from it and behind the gate, as from the product's: whoever has forked it ends at once, and the
+manager takes in orphans just then. It shows the command line that it would have been started with.
+"""
+
+import ctypes
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+LOCALE = {"LANG": "C.UTF-8"}
+READ_BY_PYTHON = ("PYTHON", "LC_", "MALLOC_", "LD_")
+ROOM_FOR_A_NAME = " " * 4096
+"""An argument of whoever forks, in place of which a process shows its own."""
+PR_SET_CHILD_SUBREAPER = 36
+Spawn = Callable[[list[str], Path, int, Mapping[str, str]], int]
+
+
+def needs_plain_start(environ: Mapping[str, str]) -> bool:
+    """Whether there is something in the environment that is heard only by a new interpreter."""
+    if sys.platform != "linux":  # others have no sockets of the kind that is used here
+        return True
+    return environ.get("LANG") != LOCALE["LANG"] or any(
+        name.startswith(READ_BY_PYTHON) for name in environ
+    )
+
+
+def ask_for(starter: socket.socket, streams: Sequence[int], **request: Any) -> socket.socket:
+    """What the new process is heard of by."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        body = json.dumps(request).encode()
+        socket.send_fds(starter, [body], [*streams, theirs.fileno()])
+    return ours
+
+
+def spawn_from(starter: socket.socket) -> Spawn:
+    """A way to start sessions."""
+    from rookery.manager.session_process import spawn
+
+    def spawn_warm(command: list[str], log: Path, gate: int, environ: Mapping[str, str]) -> int:
+        folder, *program = command
+        if needs_plain_start(environ):
+            return spawn(command, log, gate, environ)
+        assert program[:4] == [sys.executable, "-P", "-m", "rookery"]
+        with open(log, "wb", opener=_private) as output, _taking_in_orphans():
+            link = ask_for(
+                starter,
+                [gate, output.fileno(), output.fileno()],
+                arguments=program[4:],
+                environ=dict(environ),
+                folder=folder,
+                shown_as=program,
+            )
+            with link:
+                pid: int = json.loads(link.recv(64))
+                assert not link.recv(64), "whoever has forked it is gone"
+        return pid
+
+    return spawn_warm
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+
+
+@contextmanager
+def _taking_in_orphans() -> Iterator[None]:
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def wait_at_the_gate() -> None:
+    """As the product's processes do: apart from everybody, until there is a byte to read."""
+    os.setsid()
+    if not os.read(0, 1):
+        os._exit(0)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+
+
+def show_as(command: Sequence[str]) -> None:
+    """In lists of processes."""
+    said = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+    begin, end = int(said[45]), int(said[46])
+    line = b"\0".join(map(os.fsencode, command))[: end - begin - 1]
+    ctypes.memset(begin, 0, end - begin)
+    ctypes.memmove(begin, line, len(line))
