@@ -1,15 +1,19 @@
 """The document of facts and commands says what the code says."""
 
+from functools import cache
 from typing import get_args
 
 import pytest
 
-from facts_document import DOCUMENT, SENTENCES, document
+import facts_document
+from facts_document import DOCUMENT, SENTENCES
 from rookery.core.commands import Command
 from rookery.core.facts import Fact, Unrecognised
 from rookery.wire.codec import kind_of
 
 KINDS = [kind_of(cls) for cls in (*get_args(Fact), *get_args(Command)) if cls is not Unrecognised]
+
+document = cache(facts_document.document)
 
 
 def test_the_document_is_up_to_date():

@@ -47,7 +47,7 @@ from rookery.errors import ProviderError
 
 pytestmark = pytest.mark.anyio
 
-HISTORIES = 1000 if os.environ.get("ROOKERY_TORTURE") else 300
+HISTORIES = 1000 if os.environ.get("ROOKERY_TORTURE") else 100
 SYSTEM = "You are careful. " * 40
 SPECS = [ToolSpec(f"tool_{n}", "It does something. " * 8, {"type": "object"}) for n in range(10)]
 

@@ -103,7 +103,8 @@ _wrapped = st.sampled_from(
     [
         *("{}", "{}", "{}", "{{\n{}\n}}", "(\n{}\n)", "if true; then\n{}\nfi", 'echo "$(\n{}\n)"'),
         *("for i in 1; do\n{}\ndone", "echo `\n{}\n`", "f() {{\n{}\n}}\nf", "true && {}"),
-        *("sh <<'OUTER'\n{}\nOUTER\n", "x=$({}\n)", "eval '{}'"),
+        *("sh <<'OUTER'\n{}\nOUTER\n", "x=$({}\n)", "eval '{}'", "eval '{}'", "sh -c '{}'"),
+        *("sh <<OUTER\n{}\nOUTER\n", "eval '{}'$x", "eval \"$x\"'{}'", 'sh -c "{}"'),
     ]
 )
 _text = st.builds(
@@ -167,6 +168,10 @@ def named_by(judged: Judgement) -> set[str]:
 @example("echo $(> f0)")
 @example('echo "${x:-\'}"\necho x > f0\necho "${x:-\'}"')
 @example('echo "`echo \\`rm -f f0\\``"')
+@example("eval 'cat <<E\n'$(touch f0)'\nE\n\ncat <<E > f1\nE\n'")
+@example("sh <<OUTER\ncat <<E\n$(echo E)\ntouch f1\nE\nOUTER\n")
+@example('x=E; eval "cat <<E\n$x\ntouch f1\nE\n"')
+@example("echo -e '\\x74ouch f1' | bash")
 def test_CMD_8_GATE_5_what_a_shell_changes_is_named(here: Bench, text: str):
     judged = here.judge(text, "")
     for shell in SHELLS:

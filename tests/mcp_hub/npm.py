@@ -66,6 +66,7 @@ def everything_over_http(kind: str) -> Iterator[str]:
     )
     try:
         _wait_for(process, f"on port {port}".encode())
+        _wait_until_reached(port)
         yield f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}"
     finally:
         process.kill()
@@ -83,3 +84,15 @@ def _wait_for(process: "subprocess.Popen[bytes]", text: bytes) -> None:
         data = os.read(process.stderr.fileno(), 4096) if ready else b""
         assert data, f"The server never listened: {said!r}"
         said += data
+
+
+def _wait_until_reached(port: int) -> None:
+    """What the server says of its port may come before it listens there."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline, "The server never listened."
+            time.sleep(0.02)

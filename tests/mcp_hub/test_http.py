@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from mcp_hub.bench import START_SECONDS, Bench
+from mcp_hub.bench import AMPLE, START_SECONDS, Bench
 from rookery.core.limits import KIB, MIB
 from rookery.errors import ToolError
-from rookery.mcp.flood import FLOOD_MESSAGES
+from rookery.mcp import flood
 from rookery.mcp.sdk import load_sdk
 from rookery.mcp.server import State
 
 pytestmark = pytest.mark.anyio
-SOON = 8.0
+SOON = 30.0
 """Seconds on a busy machine, where whoever is waited for in vain would take far longer."""
 SECRET = "s3cr3t-of-the-header"
 TOKEN = "t0ken-of-the-query"
@@ -192,7 +192,7 @@ async def test_a_server_that_misbehaves_fails_and_no_secret_is_told(
                 "headers": {"Authorization": SECRET},
             }
         )
-        async with bench.hub() as hub:
+        async with bench.hub(start=START_SECONDS if way == "hangs" else AMPLE) as hub:
             began = time.monotonic()
             with pytest.raises(ToolError, match=reason) as told:
                 await hub.tools("far")
@@ -232,13 +232,16 @@ async def test_MCP_6_whatever_a_flood_is_called_it_does_not_fill_the_memory(
 
 
 @pytest.mark.parametrize("way", ["progress without end", "notes without end"])
-async def test_MCP_6_messages_without_end_end_the_connection_soon(bench: Bench, way: str):
+async def test_MCP_6_messages_without_end_end_the_connection_soon(
+    bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(flood, "FLOOD_MESSAGES", 1_000)  # as many as a busy machine sends in time
     with serving(way) as server:
         bench.configure(far={"type": "streamable-http", "url": server.url, "timeout": 60})
-        async with bench.hub(start=20) as hub:
+        async with bench.hub() as hub:
             await hub.tools("far")
             began = time.monotonic()
-            with pytest.raises(ToolError, match=f"was lost: It sent {FLOOD_MESSAGES + 1} lines"):
+            with pytest.raises(ToolError, match="was lost: It sent 1001 lines"):
                 await bench.use(hub, server="far", tool="greet")
             assert time.monotonic() - began < SOON
 

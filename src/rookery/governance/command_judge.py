@@ -6,7 +6,7 @@ What is not understood is said to be so; nothing is guessed to be harmless.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rookery.core.limits import KIB
@@ -15,12 +15,20 @@ from rookery.core.shell.command_entries import begins_with
 from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand, plain
 from rookery.core.shell.programs import Doing, Operand, known_reader, reading
-from rookery.core.shell.shell_words import ShellLine, SimpleCommand, Word, spelled_out, words
+from rookery.core.shell.shell_words import (
+    Script,
+    ShellLine,
+    SimpleCommand,
+    Word,
+    joined,
+    spelled_out,
+    words,
+)
 from rookery.core.shell.wrappers import SHELLS, Wrapped, assignment, program_name, wrapped
 from rookery.engine.ports import Files
 from rookery.governance.command_folders import Folders, Scope
 from rookery.governance.command_targets import Finding, Hiding, Targets
-from rookery.governance.crude_reading import unread_line
+from rookery.governance.crude_reading import unread_line, without_escapes
 from rookery.governance.program_paths import find_program, temporary_folders
 from rookery.governance.shell_grammar import shell_line
 
@@ -75,7 +83,7 @@ class CommandJudge:
             said = "it is too long to be looked at"
             return Judgement(why_not=said, grave=(said,), too_deep=True)
         parsed = plain(command)
-        line = _line_of(parsed) if parsed else shell_line(command, home=self._home)
+        line = _line_of(parsed) if parsed else shell_line(Script(command), home=self._home)
         told = _Told(line.doubts)
         unfolded = _Unfolding(self._home)
         commands = unfolded.all_of(line)
@@ -216,7 +224,7 @@ class _Unfolding:
             yield SimpleCommand((Word("cd"), inner.folder), (), scope), depth
         for said in inner.commands:
             yield SimpleCommand(said, (), scope), depth
-        for script in inner.scripts:
+        for script in _readings(inner.scripts):
             yield from self._opened(self._read(script), scope, depth)
 
     def _opened(
@@ -226,13 +234,13 @@ class _Unfolding:
         self.grave += line.grave
         for one in line.commands:
             yield SimpleCommand(one.words, one.redirections, (*scope, *one.scope)), depth
-        scripts = [*line.runs, *_handed_to_shells(line)][::-1]
+        scripts = [*map(Script, line.runs), *_readings(_handed_to_shells(line))][::-1]
         while scripts:
             if depth >= DEEPEST:
                 self.too_deep = True
                 return
             if self._unread < 0:
-                scripts = ["\n".join(reversed(scripts))]
+                scripts = [Script("\n".join(one.text for one in reversed(scripts)))]
             inner = self._read(scripts.pop())
             yield from self._opened(inner, self._own_scope(scope), depth + 1)
 
@@ -240,24 +248,37 @@ class _Unfolding:
         self._scopes -= 1
         return (*scope, self._scopes * 2)
 
-    def _read(self, script: str) -> ShellLine:
-        self._unread -= len(script) + PRICE_OF_A_TEXT
+    def _read(self, script: Script) -> ShellLine:
+        self._unread -= len(script.text) + PRICE_OF_A_TEXT
         if self._unread < 0:
-            return unread_line(script, "it holds more text than can be looked at", self._home)
-        parsed = plain(script)
+            return unread_line(script.text, "it holds more text than can be looked at", self._home)
+        parsed = plain(script.text)
         return _line_of(parsed) if parsed else shell_line(script, home=self._home)
 
 
-def _handed_to_shells(line: ShellLine) -> Iterator[str]:
+def _readings(scripts: Iterable[Script]) -> Iterator[Script]:
+    """Each of them, and what it is if nothing is put in where something may be."""
+    for script in scripts:
+        yield script
+        if not script.known and script.without.strip():
+            yield Script(script.without)
+
+
+def _handed_to_shells(line: ShellLine) -> Iterator[Script]:
     """What is written into the line for a shell in it to read."""
     names = {program_name(word.text) for one in line.commands for word in one.words[:MOST_BEFORE]}
     if not names & {*SHELLS, "source", "."}:
         return
     for one in line.commands:
         if one.words and one.words[0].text in {"echo", "printf"}:
-            yield from one.texts[1:]
-            yield " ".join(one.texts[1:])
+            scripts = [*(word.script for word in one.words[1:]), joined(one.words[1:])]
+            yield from scripts
+            yield from (_printed(script) for script in scripts if "\\" in script.text)
     yield from line.documents
+
+
+def _printed(script: Script) -> Script:
+    return Script(without_escapes(script.text), script.known, without_escapes(script.without))
 
 
 def _runs_git(commands: Sequence[SimpleCommand]) -> bool:

@@ -19,8 +19,8 @@ from rookery.core.shell.evaluators import (
     is_name,
     is_number,
 )
-from rookery.core.shell.here_documents import apart
-from rookery.core.shell.shell_words import ShellLine, SimpleCommand, Word
+from rookery.core.shell.here_documents import Document, apart
+from rookery.core.shell.shell_words import Script, ShellLine, SimpleCommand, Word
 from rookery.governance.crude_reading import (
     crude_commands,
     crude_redirections,
@@ -29,6 +29,7 @@ from rookery.governance.crude_reading import (
 )
 from rookery.governance.shell_nodes import (
     for_the_parser,
+    herestring,
     last_command,
     late_words,
     redirections_of,
@@ -43,6 +44,7 @@ LONGEST = 8 * KIB
 """The parser takes a time that grows with the square of a hostile text's length."""
 
 TOO_LONG = "it is too long"
+NOT_ALL = "it gives a shell a text that is not known before it runs"
 COMPUTES = "it computes"
 MOST_VARIABLES = 16
 
@@ -81,30 +83,44 @@ _GAP = re.compile(r"(?:\$IFS\b|\$\{IFS[^}]{0,40}\})(?:\$[1-9])?")
 _SETTING = re.compile(r"""(?<![\w$-])([A-Za-z_]\w{0,40})=('[^']*'|"[^"$`]*"|[^\s;&|$`()'"]*)""")
 _NAMES_ITS_HOME = re.compile(r"(?<![$\w{])(?:HOME|PWD)\b")
 """As something that is set, and not only looked up: then nobody knows what it is."""
+_PUT_IN = re.compile(r"\\(?P<escaped>[$`\\])|\\\n|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|`[^`]*`", re.S)
+"""What a shell makes something else of in a document, as far as a pattern can tell."""
 _BLANK = re.compile(r"(?<!\\)\s")
 
 
-def shell_line(text: str, *, home: str) -> ShellLine:
+def shell_line(script: Script, *, home: str) -> ShellLine:
     """Every simple command of the text. `home` is what `~` and `$HOME` stand for."""
+    text = script.text
     if "\0" in text:
         return unread_line(text, "it has NUL characters", home)
     split = apart(text)
-    bodies = tuple(document.body for document in split.documents)
+    uncertain = split.doubt or ("" if script.known else NOT_ALL)
+    bodies = tuple(map(_given, split.documents))
     if len(split.rest) > LONGEST:
-        unread = unread_line(split.rest if not split.doubt else text, TOO_LONG, home)
+        unread = unread_line(split.rest if not uncertain else text, TOO_LONG, home)
         return replace(unread, runs=split.runs, documents=bodies)
     line = _in_all_readings(split.rest, home)
     commands, doubts, grave = line.commands, list(line.doubts), line.grave
-    if split.doubt:
+    if uncertain:
         other = _parsed(text, home) if len(text) <= LONGEST else unread_line(text, TOO_LONG, home)
         crude = unread_line(text, "", home).commands
-        commands, doubts = (*commands, *other.commands, *crude), [split.doubt, *doubts]
+        commands, doubts = (*commands, *other.commands, *crude), [uncertain, *doubts]
         grave = (*grave, *other.grave)
     if split.runs:
         doubts.append("it runs commands inside its texts")
     if COMPUTES in doubts:
         commands = (*commands, *_in_documents(bodies, home))
     return ShellLine(commands, tuple(doubts), split.runs, (*bodies, *line.documents), grave)
+
+
+def _given(document: Document) -> Script:
+    """What a command gets to read; a shell puts values into a document that is not quoted."""
+    if document.quoted:
+        return Script(document.body)
+    without = _PUT_IN.sub(lambda found: found["escaped"] or "", document.body)
+    said = _PUT_IN.sub(lambda found: found["escaped"] or found[0].strip("\\\n"), document.body)
+    bare = _PUT_IN.sub("", document.body)
+    return Script(said, said == without and "$" not in bare and "`" not in bare, without)
 
 
 def _in_all_readings(text: str, home: str) -> ShellLine:
@@ -122,11 +138,11 @@ def _in_all_readings(text: str, home: str) -> ShellLine:
     return replace(line, commands=(*line.commands, *more), doubts=doubts)
 
 
-def _in_documents(bodies: Sequence[str], home: str) -> Iterator[SimpleCommand]:
+def _in_documents(bodies: Sequence[Script], home: str) -> Iterator[SimpleCommand]:
     """What would run if a variable were read from a document, and computed with."""
     for body in bodies:
-        if "$(" in body or "`" in body:
-            yield from crude_commands(body, home)
+        if "$(" in body.text or "`" in body.text:
+            yield from crude_commands(body.text, home)
 
 
 def _with_values(text: str) -> str:
@@ -144,7 +160,7 @@ def _with_values(text: str) -> str:
 def _parsed(text: str, home: str) -> ShellLine:
     commands: list[SimpleCommand] = []
     doubts: dict[str, None] = {}
-    documents: list[str] = []
+    documents: list[Script] = []
     if re.search(r"[^\n\t -~]", text):
         doubts["it has control characters or other than plain letters"] = None
     own_home = "" if _NAMES_ITS_HOME.search(text) else home
@@ -166,7 +182,7 @@ def _parsed(text: str, home: str) -> ShellLine:
                 # a file that is opened for no command, or for one that comes later
                 commands.append(SimpleCommand((), redirections_of(node, own_home), scope))
             case "herestring_redirect":
-                documents.append(text_of(node).lstrip("< ").strip("'\""))
+                documents.append(herestring(node, own_home))
     if any(evaluates(one.words) for one in commands) or _holds_an_index(text):
         doubts[COMPUTES] = None
     if _LOST & doubts.keys() or any(doubt.startswith(_REWRITES) for doubt in doubts):

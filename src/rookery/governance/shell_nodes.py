@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rookery.core.shell.shell_words import Redirection, Word
+from rookery.core.shell.shell_words import Redirection, Script, Word
 from rookery.governance.crude_reading import without_escapes
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ _UNKNOWN_PIECES = {
     "arithmetic_expansion",
     "brace_expression",
     "extglob_pattern",
-    "translated_string",
 }
 _HERE = {"$PWD", "${PWD}"}
 _FROM_HERE = re.compile(r'"?\$(?:PWD|\{PWD\})"?(?:/.*)?"?', re.S)
@@ -76,6 +75,12 @@ def late_words(node: "Node", home: str) -> tuple[Word, ...]:
     )
 
 
+def herestring(node: "Node", home: str) -> Script:
+    """The word that a command gets to read."""
+    parts = [child for child in node.children if child.type not in {"<<<", "file_descriptor"}]
+    return _word(parts, home).script
+
+
 def last_command(node: "Node") -> int:
     while node.children and node.type != "command":
         inside = [child for child in node.children if not child.type.endswith("redirect")]
@@ -86,7 +91,7 @@ def last_command(node: "Node") -> int:
 
 
 def _word(parts: list["Node"], home: str) -> Word:
-    text, pattern, known, globs = "", "", True, False
+    text, pattern, known, globs, literal = "", "", True, False, ""
     waiting = list(reversed(parts))
     here = bool(home) and _starts_here(parts)
     while waiting:
@@ -99,28 +104,38 @@ def _word(parts: list["Node"], home: str) -> Word:
             stands_for = "." if here and not text and said in _HERE else stands_for
             text += stands_for or said
             pattern += stands_for or said
+            literal += stands_for
             known = known and bool(stands_for)
+        elif node.type == "translated_string":
+            known = False
+            waiting.extend(child for child in node.children if child.type == "string")
         elif node.type == "string":
-            for literal, sure in _inside_quotes(node, home, here and not text):
-                text += literal
-                pattern += _as_literal(literal)
+            for piece, sure in _inside_quotes(node, home, here and not text):
+                text += piece
+                pattern += _as_literal(piece)
+                literal += piece if sure else ""
                 known = known and sure
         elif node.type == "raw_string":
-            text += text_of(node)[1:-1]
-            pattern += _as_literal(text_of(node)[1:-1])
+            quoted = text_of(node)[1:-1]
+            text += quoted
+            pattern += _as_literal(quoted)
+            literal += quoted
         elif node.type == "ansi_c_string":
-            literal = without_escapes(text_of(node)[2:-1])
-            text += literal
-            pattern += _as_literal(literal)
+            quoted = without_escapes(text_of(node)[2:-1])
+            text += quoted
+            pattern += _as_literal(quoted)
+            literal += quoted
         else:
             for piece, bare in _bare(text_of(node)):
                 text += piece
                 pattern += piece if bare else _as_literal(piece)
+                literal += piece
                 globs = globs or (bare and piece in "*?[{")
     if text.startswith("~") and parts[0].type in {"word", "concatenation"}:
         text, pattern, known = _at_home(text, pattern, home, known)
     if not known:
-        return Word("".join(text_of(part) for part in parts), known=False)
+        written = "".join(text_of(part) for part in parts)
+        return Word(written, known=False, unquoted=text, literal=literal)
     return Word(text, known=not globs, pattern=pattern) if globs else Word(text)
 
 

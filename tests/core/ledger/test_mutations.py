@@ -1,6 +1,6 @@
 """Nothing can be done to a ledger without being found, given the head that is known elsewhere.
 
-`make test` tries 1,000 mutations; ROOKERY_TORTURE=1 tries 10,000 and another 10,000 with seeds
+`make test` tries 500 mutations; ROOKERY_TORTURE=1 tries 10,000 and another 10,000 with seeds
 that are new each time.
 """
 
@@ -21,7 +21,7 @@ from rookery.core.ledger.verify_ledger import KnownHead, Report, Verifier, decod
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 GROUPS = 20
-EACH = 500 if TORTURE else 50
+EACH = 500 if TORTURE else 25
 
 Lines = list[bytes]
 

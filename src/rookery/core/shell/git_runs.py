@@ -2,10 +2,11 @@
 that its options name.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from rookery.core.shell.shell_words import Word
+from rookery.core.shell.shell_words import Script, Word
 
 _RUNS = ("--exec", "--extcmd", "--upload-pack", "--receive-pack", "--open-files-in-pager")
 _VALUED = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
@@ -38,22 +39,23 @@ def _in_submodules(words: Sequence[Word]) -> list[Word]:
     return said
 
 
-def git_scripts(words: Sequence[Word]) -> Iterator[str]:
+def git_scripts(words: Sequence[Word]) -> Iterator[Script]:
     """Settings given with `-c` may name programs, and aliases are commands. What is to run in
     each submodule is a text for a shell if it is one word."""
     if said := _in_submodules(words):
-        yield said[0].text
+        yield said[0].script
     for flag, word in pairwise(words):
-        if flag.text == "-c" and "=" in word.text:
-            yield word.text.partition("=")[2].removeprefix("!")
+        script = word.script
+        if flag.text == "-c" and (set_to := re.match("[^=]*=!?", script.text)):
+            yield script.behind(set_to.end())
         elif flag.text == "-x" or _runs_its_value(flag.text):
-            yield word.text
-    for word in words[1:]:
-        name, equals, text = word.text.partition("=")
+            yield script
+    for script in (word.script for word in words[1:]):
+        name, equals, _ = script.text.partition("=")
         if equals and _runs_its_value(name):
-            yield text
-        elif word.text[:2] in {"-x", "-O", "-u"} and " " in word.text:
-            yield word.text[2:]
+            yield script.behind(len(name) + 1)
+        elif script.text[:2] in {"-x", "-O", "-u"} and " " in script.text:
+            yield script.behind(2)
 
 
 def _runs_its_value(name: str) -> bool:

@@ -21,13 +21,39 @@ class Word:
     """`text` is the word as the program gets it, if `known`; otherwise as it was written.
 
     `pattern` is set if the shell replaces the word by the files that match it. `below` is set
-    if the word stands for files below what it names: those whose names match this.
+    if the word stands for files below what it names: those whose names match this. `unquoted`
+    is what was written without its quotes, if the word is not known, and `literal` what of it
+    is known.
     """
 
     text: str
     known: bool = True
     pattern: str = ""
     below: str = ""
+    unquoted: str = ""
+    literal: str = ""
+
+    @property
+    def script(self) -> "Script":
+        """What a shell gets to read that is given the word."""
+        if self.known or not self.unquoted:
+            return Script(self.text, self.known, self.text)
+        return Script(self.unquoted, False, self.literal)
+
+
+@record
+class Script:
+    """A text for a shell to read. If it is not `known`, more is put in where its variables and
+    substitutions stand, and so what is around them may not be what it looks like. It is
+    `without` them if what is put in is nothing."""
+
+    text: str
+    known: bool = True
+    without: str = ""
+
+    def behind(self, before: int) -> "Script":
+        """Without so many of its first characters."""
+        return Script(self.text[before:], self.known, self.without[before:])
 
 
 @record
@@ -62,8 +88,18 @@ class ShellLine:
     commands: tuple[SimpleCommand, ...]
     doubts: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
-    documents: tuple[str, ...] = ()
+    documents: tuple[Script, ...] = ()
     grave: tuple[str, ...] = ()
+
+
+def joined(said: Sequence[Word]) -> Script:
+    """What a shell gets to read that is given the words with gaps between them."""
+    scripts = [word.script for word in said]
+    return Script(
+        " ".join(script.text for script in scripts),
+        all(script.known for script in scripts),
+        " ".join(script.without for script in scripts),
+    )
 
 
 def words(texts: Sequence[str]) -> tuple[Word, ...]:

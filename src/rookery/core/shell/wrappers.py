@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from rookery.core.shell.git_runs import git_commands, git_scripts
-from rookery.core.shell.shell_words import Word
+from rookery.core.shell.shell_words import Script, Word, joined
 from rookery.core.values import value
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
@@ -25,7 +25,7 @@ class Wrapped:
     so. `elsewhere` is on another machine."""
 
     commands: tuple[tuple[Word, ...], ...] = ()
-    scripts: tuple[str, ...] = ()
+    scripts: tuple[Script, ...] = ()
     folder: Word | None = None
     elsewhere: bool = False
 
@@ -127,7 +127,7 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
         case "ssh":
             return Wrapped(scripts=tuple(_from_ssh(words[1:])), elsewhere=True)
         case "trap":
-            said = [word.text for word in words[1:] if not word.text.startswith("-")]
+            said = [word.script for word in words[1:] if not word.text.startswith("-")]
             return Wrapped(scripts=tuple(said[:1]))
         case "mapfile" | "readarray" | "compgen" | "complete":
             return Wrapped(scripts=tuple(_called_back(words)))
@@ -183,11 +183,10 @@ def _from_wrapper(wrapper: _Wrapper, words: Sequence[Word]) -> Wrapped:
 def _running(wrapper: _Wrapper, rest: list[Word], folder: Word | None) -> Wrapped:
     if not rest:
         return Wrapped(folder=folder)
-    joined = " ".join(word.text for word in rest)
     if wrapper.joins:
-        return Wrapped(scripts=(joined,), folder=folder)
+        return Wrapped(scripts=(joined(rest),), folder=folder)
     if len(rest) == 1 and " " in rest[0].text:
-        return Wrapped(commands=(tuple(rest),), scripts=(joined,), folder=folder)
+        return Wrapped(commands=(tuple(rest),), scripts=(rest[0].script,), folder=folder)
     given = Word("(what it is given)", known=False, below="*")
     more = (given,) if wrapper.appends else ()
     return Wrapped(commands=((*rest, *more),), folder=folder)
@@ -212,7 +211,10 @@ def _from_shell(arguments: Sequence[Word]) -> Wrapped:
     for place, word in enumerate(arguments):
         if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word.text):
             rest = [one for one in arguments[place + 1 :] if not one.text.startswith(("-", "+"))]
-            return Wrapped(scripts=tuple(one.text for one in rest[:1]))
+            return Wrapped(scripts=tuple(one.script for one in rest[:1]))
+        if not word.known:
+            # it may be that option, and a script file as well
+            return Wrapped(scripts=tuple(one.script for one in arguments[place:][:MOST_RESTS]))
     return Wrapped()
 
 
@@ -258,22 +260,22 @@ def _abbreviates_exec(text: str) -> bool:
     return len(text) > 3 and "--exec-batch".startswith(text)
 
 
-def _told_to_run(words: Sequence[Word]) -> Iterator[str]:
+def _told_to_run(words: Sequence[Word]) -> Iterator[Script]:
     """What follows `-c`, which may be the last of more letters or have the text attached."""
     for flag, word in pairwise(words):
         if re.fullmatch(r"-[A-Za-z]*c|--command", flag.text):
-            yield word.text
-    for word in words:
-        if attached := re.match(r"--command=|-[abd-zA-Z]*c(?=.*\s)", word.text):
-            yield word.text[attached.end() :]
+            yield word.script
+    for script in (word.script for word in words):
+        if attached := re.match(r"--command=|-[abd-zA-Z]*c(?=.*\s)", script.text):
+            yield script.behind(attached.end())
 
 
-def _called_back(words: Sequence[Word]) -> Iterator[str]:
+def _called_back(words: Sequence[Word]) -> Iterator[Script]:
     """What follows `-C`, or is attached to it."""
     for place, word in enumerate(words):
-        if attached := re.match(r"-\w*?C", word.text):
-            yield word.text[attached.end() :]
-            yield from (one.text for one in words[place + 1 : place + 2])
+        if attached := re.match(r"-\w*?C", word.script.text):
+            yield word.script.behind(attached.end())
+            yield from (one.script for one in words[place + 1 : place + 2])
 
 
 def _from_unknown(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
@@ -287,18 +289,18 @@ def _from_unknown(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
         yield (Word("rm"), *rest)
 
 
-def _from_ssh(arguments: Sequence[Word]) -> Iterator[str]:
+def _from_ssh(arguments: Sequence[Word]) -> Iterator[Script]:
     rest = list(arguments)
     while rest and rest[0].text.startswith("-"):
         takes_value = rest[0].text in {"-p", "-i", "-l", "-o", "-F", "-J", "-L", "-R", "-D"}
         del rest[: 2 if takes_value else 1]
     if len(rest) > 1:
-        yield " ".join(word.text for word in rest[1:])
+        yield joined(rest[1:])
 
 
-def _split_string(words: Sequence[Word]) -> Iterator[str]:
+def _split_string(words: Sequence[Word]) -> Iterator[Script]:
     for place, word in enumerate(words):
         if word.text in {"-S", "--split-string"} and place + 1 < len(words):
-            yield " ".join(one.text for one in words[place + 1 :])
-        elif word.text.startswith("-S") or word.text.startswith("--split-string="):
-            yield word.text.removeprefix("--split-string=").removeprefix("-S")
+            yield joined(words[place + 1 :])
+        elif attached := re.match("-S|--split-string=", word.script.text):
+            yield word.script.behind(attached.end())
