@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +9,8 @@ import pytest
 
 from manager.bench import SPEAKS_LONG, WRITES
 from sessions_shell import Shell, opened_shell
+from text_process import PLAINLY
+from warm_start import start_warm
 
 ASKS = """\
 - calls:
@@ -40,6 +40,7 @@ def plays(script: str) -> pytest.MarkDecorator:
 
 
 def test_a_session_runs_on_after_the_command_and_is_waited_for(shell: Shell):
+    shell.environ |= PLAINLY
     session_id = shell.start()
     code, out, err = shell.run("wait", session_id[:8])
     assert (code, out, err) == (0, f"{session_id[:8]} is done.\n", "")
@@ -126,24 +127,26 @@ def test_at_a_terminal_one_is_asked_whether_the_project_is_trusted(shell: Shell)
     shell.environ["ROOKERY_HOME"] = str(shell.folder / "another home")
     for answer, code in (b"n\n", 2), (b"y\n", 0):
         ours, theirs = os.openpty()
-        with subprocess.Popen(
-            [sys.executable, "-m", "rookery", "sessions", "start", "Do it"],
-            cwd=shell.path,
-            env=shell.environ,
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=theirs,
+        reads, stdout = os.pipe()
+        with start_warm(
+            ["sessions", "start", "Do it"],
+            shell.environ,
+            str(shell.path),
+            streams=[theirs, stdout, theirs],
+            terminal=True,
+            manages=True,
         ) as process:
             os.close(theirs)
+            os.close(stdout)
             asked = b""
             while b"[y/n]" not in asked:
                 asked += os.read(ours, 1024)
             assert b"Do you trust this folder?" in asked
             os.write(ours, answer)
-            out = process.communicate(timeout=60)[0]
+            with open(reads, "rb") as out:
+                assert bool(out.read()) == (code == 0)
+            assert process.wait(60) == code
         os.close(ours)
-        assert process.returncode == code
-        assert bool(out) == (code == 0)
     assert shell.told("list")["overview"]["trusted"] is True
 
 

@@ -3,10 +3,10 @@
 import json
 import os
 import signal
-import subprocess
-import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import anyio
 
 from rookery.core.facts import Event
 from rookery.manager.holder import manager_folder
+from rookery.manager.session_folders import SessionFolders
+from rookery.manager.session_process import lives
 from rookery.manager.shown import Shown
 from rookery.manager.supervisor import Supervisor, open_supervisor
 from rookery.manager.timings import Timings
@@ -21,8 +23,10 @@ from rookery.manager.wishes import Wish
 from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore
+from text_process import Started, start_text
 
-PATIENCE = 30
+PATIENCE = 90
+HOSTING = Path(__file__).with_name("hosting.py")
 WRITES = """\
 - say: I will write it.
   calls:
@@ -45,9 +49,19 @@ SPEAKS_LONG = f"""\
   calls:
   - {{tool: attempt_completion, arguments: {{result: "Done."}}}}
 """
-IMPATIENT = Timings(
-    creation=20, cancel=0.5, end=0.5, silence=0.2, unresponsive=0.5, last_words=1, adoption=5
+PATIENT = Timings(
+    creation=60,
+    cancel=60,
+    end=60,
+    silence=60,
+    unresponsive=60,
+    last_words=60,
+    answer=60,
+    adoption=60,
 )
+"""No process is taken for one that does not heed, however busy the machine is."""
+IMPATIENT = replace(PATIENT, cancel=0.5, end=0.5, silence=0.2, unresponsive=0.5, last_words=1)
+"""With processes that do not."""
 
 
 class Project:
@@ -77,7 +91,7 @@ class Project:
 
     @asynccontextmanager
     async def supervised(
-        self, *, limit: int = 5, timings: Timings = IMPATIENT
+        self, *, limit: int = 5, timings: Timings = PATIENT
     ) -> AsyncIterator["Watched"]:
         """Whatever was left running is ended, if nothing has gone wrong before."""
         opened = open_supervisor(self.path, self.places, self.environ, limit=limit, timings=timings)
@@ -93,19 +107,11 @@ class Project:
         """A process that supervises, starts sessions and acts when one comes to a state; it is
         killed in the end."""
         wanted = [_spelled(wish) for wish in wishes]
-        process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("hosting.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**self.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environ},
-        )
-        with process:
+        given = {"project": str(self.path), "wishes": wanted, "acts": acts or {}}
+        with start_text(
+            [], {**self.environ, **environ}, self.folder, program=HOSTING, given=json.dumps(given)
+        ) as process:
             try:
-                assert process.stdin
-                given = {"project": str(self.path), "wishes": wanted, "acts": acts or {}}
-                process.stdin.write(json.dumps(given))
-                process.stdin.close()
                 yield Hosted(process)
             finally:
                 process.kill()
@@ -126,11 +132,28 @@ class Project:
                     found[int(entry.name)] = line
         return found
 
+    def is_left_quiet(self) -> bool:
+        """Whether its processes end by themselves. Those that do not are killed."""
+        deadline = time.monotonic() + PATIENCE / 3
+        while left := self.processes():
+            if time.monotonic() > deadline:
+                for pid in left:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                return False
+            time.sleep(0.01)
+        return True
+
     async def quiet(self) -> None:
         """Once there is no process any more."""
         with anyio.fail_after(PATIENCE):
-            while self.processes():  # noqa: ASYNC110 (they are nobody's children)
+            while self.processes() or self._is_served():  # noqa: ASYNC110 (nobody's children)
                 await anyio.sleep(0.01)
+
+    def _is_served(self) -> bool:
+        """Also by a process that is about to be gone and has no command line any more."""
+        found = SessionFolders(self.places).of_project(str(self.path.resolve()))
+        return any(mark and lives(mark) for mark in (folder.mark() for folder, _ in found))
 
     def input_of(self, pid: int) -> str:
         return str(Path(f"/proc/{pid}/fd/0").readlink())
@@ -177,7 +200,7 @@ class Watched:
 
 
 class Hosted:
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: Started) -> None:
         self.process = process
 
     def hear(self, wanted: str) -> str:

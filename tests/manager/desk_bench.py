@@ -1,12 +1,13 @@
 """A project with a repository, and a desk for all that concerns its worktrees."""
 
-import os
+import atexit
+import shutil
 import signal
-import subprocess
-import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,9 +25,11 @@ from rookery.manager.shown import Shown
 from rookery.settings import Settings
 from rookery.workspace.worktrees.fetching import Fetching
 from rookery.workspace.worktrees.project_scripts import project_script
+from text_process import start_text
 from worktree_bench import PROJECT_FILES, git, put
 
 T = TypeVar("T")
+HOSTING = Path(__file__).with_name("worktree_hosting.py")
 
 DONE = """\
 - say: Nothing to do.
@@ -38,11 +41,20 @@ DONE = """\
 
 
 def with_repository(project: Project) -> Project:
-    git(project.path, "init", "-q", "-b", "main")
-    put(project.path, PROJECT_FILES)
-    git(project.path, "add", "-A")
-    git(project.path, "commit", "-q", "-m", "first")
+    shutil.copytree(_repository(), project.path, dirs_exist_ok=True)
     return project
+
+
+@cache
+def _repository() -> Path:
+    """One for all tests of this process, to be copied."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    git(folder, "init", "-q", "-b", "main")
+    put(folder, PROJECT_FILES)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "first")
+    return folder
 
 
 def write(project: Project, name: str, text: str, *, agreed: bool = True) -> None:
@@ -106,23 +118,19 @@ async def at_desk(project: Project, *, limit: int = 5) -> AsyncIterator[AtDesk]:
 
 def killed(project: Project, request: Asking[Any], point: str) -> None:
     """A manager that is asked something, and does not live to tell."""
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("worktree_hosting.py")), str(project.path)],
-        input=request_to_json(request),
-        env={
-            **project.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "ROOKERY_KILLPOINT": point,
-        },
-        timeout=PATIENCE,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done
+    with start_text(
+        [str(project.path)],
+        {**project.environ, "ROOKERY_KILLPOINT": point},
+        project.folder,
+        program=HOSTING,
+        given=request_to_json(request).decode(),
+    ) as process:
+        said = process.communicate(timeout=PATIENCE)
+        assert process.wait() == -signal.SIGKILL, said
 
 
 async def until(holds: Callable[[], bool]) -> None:
     """For what no session tells."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE):
         while not holds():  # noqa: ASYNC110 (files tell nobody)
             await anyio.sleep(0.01)

@@ -51,10 +51,12 @@ class Words:
 
 
 class User:
-    """Does by chance what can be done. A `seed` makes for the same choices."""
+    """Does by chance what can be done. A `seed` makes for the same choices; `pause` is what the
+    models take for a word."""
 
-    def __init__(self, ground: Ground, seed: int) -> None:
+    def __init__(self, ground: Ground, seed: int, *, pause: float = 0.04) -> None:
         self.ground = ground
+        self._pause = pause
         self.words = Words()
         self.done: Counter[str] = Counter()
         self.removing: set[str] = set()
@@ -68,7 +70,9 @@ class User:
         prompt = self.words.new(f"Work as {name}")
         self.words.times[prompt] = versions
         model = self.ground.script(
-            name, pause=0.01 if kind == "asks" else 0.04, commands=kind == "commands"
+            name,
+            pause=self._pause / 4 if kind == "asks" else self._pause,
+            commands=kind == "commands",
         )
         request = StartSessions(
             prompt=prompt,

@@ -36,7 +36,7 @@ from rookery.manager.session_process import lives
 from rookery.storage.verify import verify
 from worktree_bench import git
 
-SECONDS = 15
+SECONDS = 60
 """For what is under way to show; what is wrong stays wrong."""
 ACTIVE = ("creating", "streaming", "waiting_approval", "waiting_input")
 WAITS_FOR = {
@@ -61,7 +61,7 @@ async def demand_all(ground: Ground, user: User) -> None:
             await demand_worktrees_whole(ground, remote, user.removing)
             await remote.do(StopAll())
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=SECONDS)
     await demand_nobody_left(ground)
 
 

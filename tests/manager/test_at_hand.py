@@ -11,6 +11,7 @@ from rookery.core.queries import AskAbout
 from rookery.core.sessions.failures import failure_of_exit
 from rookery.core.sessions.record import ParallelMode
 from rookery.errors import CommandRejected
+from text_process import PLAINLY
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +103,7 @@ async def test_one_that_went_on_twice_is_told_what_it_goes_on_with_each_time(pro
 
 
 async def test_8_one_that_is_reserved_is_shown_and_begins_when_it_is_prepared(project: Project):
+    project.environ |= PLAINLY
     async with project.supervised() as watched:
         supervisor, preparations = watched.supervisor, watched.supervisor.preparations
         wish = project.wish(WRITES, auto_approve=True, env={"MOON": "full"}, group_id="g")

@@ -1,8 +1,10 @@
 """What the schema of the manager's protocol says is what is spoken."""
 
 import json
+import os
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -21,6 +23,8 @@ from rookery.wire.schema import answer_type
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schemas" / "manager.schema.json"
 SCHEMA = schema()
+EXAMPLES = 50 if os.environ.get("ROOKERY_TORTURE") else 6
+"""Of each of more than a hundred."""
 
 
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
@@ -51,13 +55,17 @@ def some(hint: Any) -> st.SearchStrategy[Any]:
     return st.builds(hint, **{field.name: some(hints[field.name]) for field in fields(hint)})
 
 
+@cache
+def described(name: str) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]})
+
+
 def check(name: str, said: object) -> None:
-    Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}).validate(said)
+    described(name).validate(said)
 
 
 def refused(name: str, said: object) -> bool:
-    described = {"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}
-    return not Draft202012Validator(described).is_valid(said)
+    return not described(name).is_valid(said)
 
 
 def test_the_document_is_up_to_date():
@@ -81,7 +89,7 @@ def test_no_two_classes_have_one_name():
 
 @pytest.mark.parametrize("cls", REQUESTS, ids=kind_of)
 def test_every_request_is_as_described(cls: type[Any]):
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=EXAMPLES, deadline=None)
     @given(some(cls))
     def holds(request: Any) -> None:
         said = json.loads(request_to_json(request))
@@ -94,7 +102,7 @@ def test_every_request_is_as_described(cls: type[Any]):
 
 @pytest.mark.parametrize("cls", REQUESTS, ids=kind_of)
 def test_every_answer_is_told_whole_and_as_described(cls: type[Any]):
-    @settings(max_examples=10, deadline=None)
+    @settings(max_examples=EXAMPLES, deadline=None)
     @given(some(answer_type(cls)))
     def holds(answer: Any) -> None:
         check(f"answer_to_{kind_of(cls)}", json.loads(reply_to_json(answer)))

@@ -141,6 +141,7 @@ async def test_6_2_what_died_with_its_manager_is_paused_and_can_be_resumed(proje
                 hosted.process.send_signal(signal.SIGSTOP)
                 kill(pid)
         hosted.kill()
+    await project.quiet()
     async with project.supervised() as watched:
         shown = watched.supervisor.session(session_id)
         assert shown

@@ -14,6 +14,7 @@ from rookery.core.sessions.record import ParallelMode
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.session_folders import SessionFolders
 from rookery.storage.trust import TrustStore
+from text_process import PLAINLY
 from worktree_bench import git, put
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +51,7 @@ async def test_9_2_a_session_begins_in_a_worktree_on_a_branch_named_by_its_promp
 
 
 async def test_9_3_its_process_knows_where_it_is_and_that_it_may_work_there(project: Project):
+    project.environ |= PLAINLY
     async with at_desk(project) as at:
         (session_id,) = (await at.start(SPEAKS_LONG)).session_ids
         shown = await at.watched.at(session_id, "streaming")
@@ -330,7 +332,9 @@ async def test_8_two_at_a_time_are_set_up(project: Project):
     write(
         project,
         "setup-script",
-        'mkdir "../on-$$"; ls -d ../on-* | wc -l; sleep 0.2; rmdir "../on-$$"\n',
+        'mkdir "../on-$$"; until [ -e ../met ]; do sleep 0.01; '
+        "[ $(ls -d ../on-* | wc -l) = 1 ] || touch ../met; done; "
+        'sleep 0.1; ls -d ../on-* | wc -l; rmdir "../on-$$"\n',
     )
     async with at_desk(project) as at:
         started = await at.start(DONE, versions=4)

@@ -13,6 +13,7 @@ import pytest
 from manager.bench import IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
 from rookery.core.facts import Answered, TaskOpened, UserSpoke
 from rookery.errors import CommandRejected
+from text_process import PLAINLY
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +39,7 @@ async def test_a_session_is_started_asks_is_allowed_and_completes(project: Proje
 async def test_7_1_the_prompt_is_in_no_list_of_processes_and_the_session_leads_its_group(
     project: Project,
 ):
+    project.environ |= PLAINLY
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, "a secret wish"))
         shown = await watched.at(session_id, "waiting_approval")
@@ -220,7 +222,7 @@ async def test_7_4_one_that_is_cancelled_rests_and_goes_on_when_resumed(project:
 
 
 async def test_7_4_one_that_does_not_heed_is_ended(project: Project):
-    async with project.supervised() as watched:
+    async with project.supervised(timings=IMPATIENT) as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES))
         shown = await watched.at(session_id, "waiting_approval")
@@ -235,7 +237,7 @@ async def test_7_4_one_that_does_not_heed_is_ended(project: Project):
 
 
 async def test_7_6_one_that_does_not_answer_is_shown_so_and_not_killed(project: Project):
-    async with project.supervised() as watched:
+    async with project.supervised(timings=IMPATIENT) as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES))
         pid = (await watched.at(session_id, "waiting_approval")).record.pid
         kill(pid, signal.SIGSTOP)

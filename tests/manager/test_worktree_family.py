@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from manager.bench import SPEAKS_LONG, WRITES, Project
+from manager.bench import PATIENCE, SPEAKS_LONG, WRITES, Project
 from manager.desk_bench import DONE, AtDesk, at_desk, killed, until, with_repository, write
 from rookery.core.managing.requests import (
     ApplyWorktree,
@@ -378,9 +378,9 @@ async def test_9_3_a_run_script_that_ends_by_itself_is_not_running(project: Proj
         (told,) = (await at.do(RunScript(worktree_id=row.id))).notes
         log = Path(told.removeprefix("Its output goes to ").removesuffix("."))
         await until(lambda: log.read_text() == "said\n")
-        for _ in range(1000):
-            if not (await at.worktrees())[0].running:
-                break
+        with anyio.fail_after(PATIENCE):
+            while (await at.worktrees())[0].running:  # noqa: ASYNC110 (it tells nobody)
+                await anyio.sleep(0.01)
         await at.do(RunScript(worktree_id=row.id))
 
 

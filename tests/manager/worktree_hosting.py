@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from manager.bench import IMPATIENT
+from manager.bench import PATIENT
 from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.request_json import request_from_json
 from rookery.manager.desk.worktree_desk import worktree_families
@@ -19,7 +19,7 @@ from rookery.storage.places import find_places
 
 async def host(project: Path, request: dict[str, Any]) -> None:
     places = find_places(os.environ)
-    async with open_supervisor(project, places, os.environ, timings=IMPATIENT) as supervisor:
+    async with open_supervisor(project, places, os.environ, timings=PATIENT) as supervisor:
         desk = Desk(worktree_families(supervisor, places, os.environ, Settings))
         print(await desk.do(request_from_json(request)), flush=True)
         await anyio.sleep_forever()

@@ -35,7 +35,9 @@ from rookery.wire.jsonrpc import METHOD_NOT_FOUND, Params, Peer, RpcError
 from rookery.wire.outbox import Disconnected
 
 LOOPBACK = "127.0.0.1"
-PATIENCE = 20
+PATIENCE = 60
+PONDERING = 1.0
+"""Seconds that a list of modes takes."""
 SESSION = "5b0c4b7e-6f6e-4d2c-9a55-0a4ef0e9a001"
 PIECE = "x" * 100_000
 BUG = "Zq7bug"
@@ -72,7 +74,7 @@ class FewRequests:
         return Done()
 
     async def _ponder(self, request: ListModes) -> tuple[KnownMode, ...]:
-        await anyio.sleep(1.0)
+        await anyio.sleep(PONDERING)
         return ()
 
     async def _break(self, request: ListModels) -> Done:

@@ -5,8 +5,6 @@ import os
 import re
 import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ from manager.bench import WRITES, Project
 from manager_web.bench import PATIENCE, call, page_in
 from rookery.cli.exit_codes import Exit
 from rookery.manager.holder import manager_folder
+from text_process import PLAINLY, Started, start_text
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.anyio
 class Managed:
     """The command, while it runs."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: Started) -> None:
         self.process = process
         self.line = process.stdout.readline() if process.stdout else ""
 
@@ -48,29 +47,18 @@ class Managed:
         """The exit code, and all that was said to people."""
         self.process.send_signal(number)
         _, said = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, said
+        return self.process.wait(), said
 
 
-def command(
-    project: Project, *arguments: str, built: bool = True, **environ: str
-) -> "subprocess.Popen[str]":
+def command(project: Project, *arguments: str, built: bool = True, **environ: str) -> Started:
     page = project.folder / "page"
     if built and not page.exists():
         page_in(page)
-    played = str(Path(__file__).with_name("played_command.py"))
-    return subprocess.Popen(
-        [sys.executable, played, "serve", "--web", "-w", str(project.path), *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=project.path,
-        env={
-            **project.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "PLAYED_PAGE": str(page),
-            **environ,
-        },
+    return start_text(
+        ["serve", "--web", "-w", str(project.path), *arguments],
+        {**project.environ, "PLAYED_PAGE": str(page), **environ},
+        project.path,
+        program=Path(__file__).with_name("played_command.py"),
     )
 
 
@@ -87,11 +75,11 @@ def ended(project: Project, *arguments: str, built: bool = True) -> tuple[int, s
     """The exit code and what was said, of a command that ends by itself."""
     with command(project, *arguments, built=built) as process:
         said, told = process.communicate(timeout=PATIENCE)
-    return process.returncode, said, told
+    return process.wait(), said, told
 
 
 async def test_it_tells_where_it_is_and_leaves_nothing_behind(project: Project):
-    with managed(project, "--json", "--no-open") as manager:
+    with managed(project, "--json", "--no-open", **PLAINLY) as manager:
         assert manager.where == {
             "url": manager.where["url"],
             "launch_url": manager.where["launch_url"],

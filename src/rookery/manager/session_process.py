@@ -120,7 +120,7 @@ def start(
     surroundings = {**environ, **(launch.env or {}), **ENVIRONMENT}
     try:
         with _Gate() as gate:
-            pid = _spawn(command, folder.log, gate.inside, surroundings)
+            pid = spawn(command, folder.log, gate.inside, surroundings)
             kp("manager.spawned")
             mark = ProcessMark(
                 generation=generation,
@@ -172,7 +172,7 @@ class _Gate:
             os.close(self._outside)
 
 
-def _spawn(command: list[str], log: Path, gate: int, environ: Mapping[str, str]) -> int:
+def spawn(command: list[str], log: Path, gate: int, environ: Mapping[str, str]) -> int:
     """The number of a process that waits at the gate, apart from us and from any terminal."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     output = os.open(log, flags, PRIVATE_FILE)
