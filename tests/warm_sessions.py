@@ -20,7 +20,7 @@ LOCALE = {"LANG": "C.UTF-8"}
 READ_BY_PYTHON = ("PYTHON", "LC_", "MALLOC_", "LD_")
 ROOM_FOR_A_NAME = " " * 4096
 """An argument of whoever forks, in place of which a process shows its own."""
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
 Spawn = Callable[[list[str], Path, int, Mapping[str, str]], int]
 
 
@@ -74,12 +74,13 @@ def _private(path: str, flags: int) -> int:
 
 @contextmanager
 def _taking_in_orphans() -> Iterator[None]:
-    prctl = ctypes.CDLL(None).prctl
+    prctl, before = ctypes.CDLL(None).prctl, ctypes.c_int()
+    prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         yield
     finally:
-        prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        prctl(PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
 
 
 def wait_at_the_gate() -> None:

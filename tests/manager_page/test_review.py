@@ -106,12 +106,14 @@ def test_versions_are_compared_and_one_is_kept(tab: Tab, manager: Manager, proje
     expect(tab.page).to_have_url(re.compile("#/(session|versions)/"))
     if "#/session/" in tab.page.url:
         tab.page.get_by_role("link", name="one of several versions").click()
-    table = tab.page.get_by_role("table")
+    table = tab.page.get_by_role("table").first
     expect(table.get_by_role("columnheader")).to_have_count(2)
     keep = table.get_by_role("button", name="Keep this one")
     expect(keep.first).to_be_enabled()
     expect(keep.last).to_be_enabled()
     expect(table).to_contain_text("Both are done.")
+    for version in ("Version 1", "Version 2"):
+        expect(tab.page.get_by_role("region", name=version)).to_contain_text("price * by / 100")
     keep.first.click()
     tab.page.get_by_role("dialog").get_by_role("button", name="Apply", exact=True).click()
     dialog = tab.page.get_by_role("dialog", name="Remove the other versions?")

@@ -433,7 +433,7 @@ async def test_a_command_gets_a_terminal_only_if_it_is_asked_for(bench: Bench):
 )
 async def test_a_command_on_a_terminal_that_waits_for_input_is_said_to(bench: Bench, prompt: str):
     async with bench.task():
-        outcome = await bench.call(TOOL, command=prompt, terminal=True, timeout=1)
+        outcome = await bench.call(TOOL, command=prompt, terminal=True, timeout=4)
         assert "It waits for input, which nobody can give it here" in outcome.text
         assert outcome.text.endswith("Output so far:\nName: ")
 
