@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.commands import Condense, Speak
+from rookery.core.commands import Answer, Condense, Speak
 from rookery.core.facts import Asked, Ending, Noted, ToolFinished, Usage
 from rookery.core.file_steps import steps_since
 from rookery.core.limits import Limits
@@ -96,6 +96,35 @@ async def test_2_14_words_that_nobody_had_heard_when_all_died_are_heard_once(tmp
     await stage.play("yes", "yes", "yes", "yes", reopen=True)
     assert stage.asks == ["resume_task", "tool", "tool", "completion_result"]
     assert [heard(stage, number).count("Use tabs.") for number in range(3)] == [0, 1, 1]
+
+
+class Repeating(Stage):
+    """A stage whose user goes on with the same words, because nobody has said that they came."""
+
+    async def _act(self, engine: Engine, task_id: str, asked: Asked, entry: str) -> None:
+        if entry != "again":
+            await super()._act(engine, task_id, asked, entry)
+            return
+        await engine.send(
+            Answer(
+                task_id=task_id,
+                ask_id=asked.ask_id,
+                reply="message",
+                text="Use tabs.",
+                digest=asked.digest,
+                message_id="w",
+            )
+        )
+
+
+async def test_2_14_words_to_go_on_with_that_are_sent_again_are_heard_once(tmp_path: Path):
+    stage = Repeating(tmp_path, [write("a", "1")], [write("b", "1")], [finish()])
+    await stage.play("crash")
+    await stage.play("again", "crash", reopen=True)
+    stage.events.clear()
+    await stage.play("again", "yes", "yes", reopen=True)
+    assert stage.asks == ["resume_task", "tool", "completion_result"]
+    assert heard(stage, len(stage.model.requests) - 1).count("Use tabs.") == 1
 
 
 class Talkative(Stage):

@@ -32,6 +32,7 @@ from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.forking_family import ForkFamily
 from rookery.manager.desk.surroundings import Form
 from rookery.manager.desk.workspaces import Workspaces
+from rookery.manager.messages import message_id_of
 from rookery.manager.session_folders import SessionFolders
 
 pytestmark = pytest.mark.anyio
@@ -82,6 +83,27 @@ async def test_a_fork_has_the_conversation_and_goes_its_own_way(project: Project
         await watched.result(fork_id, "Done again.")
         assert project.log(source) == before
         assert said(project.log(fork_id)) == ["I will write it.", "Written.", "More."]
+
+
+async def test_what_is_said_to_a_fork_is_not_taken_for_what_its_source_was_told(project: Project):
+    async with project.supervised() as watched:
+        source = await watched.supervisor.start(project.wish(SPEAKS_LONG))
+        await watched.until(source, lambda shown: shown.view.seq > 1)
+        for words in ("one", "two"):
+            await watched.supervisor.send(source, words)
+        await watched.until(source, lambda shown: len(shown.view.queue) == 2)
+        (fork_id,) = (
+            await desk_of(project, watched).do(ForkSession(session_id=source))
+        ).session_ids
+        told = {event.fact.message_id for event in project.log(fork_id) if is_said(event)}
+        assert len(told) == 2
+        fork = watched.supervisor.find(fork_id)
+        assert message_id_of(fork.mailbox.taken) not in told
+        assert fork.mailbox.taken > max(int(each.rpartition("-")[2]) for each in told)
+
+
+def is_said(event: Event) -> bool:
+    return isinstance(event.fact, UserSpoke)
 
 
 async def test_a_fork_up_to_a_row_has_nothing_of_what_came_after(project: Project):

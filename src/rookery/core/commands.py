@@ -42,6 +42,8 @@ class Answer:
     """Allow from now on what the question's rule says."""
     choice: Choice | None = None
     """What goes beyond yes or no, if the question offers it."""
+    message_id: str = ""
+    """Names its words, if they may have been sent before: then they are not heard again."""
 
 
 @value

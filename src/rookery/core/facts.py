@@ -234,6 +234,8 @@ class Answered(Lasting):
     """The rule that came with the question holds from now on."""
     choice: Choice | None = None
     """What was said beyond yes or no to a question of governance."""
+    message_id: str = ""
+    """Of its words, if whoever sent them has named them."""
 
 
 @value

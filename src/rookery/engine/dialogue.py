@@ -141,6 +141,7 @@ class Dialogue:
             by=answer.by,
             always=answer.always,
             choice=answer.choice,
+            message_id=answer.message_id,
         )
         self._log.append(answered)
         del self._open[question.ask_id]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -28,6 +29,7 @@ from rookery.core.commands import (
     SwitchModel,
 )
 from rookery.core.facts import (
+    Answered,
     ApprovalSwitched,
     ChildBegan,
     Event,
@@ -80,8 +82,8 @@ class Engine:
                 self._open(command)
             case ReopenTask(task_id=task_id):
                 self._reopen(task_id)
-            case Answer(task_id=task_id):
-                self._find(task_id).dialogue.answer(command)
+            case Answer():
+                self._answer(command)
             case Speak():
                 self._hear(command)
             case EditQueue():
@@ -249,12 +251,17 @@ class Engine:
             task.log.close()
         return None
 
+    def _answer(self, command: Answer) -> None:
+        task = self._find(command.task_id)
+        if command.message_id and _was_said(task.log, command.message_id):
+            command = replace(command, reply="yes", text="", images=())
+        task.dialogue.answer(command)
+
     def _hear(self, command: Speak) -> None:
         log = self._find(command.task_id).log
         if not (command.text.strip() or command.images):
             raise CommandRejected("There is nothing in that message.")
-        said = (event.fact for event in log.events if isinstance(event.fact, UserSpoke))
-        if all(fact.message_id != command.message_id for fact in said):
+        if not _was_said(log, command.message_id):
             if len(log.state.queue) >= MOST_QUEUED:
                 raise CommandRejected(
                     f"{MOST_QUEUED:,} messages wait to be heard already, so this one was not "
@@ -317,3 +324,9 @@ def _record_failure(log: EventLog, error: Exception) -> None:
         log.append(TaskFailed(message=f"{type(error).__name__}: {error}"))
     except StorageError as unwritable:
         log.close(unwritable)
+
+
+def _was_said(log: EventLog, message_id: str) -> bool:
+    """However often they are sent, words that have a name are heard once."""
+    said = (event.fact for event in log.events if isinstance(event.fact, UserSpoke | Answered))
+    return any(fact.message_id == message_id for fact in said)

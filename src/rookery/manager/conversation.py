@@ -37,6 +37,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
 """Seconds between two tries to connect."""
 SECONDS_TO_CONNECT = 5.0
 """That an answer waits for a connection which was lost, or is not there yet."""
+NOT_SENT = "The session's process does not answer now. Nothing was sent; try again."
 NOT_CONFIRMED = (
     "The session's process does not say whether it has heard that. If it has, the question goes "
     "away; if not, answer again."
@@ -141,7 +142,7 @@ class Conversation:
     def host(self) -> Host:
         """Raises `Disconnected` while there is no connection."""
         if not self._host:
-            raise Disconnected("The session's process does not answer now. Nothing was sent.")
+            raise Disconnected(NOT_SENT)
         return self._host
 
     async def answer(self, order: AnswerOrder, terms: Terms) -> None:
@@ -186,7 +187,7 @@ class Conversation:
                 await self._follow(host, self._root, group)
                 group.cancel_scope.cancel()
         finally:
-            self._host = None
+            self._host, self._connected = None, anyio.Event()
 
     async def _begin(self, host: Host, given: HandOver) -> None:
         task_id = self._root.task_id
@@ -234,12 +235,12 @@ class Conversation:
         elif ask and waits and not given.at_rest:
             first = given.letters[0] if given.letters else None
             with suppress(CommandRejected):  # somebody else was quicker: we are told what they said
-                await host.send(_resumption(self._root.task_id, ask, first))
+                await host.send(_resumption(self._root.task_id, ask, first, given.first))
             return
         elif is_taken_up and (
             answer := self._root.resumed_with
         ):  # before we were cut off, or by somebody else
-            ours = bool(given.letters) and answer.text == given.letters[0].text
+            ours = bool(given.letters) and answer.message_id == message_id_of(given.first)
             await self._speak_all(host, given, after=int(ours))
         elif not waits:
             return
@@ -301,9 +302,10 @@ class Conversation:
         raise CommandRejected("That question was answered already.")
 
     async def _say(self, command: Answer | Cancel) -> None:
-        host = self.host
+        if not self._host:
+            raise CommandRejected(NOT_SENT)
         try:
-            await host.send(command)
+            await self._host.send(command)
         except Disconnected as error:
             raise CommandRejected(NOT_CONFIRMED) from error
 
@@ -319,7 +321,8 @@ class Conversation:
             self._listener.silent_for(quiet)
 
 
-def _resumption(task_id: str, ask: Message, letter: Letter | None) -> Answer:
+def _resumption(task_id: str, ask: Message, letter: Letter | None, number: int) -> Answer:
+    """With words it may be given again, by who does not know that it was: therefore the number."""
     return Answer(
         task_id=task_id,
         ask_id=ask.ask_id,
@@ -327,4 +330,5 @@ def _resumption(task_id: str, ask: Message, letter: Letter | None) -> Answer:
         text=letter.text if letter else "",
         images=images_of(letter) if letter else (),
         digest=ask.digest,
+        message_id=message_id_of(number) if letter else "",
     )

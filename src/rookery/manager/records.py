@@ -1,12 +1,14 @@
 """What a record takes over from elsewhere: figures from the messages, a past from its folder."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from rookery.core.facts import TaskOpened
+from rookery.core.facts import Answered, Event, TaskOpened, UserSpoke
 from rookery.core.sessions.record import SessionRecord, TodoStats, label_of
 from rookery.core.sessions.states import SessionState, SessionStatus
 from rookery.core.view import View
 from rookery.errors import StorageError
+from rookery.manager.messages import number_of
 from rookery.manager.session_folders import Launch, SessionFolder
 from rookery.manager.session_json import KeptSession
 from rookery.storage.tasks import TaskStore
@@ -31,8 +33,12 @@ def with_figures(record: SessionRecord, view: View) -> SessionRecord:
 
 def found_again(folder: SessionFolder, launch: Launch, tasks: TaskStore) -> KeptSession | None:
     """A session that the list has lost, from its own folder and its log; None if it has none."""
-    opened = _opening(tasks, folder.session_id)
-    if opened is None:
+    try:
+        events = list(tasks.read(folder.session_id)) if tasks.exists(folder.session_id) else []
+    except StorageError:
+        return None
+    openings = ((each.fact.text, each.ts) for each in events if isinstance(each.fact, TaskOpened))
+    if not (opened := next(openings, None)):
         return None
     text, start_time = opened
     mark = folder.mark()
@@ -54,14 +60,11 @@ def found_again(folder: SessionFolder, launch: Launch, tasks: TaskStore) -> Kept
         saw_api_req_started=True,
         pid=mark.pid if mark else None,
     )
-    return KeptSession(record=record, announced=True)
+    return KeptSession(record=record, announced=True, taken=_next_number(events))
 
 
-def _opening(tasks: TaskStore, session_id: str) -> tuple[str, int] | None:
-    try:
-        for event in tasks.read(session_id) if tasks.exists(session_id) else ():
-            if isinstance(event.fact, TaskOpened):
-                return event.fact.text, event.ts
-    except StorageError:
-        return None
-    return None
+def _next_number(events: Iterable[Event]) -> int:
+    """Of the next letter: one that was given before would be taken for one that was heard."""
+    said = (event.fact for event in events if isinstance(event.fact, UserSpoke | Answered))
+    numbers = (number_of(fact.message_id) for fact in said)
+    return 1 + max((number for number in numbers if number is not None), default=-1)
