@@ -264,6 +264,27 @@ async def test_8_steps_are_shown_while_it_is_prepared_and_it_can_be_cancelled(pr
     await until(lambda: project.processes() == {})
 
 
+async def test_8_words_to_a_session_that_is_cancelled_while_it_is_prepared_are_kept(
+    project: Project,
+):
+    write(project, "setup-script", "echo waits; while [ ! -e go ]; do sleep 0.05; done\n")
+    async with at_desk(project) as at:
+        async with anyio.create_task_group() as group:
+
+            async def start() -> None:
+                with pytest.raises(CommandRejected, match="cancelled"):
+                    await at.start()
+
+            group.start_soon(start)
+            (shown,) = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
+            await at.supervisor.send(shown.record.session_id, "Mind the tabs.")
+            await at.supervisor.cancel(shown.record.session_id)
+        (left,) = at.supervisor.all()
+        assert left.session.state == "stopped"
+        assert [mail.letter.text for mail in left.mail] == ["Mind the tabs."]
+        assert await at.worktrees() == ()
+
+
 async def test_8_a_session_can_be_removed_while_it_is_prepared(project: Project):
     write(project, "setup-script", "while true; do echo waits; sleep 0.01; done\n")
     async with at_desk(project) as at, anyio.create_task_group() as group:

@@ -101,13 +101,15 @@ class Apart:
         self._room = anyio.CapacityLimiter(SET_UP_AT_ONCE)
 
     async def begin(self, beginning: Beginning) -> Started:
-        """Raises `CommandRejected` if none could begin; then nothing is left of them."""
+        """Raises `CommandRejected` if none could begin; then nothing is left of them but those to
+        whom the user has said more by then, which is kept with them."""
         course = _Course(beginning)
         self._supervisor.group.start_soon(self._run, course)
         await course.over.wait()
         if not course.begun:
             for session_id in beginning.sessions:
-                if self._supervisor.session(session_id):
+                shown = self._supervisor.session(session_id)
+                if shown and not shown.mail:
                     await self._supervisor.remove(session_id)
             raise CommandRejected(course.failed[0])
         return course.told
