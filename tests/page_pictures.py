@@ -12,11 +12,12 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from intent_files import SPEC_EXAMPLE, laid_out
 from llm_server import call, finish, gate, say, think, usage
-from manager_page.bench import Manager, Project, Tab, Tabs, managed
+from manager_page.bench import Colours, Manager, Project, Tab, Tabs, Window, managed
 from manager_page.played_model import Model
 from rookery.browser.find_browser import find_browser
 from rookery.manager.web.page_files import HOW_TO_BUILD, PageFiles
 
+COLOURS: tuple[Colours, ...] = ("light", "dark")
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 WIDE = {"viewport": {"width": 1280, "height": 800}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "device_scale_factor": 2}
@@ -109,8 +110,8 @@ def scene(manager: Manager) -> dict[str, str]:
 
 
 def draw(browser: Browser, manager: Manager, named: dict[str, str]) -> None:
-    for theme in ("light", "dark"):
-        with looking(browser, manager, **WIDE, color_scheme=theme) as tab:
+    for theme in COLOURS:
+        with looking(browser, manager, theme, **WIDE) as tab:
             tab.open(named["asking"])
             expect(tab.button("Approve")).to_be_enabled()
             save(tab, f"session-{theme}")
@@ -144,10 +145,14 @@ def draw(browser: Browser, manager: Manager, named: dict[str, str]) -> None:
 
 
 @contextmanager
-def looking(browser: Browser, manager: Manager, **look: Any) -> Iterator[Tab]:
-    tabs = Tabs(browser, manager, **look)
-    yield tabs.open()
+def looking(
+    browser: Browser, manager: Manager, colours: Colours = "light", **look: Any
+) -> Iterator[Tab]:
+    window = Window(browser, **look)
+    tabs = Tabs(window, manager)
+    yield tabs.open(colours=colours)
     tabs.close()
+    window.close()
 
 
 def save(tab: Tab, name: str) -> None:

@@ -12,13 +12,12 @@ export default defineConfig({
     reportCompressedSize: true,
   },
   test: {
-    projects: [
-      {
-        extends: true,
-        test: { name: "logic", include: ["src/**/*.test.ts", "scripts/*.test.mjs"], environment: "happy-dom", isolate: false },
-      },
-      // each has a document, and a connection, of its own
-      { extends: true, test: { name: "drawn", include: ["src/**/*.test.tsx"], environment: "happy-dom" } },
-    ],
+    include: ["src/**/*.test.{ts,tsx}", "scripts/*.test.mjs"],
+    environment: "happy-dom",
+    // one thread for all: to load a document for each file takes longer than all tests do
+    pool: "threads",
+    isolate: false,
+    maxWorkers: 1,
+    setupFiles: ["scripts/begin-anew.mjs"],
   },
 });

@@ -19,6 +19,7 @@ import msgspec
 from rookery.browser.session import BrowserSession, Patience
 from rookery.core.image_facts import image_facts
 from rookery.core.limits import Limits
+from rookery.core.web_addresses import web_address
 from rookery.engine.ports import (
     Action,
     Artifacts,
@@ -32,12 +33,14 @@ from rookery.engine.ports import (
 from rookery.errors import ToolError
 from rookery.tools.browser_action import BrowserAction
 
-USUAL = Patience(navigation=30.0, action=20.0, settle=0.1)
-HURRIED = Patience(navigation=1.0, action=1.0, settle=0.1)
+USUAL = Patience(navigation=60.0, action=30.0, settle=0.1)
+HURRIED = Patience(navigation=3.0, action=3.0, settle=0.1)
+"""Long enough for all that is to come, on a machine that has other things to do."""
+PATIENCE = 30.0
 
 WELCOME = """<title>Welcome</title>
 <body style="margin:0;background:#102030;height:3000px">
-<div id=patch style="position:absolute;left:100px;top:20px;width:80px;height:40px;
+<div id=patch style="position:absolute;left:100px;top:0;width:80px;height:60px;
   background:#ff0000" onclick="this.style.background='#00ff00'; console.log('clicked')"></div>
 <input id=name style="position:absolute;left:100px;top:150px"
   oninput="document.title='typed ' + this.value" 
@@ -59,7 +62,9 @@ PAGES = {
     "/download": "<title>Download</title><a id=go href='/file'>get it</a>",
     "/chooser": "<title>Chooser</title><input id=go type=file>",
     "/unfinished": "<title>Unfinished</title><p>so far<img src='/never'>",
-    "/frozen": "<title>Frozen</title><a id=go onclick='for(;;);'>freeze</a>",
+    # it waits for an answer, because a loop would take as long of a processor
+    "/frozen": "<title>Frozen</title><a id=go onclick='const it = new XMLHttpRequest();"
+    """it.open("GET", "/never", false); it.send()'>freeze</a>""",
     "/noisy": "<script>for (let i = 0; i < 1000; i++) console.log('line ' + i + 'x'.repeat(999))"
     "</script><title>Noisy</title>",
     "/fetching": "<title>Fetching</title><script>fetch('http://192.0.2.1/', {mode: 'no-cors'})"
@@ -147,15 +152,22 @@ class Bench:
 
     async def go(self, url: str, *, sees: bool = True) -> Outcome:
         """Open a page, in the browser that is there."""
-        action = "navigate" if self._is_open() else "launch"
+        action = "navigate" if self.is_open else "launch"
         return await self.call(action, url=url, sees=sees)
+
+    async def visit(self, url: str) -> None:
+        """Open a page that nobody looks at yet."""
+        address = web_address(url)
+        await (self.session.navigate if self.is_open else self.session.launch)(address)
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
         """For what never comes: less time is lost waiting for it."""
         usual, self.session.patience = self.session.patience, HURRIED
-        yield
-        self.session.patience = usual
+        try:
+            yield
+        finally:
+            self.session.patience = usual
 
     async def crash(self) -> None:
         """End the processes that show pages, as a crash would."""
@@ -165,10 +177,11 @@ class Bench:
         for pid in descendants(self.session.running.pid):
             if b"--type=renderer" in command_line(pid):
                 os.kill(pid, signal.SIGKILL)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             await crashed.wait()
 
-    def _is_open(self) -> bool:
+    @property
+    def is_open(self) -> bool:
         try:
             return bool(self.session.running)
         except ToolError:
@@ -176,14 +189,18 @@ class Bench:
 
 
 @asynccontextmanager
-async def open_bench(
-    program: str, *, network: bool = False, patience: Patience = USUAL
-) -> AsyncIterator[Bench]:
-    """The session of a task that ends with the context."""
+async def open_bench(program: str, **more: Any) -> AsyncIterator[Bench]:
+    """The session of a task that ends with the context, and of which nothing is left then."""
     async with anyio.create_task_group() as group:
-        session = BrowserSession(group.start_soon, path=program, network=network, patience=patience)
-        yield Bench(session)
+        wishes: dict[str, Any] = {"network": False, "patience": USUAL, **more}
+        bench = Bench(BrowserSession(group.start_soon, path=program, **wishes))
+        yield bench
+        pids, folders = [], []
+        if bench.is_open:
+            pids, folders = processes_of(bench), [folder_of(bench.session.running.pid)]
         group.cancel_scope.cancel()
+    await until_gone(pids)
+    assert not any(folder.exists() for folder in folders)
 
 
 def context(*, sees: bool) -> ToolContext:
@@ -288,7 +305,7 @@ def folder_of(pid: int) -> Path:
 
 
 async def until_gone(pids: list[int]) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(PATIENCE):
         for pid in pids:
             while is_alive(pid):  # noqa: ASYNC110 (nobody tells whose child it is not)
                 await anyio.sleep(0.02)

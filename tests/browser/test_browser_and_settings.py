@@ -1,4 +1,4 @@
-"""The browser of the real command: what is asked about, and what the settings keep it from."""
+"""What the settings and where it comes from keep a page from, in the real command."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from browser.bench import Site
 from llm_server import LlmServer, Recorded, call, finish
 from rookery.browser.happenings import Happenings
 from rookery.browser.reach import Reach
@@ -34,25 +33,6 @@ def set_up(rookery: Installed, program: str, more: str = "") -> None:
 
 def last_turn(request: Recorded) -> str:
     return json.dumps(request.body["messages"][-1], ensure_ascii=False)
-
-
-def test_NET_3_a_page_of_this_machine_that_was_allowed_is_used_without_more_questions(
-    rookery: Installed, program: str, site: Site
-):
-    set_up(rookery, program)
-    launch = call("browser_action", action="launch", url=f"{site.origin}/")
-    click = call("browser_action", action="click", coordinate="140,40")
-    with (
-        LlmServer([launch], [click], [finish()]) as server,
-        rookery.terminal(*at(server), "click it") as terminal,
-    ):
-        terminal.wait_for("Allow this?")
-        terminal.type("y")
-        shown = terminal.wait_for("Done. [Enter accepts")
-        terminal.type("")
-        assert terminal.exit_code() == 0
-    assert "Allow this?" not in shown
-    assert "clicked" in last_turn(server.requests[2])
 
 
 def test_NET_1_without_network_no_page_from_elsewhere_is_opened(rookery: Installed, program: str):

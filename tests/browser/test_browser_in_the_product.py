@@ -5,16 +5,17 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from browser.bench import Site, command_line, descendants, is_alive
+from browser.bench import PATIENCE, Site, command_line, descendants, is_alive
 from llm_server import LlmServer, Recorded, call, finish
 from terminal_session import Installed, processes_with
+from warm_start import PipedProcess
 
-ENDING_SECONDS = 15
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 
 
@@ -34,7 +35,7 @@ def left() -> Iterator[Path]:
 
 
 def at(server: LlmServer) -> list[str]:
-    return ["-p", "-y", "--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def heard(request: Recorded) -> str:
@@ -47,18 +48,26 @@ def use_browser(rookery: Installed, program: str) -> None:
     settings.write_text(f"[browser]\npath = {json.dumps(program)}\n")
 
 
-def test_a_page_is_opened_looked_at_and_left(
+def test_NET_3_a_page_of_this_machine_that_was_allowed_is_used_without_more_questions_and_left(
     rookery: Installed, program: str, site: Site, left: Path
 ):
     use_browser(rookery, program)
     launch = call("browser_action", action="launch", url=f"{site.origin}/")
-    look = call("browser_action", action="screenshot")
-    with LlmServer([launch], [look], [finish("Seen.")]) as server:
-        done = rookery.run(*at(server), "look at it", TMPDIR=str(left))
-    assert (done.returncode, done.stdout) == (0, "Seen.\n"), done.stderr
+    click = call("browser_action", action="click", coordinate="140,40")
+    with (
+        LlmServer([launch], [click], [finish("Seen.")]) as server,
+        rookery.terminal(*at(server), "click it", TMPDIR=str(left)) as terminal,
+    ):
+        terminal.wait_for("Allow this?")
+        terminal.type("y")
+        shown = terminal.wait_for("Seen.")
+        terminal.wait_for("[Enter accepts")
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert "Allow this?" not in shown
     assert "title: Welcome" in heard(server.requests[1])
     assert "[error] bad luck" in heard(server.requests[1])
-    assert "title: Welcome" in heard(server.requests[2])
+    assert "[log] clicked" in heard(server.requests[2])
     assert '"type": "image"' in heard(server.requests[2])
 
 
@@ -68,7 +77,7 @@ def test_a_browser_that_does_not_start_is_told_and_the_run_ends(
     use_browser(rookery, "/bin/false")
     launch = call("browser_action", action="launch", url=f"{site.origin}/")
     with LlmServer([launch], [finish("No browser.")]) as server:
-        done = rookery.run(*at(server), "look at it", TMPDIR=str(left))
+        done = rookery.run("-p", "-y", *at(server), "look at it", TMPDIR=str(left))
     assert (done.returncode, done.stdout) == (0, "No browser.\n"), done.stderr
     assert "/bin/false does not start" in heard(server.requests[1])
 
@@ -83,23 +92,26 @@ def test_a_signal_ends_the_product_while_a_browser_does_not_answer(
     silent.chmod(0o755)
     use_browser(rookery, str(silent))
     launch = call("browser_action", action="launch", url=f"{site.origin}/")
+    rookery.environ["TMPDIR"] = str(left)
     with (
         LlmServer([launch], [finish()]) as server,
-        rookery.start(*at(server), "look at it", TMPDIR=str(left)) as product,
+        rookery.piped("-p", "-y", *at(server), "look at it") as product,
     ):
         try:
             pids = _once_there(product, str(left))
             product.send_signal(number)
-            product.communicate(timeout=ENDING_SECONDS)
-            assert product.returncode != 0
+            assert product.wait(PATIENCE) != 0
         finally:
             product.kill()
+            for stream in (product.stdin, product.stdout, product.stderr):
+                assert stream is not None
+                stream.close()
     assert [pid for pid in pids if is_alive(pid)] == []
 
 
-def _once_there(product: "subprocess.Popen[bytes]", word: str) -> list[int]:
+def _once_there(product: "subprocess.Popen[bytes] | PipedProcess", word: str) -> list[int]:
     """The processes of the product, once it has one that was started with a word."""
     while not processes_with(word):
         assert product.poll() is None
-        os.sched_yield()
+        time.sleep(0.05)
     return [pid for pid in descendants(product.pid) if command_line(pid)]

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 
 from browser.bench import (
+    PATIENCE,
     Site,
     command_line,
     descendants,
@@ -31,19 +33,19 @@ pytestmark = pytest.mark.anyio
 SOURCE = Path(__file__).parents[2] / "src"
 
 
-async def test_a_browser_whose_driver_hangs_is_ended_by_force(program: str, site: Site):
-    async with open_bench(program) as bench:
-        await bench.go(f"{site.origin}/")
-        pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
-        for pid in pids[:2]:
-            os.kill(pid, signal.SIGSTOP)
-        with anyio.fail_after(CLOSE_SECONDS + FORCED_SECONDS + 1):
-            await bench.call("close")
-        await until_gone(pids)
-    assert not folder.exists()
+@pytest.fixture
+def longest_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """One for temporary files, with the longest path that is used."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as top:
+        folder = Path(top, "x" * (LONGEST - len(f"{top}//{PREFIX}") - 8))
+        folder.mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(folder))
+        yield folder
 
 
-async def test_a_cancelled_launch_and_the_end_of_the_task_leave_nothing(program: str, site: Site):
+async def test_a_cancelled_launch_leaves_nothing_and_a_driver_that_hangs_is_ended_by_force(
+    program: str, site: Site, longest_folder: Path
+):
     before = drivers()
     async with open_bench(program) as bench:
         with anyio.move_on_after(0.2) as step:
@@ -51,18 +53,23 @@ async def test_a_cancelled_launch_and_the_end_of_the_task_leave_nothing(program:
         assert step.cancelled_caught
         assert "title: Welcome" in (await bench.call("launch", url=f"{site.origin}/")).text
         pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
+        assert folder.parent == longest_folder, "a browser bears the longest path that is used"
         assert drivers() - before == set(pids[:1])
+        for pid in pids[:2]:
+            os.kill(pid, signal.SIGSTOP)
+        with anyio.fail_after(CLOSE_SECONDS + FORCED_SECONDS + PATIENCE):
+            await bench.call("close")
+        await until_gone(pids)
     assert not folder.exists()
-    await until_gone(pids)
 
 
 async def test_a_browser_that_nobody_uses_is_ended(
     program: str, site: Site, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "canary")
-    idle = Patience(navigation=5.0, action=5.0, settle=0.0, idle=1.0)
+    idle = Patience(navigation=60.0, action=30.0, settle=0.0, idle=6.0)
     async with open_bench(program, patience=idle) as bench:
-        await bench.go(f"{site.origin}/")
+        await bench.visit(f"{site.origin}/other")
         pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
         assert not any("canary" in environment(pid) for pid in pids[1:]), "SEC: no key reaches it"
         await until_gone(pids)
@@ -74,7 +81,7 @@ async def test_a_browser_that_nobody_uses_is_ended(
 async def test_a_browser_that_is_killed_is_told_and_can_be_launched_again(program: str, site: Site):
     async with open_bench(program) as bench:
         for victim in ("browser", "driver"):
-            await bench.go(f"{site.origin}/")
+            await bench.visit(f"{site.origin}/other")
             driver, browser, *children = processes_of(bench)
             folder = folder_of(browser)
             os.kill(browser if victim == "browser" else driver, signal.SIGKILL)
@@ -155,15 +162,13 @@ def test_folders_that_are_held_or_not_ours_are_left_alone(tmp_path: Path, monkey
     assert not held.exists()
 
 
-async def test_a_long_path_for_temporary_files_is_not_used(
-    program: str, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_long_path_for_temporary_files_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(deep))
-    async with open_bench(program) as bench:
-        assert "title: Welcome" in (await bench.call("launch", url=f"{site.origin}/")).text
-        folder = folder_of(bench.session.running.pid)
+    with scratch_folder() as folder:
         assert folder.parent in USUAL
     assert not folder.exists()
 
@@ -181,19 +186,6 @@ def test_where_no_short_folder_is_to_be_had_that_is_said(
     assert f"{deep} has a longer one" in str(told.value)
     assert "/nowhere cannot be used (No such file or directory)" in str(told.value)
     assert os.listdir(deep) == []
-
-
-async def test_the_longest_path_that_is_used_is_short_enough_for_a_browser(
-    program: str, site: Site, monkeypatch: pytest.MonkeyPatch
-):
-    with tempfile.TemporaryDirectory(dir="/tmp") as top:
-        name = "x" * (LONGEST - len(f"{top}//{PREFIX}") - 8)
-        parent = Path(top, name)
-        os.mkdir(parent)
-        monkeypatch.setattr("tempfile.tempdir", str(parent))
-        async with open_bench(program) as bench:
-            assert "title: Welcome" in (await bench.call("launch", url=f"{site.origin}/")).text
-            assert folder_of(bench.session.running.pid).parent == parent
 
 
 async def test_a_program_that_is_no_browser_is_told(program: str, site: Site):

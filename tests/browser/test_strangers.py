@@ -1,6 +1,8 @@
 """Pages from elsewhere and services of this machine: one is not to get at the other, whatever it
-began before it was left and wherever it stands."""
+began before it was left and wherever it stands. What does not go through the proxy does not leave
+the browser."""
 
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -10,9 +12,9 @@ from typing import Any
 import anyio
 import pytest
 
-from browser.bench import USUAL, Bench
+from browser.bench import PATIENCE, Bench, open_bench
 from rookery.browser.reach import OutOfReach
-from rookery.browser.session import ANEW, BrowserSession
+from rookery.browser.session import ANEW
 
 pytestmark = pytest.mark.anyio
 STRANGER = "stranger.example"
@@ -29,6 +31,38 @@ for (const way of ["/greedy", "/asked"])
 fetch("/at-once", {mode: "no-cors", method: "POST", body: "x"});
 new WebSocket("ws://localhost:PORT/socket");
 </script>"""
+
+GATHER = """async server => {
+  const peer = new RTCPeerConnection({
+    iceServers: [
+      {urls: `stun:${server}`},
+      {urls: `turn:${server}`, username: "words-of-the-page", credential: "x"},
+      {urls: `turn:${server}?transport=tcp`, username: "words-of-the-page", credential: "x"},
+    ],
+  });
+  peer.createDataChannel("any");
+  await peer.setLocalDescription(await peer.createOffer());
+  const [address, port] = server.split(":");
+  const told = (await peer.createOffer()).sdp.replace(/a=setup:actpass/, "a=setup:active");
+  await peer.setRemoteDescription({type: "answer", sdp: told});
+  await peer.addIceCandidate({
+    candidate: `candidate:1 1 udp 2113937151 ${address} ${port} typ host`, sdpMLineIndex: 0,
+  });
+  const late = new Promise(done => setTimeout(done, 5000, true));
+  const complete = new Promise(done => peer.onicegatheringstatechange =
+    () => peer.iceGatheringState == "complete" && done(true));
+  return peer.iceGatheringState == "complete" || await Promise.race([complete, late]);
+}"""
+QUIC = """async server => {
+  const hash = {algorithm: "sha-256", value: new Uint8Array(32)};
+  const transport = new WebTransport(`https://${server}/`, {serverCertificateHashes: [hash]});
+  return await transport.ready.then(() => false, () => true);
+}"""
+NAMES = ("RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport")
+IN_A_FRAME = """names => {
+  const frame = document.body.appendChild(document.createElement("iframe"));
+  return names.filter(name => name in window || name in frame.contentWindow);
+}"""
 
 
 class Server:
@@ -85,11 +119,10 @@ class Server:
             thread.join()
             self._server.server_close()
 
-    async def hears(self, wanted: str) -> bool:
-        """Whether it does within a moment."""
-        with anyio.move_on_after(MOMENT):
+    async def hears(self, wanted: str, *, within: float = PATIENCE) -> bool:
+        with anyio.move_on_after(within):
             while not any(wanted in each for each in self.heard):  # noqa: ASYNC110 (a thread hears)
-                await anyio.sleep(0.02)
+                await anyio.sleep(0.05)
             return True
         return False
 
@@ -119,27 +152,26 @@ async def bench(program: str) -> AsyncIterator[Bench]:
             raise OutOfReach("It is not part of this test.")
         return ["127.0.0.1"]
 
-    async with anyio.create_task_group() as group:
-        yield Bench(BrowserSession(group.start_soon, path=program, patience=USUAL, find=find))
-        group.cancel_scope.cancel()
-
-
-async def test_NET_1_a_page_that_was_left_reaches_nothing_of_what_the_next_one_does(
-    bench: Bench, here: Server, there: Server
-):
-    await bench.go(f"http://{STRANGER}:{there.port}/leaving")
-    shown = await bench.go(f"http://localhost:{here.port}/")
-    assert shown.text.startswith(f"The browser is at http://localhost:{here.port}/.\n{ANEW}")
-    there.late.set()
-    assert not await here.hears("/late")
+    async with open_bench(program, network=True, find=find) as bench:
+        yield bench
 
 
 async def test_NET_1_a_stranger_reaches_nothing_of_this_machine(
     bench: Bench, here: Server, there: Server
 ):
-    await bench.go(f"http://{STRANGER}:{there.port}/greedy")
+    await bench.visit(f"http://{STRANGER}:{there.port}/greedy")
     assert await there.hears("/at-once")
-    assert not await here.hears("/")
+    assert not await here.hears("/", within=MOMENT)
+
+
+async def test_NET_1_a_page_that_was_left_reaches_nothing_of_what_the_next_one_does(
+    bench: Bench, here: Server, there: Server
+):
+    await bench.visit(f"http://{STRANGER}:{there.port}/leaving")
+    shown = await bench.go(f"http://localhost:{here.port}/", sees=False)
+    assert shown.text.startswith(f"The browser is at http://localhost:{here.port}/.\n{ANEW}")
+    there.late.set()
+    assert not await here.hears("/late", within=MOMENT)
 
 
 @pytest.mark.parametrize(
@@ -165,9 +197,9 @@ async def test_a_stranger_in_a_page_of_this_machine_reaches_nothing_of_it(
     here.pages["/inner"] = f"<script>location = '{stranger}/greedy'</script>"
     words = way.replace("STRANGER", stranger).replace("OTHER", f"http://127.0.0.1:{here.port}")
     here.pages["/"] = f"<title>Here</title>{words}<script>fetch('/own')</script>"
-    shown = await bench.go(f"http://localhost:{here.port}/")
+    shown = await bench.go(f"http://localhost:{here.port}/", sees=False)
     assert await here.hears("/own")
-    assert not await here.hears("asked")
+    assert not await here.hears("asked", within=MOMENT)
     assert there.heard == []
     assert "Pages of this machine stand by themselves" in shown.text or "open(" in way
 
@@ -181,7 +213,61 @@ async def test_pages_of_this_machine_reach_one_another_and_use_what_is_elsewhere
         f"<iframe src='http://127.0.0.1:{here.port}/inner'></iframe>"
         f"<script>fetch('http://127.0.0.1:{here.port}/service', {{method: 'POST'}})</script>"
     )
-    shown = await bench.go(f"http://localhost:{here.port}/")
+    shown = await bench.go(f"http://localhost:{here.port}/", sees=False)
     assert "[log] library" in shown.text
     assert await here.hears("GET /inner")
     assert await here.hears("POST /service")
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """On an address of this machine that is none of its loopback, if it has such a one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as heard:
+        heard.bind((_own_address(), 0))
+        heard.setblocking(False)
+        yield heard
+
+
+def _own_address() -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        try:
+            way.connect(("192.0.2.1", 9))  # sends nothing, only chooses an address
+        except OSError:
+            return "127.0.0.2"
+        return str(way.getsockname()[0])
+
+
+async def test_NET_1_nothing_is_sent_round_the_proxy(
+    bench: Bench, here: Server, listener: socket.socket
+):
+    await bench.visit(f"http://localhost:{here.port}/")
+    browser = bench.session.running.context.browser
+    assert browser is not None
+    # in a context of its own, because in ours there is nothing that could be tried
+    context = await browser.new_context()
+    try:
+        page = await context.new_page()
+        await page.goto(f"http://localhost:{here.port}/")
+        address, port = listener.getsockname()
+        with socket.create_server((address, port)) as door, anyio.fail_after(PATIENCE):
+            door.setblocking(False)
+            for attempt in (GATHER, QUIC):
+                assert await page.evaluate(attempt, f"{address}:{port}")
+            with pytest.raises(BlockingIOError):
+                door.accept()
+    finally:
+        await context.close()
+    with pytest.raises(BlockingIOError):
+        listener.recvfrom(2048)
+
+
+async def test_NET_1_pages_and_their_frames_have_nothing_that_sends_datagrams(
+    bench: Bench, here: Server
+):
+    await bench.visit(f"http://localhost:{here.port}/")
+    page = bench.session.running.page.page
+    assert await page.evaluate(IN_A_FRAME, list(NAMES)) == []
+    await bench.session.running.replace_page()
+    await bench.visit(f"http://localhost:{here.port}/")
+    page = bench.session.running.page.page
+    assert await page.evaluate(IN_A_FRAME, list(NAMES)) == []

@@ -10,13 +10,12 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect
 
 from llm_server.parts import Answer
 from manager_page.played_model import Model
@@ -24,9 +23,10 @@ from rookery.manager.holder import manager_folder
 from rookery.manager.web.launch_socket import Links, ask_for_links
 from rookery.storage.places import find_places
 from rookery.storage.trust import TrustStore
-from terminal_session import COMMAND
+from warm_start import start_warm
 
-PATIENCE = 15.0
+Colours = Literal["light", "dark"]
+PATIENCE = 30.0
 expect.set_options(timeout=PATIENCE * 1000)
 
 TELL_VIOLATIONS = """
@@ -41,7 +41,7 @@ def until(happened: Callable[[], Any], what: str = "") -> Any:
     while not (found := happened()):
         if time.monotonic() > deadline:
             raise AssertionError(f"It never came: {what or happened}")
-        threading.Event().wait(0.02)
+        threading.Event().wait(0.1)
     return found
 
 
@@ -88,7 +88,7 @@ class Project:
         self.git("commit", "-q", "-m", "some files")
 
     def left(self) -> list[int]:
-        """Processes that have to do with this project."""
+        """Processes of this project's sessions, which are started with its folder."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal() and int(entry.name) != os.getpid():
@@ -109,18 +109,23 @@ class Manager:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.model = project.model
-        self.process = subprocess.Popen(
-            [COMMAND, "manager", "--no-open", "--json", "-w", str(project.path)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=project.path,
-            env=project.environ,
-        )
-        assert self.process.stdout
-        line = self.process.stdout.readline()
-        assert line, self.process.communicate()
+        self._troubles = project.folder / "manager.err"
+        out, said = os.pipe()
+        with (
+            open(os.devnull, "rb") as nothing,
+            self._troubles.open("wb") as troubles,
+            os.fdopen(said, "wb"),
+        ):
+            self.process = start_warm(
+                ["manager", "--no-open", "--json", "-w", str(project.path)],
+                project.environ,
+                str(project.path),
+                streams=(nothing.fileno(), said, troubles.fileno()),
+                manages=True,
+            )
+        self._out = os.fdopen(out, "r", encoding="utf-8")
+        line = self._out.readline()
+        assert line, self._troubles.read_text()
         self.links: dict[str, Any] = json.loads(line)
         self.url: str = self.links["url"]
         self._token = ""
@@ -179,14 +184,11 @@ class Manager:
             for session_id in self.rows():
                 self.do("remove_session", session_id=session_id)
 
-    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        self.process.send_signal(number)
-        self.process.communicate(timeout=PATIENCE)
-
     def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate(timeout=PATIENCE)
+        """As a crash does."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self._out.close()
 
     def _post(self, name: str, body: Mapping[str, Any], **headers: str) -> Any:
         request = urllib.request.Request(
@@ -200,12 +202,26 @@ class Manager:
             return json.load(answer)
 
 
-@dataclass
 class Tab:
     """A page in the browser, and everything in it that went wrong in silence."""
 
-    page: Page
-    complaints: list[str] = field(default_factory=list)
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        page.on("console", self._hear)
+        page.on("pageerror", self._hear_of)
+
+    def leave(self) -> None:
+        """The page is another's from now on."""
+        self.page.remove_listener("console", self._hear)
+        self.page.remove_listener("pageerror", self._hear_of)
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{message.type}: {message.text} {message.location}")
+
+    def _hear_of(self, error: Error) -> None:
+        self.complaints.append(str(error))
 
     def open(self, session_id: str, part: str = "") -> None:
         self.go(f"session/{session_id}" + (f"/{part}" if part else ""))
@@ -248,37 +264,61 @@ class Tab:
 ASK = ".ask-panel"
 
 
-class Tabs:
-    """A user's browser, which forgets everything in the end."""
+class Window:
+    """Of a browser, with a certain look. Its pages are used by one test after the other, because
+    to start what draws them takes longer than most tests do."""
 
-    def __init__(self, browser: Browser, manager: Manager, **look: Any) -> None:
-        self.manager = manager
+    def __init__(self, browser: Browser, **look: Any) -> None:
         usual = {"viewport": {"width": 1200, "height": 800}, "reduced_motion": "reduce"}
-        self.context: BrowserContext = browser.new_context(**{**usual, **look})
-        self.context.add_init_script(TELL_VIOLATIONS)
-        self.tabs: list[Tab] = []
+        self._context = browser.new_context(**{**usual, **look})
+        self._context.add_init_script(TELL_VIOLATIONS)
+        self._unused: list[Page] = []
+
+    def page(self) -> Page:
+        """An empty one, for which nothing is stored."""
+        return self._unused.pop() if self._unused else self._context.new_page()
+
+    def take_back(self, page: Page) -> None:
+        # what is left by itself, and not by us, stays in the process that draws it, and may do
+        # away with what it has stored
+        page.evaluate("location.replace('about:blank')")
+        page.wait_for_url("about:blank")
+        page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        page.mouse.move(0, 0)
+        self._unused.append(page)
+
+    def close(self) -> None:
+        self._context.close()
+
+
+class Tabs:
+    """What one test has open in a window."""
+
+    def __init__(self, window: Window, manager: Manager) -> None:
+        self.manager = manager
+        self._window = window
+        self._tabs: list[Tab] = []
         self.expected: Sequence[str] = ()
 
-    def open(self, link: str | None = None) -> Tab:
-        tab = Tab(self.context.new_page())
-        tab.page.on("console", partial(_hear, tab))
-        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
-        self.tabs.append(tab)
+    def open(self, link: str | None = None, *, colours: Colours = "light") -> Tab:
+        tab = Tab(self._window.page())
+        self._tabs.append(tab)
+        tab.page.emulate_media(color_scheme=colours)
         tab.page.goto(self.manager.link() if link is None else link)
         return tab
 
     def close(self) -> None:
-        complaints = [words for tab in self.tabs for words in tab.complaints]
-        self.context.close()
+        """Whatever went wrong in them in silence is told."""
+        for tab in self._tabs:
+            tab.leave()
+            self._window.take_back(tab.page)
         unexpected = [
-            words for words in complaints if not any(part in words for part in self.expected)
+            words
+            for tab in self._tabs
+            for words in tab.complaints
+            if not any(part in words for part in self.expected)
         ]
         assert not unexpected, unexpected
-
-
-def _hear(tab: Tab, message: ConsoleMessage) -> None:
-    if message.type in ("error", "warning"):
-        tab.complaints.append(f"{message.type}: {message.text} {message.location}")
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """One browser, one model and one manager for all tests of a module; sessions and tabs for each."""
 
 import os
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from manager_page.bench import Manager, Project, Tab, Tabs, managed
+from manager_page.bench import Manager, Project, Tab, Tabs, Window, managed
 from manager_page.played_model import Model
 from rookery.browser.find_browser import find_browser
 from rookery.errors import ToolError
@@ -61,10 +60,15 @@ def manager(common_manager: Manager) -> Iterator[Manager]:
     common_manager.clear()
 
 
+@pytest.fixture(scope="module")
+def window(browser: Browser) -> Window:
+    return Window(browser)
+
+
 @pytest.fixture
-def tabs(browser: Browser, manager: Manager) -> Iterator[Tabs]:
+def tabs(window: Window, manager: Manager) -> Iterator[Tabs]:
     """Whatever goes wrong in them in silence fails the test."""
-    tabs = Tabs(browser, manager)
+    tabs = Tabs(window, manager)
     yield tabs
     tabs.close()
 
@@ -72,17 +76,3 @@ def tabs(browser: Browser, manager: Manager) -> Iterator[Tabs]:
 @pytest.fixture
 def tab(tabs: Tabs) -> Tab:
     return tabs.open()
-
-
-@pytest.fixture
-def looking(browser: Browser, manager: Manager) -> Iterator[Callable[..., Tab]]:
-    """A tab on another screen, or with other wishes."""
-    opened: list[Tabs] = []
-
-    def look(**wishes: Any) -> Tab:
-        opened.append(Tabs(browser, manager, **wishes))
-        return opened[-1].open()
-
-    yield look
-    for each in opened:
-        each.close()

@@ -10,7 +10,7 @@ from llm_server import LlmServer, Recorded
 from llm_server.parts import Answer
 from llm_server.wire import Wire
 
-PATIENCE = 15.0
+PATIENCE = 30.0
 
 
 class Model(LlmServer):
@@ -66,5 +66,5 @@ def _opening(body: Mapping[str, Any]) -> str:
 
 
 def last_words(request: Recorded) -> str:
-    """All that a request says since the model has spoken."""
-    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
+    """All that a request says since the model has spoken, with lines as they are."""
+    return json.dumps(request.body["messages"][-1], ensure_ascii=False).replace("\\n", "\n")

@@ -5,19 +5,22 @@ import signal
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from llm_server import finish, gate, say
-from manager_page.bench import Manager, Project, Tab, Tabs, managed
+from manager_page.bench import Manager, Project, Tab, Tabs, Window, managed, until
 from manager_page.played_model import Model
 from manager_page.relay import Relay
+from rookery.storage.recovery import JOURNAL
+from rookery.storage.tasks import TaskStore
 
 LOST = "The manager cannot be reached"
 NO_CONNECTION = ("WebSocket connection to",)
 """What a browser itself says of a socket that fails."""
 
 
-def test_a_page_without_a_token_says_what_to_do(tabs: Tabs):
+def test_a_page_without_a_link_says_what_to_do_also_beside_one_that_had_one(tabs: Tabs):
+    expect(tabs.open().page.get_by_role("complementary", name="Sessions")).to_be_visible()
     tab = tabs.open(tabs.manager.url)
     expect(tab.page.get_by_role("main")).to_contain_text("rookery manager")
     expect(tab.page.get_by_role("heading")).to_have_text("This page needs a link")
@@ -33,15 +36,18 @@ def test_WEB_4_a_link_opens_the_page_once_and_does_not_stay_in_the_address(tabs:
     expect(second.page.get_by_role("main")).to_contain_text("This link was used already")
 
 
-def test_a_manager_that_holds_its_breath_loses_nothing(tab: Tab, tabs: Tabs, manager: Manager):
+def test_a_manager_that_holds_its_breath_loses_nothing(
+    tab: Tab, manager: Manager, project: Project
+):
     middle = gate()
     session = manager.start("Hold on", [say("Before, ", middle, "after."), finish("Kept.")])
     tab.open(session)
     expect(tab.conversation).to_contain_text("Before")
     os.kill(manager.process.pid, signal.SIGSTOP)
+    journal = TaskStore(project.places).folder(session) / JOURNAL
     try:
         middle.open()
-        manager.model.heard("Hold on")
+        until(lambda: "Kept." in journal.read_text(), "the end of the session's work")
     finally:
         os.kill(manager.process.pid, signal.SIGCONT)
     expect(tab.conversation.locator(".answer .prose")).to_have_text("Before, after.")
@@ -73,13 +79,13 @@ def test_a_connection_that_is_cut_comes_back_by_itself(tabs: Tabs, manager: Mana
 
 
 def test_a_manager_that_was_killed_is_missed_and_its_successor_has_the_sessions(
-    browser: Browser, model: Model, tmp_path: Path
+    window: Window, model: Model, tmp_path: Path
 ):
     project = Project(tmp_path, model)
     middle = gate()
     try:
         with managed(project) as first:
-            tabs = Tabs(browser, first)
+            tabs = Tabs(window, first)
             tabs.expected = NO_CONNECTION
             tab = tabs.open()
             session = first.start(
@@ -87,7 +93,7 @@ def test_a_manager_that_was_killed_is_missed_and_its_successor_has_the_sessions(
             )
             tab.open(session)
             expect(tab.conversation).to_contain_text("Before")
-            first.kill()
+            first.end()
         expect(tab.page.get_by_role("status").filter(has_text=LOST)).to_be_visible()
         expect(tab.conversation).to_contain_text("Before")
         tab.send("Lost words")

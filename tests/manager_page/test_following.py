@@ -2,8 +2,8 @@
 
 from playwright.sync_api import expect
 
-from llm_server import finish, gate, problem, say, status, think
-from manager_page.bench import Manager, Tab, Tabs
+from llm_server import finish, gate, problem, say, status, think, usage
+from manager_page.bench import PATIENCE, Manager, Tab
 from manager_page.played_model import last_words
 
 LONG = "word " * 400
@@ -13,12 +13,17 @@ def test_a_session_is_started_from_the_form_and_streams(tab: Tab, manager: Manag
     middle = gate()
     manager.model.plays(
         "Explain rounding",
-        [think("Hm, cents."), say("Prices are **rou", middle, "nded** to cents."), finish("Told.")],
+        [
+            usage(11_000, 1_000),
+            think("Hm, cents."),
+            say("Prices are **rou", middle, "nded** to cents."),
+            finish("Told."),
+        ],
     )
     tab.page.get_by_role("link", name="New agent").first.click()
     tab.page.get_by_label("What is to be done").fill("Explain rounding")
     tab.button("Start").click()
-    middle.wait_until_reached()
+    middle.wait_until_reached(PATIENCE)
     expect(tab.conversation).to_contain_text("Prices are")
     expect(tab.state).to_contain_text("Working")
     expect(tab.conversation).not_to_contain_text("to cents.")
@@ -26,6 +31,7 @@ def test_a_session_is_started_from_the_form_and_streams(tab: Tab, manager: Manag
     expect(tab.conversation).to_contain_text("Told.")
     expect(tab.conversation.locator("strong")).to_have_text("rounded")
     expect(tab.state).to_contain_text("Done")
+    expect(tab.page.locator(".session-head")).to_contain_text("12k tokens")
     thought = tab.conversation.get_by_role("button", name="Thought")
     expect(thought).to_have_attribute("aria-expanded", "false")
     thought.click()
@@ -74,11 +80,11 @@ def test_a_reload_in_the_middle_loses_and_doubles_nothing(tab: Tab, manager: Man
         "Count words", [say(LONG, first, "middle ", LONG, second, "end."), finish("Counted.")]
     )
     tab.open(session)
-    first.wait_until_reached()
+    first.wait_until_reached(PATIENCE)
     tab.page.reload()
     expect(tab.conversation.locator(".answer")).to_contain_text("word word")
     first.open()
-    second.wait_until_reached()
+    second.wait_until_reached(PATIENCE)
     expect(tab.conversation).to_contain_text("middle")
     tab.page.reload()
     second.open()
@@ -88,26 +94,11 @@ def test_a_reload_in_the_middle_loses_and_doubles_nothing(tab: Tab, manager: Man
     )
 
 
-def test_two_tabs_follow_at_once(tabs: Tabs, manager: Manager):
-    one, other = tabs.open(), tabs.open()
-    middle = gate()
-    session = manager.start("Speak to two", [say("First ", middle, "and second."), finish()])
-    for tab in (one, other):
-        tab.open(session)
-    middle.wait_until_reached()
-    for tab in (one, other):
-        expect(tab.conversation).to_contain_text("First")
-    middle.open()
-    for tab in (one, other):
-        expect(tab.conversation).to_contain_text("First and second.")
-        expect(tab.state).to_contain_text("Done")
-
-
 def test_a_message_is_queued_edited_and_taken_back(tab: Tab, manager: Manager):
     busy = gate()
     session = manager.start("Be busy", [say("Working ", busy, "on it."), finish()], [finish()])
     tab.open(session)
-    busy.wait_until_reached()
+    busy.wait_until_reached(PATIENCE)
     waiting = tab.page.get_by_role("list", name="Messages that wait").get_by_role("listitem")
     tab.send("Mind the tests")
     expect(waiting).to_contain_text(["Mind the tests"])

@@ -1,13 +1,13 @@
 """The page in dark and light, on a phone, for a screen reader, and with content that means harm."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Request, expect
 
 from llm_server import call, finish, say, think
-from manager_page.bench import Manager, Project, Tab, until
+from manager_page.bench import Colours, Manager, Project, Tab, Tabs, Window, until
 from manager_page.looks import faint_texts, nameless, too_wide
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
@@ -27,7 +27,15 @@ def off(price: float, by: int) -> float:
 
 > Half a cent goes up.
 """
-PLACES = ("inbox", "new", "worktrees", "governance", "settings", "")
+COLOURS: tuple[Colours, ...] = ("light", "dark")
+PLACES = {
+    "inbox": "Inbox",
+    "new": "New agent",
+    "worktrees": "Worktrees",
+    "governance": "Governance",
+    "settings": "Settings",
+}
+"""With what stands above each."""
 RAN = "window.__ran = 1"
 HOSTILE = (
     f"<script>{RAN}</script><img src=x onerror='{RAN}'><svg onload='{RAN}'></svg>"
@@ -35,6 +43,23 @@ HOSTILE = (
     f"![seen](https://example.org/spy.png) <iframe srcdoc='<script>parent.{RAN}</script>'></iframe>"
     "\u202egnp.exe\u2066 " + "W" * 3000
 )
+
+
+@pytest.fixture
+def phone(browser: Browser, manager: Manager) -> Iterator[Tab]:
+    window = Window(browser, **PHONE)
+    tabs = Tabs(window, manager)
+    yield tabs.open()
+    tabs.close()
+    window.close()
+
+
+HOSTILE_PLACES = {
+    "session/{}": re.compile("^<b>x</b>"),
+    "session/{}/review": re.compile("^Review: <b>x</b>"),
+    "inbox": "Inbox",
+    "worktrees": "Worktrees",
+}
 
 
 def asking(manager: Manager, prompt: str) -> str:
@@ -54,30 +79,36 @@ def asking(manager: Manager, prompt: str) -> str:
     return session
 
 
-def settled(tab: Tab) -> None:
-    """Once nothing is being waited for."""
+def places(session: str, name: str) -> dict[str, str]:
+    return {f"session/{session}": name, f"session/{session}/review": f"Review: {name}", **PLACES}
+
+
+def visit(tab: Tab, place: str, title: str | re.Pattern[str]) -> None:
+    """Go there, until nothing is being waited for."""
+    tab.go(place)
+    heads = ":is(.page-head, .session-head) h1:visible"
+    expect(tab.page.locator(heads)).to_have_text(title)
     expect(tab.page.locator("main .spinner")).to_have_count(0)
-    heads = ":is(.page-head, .session-head) h1:visible, .side-brand:visible"
-    expect(tab.page.locator(heads).first).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read_and_every_control_has_a_name(
-    looking: Callable[..., Tab], manager: Manager, scheme: str
-):
-    session = asking(manager, f"Look {scheme}")
-    tab = looking(color_scheme=scheme)
+def test_every_text_can_be_read_and_every_control_has_a_name(tab: Tab, manager: Manager):
+    name = "Look at everything"
+    session = asking(manager, name)
     wrong = {}
-    for place in (f"session/{session}", f"session/{session}/review", *PLACES):
-        tab.go(place)
-        settled(tab)
-        if found := [*faint_texts(tab.page), *nameless(tab.page)]:
+    for place, title in places(session, name).items():
+        visit(tab, place, title)
+        if found := nameless(tab.page):
             wrong[place] = found
+        for colours in COLOURS:
+            tab.page.emulate_media(color_scheme=colours)
+            expect(tab.page.locator(f"html[data-theme={colours}]")).to_be_visible()
+            if found := faint_texts(tab.page):
+                wrong[f"{place} in {colours}"] = found
     assert wrong == {}
 
 
-def test_dark_and_light_are_as_the_system_wants_and_can_be_chosen(looking: Callable[..., Tab]):
-    tab = looking(color_scheme="dark")
+def test_dark_and_light_are_as_the_system_wants_and_can_be_chosen(tabs: Tabs):
+    tab = tabs.open(colours="dark")
     ground = "getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number)"
     until(lambda: max(tab.page.evaluate(ground)[:3]) < 90, "a dark ground")
     tab.button("Light", exact=True).click()
@@ -87,23 +118,23 @@ def test_dark_and_light_are_as_the_system_wants_and_can_be_chosen(looking: Calla
     until(lambda: min(tab.page.evaluate(ground)[:3]) > 200, "a light ground")
 
 
-def test_on_a_phone_nothing_is_too_wide_and_approving_is_at_hand(
-    looking: Callable[..., Tab], manager: Manager
-):
-    session = asking(manager, "Look from a phone")
-    tab = looking(**PHONE)
+def test_on_a_phone_nothing_is_too_wide_and_approving_is_at_hand(phone: Tab, manager: Manager):
+    tab, name = phone, "Look from a phone"
+    session = asking(manager, name)
     wrong = {}
-    for place in (*PLACES, f"session/{session}/review", f"session/{session}/checkpoints"):
-        tab.go(place)
-        settled(tab)
+    checkpoints = {f"session/{session}/checkpoints": f"Checkpoints: {name}"}
+    for place, title in {**places(session, name), **checkpoints}.items():
+        visit(tab, place, title)
         if found := too_wide(tab.page):
             wrong[place] = found
+    tab.go("")
+    expect(tab.page.locator(".side-brand")).to_be_visible()
+    if found := too_wide(tab.page):
+        wrong["the list"] = found
     tab.open(session)
     approve = tab.ask().get_by_role("button", name="Approve")
     expect(approve).to_be_in_viewport(ratio=1)
     expect(tab.ask().get_by_role("button", name="Reject")).to_be_in_viewport(ratio=1)
-    if found := too_wide(tab.page):
-        wrong["session"] = found
     assert wrong == {}
     approve.tap()
     expect(tab.state).to_contain_text("Done")
@@ -140,7 +171,11 @@ def test_roles_say_what_everything_is(tab: Tab, manager: Manager):
 
 def test_WEB_8_what_means_harm_does_none(tab: Tab, manager: Manager, project: Project):
     asked_for: list[str] = []
-    tab.page.on("request", lambda request: asked_for.append(request.url))
+
+    def ask(request: Request) -> None:
+        asked_for.append(request.url)
+
+    tab.page.on("request", ask)
     name = "<img src=x onerror=window.__ran=1>\u202etxt.sh"
     session = manager.start(
         "Mean harm " + HOSTILE,
@@ -157,9 +192,8 @@ def test_WEB_8_what_means_harm_does_none(tab: Tab, manager: Manager, project: Pr
         where="worktree",
     )
     manager.at(session, "waiting_input", "waiting_approval")
-    for place in (f"session/{session}", f"session/{session}/review", "inbox", "worktrees"):
-        tab.go(place)
-        settled(tab)
+    for place, title in HOSTILE_PLACES.items():
+        visit(tab, place.format(session), title)
         expect(tab.page.locator("main")).to_contain_text(re.compile("gnp|txt|U\\+202E"))
         assert too_wide(tab.page) == []
         assert tab.page.evaluate("window.__ran") is None
@@ -170,4 +204,14 @@ def test_WEB_8_what_means_harm_does_none(tab: Tab, manager: Manager, project: Pr
     tab.ask("The agent asks").get_by_role("button", name="gnp").click()
     expect(tab.state).to_contain_text("Done")
     assert too_wide(tab.page) == []
+    tab.page.remove_listener("request", ask)
     assert {url for url in asked_for if not url.startswith(manager.url)} == set()
+
+
+def test_OUT_1_a_heap_of_marks_does_not_freeze_the_page(tab: Tab, manager: Manager):
+    question = call("ask_followup_question", question="Well?", follow_up=[{"text": "Yes"}])
+    session = manager.start("Heap", [say("a" + "\u0301" * 100_000), question])
+    manager.at(session, "waiting_input")
+    tab.open(session)
+    expect(tab.conversation.locator(".unseen").first).to_contain_text("marks more")
+    expect(tab.ask("The agent asks")).to_be_visible()

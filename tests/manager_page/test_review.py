@@ -10,6 +10,7 @@ from manager_page.bench import Manager, Project, Tab
 from manager_page.played_model import last_words
 
 BETTER = "def off(price, by):\n    return price * by / 100\n"
+OTHER = BETTER.replace("100", "1000")
 NEW = "one\ntwo\nthree\n"
 
 
@@ -53,8 +54,8 @@ def test_two_comments_are_one_message(tab: Tab, manager: Manager):
     asked = len(manager.model.asked("Change and hear"))
     bar.get_by_role("button", name="Send to the agent").click()
     heard = last_words(manager.model.heard("Change and hear", asked + 1))
-    for words in ("prices.py", "Round it.", "notes.txt", "Drop this."):
-        assert words in heard
+    assert "prices.py, line 2:\n>     return price * by / 100\nRound it." in heard
+    assert "notes.txt, line 3:\n> three\nDrop this." in heard
     expect(bar).to_have_count(0)
     tab.page.get_by_role("link", name="Back to the session").click()
     expect(tab.conversation).to_contain_text("Heard.")
@@ -106,20 +107,24 @@ def test_versions_are_compared_and_one_is_kept(tab: Tab, manager: Manager, proje
     expect(tab.page).to_have_url(re.compile("#/(session|versions)/"))
     if "#/session/" in tab.page.url:
         tab.page.get_by_role("link", name="one of several versions").click()
-    table = tab.page.get_by_role("table").first
+    table = tab.page.get_by_role("region", name="Comparison of the versions").get_by_role("table")
     expect(table.get_by_role("columnheader")).to_have_count(2)
     keep = table.get_by_role("button", name="Keep this one")
     expect(keep.first).to_be_enabled()
     expect(keep.last).to_be_enabled()
     expect(table).to_contain_text("Both are done.")
-    for version in ("Version 1", "Version 2"):
-        expect(tab.page.get_by_role("region", name=version)).to_contain_text("price * by / 100")
-    keep.first.click()
+    folders = {row["name"]: row["workspace"] for row in manager.rows().values()}
+    Path(folders["Two ways v2"], "prices.py").write_text(OTHER)
+    tab.page.reload()
+    for version, by in (("Version 1", 100), ("Version 2", 1000)):
+        added = tab.page.get_by_role("region", name=version).locator(".review-code.added")
+        expect(added).to_have_text(re.compile(f"price \\* by / {by}$"))
+    keep.last.click()
     tab.page.get_by_role("dialog").get_by_role("button", name="Apply", exact=True).click()
     dialog = tab.page.get_by_role("dialog", name="Remove the other versions?")
     dialog.get_by_role("button", name="Remove 1 version").click()
     expect(dialog).to_have_count(0)
-    assert (project.path / "prices.py").read_text() == BETTER
-    groups = [row["group_id"] for row in manager.do("list_worktrees") if row["group_id"]]
-    assert len(groups) == 1
+    assert (project.path / "prices.py").read_text() == OTHER
+    left = [row["path"] for row in manager.do("list_worktrees") if row["group_id"]]
+    assert left == [folders["Two ways v2"]]
     project.git("checkout", "-q", ".")

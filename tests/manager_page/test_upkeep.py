@@ -80,7 +80,7 @@ def test_files_go_back_to_a_checkpoint(tab: Tab, manager: Manager, project: Proj
         "Write twice",
         [call("write_to_file", path="kept.txt", content="first\n")],
         [call("write_to_file", path="kept.txt", content="second\n")],
-        [finish()],
+        [finish("Written twice.")],
         auto_approve=True,
     )
     tab.open(session)
@@ -96,6 +96,8 @@ def test_files_go_back_to_a_checkpoint(tab: Tab, manager: Manager, project: Proj
     dialog.get_by_role("button", name=re.compile("files", re.IGNORECASE)).click()
     expect(dialog).to_have_count(0)
     until(lambda: not made.exists() or made.read_text() == "first\n", "the first text")
+    tab.open(session)
+    expect(tab.conversation).to_contain_text("Written twice.")
 
 
 def test_a_setting_is_changed_and_given_back(tab: Tab, manager: Manager, project: Project):
