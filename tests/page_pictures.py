@@ -131,6 +131,7 @@ def draw(browser: Browser, manager: Manager, named: dict[str, str]) -> None:
         save(tab, "review")
         tab.go(f"versions/{named['group']}")
         expect(tab.page.get_by_role("button", name="Keep this one").last).to_be_enabled()
+        expect(tab.page.locator(".file-versions table")).to_have_count(2)
         save(tab, "versions")
         tab.go("governance")
         expect(tab.page.locator("main .card").first).to_be_visible()
