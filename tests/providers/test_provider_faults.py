@@ -334,10 +334,12 @@ async def test_5_1_an_answer_to_nobody_is_not_taken_for_the_next_one(wire: str):
         assert await _words(provider) == "One."
         with pytest.raises(ProviderError) as caught:
             await _words(provider)
-        assert await _words(provider) == "Three."
+        again = await _words(provider)
         await provider.aclose()
     assert caught.value.kind is FailureKind.DROPPED
-    assert server.requests[1].connection != server.requests[2].connection
+    # what was too much may be seen before the request is sent, or only behind it
+    assert again == ("Two." if len(server.requests) == 2 else "Three.")
+    assert server.requests[0].connection != server.requests[-1].connection
 
 
 @on_each_wire
