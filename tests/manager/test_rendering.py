@@ -265,7 +265,7 @@ SLOW = {
     "ticks": "".join("`" * (n % 200 + 1) + " " for n in range(300)),
     "lists": "".join("  " * depth + "- a\n" for depth in range(150)),
     "lists in a line": "- " * (N // 2),
-    "a wide table": "a|" * 2000 + "\n" + "-|" * 2000 + "\n" + "|\n" * 3_000,
+    "a wide table": "a|" * 2000 + "\n" + "-|" * 2000 + "\n" + "|\n" * 10_000,
     "angles": "<a " * (N // 3),
     "one line": "word " * (LONGEST_TEXT // 5),
     "returns": "\r" * N,

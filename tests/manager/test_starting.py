@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from manager.bench import SPEAKS_LONG, WRITES, Project
-from manager.desk_bench import DONE, at_desk, until, with_repository, write
+from manager.desk_bench import DONE, AtDesk, at_desk, until, with_repository, write
 from rookery.core.managing.requests import AgreeScript, ListScripts, StartSessions, TrustProject
 from rookery.core.sessions.record import ParallelMode
 from rookery.errors import CommandRejected, StorageError
@@ -235,6 +235,11 @@ async def test_8_only_if_none_could_begin_it_is_an_error_and_nothing_is_left(pro
             await at.do(StartSessions(prompt=" ", where="worktree"))
 
 
+async def start_in_vain(at: AtDesk) -> None:
+    with pytest.raises(CommandRejected, match="cancelled"):
+        await at.start()
+
+
 async def test_8_steps_are_shown_while_it_is_prepared_and_it_can_be_cancelled(project: Project):
     write(project, "setup-script", "echo waits; while [ ! -e go ]; do sleep 0.05; done\n")
     async with at_desk(project) as at:
@@ -247,12 +252,7 @@ async def test_8_steps_are_shown_while_it_is_prepared_and_it_can_be_cancelled(pr
 
         at.supervisor.preparations.preparing = heard  # type: ignore[method-assign]
         async with anyio.create_task_group() as group:
-
-            async def start() -> None:
-                with pytest.raises(CommandRejected, match="cancelled"):
-                    await at.start()
-
-            group.start_soon(start)
+            group.start_soon(start_in_vain, at)
             (shown,) = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
             assert shown.session.state == "creating"
             assert shown.step == "setup"
@@ -270,12 +270,7 @@ async def test_8_words_to_a_session_that_is_cancelled_while_it_is_prepared_are_k
     write(project, "setup-script", "echo waits; while [ ! -e go ]; do sleep 0.05; done\n")
     async with at_desk(project) as at:
         async with anyio.create_task_group() as group:
-
-            async def start() -> None:
-                with pytest.raises(CommandRejected, match="cancelled"):
-                    await at.start()
-
-            group.start_soon(start)
+            group.start_soon(start_in_vain, at)
             (shown,) = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
             await at.supervisor.send(shown.record.session_id, "Mind the tabs.")
             await at.supervisor.cancel(shown.record.session_id)
@@ -288,12 +283,7 @@ async def test_8_words_to_a_session_that_is_cancelled_while_it_is_prepared_are_k
 async def test_8_a_session_can_be_removed_while_it_is_prepared(project: Project):
     write(project, "setup-script", "while true; do echo waits; sleep 0.01; done\n")
     async with at_desk(project) as at, anyio.create_task_group() as group:
-
-        async def start() -> None:
-            with pytest.raises(CommandRejected, match="cancelled"):
-                await at.start()
-
-        group.start_soon(start)
+        group.start_soon(start_in_vain, at)
         (shown,) = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
         await at.supervisor.remove(shown.record.session_id)
         await until(lambda: not any((project.path / ".roo/worktrees").iterdir()))

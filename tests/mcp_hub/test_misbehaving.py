@@ -163,6 +163,7 @@ async def test_MCP_7_an_answer_to_another_question_is_no_answer(bench: Bench):
 @pytest.fixture
 def small_flood(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many messages as a busy machine sends in time."""
+    assert flood.FLOOD_MESSAGES == 10_000
     monkeypatch.setattr(flood, "FLOOD_MESSAGES", 1_000)
 
 

@@ -777,7 +777,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
 async def test_GIT_7_a_damaged_repository_can_be_used_at_once(
     pattern: str, damage: Callable[[Path], None], ground: Ground
 ):
-    for number in range(60):
+    for number in range(300 if TORTURE else 60):
         ground.put(f"d{number // 10}/f{number}", str(number) * 50)
     before = ground.texts()
     assert (await ground.open().save(None)).problem == ""

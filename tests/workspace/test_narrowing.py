@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from old_kernel import WithoutLandlock
 from rookery.core.intents.scope_suggestions import writable_prefixes
 from rookery.core.limits import Limits
 from rookery.core.shell.plain_commands import Pipeline, PlainCommand
@@ -49,18 +50,6 @@ FILES = {
     "src/mid/other.py": "other",
     "src/mid/inner/y": "y",
 }
-
-
-class WithoutLandlock(Sandbox):
-    """As it is where the kernel is too old for the second layer."""
-
-    def launch(self, argv: Sequence[str], **kinds: Any) -> Launch:
-        launch = super().launch(argv, **kinds)
-        words = [*launch.argv]
-        while "write" in words[: -len(argv)]:
-            at = words.index("write")
-            del words[at : at + 2]
-        return Launch(tuple(words), launch.environment)
 
 
 class Cell:

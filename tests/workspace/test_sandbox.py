@@ -9,21 +9,21 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from old_kernel import WithoutLandlock
 from patience import patience
 from rookery.core.values import value
 from rookery.errors import Denied, ToolError
 from rookery.workspace.confine import landlock_version
 from rookery.workspace.guarantees import Holds, guarantees
 from rookery.workspace.layers import CONFINE, INTERPRETER, PROGRAMS
-from rookery.workspace.sandbox import Launch, Sandbox, SandboxWishes
+from rookery.workspace.sandbox import Sandbox, SandboxWishes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made for Linux")
 
@@ -49,18 +49,6 @@ DECOYS = (
     ".git-credentials",
     ".bash_history",
 )
-
-
-class WithoutLandlock(Sandbox):
-    """As it is where the kernel is too old for the second layer."""
-
-    def launch(self, argv: Sequence[str], **kinds: Any) -> Launch:
-        launch = super().launch(argv, **kinds)
-        words = [*launch.argv]
-        while "write" in words[: -len(argv)]:
-            at = words.index("write")
-            del words[at : at + 2]
-        return Launch(tuple(words), launch.environment)
 
 
 class Cell:

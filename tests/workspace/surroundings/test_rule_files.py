@@ -1,3 +1,4 @@
+import os
 import time
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from rookery.workspace.surroundings.rule_files import (
     TOGETHER,
     RuleFiles,
 )
+
+FILES = 1000 if os.environ.get("ROOKERY_TORTURE") else 50
+"""In each folder, which together are as large."""
 
 
 @pytest.fixture
@@ -166,8 +170,8 @@ def test_TRUST_7_a_project_does_not_crowd_out_the_users_own_rules(bench: ConfigB
                 bench.put("AGENTS.local.md", "x" * LARGEST)
                 bench.put(f".roo/rules-code/{number}.md", "x" * LARGEST)
             case "nested":
-                for each in range(50):
-                    bench.put(f"sub{number}/.roo/rules-code/{each}.md", "x" * 4000)
+                for each in range(FILES):
+                    bench.put(f"sub{number}/.roo/rules-code/{each}.md", "x" * (200_000 // FILES))
             case _:
                 bench.put(f".roo/{crowd}/{number}.md", "x" * LARGEST)
     found = read(bench)
