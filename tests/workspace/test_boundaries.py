@@ -11,6 +11,7 @@ from rookery.core.limits import Limits
 from rookery.core.protected_paths import LIKE_A_REPOSITORY
 from rookery.engine.ports import FileText, Permit, Place
 from rookery.errors import Denied, ToolError
+from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.files import WorkspaceFiles
 from workbench import permit_to_read
 
@@ -195,3 +196,13 @@ async def test_PATH_8_K19_credentials_are_known_by_place_and_by_link(
     assert files.place("../home/.config/rookery/keys.toml").credential
     assert not files.place("../home/notes.txt").credential
     assert not files.place("a/.ssh/id").credential
+
+
+def test_a_credential_place_that_becomes_a_link_is_known_at_once(tmp_path: Path):
+    home, root = tmp_path / "home", tmp_path / "work"
+    (home / "vault").mkdir(parents=True)
+    root.mkdir()
+    boundaries = Boundaries(root, home=home, own=[])
+    assert not boundaries.place(str(home / "vault" / "key")).credential
+    (home / ".aws").symlink_to(home / "vault")
+    assert boundaries.place(str(home / "vault" / "key")).credential

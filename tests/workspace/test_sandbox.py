@@ -135,9 +135,18 @@ class Cell:
         return done.returncode, done.stdout.decode(errors="replace")
 
     def start(self, command: str) -> subprocess.Popen[str]:
-        argv, env = self.argv(command, self.usual)
+        return self.started(command, self.usual)
+
+    def started(self, command: str, sandbox: Sandbox) -> subprocess.Popen[str]:
+        argv, env = self.argv(command, sandbox)
         return subprocess.Popen(
-            argv, cwd=self.root, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+            argv,
+            cwd=self.root,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
 
     def close(self) -> None:
@@ -370,6 +379,51 @@ def test_SBX_5_places_the_user_adds(wish: str, cell: Cell):
     status, said = cell.run('cat "$OUTSIDE/there"; echo x > "$OUTSIDE/new"', sandbox)
     assert (status == 0) == (wish == "writable"), said
     assert ("before" in said) == (wish == "writable")
+
+
+LATER = {
+    "a key file": (".aws/config", "cat ~/.aws/config"),
+    "a whole key folder": (".config/sops/age/keys.txt", "cat ~/.config/sops/age/keys.txt"),
+    "a key behind a new link": (
+        "elsewhere/real-kube/config",
+        "cat ~/.kube/config ~/elsewhere/real-kube/config",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_SBX_7_a_key_made_after_the_first_command_is_hidden(name: str, layer: str, cell: Cell):
+    sandbox = cell.sandbox()
+    assert cell.run("true", sandbox)[0] == 0
+    path, command = LATER[name]
+    key = cell.home / path
+    shutil.rmtree(key.parent, ignore_errors=True)
+    key.parent.mkdir(parents=True)
+    key.write_text(SECRET)
+    if "link" in name:
+        (cell.home / ".kube").symlink_to(key.parent)
+    assert SECRET not in cell.run(command, sandbox)[1]
+
+
+def test_SBX_7_our_own_folder_is_hidden_though_it_is_made_later(layer: str, cell: Cell):
+    own = cell.home / ".local" / "state" / "ours"
+    sandbox = cell.sandbox(own=(str(own),))
+    with cell.started(f"echo ready; read -r; cat {own}/journal", sandbox) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        own.mkdir(parents=True, exist_ok=True)
+        (own / "journal").write_text(SECRET)
+        said, _ = process.communicate("\n", timeout=60)
+    assert SECRET not in said
+    assert SECRET not in cell.run(f"cat {own}/journal", sandbox)[1]
+
+
+def test_SBX_5_a_place_the_user_hides_is_hidden_though_it_is_made_later(cell: Cell):
+    place = cell.outside / "later"
+    sandbox = cell.sandbox(hidden=(str(place),))
+    cell.run("true", sandbox)
+    place.write_text(SECRET)
+    assert SECRET not in cell.run(f"cat {place}", sandbox)[1]
 
 
 def test_SEC_2_no_key_of_another_process_can_be_read(cell: Cell):

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from rookery.core.credential_paths import CREDENTIAL_PLACES, credential, near_credentials
@@ -47,7 +46,7 @@ class Boundaries:
             link=bool(ways),
             ignored=ignored,
             protected="" if ignored else self._why_protected(names),
-            credential=any(map(self._is_credential, names)),
+            credential=any(map(self._credentials(), names)),
         )
 
     def ignore_files(self) -> Sequence[str]:
@@ -67,8 +66,9 @@ class Boundaries:
 
     def hiding(self, top: str) -> "Hiding":
         """What a walk through the folder must leave out; the rules are those of this moment."""
-        known = near_credentials(top, str(self._home), self._secret_places)
-        is_credential = self._is_credential if known else _never
+        secret = self._secret_places()
+        near = near_credentials(top, str(self._home), secret)
+        is_credential = self._credentials(secret) if near else _never
         return Hiding(self._ignore.rules(), is_credential, self.root, top)
 
     def _found(self, said: str) -> tuple[str, tuple[str, ...], bool]:
@@ -126,22 +126,27 @@ class Boundaries:
                 return True
         return False
 
-    def _is_credential(self, path: str) -> bool:
-        return credential(path, str(self._home), self._secret_places)
+    def _credentials(self, secret: Sequence[str] | None = None) -> Callable[[str], bool]:
+        places = self._secret_places() if secret is None else secret
+        return lambda path: credential(path, str(self._home), places)
 
-    @cached_property
     def _secret_places(self) -> tuple[str, ...]:
-        """Also where links in the home folder lead: the place is meant, not its name."""
+        """Also where links in the home folder lead: the place is meant, not its name. Looked up
+        each time, since people add key files and links while we run."""
         home = os.path.realpath(self._home)
-        real = {_real_place(home, place) for place in CREDENTIAL_PLACES}
+        real = set(_real_places(home))
         return (*map(str, self._own), *sorted(real.union(map(os.path.realpath, self._own))))
 
 
-def _real_place(home: str, place: str) -> str:
+def _real_places(home: str) -> Iterator[str]:
     """Where links lead below `home`, which has none in it. Most places are not there at all."""
-    path = os.path.join(home, place)
-    top = os.path.join(home, place.partition("/")[0])
-    return os.path.realpath(path) if os.path.lexists(top) else path
+    try:
+        there = set(os.listdir(home))
+    except OSError:
+        there = set()
+    for place in CREDENTIAL_PLACES:
+        path = os.path.join(home, place)
+        yield os.path.realpath(path) if place.partition("/")[0] in there else path
 
 
 class Hiding:

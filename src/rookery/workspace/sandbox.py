@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -95,17 +96,15 @@ class Sandbox:
         self._programs = programs
         self._root = _folder(os.path.realpath(wishes.root))
         self._home = os.path.realpath(wishes.home)
-        own = (path for path in wishes.own if os.path.realpath(path) != self._root.path)
-        self._hidden = hidden_places(self._home, (*wishes.hidden, *own))
+        self._own = [path for path in wishes.own if os.path.realpath(path) != self._root.path]
         self._common = common_folder(self._root.path) if self._has_git_file() else ""
         declared = (os.path.realpath(path) for path in wishes.writable)
-        writable = without((*shared_caches(self._home), *declared), self._hidden)
-        on_the_way = folders_between(writable, self._hidden)
+        hidden = self._hidden()
+        self._writable_places = without((*shared_caches(self._home), *declared), hidden)
         commits = committing_parts(self._root.path, self._common) if self._common else []
-        self._writable = spots((*writable, *on_the_way))
         self._commits = spots(commits)
         self._admin = commits[-1] if commits else ""
-        self._caches = PrivateCaches(self._home, writable=writable, hidden=self._hidden)
+        self._caches = PrivateCaches(self._home, writable=self._writable_places, hidden=hidden)
         self._layers: Layers | None = None
         self._private = ""
         self._probing = Lock()
@@ -132,7 +131,7 @@ class Sandbox:
         temporary = (
             os.path.realpath(path) for path in (*TEMPORARY.values(), tempfile.gettempdir())
         )
-        places = (*self._writable, *self._commits)
+        places = (*self._writable(self._hidden()), *self._commits)
         return tuple(dict.fromkeys((*(at.path for at in places), *temporary)))
 
     def launch(
@@ -157,6 +156,7 @@ class Sandbox:
         if layers.state.kind == "none":
             return self._unconfined(argv, layers.state)
         self._check_still_there(layers)
+        self._make_own_folders()
         confinement = self._confinement(protected, ignored, writable)
         words = prefix(layers, confinement, self._inside(cwd))
         return Launch((*words, *argv), self._environment(layers))
@@ -243,7 +243,9 @@ class Sandbox:
         folders = [each.path for each in unchangeable if each.folder]
         kept = tuple(e for e in git if e.folder and not within_any(e.path, folders))
         masked = self._inner(ignored)
-        special = (*masked, *self._hidden, *(at.path for at in (*kept, *unchangeable)))
+        hidden = self._hidden()
+        writable = self._writable(hidden)
+        special = (*masked, *hidden, *(at.path for at in (*kept, *unchangeable)))
         narrowed = None
         if part is not None:
             narrowed = narrow(self._root.path, part, never=never, closed=special)
@@ -253,27 +255,48 @@ class Sandbox:
             private=self._private,
             network=self._wishes.network,
             read=spots([self._common]) if self._common else (),
-            writable=(*self._writable, *(self._commits if part is None else ())),
+            writable=(*writable, *(self._commits if part is None else ())),
             kept=kept,
-            pinned=self._on_the_way(special, (*folders, *(at.path for at in kept)), narrowed),
+            pinned=self._on_the_way(
+                special, (*folders, *(at.path for at in kept)), narrowed, writable
+            ),
             fixed=unchangeable,
-            hidden=self._hidden,
+            hidden=hidden,
             ignored=tuple(masked),
             narrowed=narrowed,
         )
+
+    def _hidden(self) -> tuple[str, ...]:
+        """Looked up for every command: people make key files while we run."""
+        return hidden_places(self._home, (*self._wishes.hidden, *self._own))
+
+    def _writable(self, hidden: Sequence[str]) -> tuple[Spot, ...]:
+        places = without(self._writable_places, hidden)
+        return spots((*places, *folders_between(places, hidden)))
+
+    def _make_own_folders(self) -> None:
+        """A folder that does not exist cannot be hidden from a command that is running when it is
+        made."""
+        for path in self._own:
+            with suppress(OSError):
+                os.makedirs(path, mode=0o700, exist_ok=True)
 
     def _never_written(self, git: Iterable[Spot]) -> tuple[Spot, ...]:
         """What a command that is kept to a part of the workspace can change under no name."""
         return outermost(spots((*never_writable(self._root.path), *(at.path for at in git))))
 
     def _on_the_way(
-        self, paths: Iterable[str], mounted: Sequence[str], narrowed: Narrowed | None
+        self,
+        paths: Iterable[str],
+        mounted: Sequence[str],
+        narrowed: Narrowed | None,
+        writable: Sequence[Spot],
     ) -> tuple[Spot, ...]:
         """The folders of the workspace that lead to the paths and are not mounted anyway. By
         renaming one, a command would find under the new name what was shielded under the old."""
         written = [self._root.path]
         if narrowed:
-            inside = spots_inside(self._root, self._writable)
+            inside = spots_inside(self._root, writable)
             written = [at.path for at in (*narrowed.folders, *inside)]
         leading = dict.fromkeys(folders_between(written, list(paths)))
         return spots(islice((p for p in leading if not within_any(p, mounted)), MOST_PINNED))
