@@ -75,7 +75,7 @@ def test_20_3_the_list_for_programs(printed, home: Path):
             "if": "Bash",
             "command": "x 'a b'",
             "timeout": 60.0,
-            "on_failure": "warn",
+            "on_failure": "default",
             "dialect": "claude",
             "async": False,
             "status": "trusted",

@@ -183,6 +183,17 @@ async def test_22_77_a_script_that_hangs_is_killed_and_nobody_is_said_to_have_re
     assert "nobody has refused it" in verdict.reason
 
 
+async def test_a_refusal_longer_than_what_is_kept_is_a_refusal(bench: Bench):
+    script = """\
+        import json
+        print(json.dumps({"decision": "block", "reason": "x" * 2_000_000}))
+        """
+    long = bench.script("long.py", script)
+    verdict = await bench.hooks(long).before_tool(write("a.txt"))
+    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
+    assert "longer than can be read" in verdict.reason
+
+
 @pytest.mark.parametrize("script", ["exit 0", "head -c 9000000 /dev/zero", "yes >&2 & kill $!"])
 async def test_10_5_who_reads_nothing_or_writes_much_says_nothing(bench: Bench, script: str):
     verdict = await bench.hooks(script).before_tool(write("a.txt", "x" * 500_000))

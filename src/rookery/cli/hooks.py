@@ -211,7 +211,7 @@ def _fields(known: KnownHook, status: TrustStatus) -> dict[str, Any]:
         "if": hook.condition or None,
         "command": hook.line,
         "timeout": hook.timeout,
-        "on_failure": str(hook.on_failure),
+        "on_failure": str(hook.on_failure) or "default",
         "dialect": str(hook.dialect),
         "async": hook.background,
         "status": str(status),

@@ -15,8 +15,17 @@ from rookery.core.hooks.hook_verdict import Heard, HookDecision, joined, refusal
 PRE = HookEvent.PRE_TOOL_USE
 
 
-def hook(event: HookEvent = PRE, *, name: str = "guard", block: bool = False) -> HookCommand:
-    on_failure = OnFailure.BLOCK if block else OnFailure.WARN
+GUARDS = {HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST, HookEvent.USER_PROMPT_SUBMIT}
+
+
+def hook(
+    event: HookEvent = PRE,
+    *,
+    name: str = "guard",
+    block: bool = False,
+    on_failure: OnFailure = OnFailure.UNSAID,
+) -> HookCommand:
+    on_failure = OnFailure.BLOCK if block else on_failure
     return HookCommand(event=event, name=name, command="x", on_failure=on_failure)
 
 
@@ -40,7 +49,7 @@ def test_22_75_exit_status_2_blocks_whatever_is_on_standard_output(out: str):
     assert said(out, status=2, err="no").opinion is Opinion.DENY
 
 
-@pytest.mark.parametrize("status", [1, 3, 127, 137, None])
+@pytest.mark.parametrize("status", [1, 3, 125])
 def test_22_76_another_exit_status_is_a_failure_and_no_opinion(status: int | None):
     run = HookRun(status=status, stderr="Traceback")
     answer = answer_of(hook(), run)
@@ -51,13 +60,79 @@ def test_22_76_another_exit_status_is_a_failure_and_no_opinion(status: int | Non
     assert (blocked.opinion, blocked.code) == (Opinion.DENY, "HOOK-002")
 
 
-def test_22_77_a_timeout_is_never_told_as_somebodys_refusal():
-    run = HookRun(status=143, timed_out=True)
-    assert answer_of(hook(), run).opinion is Opinion.NONE
-    blocked = answer_of(hook(block=True), run)
-    assert (blocked.opinion, blocked.code) == (Opinion.DENY, "HOOK-003")
-    assert "took longer than 60 s" in blocked.reason
-    assert "nobody has refused it" in blocked.reason
+NO_ANSWER = {
+    "timed out": (HookRun(status=143, timed_out=True), "HOOK-003", "took longer than 60 s"),
+    "not started": (HookRun(trouble="could not be started (x)"), "HOOK-002", "be started"),
+    "wrote without end": (HookRun(status=143, trouble="wrote more than"), "HOOK-002", "wrote"),
+    "not executable": (HookRun(status=126), "HOOK-002", "exit status 126"),
+    "not found": (HookRun(status=127), "HOOK-002", "exit status 127"),
+    "killed": (HookRun(status=137), "HOOK-002", "exit status 137"),
+    "end not seen": (HookRun(status=None), "HOOK-002", "was killed"),
+}
+
+
+@pytest.mark.parametrize(("run", "code", "why"), NO_ANSWER.values(), ids=NO_ANSWER)
+@pytest.mark.parametrize("event", HookEvent)
+def test_a_guard_that_gives_no_answer_refuses(run: HookRun, code: str, why: str, event: HookEvent):
+    answer = answer_of(hook(event), run)
+    assert why in answer.warning
+    if event not in GUARDS:
+        assert answer.opinion is Opinion.NONE
+        return
+    assert (answer.opinion, answer.code) == (Opinion.DENY, code)
+    assert "nobody has refused it" in answer.reason
+    assert answer_of(hook(event, on_failure=OnFailure.WARN), run).opinion is Opinion.NONE
+
+
+UNREADABLE = {
+    "no JSON": "{not json",
+    "a cut refusal": '{"decision": "block", "reason": "xxx',
+    "deep": "{" * 100_000,
+    "a list": '[{"decision": "block"}]',
+    "text after it": '{"decision": "block"}\nDone.',
+    "specific output is a text": {"hookSpecificOutput": "deny"},
+    "new input is a number": {"decision": "block", "hookSpecificOutput": {"updatedInput": 7}},
+    "continue is a text": {"continue": "false"},
+}
+
+
+@pytest.mark.parametrize("out", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("on_failure", OnFailure)
+def test_an_unreadable_answer_of_a_guard_is_a_refusal(out: Any, on_failure: OnFailure):
+    text = out if isinstance(out, str) else json.dumps(out)
+    answer = answer_of(hook(on_failure=on_failure), HookRun(status=0, stdout=text))
+    assert (answer.opinion, answer.code) == (Opinion.DENY, "HOOK-002")
+    assert "gave an answer that" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("event", "out"),
+    [
+        (HookEvent.USER_PROMPT_SUBMIT, "{not json"),
+        (HookEvent.USER_PROMPT_SUBMIT, {"decision": "no"}),
+        (HookEvent.PERMISSION_REQUEST, {"hookSpecificOutput": {"decision": "deny"}}),
+        (HookEvent.PERMISSION_REQUEST, {"hookSpecificOutput": {"decision": {"behaviour": "deny"}}}),
+        (
+            HookEvent.PRE_TOOL_USE,
+            {"hookSpecificOutput": {"hookEventName": "Stop", "decision": "block"}},
+        ),
+    ],
+)
+def test_every_guard_refuses_what_it_cannot_be_understood_to_say(event: HookEvent, out: Any):
+    assert said(out, event).opinion is Opinion.DENY
+
+
+def test_an_answer_that_was_cut_before_it_began_is_a_refusal():
+    run = HookRun(status=0, stdout=" " * 1000, cut=True)
+    assert answer_of(hook(), run).opinion is Opinion.DENY
+
+
+def test_an_unreadable_answer_holds_no_turn_open():
+    answer = said("{not json", HookEvent.STOP)
+    assert (answer.opinion, answer.warning) == (
+        Opinion.NONE,
+        "The hook guard gave an answer that is no proper JSON.",
+    )
 
 
 def test_22_82_who_is_not_trusted_blocks_only_if_it_guards():

@@ -49,7 +49,7 @@ def test_10_2_the_example_of_the_specification():
 
 def test_10_2_what_is_not_said_has_a_usual_value():
     hook = only(read_hooks({"hooks": {"PostToolUse": [{"hooks": [{"command": "fmt"}]}]}}))
-    assert (hook.name, hook.timeout, hook.on_failure) == ("PostToolUse-1", 60.0, OnFailure.WARN)
+    assert (hook.name, hook.timeout, hook.on_failure) == ("PostToolUse-1", 60.0, OnFailure.UNSAID)
     assert (hook.dialect, hook.background, hook.args) == (Dialect.CLAUDE, False, None)
     assert hook.sequential
     assert not only(read_hooks(of({"command": "x"}))).sequential

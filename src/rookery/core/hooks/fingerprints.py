@@ -12,13 +12,19 @@ from hashlib import sha256
 from posixpath import isabs, normpath, relpath
 from typing import Any
 
-from rookery.core.hooks.hook_config import HookCommand
+from rookery.core.hooks.hook_config import HookCommand, OnFailure
 from rookery.core.values import record
 
 PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "ROOKERY_PROJECT_DIR")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?:[:?-][^}]*)?\}|(\w+))")
 _LOOSE = re.compile(r"[\s\"'`;&|<>(){}]+")
 LONGEST_PATH = 4096
+_TOLD_ON_FAILURE = {
+    OnFailure.UNSAID: "warn",
+    OnFailure.WARN: "warn, also without an answer",
+    OnFailure.BLOCK: "block",
+}
+"""The first is what it was before the two were told apart, so that what is trusted stays so."""
 
 
 @record
@@ -43,7 +49,7 @@ def covered(hook: HookCommand, files: Mapping[str, str]) -> Covered:
         "args": "" if hook.args is None else json.dumps(hook.args),
         "env": json.dumps(hook.env) if hook.env else "",
         "timeout": f"{hook.timeout:g}",
-        "on_failure": str(hook.on_failure),
+        "on_failure": _TOLD_ON_FAILURE[hook.on_failure],
         "dialect": str(hook.dialect),
         "async": _word(hook.background),
         "sequential": _word(hook.sequential),

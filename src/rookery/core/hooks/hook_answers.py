@@ -1,11 +1,15 @@
 """What a hook's run means: its exit status and output, read as an answer.
 
 Exit status 2 blocks, whatever else was written. 0 is success, and what looks like JSON must be
-JSON. Anything else is a failure of the hook and no opinion: what it comes to is for `on_failure`.
+JSON. Another status is a failure of the hook and no opinion: `on_failure` decides about it.
+
+A guard fails closed. If its answer cannot be read, the action is refused. If it gave none, because
+it did not start, timed out or was killed, the action is refused unless `on_failure` is `warn`.
 A failure never reads like somebody's refusal.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import IntEnum
@@ -27,8 +31,15 @@ _CAN_BLOCK = frozenset(
         HookEvent.PRE_COMPACT,
     }
 )
+_GUARDS = frozenset(
+    {HookEvent.USER_PROMPT_SUBMIT, HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST}
+)
+"""Events whose hooks decide whether something is done at all."""
 _TEXT_IS_CONTEXT = frozenset({HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT})
 _LONGEST_REASON = 4_000
+_JSON_BEGINS = re.compile(r"[\[\s]*\{")
+_NOT_EXECUTABLE, _NOT_FOUND, _FIRST_SIGNAL = 126, 127, 129
+"""Exit statuses by which a shell says that a program did not run, or was killed."""
 
 
 class Opinion(IntEnum):
@@ -81,25 +92,55 @@ class HookAnswer:
     new_output: str | None = None
 
 
+class _Unreadable(Exception):
+    """The hook's answer is not what the contract says. The text ends a sentence about it."""
+
+
 def answer_of(hook: HookCommand, run: HookRun) -> HookAnswer:
     if run.timed_out:
-        return failure(hook, TIMED_OUT, f"took longer than {hook.timeout:g} s and was ended")
+        return no_answer(hook, TIMED_OUT, f"took longer than {hook.timeout:g} s and was ended")
     if run.trouble:
-        return failure(hook, FAILED, run.trouble)
+        return no_answer(hook, FAILED, run.trouble)
     if run.status == BLOCKS:
         return _blocked(hook, run)
-    if run.status != 0:
-        return failure(hook, FAILED, _how_it_failed(run))
-    return _said(hook, run)
+    if run.status == 0:
+        return _said(hook, run)
+    if _did_not_run(run.status):
+        return no_answer(hook, FAILED, _how_it_failed(run))
+    return failure(hook, FAILED, _how_it_failed(run))
 
 
 def failure(hook: HookCommand, code: str, what: str) -> HookAnswer:
-    """A hook that did not do its work: a warning, or a refusal if it is one that guards."""
-    text = f"The hook {hook.name} {what}."
+    """The hook failed: a warning, or a refusal if `on_failure` says so."""
     if hook.on_failure is OnFailure.BLOCK and hook.event in _CAN_BLOCK:
-        reason = f"{text} It must succeed before this can go on; nobody has refused it."
-        return HookAnswer(opinion=Opinion.DENY, code=code, reason=reason, warning=text)
-    return HookAnswer(warning=text)
+        return _failed_closed(hook, code, what)
+    return HookAnswer(warning=f"The hook {hook.name} {what}.")
+
+
+def no_answer(hook: HookCommand, code: str, what: str) -> HookAnswer:
+    """The hook did not get to answer. A guard then refuses, unless `on_failure` is `warn`."""
+    if hook.event in _GUARDS and hook.on_failure is OnFailure.UNSAID:
+        return _failed_closed(hook, code, what)
+    return failure(hook, code, what)
+
+
+def unreadable(hook: HookCommand, what: str) -> HookAnswer:
+    """The hook answered, and nobody can tell what. It may have been a refusal."""
+    if hook.event in _GUARDS:
+        return _failed_closed(hook, FAILED, what)
+    return failure(hook, FAILED, what)
+
+
+def _failed_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
+    text = f"The hook {hook.name} {what}."
+    reason = f"{text} It must succeed before this can go on; nobody has refused it."
+    return HookAnswer(opinion=Opinion.DENY, code=code, reason=reason, warning=text)
+
+
+def _did_not_run(status: int | None) -> bool:
+    if status is None or status >= _FIRST_SIGNAL:
+        return True
+    return status in (_NOT_EXECUTABLE, _NOT_FOUND)
 
 
 def untrusted(hook: HookCommand, why: str) -> HookAnswer:
@@ -127,22 +168,33 @@ def _how_it_failed(run: HookRun) -> str:
 
 
 def _said(hook: HookCommand, run: HookRun) -> HookAnswer:
-    text = run.stdout.strip()
-    if not text.startswith("{"):
-        return HookAnswer(context=text if hook.event in _TEXT_IS_CONTEXT else "")
+    try:
+        document = _document(run)
+        if document is not None:
+            return _understood(hook, document)
+    except _Unreadable as error:
+        return unreadable(hook, f"gave an answer that {error}")
+    return HookAnswer(context=run.stdout.strip() if hook.event in _TEXT_IS_CONTEXT else "")
+
+
+def _document(run: HookRun) -> Mapping[str, Any] | None:
+    """The object on standard output; None if there is only text."""
+    text = run.stdout.removeprefix("\ufeff").strip()
+    only_blanks = bool(run.stdout) and not text
+    if not _JSON_BEGINS.match(text) and not (only_blanks and run.cut):
+        return None
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError) as error:
         why = "is longer than can be read" if run.cut else "is no proper JSON"
-        return failure(hook, FAILED, f"gave an answer that {why}")
-    return _understood(hook, document)
+        raise _Unreadable(why) from error
+    if not isinstance(document, Mapping):
+        raise _Unreadable("is no JSON object")
+    return document
 
 
 def _understood(hook: HookCommand, document: Mapping[str, Any]) -> HookAnswer:
-    own = document.get("hookSpecificOutput")
-    own = own if isinstance(own, Mapping) else {}
-    if own.get("hookEventName", hook.event) != hook.event:
-        own = {}
+    own = _own_part(hook, document)
     answer = _decided(hook, document, own)
     message, context = _text(document, "systemMessage"), _text(own, "additionalContext")
     message = message[:_LONGEST_REASON]
@@ -155,11 +207,29 @@ def _understood(hook: HookCommand, document: Mapping[str, Any]) -> HookAnswer:
         new = own.get("updatedToolOutput", own.get("updatedMCPToolOutput"))
         if new is not None:
             answer = replace(answer, new_output=new if isinstance(new, str) else json.dumps(new))
-    if document.get("continue") is False:
+    goes_on = document.get("continue", True)
+    if not isinstance(goes_on, bool):
+        raise _Unreadable("has a continue that is neither true nor false")
+    if not goes_on:
         stop = _text(document, "stopReason") or f"The hook {hook.name} stopped the task."
         stop = stop[:_LONGEST_REASON]
         answer = replace(answer, opinion=Opinion.HALT, code=BLOCKED, reason=stop)
     return answer
+
+
+def _own_part(hook: HookCommand, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is said about the hook's own event."""
+    own = document.get("hookSpecificOutput")
+    if own is None:
+        return {}
+    if not isinstance(own, Mapping):
+        raise _Unreadable("has a hookSpecificOutput that is no object")
+    if own.get("hookEventName", hook.event) == hook.event:
+        return own
+    decision = own.get("permissionDecision", own.get("decision"))
+    if decision not in (None, "allow", "approve", {"behavior": "allow"}):
+        raise _Unreadable(f"decides about {str(own['hookEventName'])[:40]} instead")
+    return {}
 
 
 def _decided(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, Any]) -> HookAnswer:
@@ -167,23 +237,30 @@ def _decided(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, A
     updated = own.get("updatedInput")
     if hook.event is HookEvent.PRE_TOOL_USE and "permissionDecision" in own:
         decision, reason = own["permissionDecision"], _text(own, "permissionDecisionReason")
-    if hook.event is HookEvent.PERMISSION_REQUEST and isinstance(own.get("decision"), Mapping):
+    if hook.event is HookEvent.PERMISSION_REQUEST and "decision" in own:
         asked = own["decision"]
-        decision, reason = asked.get("behavior"), _text(asked, "message")
+        if not isinstance(asked, Mapping) or "behavior" not in asked:
+            raise _Unreadable("has a decision without a behavior")
+        decision, reason = asked["behavior"], _text(asked, "message")
         updated = asked.get("updatedInput")
-    if decision is None:
-        answer = HookAnswer()
-    elif decision not in list(_DECISIONS):
-        # a guard that cannot be understood must not count as consent
-        reason = f"The hook {hook.name} gave an answer that nobody knows: {str(decision)[:100]}."
-        answer = HookAnswer(opinion=Opinion.ASK, reason=reason)
-    else:
-        answer = _with_opinion(hook, _DECISIONS[decision], reason)
+    answer = _with_decision(hook, decision, reason)
     if updated is not None and hook.event in (HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST):
         if not isinstance(updated, Mapping):
-            return failure(hook, FAILED, "gave an updatedInput that is no object")
+            raise _Unreadable("has an updatedInput that is no object")
         answer = replace(answer, updated_input=updated)
     return answer
+
+
+def _with_decision(hook: HookCommand, decision: object, reason: str) -> HookAnswer:
+    if decision is None:
+        return HookAnswer()
+    if isinstance(decision, str) and decision in _DECISIONS:
+        return _with_opinion(hook, _DECISIONS[decision], reason)
+    if hook.event in (HookEvent.USER_PROMPT_SUBMIT, HookEvent.PERMISSION_REQUEST):
+        raise _Unreadable(f"nobody knows: {str(decision)[:100]}")
+    # a guard that cannot be understood must not count as consent
+    reason = f"The hook {hook.name} gave an answer that nobody knows: {str(decision)[:100]}."
+    return HookAnswer(opinion=Opinion.ASK, reason=reason)
 
 
 def _with_opinion(hook: HookCommand, opinion: Opinion, reason: str) -> HookAnswer:

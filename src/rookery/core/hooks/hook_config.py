@@ -46,6 +46,9 @@ class HookEvent(StrEnum):
 
 
 class OnFailure(StrEnum):
+    """`UNSAID` is what holds for a hook that says nothing about it."""
+
+    UNSAID = ""
     WARN = "warn"
     BLOCK = "block"
 
@@ -68,7 +71,7 @@ class HookCommand:
     matcher: Matcher = Matcher()
     condition: str = ""
     timeout: float = USUAL_SECONDS
-    on_failure: OnFailure = OnFailure.WARN
+    on_failure: OnFailure = OnFailure.UNSAID
     dialect: Dialect = Dialect.CLAUDE
     env: tuple[tuple[str, str], ...] = ()
     background: bool = False
@@ -263,14 +266,13 @@ def _seconds(entry: Mapping[str, Any], where: str) -> float:
 
 def _on_failure(entry: Mapping[str, Any], where: str) -> OnFailure:
     """The other spellings are those of other products; whoever asks for a block gets it."""
+    said = [entry[key] for key in ("on_failure", "onFailure") if key in entry]
     for key in ("on_failure", "onFailure"):
-        said = entry.get(key, OnFailure.WARN)
-        if said not in list(OnFailure):
+        if entry.get(key, OnFailure.WARN) not in (OnFailure.WARN, OnFailure.BLOCK):
             raise _Faulty(f"{where}.{key}", f"{key} is warn or block; the hook is skipped")
-        if said == OnFailure.BLOCK:
-            return OnFailure.BLOCK
-    closed = _yes_or_no(entry, "failClosed", where, usual=False)
-    return OnFailure.BLOCK if closed else OnFailure.WARN
+    if _yes_or_no(entry, "failClosed", where, usual=False) or OnFailure.BLOCK in said:
+        return OnFailure.BLOCK
+    return OnFailure.WARN if said else OnFailure.UNSAID
 
 
 def _dialect(entry: Mapping[str, Any], where: str) -> Dialect:
