@@ -258,6 +258,8 @@ async def test_GATE_5_notes_stand_out_by_colour():
     ("question", "shown"),
     [
         (asked(AskKind.COMMAND, "ls" + " " * 300 + "; rm x"), "  ls␣×300; rm x\n"),
+        (asked(AskKind.COMMAND, "rm x" + "\n" * 99 + "ls"), "  rm x\n  <98 blank lines>\n  ls\n"),
+        (asked(AskKind.TOOL, "{}", "Edit a", "+x\n" + "+\n" * 99), "+x\n+<99 blank lines>\n"),
         (asked(AskKind.COMMAND, "if x:\n    y"), "  if x:\n  ␣␣␣␣y\n"),
         (asked(AskKind.COMMAND, "ls\u2066\U000e0041\u200b"), "  ls<U+2066><U+E0041><U+200B>\n"),
         (asked(AskKind.COMMAND, "a\rb\r\nc"), "  a␍b␍\n  c\n"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.clients.terminal_text import harmless, plainly_visible, visible_line
+from rookery.clients.terminal_text import folded_diff, harmless, plainly_visible, visible_line
 
 HIDING = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"}
 
@@ -25,6 +25,11 @@ HIDING = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"}
         ("a \t \tb", "a␣␉␣␉b"),
         ("a" + " " * 20 + "\t" * 30 + "b", "a␣×20␉×30b"),
         ("two\nlines", "two\nlines"),
+        ("a\n\n\nb", "a\n\n\nb"),
+        ("a\n\n\n\nb", "a\n<3 blank lines>\nb"),
+        ("ls" + "\n" * 300 + "rm x", "ls\n<299 blank lines>\nrm x"),
+        ("\n" * 40 + "rm x", "<40 blank lines>\nrm x"),
+        ("ls\n" + " \t\r\n" * 50 + "rm x", "ls\n<50 blank lines>\nrm x"),
         ("dos\r\nline", "dos␍\nline"),
         ("\x1b[8mx\x00\x7f\x9b", "␛[8mx␀\ufffd\ufffd"),
         ("\u202ex\u2066y", "<U+202E>x<U+2066>y"),
@@ -43,6 +48,11 @@ def test_a_path_stays_on_one_line():
     assert visible_line("a\nb\tc     d") == "a␊b␉c␣␣␣␣␣d"
 
 
+def test_blank_lines_push_nothing_of_a_diff_out_of_sight():
+    assert folded_diff("+rm x\n" + "+\n" * 300 + "+ls\n") == "+rm x\n+<300 blank lines>\n+ls\n"
+    assert folded_diff("-a\n \n \n+\n+\n+b\n") == "-a\n \n \n+\n+\n+b\n"
+
+
 @given(st.text())
 def test_OUT_4_no_text_keeps_anything_hidden(text: str):
     shown = plainly_visible(text)
@@ -50,6 +60,7 @@ def test_OUT_4_no_text_keeps_anything_hidden(text: str):
     assert kept <= {" ", "\n", "\t"}
     assert "    " not in shown
     assert "\t\t\t\t" not in shown
+    assert not re.search(r"^\n\n\n", shown, re.M)
     assert harmless(shown) == shown
 
 

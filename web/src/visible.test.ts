@@ -30,6 +30,12 @@ describe("GATE-5 what is shown is what is there", () => {
     expect(plain("ls\r\nrm")).toBe("ls␍\nrm");
   });
 
+  it("blank lines that push words out of sight are counted", () => {
+    expect(plain("ls\n\n\nrm")).toBe("ls\n\n\nrm");
+    expect(plain(`ls${"\n".repeat(300)}rm`)).toBe("ls\n<299 blank lines>\nrm");
+    expect(plain(`${" \t\r\n".repeat(50)}rm`)).toBe("<50 blank lines>\nrm");
+  });
+
   it("a name is one line", () => expect(line("a\nb\tc")).toBe("a␊b␉c"));
 
   it("a command's colours are left out of what it wrote", () => {

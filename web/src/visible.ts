@@ -12,6 +12,7 @@ const ODD_BLANKS = /[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+/g;
 const LONE_HALF = /\p{Surrogate}/gu;
 const BLANKS = /[ \t]{4,}/g;
 const LAST_BLANKS = /[ \t]+$/gm;
+const BLANK_LINES = /^(?:[ \t␍]*\n){3,}/gm;
 const MOST_DRAWN = 16;
 const JOINED_EMOJI = /(?<=[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f]|[\u{1f300}-\u{1faff}])\u200d(?=[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff]|[\u{1f300}-\u{1faff}])/gu;
 const PLACEHOLDER = "\ue0ff";
@@ -43,9 +44,9 @@ export function approvable(text: string): string {
   return harmless(text).replace(PRIVATE, spelled);
 }
 
-/** For a command or a path that is to be judged: also with the blanks that push words out of sight or are none. */
+/** For a command or a path that is to be judged: also with the blanks and blank lines that push words out of sight or are none. */
 export function plain(text: string): string {
-  const lines = approvable(text.replaceAll("\r\n", "␍\n"));
+  const lines = approvable(text.replaceAll("\r\n", "␍\n")).replace(BLANK_LINES, countedLines);
   return lines.replace(ODD_BLANKS, (blanks) => (blanks.length > 3 ? counted(blanks) : [...blanks].map(spelled).join(""))).replace(BLANKS, drawn).replace(LAST_BLANKS, drawn);
 }
 
@@ -70,4 +71,8 @@ function drawn(blanks: string): string {
 
 function counted(blanks: string): string {
   return `<${blanks.length} blanks>`;
+}
+
+function countedLines(lines: string): string {
+  return `<${lines.split("\n").length - 1} blank lines>\n`;
 }

@@ -16,6 +16,7 @@ from rookery.clients.questions import ceiling, chosen, followup, suggestions
 from rookery.clients.terminal_text import (
     Paint,
     approvable,
+    folded_diff,
     harmless,
     harmless_line,
     plainly_visible,
@@ -183,7 +184,7 @@ def _told(row: InboxRow, paint: Paint) -> Iterator[str]:
         case _:
             yield harmless(row.text) if row.text else _unsaid(row)
     if row.diff:
-        yield paint.diff(approvable(row.diff))
+        yield paint.diff(folded_diff(approvable(row.diff)))
     if row.where:
         yield paint.dim(visible_line(row.where))
     yield from (paint.yellow(f"! {visible_line(each)}") for each in row.notes)

@@ -10,6 +10,7 @@ from rookery.clients.keyboard import Keyboard
 from rookery.clients.questions import Suggestion, ceiling, chosen, followup, suggestions
 from rookery.clients.screen import Screen
 from rookery.clients.terminal_text import (
+    folded_diff,
     harmless,
     harmless_line,
     plainly_visible,
@@ -137,7 +138,7 @@ class Prompter:
         else:
             subject = paint.bold(visible_line(asked.title or asked.text))
             screen.line(subject)
-            screen.line(paint.diff(asked.diff))
+            screen.line(paint.diff(folded_diff(asked.diff)))
             if asked.diff.count("\n") > LONG_DIFF:
                 screen.line(subject)
         for note in asked.notes:

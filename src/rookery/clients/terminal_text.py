@@ -67,21 +67,34 @@ _UNSEEN_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}
 _EMOJI_LOOK = "\ufe0f"
 _RUN = re.compile(r"[ \t]{4,}")
 _DRAWN = {" ": "␣", "\t": "␉"}
+_BLANK_LINES = re.compile(r"^(?:[ \t␍]*\n){3,}", re.M)
+_BLANK_DIFF_LINES = re.compile(r"^([+ -]?)[ \t]*\n(?:\1[ \t]*\n){2,}", re.M)
 LONGEST_DRAWN = 16
 """Blanks in a row that are drawn one by one; of more the number is told."""
 
 
 def plainly_visible(text: str) -> str:
     """A command or a path with nothing in it that one would not see: what is invisible is spelled
-    out, and so are the blanks that push words out of sight. Its lines stay lines."""
+    out, and so are the blanks that push words out of sight. Its lines stay lines, but a run of
+    blank ones becomes a line that counts them."""
     if not (text.isascii() and text.isprintable()):
         text = "".join(map(_spelled_out, text))
+        text = _BLANK_LINES.sub(lambda run: _counted_lines(run[0]), text)
     return _RUN.sub(lambda run: _drawn(run[0]), text)
 
 
 def visible_line(text: str) -> str:
     """The same on one line: a title, a path, a note."""
     return plainly_visible(harmless_line(text))
+
+
+def folded_diff(diff: str) -> str:
+    """A diff without long runs of blank lines, which push the rest of it out of sight."""
+    return _BLANK_DIFF_LINES.sub(lambda run: run[1] + _counted_lines(run[0]), diff)
+
+
+def _counted_lines(lines: str) -> str:
+    return f"<{lines.count(chr(10))} blank lines>\n"
 
 
 _NOBODY_KNOWS = "[\ue000-\uf8ff\U000f0000-\U0010ffff]"
