@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from rookery.core.protected_paths import (
     ALWAYS,
+    RUN_BY_BUILDS,
     RUN_BY_MAKE,
     RUN_BY_NPM,
     UNCHECKED,
@@ -30,7 +31,16 @@ hooks/pre-commit tools/hooks/post-checkout .githooks/pre-push
 .bashrc .bash_profile .profile .zshrc .zprofile .zshenv .envrc .env .env.local .ripgreprc .inputrc
 .npmrc .yarnrc .yarnrc.yml .pypirc pip.conf .netrc
 .github/workflows/ci.yml .gitlab-ci.yml .husky/pre-commit .pre-commit-config.yaml lefthook.yml
-Jenkinsfile azure-pipelines.yml
+Jenkinsfile azure-pipelines.yml .gitlab-ci.yaml .gitlab/ci/test.yml Jenkinsfile.release
+azure-pipelines.yaml .azure-pipelines/build.yml appveyor.yml .drone.yml .drone.star .woodpecker.yaml
+.woodpecker/test.yml .cirrus.yml .semaphore/semaphore.yml .teamcity/settings.kts buildspec.yml
+cloudbuild.yaml .tekton/push.yaml .builds/debian.yml action.yml lefthook-local.yml .lefthook.yaml
+.pre-commit-hooks.yaml .overcommit.yml
+Justfile .justfile Taskfile.yml Taskfile.dist.yaml noxfile.py tox.ini tox.toml .mvn/extensions.xml
+.mvn/jvm.config mvnw pom.xml mise.toml .mise.toml mise.local.toml .config/mise/config.toml flake.nix
+shell.nix default.nix build.gradle settings.gradle.kts gradlew gradle/wrapper/gradle-wrapper.jar
+CMakeLists.txt Rakefile Gemfile Vagrantfile build.rs rust-toolchain.toml gulpfile.js Gruntfile.cjs
+SConstruct meson.build magefile.go dodo.py
 sitecustomize.py usercustomize.py x.pth .yarn/plugins/a.cjs .pnpmfile.cjs package.json Makefile
 """
 ORDINARY = """
@@ -38,6 +48,8 @@ README.md src/app.py src/hooks/useThing.ts hooks/useColor.ts docs/agents.txt my.
 gitignore .gitignore .gitkeep .github/ISSUE_TEMPLATE/bug.md .github/dependabot.yml env.py src/env/a
 src/environment.ts .eslintrc.json .prettierrc tsconfig.json pyproject.toml package-lock.json
 packages/a.json makefile.md Makefile.am setup.cfg src/setup.ts conftest.txt paths/x.pthx
+src/build.rs.txt src/taskfile.md justfile.md lib/mise.ts src/build.py gradle/readme.md src/pom.ts
+Dockerfile docker-compose.yml Cargo.toml go.mod composer.json tasks.py src/action.py default.json
 config/pip.config vscode/a idea.txt roo/x.md rookery/x.py src/rookery/app.py agents/x.py
 worktreeinclude agent-manager.json setup-script.sh
 AGENTS.md.txt docs/CLAUDE-notes.md jenkins/file .editorconfig .env/lib/python/site.py
@@ -89,6 +101,7 @@ def test_PROT_1_what_cannot_be_matched_counts_as_protected():
 def test_PROT_1_files_that_are_judged_further_are_told_apart():
     assert protected("sub/GNUmakefile", new=False) == RUN_BY_MAKE
     assert protected("web/package.json", new=False) == RUN_BY_NPM
+    assert protected("tools/justfile", new=True) == RUN_BY_BUILDS
 
 
 def test_PROT_1_the_project_folder_may_have_another_name():

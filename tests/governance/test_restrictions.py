@@ -123,8 +123,12 @@ async def test_GATE_9_a_flag_of_the_run_lifts_its_own_rule_and_no_other(
     assert await decisions(allow_protected=True) == [ASK, NONE, DENY, DENY]
 
 
-async def test_PROT_a_makefile_is_asked_about_when_nobody_watches(files: WorkspaceFiles):
-    assert (await ruling(files, changing("Makefile"), automatic=lambda: True)).decision is ASK
+@pytest.mark.parametrize("path", ["Makefile", "justfile", "tox.ini", ".mvn/jvm.config", "pom.xml"])
+async def test_PROT_build_files_are_asked_about_only_in_automatic_runs(
+    files: WorkspaceFiles, path: str
+):
+    assert (await ruling(files, changing(path), automatic=lambda: True)).decision is ASK
+    assert (await ruling(files, changing(path))).decision is NONE
 
 
 async def test_PATH_4_what_a_link_was_called_is_not_forgotten(

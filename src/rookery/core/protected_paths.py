@@ -14,12 +14,15 @@ from typing import TypeAlias
 from rookery import NAME, PROJECT_FOLDER
 from rookery.core.folded_names import folded, folded_names
 
-VERSION = 2
+VERSION = 3
 """Grows with every change of the list."""
 
 RUN_BY_MAKE = "make runs what is in it"
 RUN_BY_NPM = "npm runs its scripts"
-OF_BUILDS = (RUN_BY_MAKE, RUN_BY_NPM)
+RUN_BY_BUILDS = "builds and task runners run what is in it"
+ORDINARY_BY_HAND = (RUN_BY_MAKE, RUN_BY_BUILDS)
+"""Edits that a person watches are like any other; automatic runs ask about them."""
+OF_BUILDS = (RUN_BY_MAKE, RUN_BY_NPM, RUN_BY_BUILDS)
 """Builds write these files themselves, so commands may."""
 LIKE_A_REPOSITORY = "git takes its folder for a repository, and runs what is in one"
 UNCHECKED = "it could not be checked against the list of protected files"
@@ -57,13 +60,32 @@ ALWAYS: tuple[tuple[str, str], ...] = (
     (_SHELL, ".zlogin .zlogout .kshrc .cshrc .tcshrc config.fish .envrc .env*"),
     (_SHELL, ".ripgreprc .inputrc .npmrc .yarnrc* .pypirc pip.conf .netrc"),
     (_AUTOMATION, ".github/workflows/ .github/actions/ .gitea/workflows/ .forgejo/workflows/"),
-    (_AUTOMATION, ".gitlab-ci.yml .circleci/ .travis.yml .buildkite/ bitbucket-pipelines.yml"),
-    (_AUTOMATION, ".husky/ .pre-commit-config.yaml lefthook.yml lefthook.yaml .lefthook.yml"),
-    (_AUTOMATION, "Jenkinsfile azure-pipelines.yml"),
+    (_AUTOMATION, ".gitlab-ci.y*ml .gitlab/ci/ .circleci/ .travis.y*ml .buildkite/ Jenkinsfile*"),
+    (_AUTOMATION, "bitbucket-pipelines.y*ml azure-pipelines*.y*ml azure-pipelines/"),
+    (_AUTOMATION, ".azure-pipelines/ .azuredevops/ appveyor.y*ml .appveyor.y*ml .drone.y*ml"),
+    (_AUTOMATION, ".drone.jsonnet .drone.star .woodpecker.y*ml .woodpecker/ .cirrus.y*ml"),
+    (_AUTOMATION, ".cirrus.star .semaphore/ .teamcity/ bamboo-specs/ .tekton/ .builds/ .build.yml"),
+    (_AUTOMATION, "buildspec*.y*ml cloudbuild*.y*ml codemagic.y*ml wercker.yml action.y*ml"),
+    (_AUTOMATION, ".zuul.yaml .zuul.d/ zuul.yaml zuul.d/ screwdriver.yaml .scrutinizer.yml"),
+    (_AUTOMATION, ".husky/ .pre-commit-config.y*ml .pre-commit-hooks.yaml lefthook*.y*ml"),
+    (_AUTOMATION, ".lefthook*.y*ml lefthook*.toml .lefthook/ .overcommit.yml .simple-git-hooks.*"),
     (_TOOLS, "sitecustomize.py usercustomize.py *.pth .yarn/plugins/ .yarn/releases/"),
     (_TOOLS, ".pnpmfile.cjs .pnpmfile.mjs .cargo/config .cargo/config.toml .gdbinit .lldbinit"),
     (RUN_BY_NPM, "package.json"),
     (RUN_BY_MAKE, "Makefile GNUmakefile"),
+    (RUN_BY_BUILDS, "Justfile .justfile Taskfile*.y*ml noxfile.py tox.ini tox.toml dodo.py"),
+    (RUN_BY_BUILDS, "fabfile.py mise.toml mise.*.toml .mise.toml .mise.*.toml .mise/ .mvn/"),
+    (
+        RUN_BY_BUILDS,
+        ".config/mise.toml .config/mise/ mise/config.toml .mise-tasks/ mise-tasks/ devbox.json",
+    ),
+    (RUN_BY_BUILDS, "flake.nix shell.nix default.nix devenv.nix mvnw mvnw.cmd pom.xml build.xml"),
+    (RUN_BY_BUILDS, "gradlew gradlew.bat *.gradle *.gradle.kts gradle/wrapper/ gradle.properties"),
+    (RUN_BY_BUILDS, "build.sbt build.sc CMakeLists.txt CMakePresets.json SConstruct wscript"),
+    (RUN_BY_BUILDS, "meson.build .bazelrc WORKSPACE.bazel MODULE.bazel BUILD.bazel Snakefile"),
+    (RUN_BY_BUILDS, "Rakefile rakelib/ Gemfile Podfile Fastfile Vagrantfile Brewfile Earthfile"),
+    (RUN_BY_BUILDS, "Tiltfile Procfile build.rs build.zig rust-toolchain rust-toolchain.toml"),
+    (RUN_BY_BUILDS, "magefile.go magefiles/ Gruntfile.* gulpfile.* Jakefile* Cakefile wireit.json"),
 )
 WHEN_NEW: tuple[tuple[str, str], ...] = ((_TOOLS, "conftest.py setup.py"),)
 """Ordinary to edit, and run unasked as soon as they are there."""

@@ -5,7 +5,7 @@ the workspace, and files by which text becomes execution or policy.
 from collections.abc import Callable, Iterator
 
 from rookery.core.blocks import ToolCall
-from rookery.core.protected_paths import RUN_BY_MAKE
+from rookery.core.protected_paths import ORDINARY_BY_HAND
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
 from rookery.core.rulings import Ruling, ask, deny, joined
 from rookery.core.shell.judgement import Deed
@@ -79,6 +79,6 @@ class Restrictions:
             yield ask(f"outside the workspace: {place.path}")
 
     def _protected(self, place: Place) -> Iterator[Ruling]:
-        ordinary = place.protected == RUN_BY_MAKE and not self._automatic()
+        ordinary = place.protected in ORDINARY_BY_HAND and not self._automatic()
         if place.protected and not ordinary and not self._allow_protected:
             yield ask(f"protected, because {place.protected}: {place.path}")
