@@ -116,8 +116,8 @@ class CommandSettings(_Section, frozen=True):
     allow: Annotated[
         _Texts,
         Meta(
-            description="Commands that run unasked, such as `npm test`: a known program with "
-            'options known to be harmless, or exactly these words; `"*"` stands for all.'
+            description="Commands that run unasked, by the words they begin with: `pytest` "
+            'covers `pytest -q tests`, but no other command on the line; `"*"` stands for all.'
         ),
     ] = ()
     deny: Annotated[

@@ -16,7 +16,7 @@ ALLOW, ASK, DENY, NONE = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.N
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     made = bench(tmp_path_factory.mktemp("project"))
-    for name in ("npm", "pytest", "make"):
+    for name in ("npm", "pytest", "make", "timeout", "env", "sh", "python", "rm"):
         (made.programs / name).write_text("#!/bin/sh\n", encoding="utf-8")
         (made.programs / name).chmod(0o755)
     with pytest.MonkeyPatch.context() as environment:
@@ -27,7 +27,35 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 ROWS = [
     pytest.param("npm test", ["npm test"], [], ALLOW, id="GATE-7 exactly this"),
     pytest.param("npm  test", ["npm test"], [], NONE, id="CMD-2 not plain"),
-    pytest.param("npm test --watch", ["npm test"], [], NONE, id="GATE-7 no prefix"),
+    pytest.param("npm test --watch", ["npm test"], [], ALLOW, id="GATE-7 more arguments"),
+    pytest.param("pytest -q tests", ["pytest"], [], ALLOW, id="GATE-7 a program and arguments"),
+    pytest.param("pytest -k 'a or b' -x", ["pytest -k"], [], ALLOW, id="GATE-7 quoted argument"),
+    pytest.param("pytest -q tests | head", ["pytest", "head"], [], ALLOW, id="GATE-7 a pipe"),
+    pytest.param("pytest; rm -rf x", ["pytest"], [], NONE, id="CMD-4 another command behind"),
+    pytest.param("pytest ; rm -rf x", ["pytest"], [], NONE, id="CMD-4 the same, spaced"),
+    pytest.param("pytest & rm x", ["pytest"], [], NONE, id="CMD-4 in the background"),
+    pytest.param("pytest⏎rm x", ["pytest"], [], NONE, id="CMD-4 on the next line"),
+    pytest.param("pytest | tee x", ["pytest"], [], NONE, id="CMD-4 behind a pipe"),
+    pytest.param("pytest $(rm x)", ["pytest"], [], NONE, id="K1 substitution in an argument"),
+    pytest.param("pytest `rm x`", ["pytest"], [], NONE, id="K1 backquotes"),
+    pytest.param("pytest <(rm x)", ["pytest"], [], NONE, id="K1 process substitution"),
+    pytest.param("pytest > x", ["pytest"], [], NONE, id="K1 writes a file"),
+    pytest.param("pytest > @OUT@/x", ["pytest"], [], ASK, id="PATH-8 writes elsewhere"),
+    pytest.param("pytest $X", ["pytest"], [], NONE, id="K1 a variable"),
+    pytest.param("A=1 pytest", ["pytest"], [], NONE, id="K3 a setting before it"),
+    pytest.param("./pytest -q", ["pytest"], [], NONE, id="CMD-6 a program of the project"),
+    pytest.param("python -m pytest", ["pytest"], [], NONE, id="CMD-5 not the first word"),
+    pytest.param("pytest-3 -q", ["pytest"], [], NONE, id="CMD-5 whole words"),
+    pytest.param("make lint deploy", ["make lint"], [], ALLOW, id="GATE-7 what begins so"),
+    pytest.param("make", ["make lint"], [], NONE, id="GATE-7 fewer words"),
+    pytest.param("timeout 9 pytest -q", ["timeout 9 pytest"], [], ALLOW, id="CMD-8 in a wrapper"),
+    pytest.param("timeout 9 pytest -q", ["timeout", "pytest"], [], ALLOW, id="CMD-8 both listed"),
+    pytest.param("timeout 9 rm x", ["timeout"], [], NONE, id="CMD-8 a wrapper covers no other"),
+    pytest.param("env rm x", ["env"], [], NONE, id="CMD-8 env covers no other"),
+    pytest.param("sh -c 'rm x'", ["sh"], [], NONE, id="CMD-8 nor does a shell"),
+    pytest.param(
+        "sort -o notes.txt README.md", ["sort"], [], NONE, id="CMD-4 a reader that writes"
+    ),
     pytest.param("npm testing", ["npm test"], [], NONE, id="CMD-5 word by word"),
     pytest.param("npm test && ls", ["npm test"], [], NONE, id="CMD-4 every command"),
     pytest.param("npm test && ls", ["npm test", "ls"], [], ALLOW, id="CMD-4 both listed"),
@@ -37,7 +65,7 @@ ROWS = [
     pytest.param("A=1 npm test", ["npm test"], [], NONE, id="K3 assignment"),
     pytest.param("./npm test", ["./npm test"], [], NONE, id="CMD-6 path in the entry"),
     pytest.param("unknown-tool", ["unknown-tool"], [], NONE, id="CMD-6 not to be found"),
-    pytest.param("cat @OUT@/marker.txt", ["cat"], [], ALLOW, id="known program, more operands"),
+    pytest.param("cat @OUT@/marker.txt", ["cat"], [], ALLOW, id="known program and operands"),
     pytest.param("cat --frobnicate x", ["cat"], [], NONE, id="CMD-4 unknown option"),
     pytest.param("git logout", ["git log"], [], NONE, id="CMD-5 git logout"),
     pytest.param("pytest -q", ["*"], [], ALLOW, id="everything"),

@@ -5,6 +5,7 @@ thing than can be listed. What protects is the sandbox.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Decision, Ruling, allow, deny
@@ -12,6 +13,9 @@ from rookery.core.shell.command_entries import EVERYTHING, begins_with
 from rookery.core.shell.judgement import Judgement
 from rookery.core.shell.plain_commands import plain
 from rookery.engine.ports import Action, Outcome
+
+if TYPE_CHECKING:
+    from rookery.core.shell.shell_words import Word
 
 
 class CommandRules:
@@ -62,7 +66,7 @@ class CommandRules:
         if parsed is None or judged.spelled is None:
             return False
         said = [one.words for pipeline in parsed for one in pipeline.commands]
-        return all(any(_covers(entry, one) for entry in self._allow) for one in said)
+        return all(_covers(self._allow, one) for one in said)
 
 
 def faulty_entries(entries: Sequence[str]) -> list[str]:
@@ -92,13 +96,33 @@ def _argv(entry: str) -> tuple[str, ...] | None:
     return parsed[0].commands[0].words if parsed else None
 
 
-def _covers(entry: Sequence[str], said: Sequence[str]) -> bool:
-    """Exactly the entry; or, for a program known to read only, the entry and more that the
-    table of its options accepts."""
+def _covers(entries: Sequence[Sequence[str]], said: Sequence[str]) -> bool:
+    return any(_covered_by(entry, entries, said) for entry in entries)
+
+
+def _covered_by(
+    entry: Sequence[str], entries: Sequence[Sequence[str]], said: Sequence[str]
+) -> bool:
+    """An entry covers the command that begins with its words. If its program is known to only
+    read, the options must be so too; if it runs other commands, they must be covered as well."""
     if tuple(entry) == tuple(said):
         return True
+    if tuple(said[: len(entry)]) != tuple(entry):
+        return False
     from rookery.core.shell.programs import known_reader, reading
     from rookery.core.shell.shell_words import words
+    from rookery.core.shell.wrappers import wrapped
 
-    begins = tuple(said[: len(entry)]) == tuple(entry)
-    return begins and known_reader(said) and reading(words(said)).reads_only
+    if known_reader(said):
+        return reading(words(said)).reads_only
+    inner = wrapped(words(said))
+    if inner is None:
+        return True
+    own = wrapped(words(entry))
+    allowed = [*entries, *(_known(one) for one in (own.commands if own else ()))]
+    plainly = not inner.scripts and not inner.elsewhere and inner.folder is None
+    return plainly and all(_covers(allowed, _known(one)) for one in inner.commands)
+
+
+def _known(said: "Sequence[Word]") -> tuple[str, ...]:
+    return tuple(word.text for word in said if word.known)
