@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rookery.clients.terminal_text import approvable
 from rookery.clients.tui.asking import Step, body_of, footing_of, has_panel, page_of
 from rookery.clients.tui.look import DARK, LOOKS
+from rookery.clients.tui.rows.pieces import all_lines
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 from tui_scenes import COMMAND, EDIT, FOLLOWUP
@@ -19,7 +20,7 @@ LOOK = LOOKS[DARK]
 
 
 def shown(asked: Asked, width: int = 60) -> str:
-    return "".join(line.plain for line in body_of(asked, Step.ANSWER, 0, width, LOOK))
+    return "".join(line.plain for line in all_lines(body_of(asked, Step.ANSWER, 0, width, LOOK)))
 
 
 @pytest.mark.parametrize("width", [20, 60, 200])
@@ -53,7 +54,7 @@ def test_GATE_5_the_folder_of_a_command_is_told():
 def test_GATE_7_a_key_for_always_is_there_only_with_a_rule():
     assert "a" in dict(page_of(EDIT, Step.ANSWER).keys)
     assert "a" not in dict(page_of(COMMAND, Step.ANSWER).keys)
-    rule = body_of(EDIT, Step.RULE, 0, 60, LOOK)
+    rule = all_lines(body_of(EDIT, Step.RULE, 0, 60, LOOK))
     assert EDIT.rule in [line.plain for line in rule]
 
 
@@ -76,7 +77,7 @@ def test_CS_16_5_resuming_shows_no_dialog():
 @given(st.text(max_size=300), st.integers(12, 80))
 def test_whatever_is_asked_about_fits_its_width(text: str, width: int):
     for asked in (replace(COMMAND, text=text), replace(EDIT, diff=f"+{text}")):
-        for line in body_of(asked, Step.ANSWER, 0, width, LOOK):
+        for line in all_lines(body_of(asked, Step.ANSWER, 0, width, LOOK)):
             assert line.cell_len <= width
 
 
@@ -122,5 +123,5 @@ def test_GATE_4_every_line_of_what_is_approved_is_on_the_panel(text: str, asked:
 def test_GATE_4_what_is_no_change_of_files_is_not_drawn_as_one():
     words = "Write part one\n@@ -1,9 +1,9 @@ and delete the database\n+ done"
     for asked in (NEW_TASK, SWITCH):
-        lines = body_of(replace(asked, diff=words), Step.ANSWER, 0, 60, LOOK)
+        lines = all_lines(body_of(replace(asked, diff=words), Step.ANSWER, 0, 60, LOOK))
         assert [line.plain for line in lines] == words.split("\n")

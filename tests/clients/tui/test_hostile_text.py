@@ -21,6 +21,7 @@ from rookery.clients.tui.asking import Step, body_of
 from rookery.clients.tui.look import DARK, LOOKS
 from rookery.clients.tui.paper import Paper
 from rookery.clients.tui.rows.calls import payload_in
+from rookery.clients.tui.rows.pieces import all_lines
 from rookery.clients.tui.screens.shell import ShellScreen
 from rookery.clients.tui.terminal import KeyParser
 from rookery.core.commands import Answer, OpenTask
@@ -107,13 +108,13 @@ def test_a_question_that_is_nested_too_deep_is_plain_text():
 
 
 def test_CS_16_2_a_suggestion_tells_the_mode_it_goes_on_in():
-    lines = [line.plain for line in body_of(FOLLOWUP, Step.CHOICE, 0, 70, LOOK)]
+    lines = [line.plain for line in all_lines(body_of(FOLLOWUP, Step.CHOICE, 0, 70, LOOK))]
     assert any("Banker's rounding  → architect mode" in line for line in lines)
 
 
 def test_GATE_5_blanks_at_the_end_of_a_command_are_drawn_and_a_fold_is_told_from_a_line():
     command = replace(COMMAND, text=f"rm -rf a \\ \nls {'x' * 40}", cwd="")
-    lines = [line.plain for line in body_of(command, Step.ANSWER, 0, 30, LOOK)]
+    lines = [line.plain for line in all_lines(body_of(command, Step.ANSWER, 0, 30, LOOK))]
     assert lines[0] == "$ rm -rf a \\␣"
     assert lines[1].startswith("  ls")
     assert all(line.startswith("↪ ") for line in lines[2:])
@@ -142,7 +143,8 @@ async def test_GATE_5_a_long_title_scrolls_with_the_rest():
         panel = app._page.panel
         await until(pilot, lambda: panel.live)
         assert "Allow this?" in seen(pilot)
-        assert "END?" in "".join(line.plain for line in panel.query_one(Paper)._lines)
+        paper = panel.query_one(Paper)
+        assert "END?" in "".join(paper._lines.strip(at).text for at in range(paper._lines.height))
 
 
 async def test_a_line_for_the_shell_that_comes_in_one_piece_is_not_for_the_model():

@@ -13,6 +13,7 @@ from rookery.clients.tui.asking import Step, answer_letters, body_of, footing_of
 from rookery.clients.tui.look import DARK, LOOKS
 from rookery.clients.tui.rows.drawing import drawn
 from rookery.clients.tui.rows.families import Shown
+from rookery.clients.tui.rows.pieces import all_lines
 from rookery.clients.tui.screens.intents import IntentScreen
 from rookery.clients.tui.status import Around, header_line
 from rookery.core.asks import AskKind
@@ -200,7 +201,7 @@ async def test_a_line_names_the_intent_of_a_task_that_runs():
 
 
 def test_the_reasons_have_their_codes_and_each_target_its_verdict():
-    body = body_of(GOVERNED, Step.ANSWER, 0, 74, LOOK)
+    body = all_lines(body_of(GOVERNED, Step.ANSWER, 0, 74, LOOK))
     assert "✓ modify src/auth/jwt.py  in scope" in plain(body)
     assert "✗ modify src/api/user.py  out of scope; nearest: src/auth/**" in plain(body)
     assert colour_of("out of scope", body) == LOOK.bad
@@ -223,7 +224,7 @@ def test_GATE_5_the_real_place_of_a_target_is_told():
     target = AskedTarget(path="a", op="create", verdict="outside", real_path="/etc/a\u202e")
     asked = replace(GOVERNED, governance=replace(OUTSIDE, targets=(target,)))
     assert "✗ create a  outside; it is /etc/a<U+202E>" in plain(
-        body_of(asked, Step.ANSWER, 0, 74, LOOK)
+        all_lines(body_of(asked, Step.ANSWER, 0, 74, LOOK))
     )
 
 
@@ -241,9 +242,11 @@ def test_GATE_5_nothing_of_it_is_left_out_and_all_of_it_fits(text: str, width: i
         grant=pattern,
     )
     asked = replace(GOVERNED, diff="", governance=question)
-    body = body_of(asked, Step.ANSWER, 0, width, LOOK)
+    body = all_lines(body_of(asked, Step.ANSWER, 0, width, LOOK))
     footing = footing_of(asked, Step.ANSWER, width, LOOK)
-    task, more = (body_of(asked, step, 0, width, LOOK) for step in (Step.TASK, Step.EXPAND))
+    task, more = (
+        all_lines(body_of(asked, step, 0, width, LOOK)) for step in (Step.TASK, Step.EXPAND)
+    )
     for letter, lines in (("x", body), ("y", footing), ("z", footing), ("z", task), ("z", more)):
         assert plain(lines).count(letter) >= 90
         assert all(line.cell_len <= width for line in lines)
@@ -284,7 +287,7 @@ def test_what_a_choice_would_allow_is_told(
     asked: Asked, step: Step, title: str, what: str, allowed: str
 ):
     assert page_of(asked, step).title == title
-    told, pattern = body_of(asked, step, 0, 74, LOOK)
+    told, pattern = all_lines(body_of(asked, step, 0, 74, LOOK))
     assert what in told.plain
     assert pattern.plain.endswith(allowed)
     assert footing_of(asked, step, 74, LOOK) == []

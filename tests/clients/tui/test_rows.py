@@ -13,7 +13,8 @@ from rookery.clients.tui.rows.diffs import DiffLine, diff_lines, drawn_diff
 from rookery.clients.tui.rows.drawing import drawn
 from rookery.clients.tui.rows.families import Family, Shown, family, gap_between
 from rookery.clients.tui.rows.lines import wrapped
-from rookery.clients.tui.rows.markdown import blocks, markdown
+from rookery.clients.tui.rows.markdown import markdown
+from rookery.clients.tui.rows.markdown_parts import parts_of
 from rookery.core.message import Message
 from tui_scenes import DIFF
 
@@ -165,8 +166,8 @@ def test_markdown_of_any_kind_fits_and_fails_never(text: str, width: int):
 @given(st.lists(st.sampled_from(["para", "- item", "```\na\n\nb\n```", "# h"]), max_size=6))
 def test_a_text_is_cut_only_between_blocks(parts: list[str]):
     text = "\n\n".join(parts)
-    assert "".join("".join(blocks(text)).split()) == "".join(text.split())
-    assert all(block.count("```") % 2 == 0 for block in blocks(text))
+    assert "".join("".join(part.text for part in parts_of(text)).split()) == "".join(text.split())
+    assert all(part.text.count("```") % 2 == 0 for part in parts_of(text))
 
 
 @given(st.text(max_size=120), st.integers(2, 40))

@@ -52,14 +52,14 @@ async def test_of_ten_thousand_rows_only_those_near_the_end_are_laid_out():
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows(row(n, f"row {n}") for n in range(10_000))
         await pilot.pause()
-        laid_out = [each for each in app.transcript.rows if each.strips is not None]
+        laid_out = [each for each in app.transcript.rows if each.lines is not None]
         assert len(laid_out) < 60
         assert app.lines[-1] == "row 9999"
         app.transcript.focus()
         await pilot.press("home")
         await pilot.pause()
         assert "row 0" in app.lines[:3]
-        assert sum(each.strips is not None for each in app.transcript.rows) < 200
+        assert sum(each.lines is not None for each in app.transcript.rows) < 200
         await pilot.press("end")
         assert app.lines[-1] == "row 9999"
 

@@ -11,6 +11,7 @@ from rookery.clients.tui.asking import Step, body_of, footing_of, page_of
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.paper import Paper
 from rookery.clients.tui.rows.lines import cut
+from rookery.clients.tui.rows.pieces import Piece
 from rookery.core.facts import Asked
 
 
@@ -33,9 +34,10 @@ class AskDrawing:
         """The text, from its beginning."""
         look, cramped = self.look, self._is_cramped
 
-        def lines(width: int) -> list[Text]:
-            body = [*long_title(asked, step, width), *body_of(asked, step, at, width, look)]
-            return [*body, *footing_of(asked, step, width, look)] if cramped else body
+        def lines(width: int) -> list[Text | Piece]:
+            title, body = long_title(asked, step, width), body_of(asked, step, at, width, look)
+            footing = footing_of(asked, step, width, look) if cramped else []
+            return [*title, *body, *footing]
 
         self.paper.show(lines)
 

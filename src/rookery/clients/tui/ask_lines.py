@@ -7,7 +7,7 @@ from rich.text import Text
 from rookery.clients.tui.asking import Step, page_of
 from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
-from rookery.clients.tui.rows.lines import WHOLE, wrapped
+from rookery.clients.tui.rows.lines import wrapped
 from rookery.core.facts import Asked
 
 TITLE_LINES = 2
@@ -32,7 +32,7 @@ def short_title(asked: Asked, step: Step, width: int) -> str:
 def long_title(asked: Asked, step: Step, width: int) -> list[Text]:
     """A title that is too long to stay in sight is read with the rest."""
     title = page_of(asked, step).title
-    return [] if _is_short(title, width) else [*wrapped(Text(title), width, WHOLE), Text()]
+    return [] if _is_short(title, width) else [*wrapped(Text(title), width), Text()]
 
 
 def _is_short(title: str, width: int) -> bool:

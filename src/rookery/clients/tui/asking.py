@@ -17,9 +17,10 @@ from rookery.clients.tui.intent_lines import (
 )
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.calls import is_edit, payload_in
-from rookery.clients.tui.rows.diffs import drawn_diff
-from rookery.clients.tui.rows.lines import TAB, WHOLE, indented, wrapped
-from rookery.clients.tui.rows.markdown import markdown
+from rookery.clients.tui.rows.diffs import diff_pieces
+from rookery.clients.tui.rows.lines import TAB, indented, wrapped
+from rookery.clients.tui.rows.markdown import GrowingMarkdown
+from rookery.clients.tui.rows.pieces import Piece, text_pieces, together
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 from rookery.core.intents.questions import Choice
@@ -122,11 +123,15 @@ def answer_letters(asked: Asked, step: Step) -> Collection[str]:
             return ("y", "n")
 
 
-def body_of(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[Text]:
+def body_of(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[Piece]:
     """All there is to know, what matters most at the end."""
+    return together(_body(asked, step, at, width, look))
+
+
+def _body(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[Text | Piece]:
     quiet = look.ink(look.quiet)
     if step is Step.RULE:
-        rule = wrapped(Text(_visible(asked.rule), look.ink(look.words, bold=True)), width, WHOLE)
+        rule = wrapped(Text(_visible(asked.rule), look.ink(look.words, bold=True)), width)
         return [Text("It will no longer be asked about:", quiet), *rule]
     if asked.governance and (choice := CHOSEN.get(step)):
         return list(choice_lines(asked.governance, choice, width, look))
@@ -138,28 +143,28 @@ def body_of(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[T
     return lines
 
 
-def _action(asked: Asked, width: int, look: Look) -> list[Text]:
+def _action(asked: Asked, width: int, look: Look) -> list[Text | Piece]:
     quiet = look.ink(look.quiet)
-    lines: list[Text] = []
+    lines: list[Text | Piece] = []
     if asked.ask is AskKind.COMMAND:
         lines += _command(asked.text, width, look)
         if asked.cwd:
-            lines += wrapped(Text(f"in {visible_line(asked.cwd)}", quiet), width, WHOLE)
+            lines += wrapped(Text(f"in {visible_line(asked.cwd)}", quiet), width)
     elif asked.ask in APPROVALS:
         if asked.diff and _changes_files(asked):
-            lines += drawn_diff(approvable(asked.diff), width, look, WHOLE)
+            lines += diff_pieces(approvable(asked.diff), width, look)
         elif asked.diff:
             words = approvable(asked.diff).expandtabs(TAB)
-            lines += wrapped(Text(words, look.ink(look.words)), width, WHOLE)
+            lines += text_pieces(words, width, look.ink(look.words))
         elif asked.ask is not AskKind.TOOL:
-            lines += wrapped(Text(_visible(asked.text)), width, WHOLE)
+            lines += text_pieces(_visible(asked.text), width, look.ink(look.words))
     else:
         words = (
             ceiling(asked.text)
             if asked.ask is AskKind.AUTO_APPROVAL_MAX_REQ_REACHED
             else (asked.text)
         )
-        lines += wrapped(Text(harmless(words), look.ink(look.words)), width)
+        lines += text_pieces(harmless(words), width, look.ink(look.words))
     return lines
 
 
@@ -168,7 +173,7 @@ def _command(text: str, width: int, look: Look) -> Iterator[Text]:
     ink, quiet = look.ink(look.words, bold=True), look.ink(look.quiet)
     margin = Text("$ ", quiet)
     for line in _visible(_LAST_BLANKS.sub(_drawn_blanks, text)).split("\n"):
-        yield from indented(wrapped(Text(line, ink), width - 2, WHOLE), margin, Text("↪ ", quiet))
+        yield from indented(wrapped(Text(line, ink), width - 2), margin, Text("↪ ", quiet))
         margin = Text("  ")
 
 
@@ -195,11 +200,11 @@ def footing_of(asked: Asked, step: Step, width: int, look: Look) -> list[Text]:
         return []
     lines: list[Text] = []
     if asked.where:
-        lines += wrapped(Text(visible_line(asked.where), look.ink(look.quiet)), width, WHOLE)
+        lines += wrapped(Text(visible_line(asked.where), look.ink(look.quiet)), width)
     for note in _other_notes(asked):
         words = Text(visible_line(note), look.ink(look.careful))
         mark = Text("! ", look.ink(look.careful, bold=True))
-        lines += indented(wrapped(words, width - 2, WHOLE), mark, Text("  "))
+        lines += indented(wrapped(words, width - 2), mark, Text("  "))
     if asked.governance:
         lines += reason_lines(asked.governance, width, look)
     return lines
@@ -211,8 +216,9 @@ def _other_notes(asked: Asked) -> list[str]:
     return [note for note in asked.notes if note not in coded]
 
 
-def _suggestions(asked: Asked, at: int, width: int, look: Look) -> list[Text]:
-    lines = [*markdown(followup(asked.text)[0], width, look), Text()]
+def _suggestions(asked: Asked, at: int, width: int, look: Look) -> list[Text | Piece]:
+    question = GrowingMarkdown().pieces(followup(asked.text)[0], width, look)
+    lines: list[Text | Piece] = [*question, Text()]
     for number, offered in enumerate(suggestions(asked.text)):
         chosen = number == at
         ink = look.ink(look.accent, bold=True) if chosen else look.ink(look.words)
@@ -220,6 +226,6 @@ def _suggestions(asked: Asked, at: int, width: int, look: Look) -> list[Text]:
         answer = Text(visible_line(offered.answer), ink)
         if offered.mode:
             answer.append(f"  → {visible_line(offered.mode)} mode", look.ink(look.careful))
-        words = wrapped(answer, width - mark.cell_len, WHOLE)
+        words = wrapped(answer, width - mark.cell_len)
         lines += indented(words, mark, Text(" " * mark.cell_len))
     return lines

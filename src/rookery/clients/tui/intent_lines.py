@@ -7,7 +7,7 @@ from rich.text import Text
 
 from rookery.clients.terminal_text import plainly_visible, visible_line
 from rookery.clients.tui.look import Look
-from rookery.clients.tui.rows.lines import TAB, WHOLE, indented, wrapped
+from rookery.clients.tui.rows.lines import TAB, indented, wrapped
 from rookery.core.intents.questions import AskedReason, AskedTarget, Choice, IntentQuestion
 
 LETTERS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
@@ -32,7 +32,7 @@ def target_lines(question: IntentQuestion, width: int, look: Look) -> Iterator[T
             (f"  {_verdict(target)}", look.ink(ink)),
         )
         mark = Text("✓ " if fine else "✗ ", look.ink(ink))
-        yield from indented(wrapped(words, width - 2, WHOLE), mark, Text("  "))
+        yield from indented(wrapped(words, width - 2), mark, Text("  "))
 
 
 def _verdict(target: AskedTarget) -> str:
@@ -59,14 +59,14 @@ def _reason(reason: AskedReason, width: int, look: Look) -> list[Text]:
         (visible_line(reason.code), look.ink(look.careful, bold=True)),
         (f" {visible_line(reason.text)}", look.ink(look.careful)),
     )
-    return wrapped(words, width, WHOLE)
+    return wrapped(words, width)
 
 
 def _owns(question: IntentQuestion, width: int, look: Look) -> list[Text]:
     name = f' "{question.intent_name}"' if question.intent_name else ""
     owns = ", ".join(question.scope) or "nothing"
     told = visible_line(f"{question.intent_id}{name} owns: {owns}")
-    return wrapped(Text(told, look.ink(look.quiet)), width, WHOLE)
+    return wrapped(Text(told, look.ink(look.quiet)), width)
 
 
 def choice_title(question: IntentQuestion, choice: Choice) -> str:
@@ -82,7 +82,7 @@ def choice_lines(
     what, allowed = _allowance(question, choice)
     yield from wrapped(Text(what, look.ink(look.quiet)), width)
     words = Text(plainly_visible(allowed).expandtabs(TAB), look.ink(look.words, bold=True))
-    yield from wrapped(words, width, WHOLE)
+    yield from wrapped(words, width)
 
 
 def _allowance(question: IntentQuestion, choice: Choice) -> tuple[str, str]:

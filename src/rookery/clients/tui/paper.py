@@ -1,6 +1,6 @@
-"""Lines that scroll: as many as there are, laid out for the width there is."""
+"""Lines that scroll: as many as there are, laid out where they are seen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rich.text import Text
 from textual import events
@@ -8,9 +8,13 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from rookery.clients.tui.rows.lines import strip_of
+from rookery.clients.tui.lazy_lines import LazyLines
+from rookery.clients.tui.rows.pieces import Piece, together
 
-_NOTHING = Strip([], 0)
+Write = Callable[[int], Iterable[Text | Piece]]
+"""What is written for a width."""
+SCREENFUL = 120
+"""Lines that are laid out beyond those in sight, so that a short text has its exact height."""
 
 
 class Paper(ScrollView, can_focus=False):
@@ -18,13 +22,13 @@ class Paper(ScrollView, can_focus=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._write: Callable[[int], list[Text]] = lambda width: []
-        self._lines: list[Text] = []
-        self._written: dict[int, list[Text]] = {}
+        self._write: Write = lambda width: []
+        self._lines = LazyLines([])
+        self._written: dict[int, LazyLines] = {}
         """For each width, so that what is long is laid out once."""
         self._written_for = 0
 
-    def show(self, write: Callable[[int], list[Text]]) -> None:
+    def show(self, write: Write) -> None:
         """Show what `write` makes for a width, from its beginning."""
         self._write = write
         self._written = {}
@@ -33,8 +37,8 @@ class Paper(ScrollView, can_focus=False):
         self.scroll_to(0, 0, animate=False)
 
     def lines_at(self, width: int) -> int:
-        """How many lines there are, if it is so wide."""
-        return len(self._laid_out(width))
+        """How many lines there are, if it is so wide; about how many, if it is long."""
+        return self._laid_out(width).height
 
     @property
     def room(self) -> int:
@@ -43,30 +47,51 @@ class Paper(ScrollView, can_focus=False):
 
     @property
     def is_seen_whole(self) -> bool:
-        return len(self._lines) <= self.size.height
+        return self._lines.height <= self.size.height
 
     @property
     def position(self) -> tuple[int, int, int]:
-        """The first and the last line that are seen, counted from one, and how many there are."""
-        first, count = round(self.scroll_y), len(self._lines)
+        """The first and the last line that are seen, counted from one, and how many there are.
+        The last one that is seen is the last one only if that was laid out."""
+        self._lay_out_near()
+        first, count = round(self.scroll_y), self._lines.height
         return first + 1, min(count, first + self.size.height), count
 
     def on_resize(self, event: events.Resize) -> None:
         self._lay_out()
 
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._lay_out_near()
+
     def _lay_out(self) -> None:
         width = self.room
         if width != self._written_for:
             self._lines, self._written_for = self._laid_out(width), width
-        self.virtual_size = Size(width, len(self._lines))
+        self._lay_out_near()
+        self.virtual_size = Size(width, self._lines.height)
         self.refresh()
 
-    def _laid_out(self, width: int) -> list[Text]:
+    def _lay_out_near(self) -> None:
+        """What is in sight, and a screen around it, which stays where it is."""
+        lines, height = self._lines, self.size.height
+        anchor = lines.anchor(round(self.scroll_y))
+        while lines.lay_out(
+            lines.line_of(anchor) - height, lines.line_of(anchor) + 2 * height + SCREENFUL
+        ):
+            pass
+        if self.virtual_size.height == lines.height:
+            return
+        self.virtual_size = Size(self.room, lines.height)
+        if (place := lines.line_of(anchor)) != round(self.scroll_y):
+            self.scroll_to(0, place, animate=False, force=True)
+
+    def _laid_out(self, width: int) -> LazyLines:
         if width not in self._written:
-            self._written[width] = self._write(width)
+            lines = self._written[width] = LazyLines(together(self._write(width)))
+            lines.lay_out(0, SCREENFUL)
         return self._written[width]
 
     def render_line(self, y: int) -> Strip:
-        line, width = round(self.scroll_y) + y, self.size.width
-        strip = strip_of(self._lines[line]) if line < len(self._lines) else _NOTHING
-        return strip.adjust_cell_length(width).apply_style(self.rich_style)
+        strip = self._lines.strip(round(self.scroll_y) + y)
+        return strip.adjust_cell_length(self.size.width).apply_style(self.rich_style)

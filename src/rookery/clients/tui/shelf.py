@@ -1,7 +1,7 @@
 """Rows one below the other, each as high as it needs to be.
 
-A row is laid out when it is needed, and kept so until it or the width changes; the height of the
-others is guessed.
+A row is laid out when it is needed, a piece at a time, and kept so until it or the width changes;
+the height of the others is guessed.
 """
 
 from bisect import bisect_right
@@ -11,32 +11,37 @@ from typing import TypeAlias
 
 from textual.strip import Strip
 
+from rookery.clients.tui.lazy_lines import NOTHING, LazyLines
 from rookery.clients.tui.look import Look
-from rookery.clients.tui.rows.drawing import can_unfold, drawn
+from rookery.clients.tui.rows.drawing import can_unfold, pieces_of
 from rookery.clients.tui.rows.families import Family, Shown, family_of, gap_between
+from rookery.clients.tui.rows.markdown import GrowingMarkdown
 
 Name: TypeAlias = tuple[str, int]
 """A row by its task and its `ts`."""
 Named: TypeAlias = tuple[Name, Shown]
+Anchor: TypeAlias = tuple["Row", tuple[int, int]]
+"""A row, a piece of it, and a line of that."""
 GUESSED_HEIGHT = 3
-NOTHING = Strip([], 0)
 
 
 class Row:
     """A row and its layout, if it has one."""
 
-    __slots__ = ("family", "height", "name", "shown", "strips")
+    __slots__ = ("before", "family", "height", "lines", "name", "shown", "words")
 
     def __init__(self, name: Name, shown: Shown) -> None:
         self.name = name
         self.height = 0
+        self.words = GrowingMarkdown()
+        self.lines: LazyLines | None = None
         self.change(shown)
 
     def change(self, shown: Shown) -> None:
         """Show it differently; until it is laid out it is as high as it was."""
         self.shown = shown
         self.family = family_of(shown)
-        self.strips: list[Strip] | None = None
+        self.before, self.lines = self.lines, None
         if self.family is Family.HIDDEN:
             self.height = 0
         else:
@@ -45,7 +50,7 @@ class Row:
     @property
     def is_tall(self) -> bool:
         """It has more to show than one line."""
-        return sum(bool(strip.cell_length) for strip in self.strips or ()) > 1
+        return self.lines is not None and self.lines.is_tall
 
 
 class Shelf:
@@ -69,7 +74,7 @@ class Shelf:
         """Everything is to be laid out anew."""
         self._width, self._look = width, look
         for row in self._rows:
-            row.strips = None
+            row.before = row.lines = None
 
     # which rows there are
 
@@ -91,7 +96,7 @@ class Shelf:
         if (at := self.find(name)) is not None:
             self._made(self._rows[at], name, shown)
             for below in self._rows[at + 1 : at + 2]:
-                below.strips = None  # how far it stands away depends on what is above it
+                below.lines = None  # how far it stands away depends on what is above it
             self._moved(at)
 
     def remove(self, name: Name) -> None:
@@ -151,30 +156,47 @@ class Shelf:
         if not 0 <= line < self.height:
             return NOTHING
         at = self.at_line(line)
-        row = self._rows[at]
-        if row.strips is None:
-            self._lay_out(at)
         inside = line - self.top(at)
-        assert row.strips is not None
-        return row.strips[inside] if inside < len(row.strips) else NOTHING
+        strip = self._laid_out(at).strip(inside)
+        self._measure(at)
+        return strip
 
     def lay_out(self, first: int, last: int) -> bool:
-        """The rows between two lines. Whether some were not laid out before."""
+        """What is between two lines. Whether some of it was not laid out before."""
         found = False
-        for at in range(self.at_line(first), min(len(self._rows), self.at_line(last) + 1)):
-            if self._rows[at].strips is None:
-                self._lay_out(at)
-                found = True
+        at = self.at_line(first)
+        while at < len(self._rows) and self.top(at) <= last:
+            top = self.top(at)
+            found = self._laid_out(at).lay_out(first - top, last - top) or found
+            self._measure(at)
+            at += 1
         return found
 
-    def _lay_out(self, at: int) -> None:
+    def anchor(self, line: int) -> Anchor | None:
+        """What stands at a line, however much is laid out above it."""
+        if not self._rows:
+            return None
+        at = self.at_line(line)
+        return self._rows[at], self._laid_out(at).anchor(line - self.top(at))
+
+    def line_of(self, anchor: Anchor) -> int | None:
+        """Where that stands now; None if it is gone."""
+        at = self.find(anchor[0].name)
+        return None if at is None else self.top(at) + self._laid_out(at).line_of(anchor[1])
+
+    def _laid_out(self, at: int) -> LazyLines:
         row = self._rows[at]
-        strips = drawn(row.shown, self._width, self._look)
-        if strips:
-            strips[:0] = [NOTHING] * self._gap_above(at)
-        row.strips = strips
-        if row.height != len(strips):
-            row.height = len(strips)
+        if row.lines is None:
+            pieces = pieces_of(row.shown, self._width, self._look, row.words)
+            row.lines = LazyLines(pieces, self._gap_above(at), row.before)
+            row.before = None
+            self._measure(at)
+        return row.lines
+
+    def _measure(self, at: int) -> None:
+        row = self._rows[at]
+        if row.lines and row.height != row.lines.height:
+            row.height = row.lines.height
             self._moved(at)
 
     def _gap_above(self, at: int) -> int:

@@ -3,7 +3,7 @@ on the screen, only lines that differ are painted."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
@@ -18,14 +18,14 @@ from textual.widget import Widget
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.drawing import can_unfold
 from rookery.clients.tui.rows.families import Family, Shown
-from rookery.clients.tui.shelf import Name, Named, Row, Shelf
+from rookery.clients.tui.shelf import Anchor, Name, Named, Row, Shelf
 
 AHEAD = 1
 """Screens beyond the visible part that are laid out too."""
 WHEEL_LINES = 3
 _OWN_KEYS = ("j", "k", "space")
-Anchor: TypeAlias = tuple[Row, int]
-"""The topmost row that is seen, and how many of its lines are out of sight."""
+MOST_ROUNDS = 24
+"""Pieces near the seen ones that are laid out one after the other before a picture."""
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -132,7 +132,7 @@ class Transcript(ScrollView, can_focus=True):
         screen = self.size.height
         if not screen:
             return
-        for _ in range(4):  # what is laid out may be lower than it was guessed to be
+        for _ in range(MOST_ROUNDS):  # what is laid out may be lower than it was guessed to be
             place = self._place(anchor)
             if not self._shelf.lay_out(place - AHEAD * screen, place + (1 + AHEAD) * screen):
                 break
@@ -146,17 +146,12 @@ class Transcript(ScrollView, can_focus=True):
 
     def _anchor(self) -> Anchor | None:
         """What stays in its place whatever changes; nothing if the end is followed."""
-        if self._following or not self.rows:
-            return None
-        at = self._shelf.at_line(self._first)
-        return self.rows[at], self._first - self._shelf.top(at)
+        return None if self._following else self._shelf.anchor(self._first)
 
     def _place(self, anchor: Anchor | None) -> int:
         last = max(0, self._shelf.height - self.size.height)
-        at = self._shelf.find(anchor[0].name) if anchor else None
-        if anchor is None or at is None:
-            return last
-        return min(last, self._shelf.top(at) + anchor[1])
+        line = self._shelf.line_of(anchor) if anchor else None
+        return last if line is None else min(last, line)
 
     @property
     def _room(self) -> int:

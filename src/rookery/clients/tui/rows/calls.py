@@ -1,7 +1,7 @@
 """Calls of tools: one line that says what was done, and below it what one may want to see."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,23 +10,25 @@ from rich.text import Text
 from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
-from rookery.clients.tui.rows.diffs import drawn_diff
+from rookery.clients.tui.rows.diffs import diff_pieces, drawn_diff
 from rookery.clients.tui.rows.families import Shown
 from rookery.clients.tui.rows.lines import clean, cut, indented, wrapped
+from rookery.clients.tui.rows.pieces import Piece, behind, single, text_pieces
 from rookery.core.message import Message
 
 HUNK_LINES = 8
 HUNKS = 2
 COMMAND_LINES = 10
+COMMAND_LINE_LINES = 6
+"""Lines that one long line of a command's output takes while it is folded."""
 SHORT_COMMAND = 5
-UNFOLDED_LINES = 400
 MARGIN = "  "
 _EDITS = {"editedExistingFile", "appliedDiff", "newFileCreated"}
 _QUIET_RESULTS = _EDITS | {"updateTodoList", "switchMode"}
 """What the model is told of them says nothing new."""
 
 
-def drawn_call(shown: Shown, width: int, look: Look) -> Iterator[Text]:
+def call_pieces(shown: Shown, width: int, look: Look) -> Iterator[Piece]:
     message = shown.message
     payload = payload_of(message)
     mark, ink = _mark(shown, look)
@@ -35,11 +37,12 @@ def drawn_call(shown: Shown, width: int, look: Look) -> Iterator[Text]:
     if message.ask == "command":
         yield from _command(shown, head, tail, width, look)
     else:
-        yield _with_tail(Text.assemble(head, _title(shown, payload, look)), tail, width)
+        title = Text.assemble(head, _title(shown, payload, look))
+        yield from single([_with_tail(title, tail, width)])
     if message.open:
         return  # what it is about to do is shown where it is asked about
     margin = Text(MARGIN)
-    yield from indented(_body(shown, payload, width - len(MARGIN), look), margin, margin)
+    yield from behind(_body(shown, payload, width - len(MARGIN), look), margin, margin)
 
 
 def payload_of(message: Message) -> Mapping[str, Any]:
@@ -73,20 +76,26 @@ def _mark(shown: Shown, look: Look) -> tuple[str, str]:
             return "✗", look.bad
 
 
-def _command(shown: Shown, head: Text, tail: Text, width: int, look: Look) -> Iterator[Text]:
+def _command(shown: Shown, head: Text, tail: Text, width: int, look: Look) -> Iterator[Piece]:
     """The command itself, in full once it is no longer asked about."""
     text = clean(shown.message.text or "").strip()
     prompt = Text.assemble(head, ("$ ", look.ink(look.quiet)))
     if shown.message.open:
         first = Text.assemble(prompt, (text.partition("\n")[0], look.ink(look.words)))
-        yield _with_tail(first, tail, width)
+        yield from single([_with_tail(first, tail, width)])
         return
     beside = tail.cell_len + 2 if tail else 0
     room = max(8, width - prompt.cell_len - beside)
-    lines = wrapped(Text(text, look.ink(look.words)), room)
-    most = UNFOLDED_LINES if shown.unfolded else SHORT_COMMAND
-    lines = list(folded(lines, most, look))
-    first, *rest = indented(lines, prompt, Text(" " * prompt.cell_len))
+    pieces = text_pieces(text, room, look.ink(look.words))
+    if not shown.unfolded:
+        pieces = single(_folded(pieces, SHORT_COMMAND, look))
+    pieces = list(behind(pieces, prompt, Text(" " * prompt.cell_len)))
+    yield Piece(pieces[0].height, lambda: _first_with_tail(pieces[0], tail, width))
+    yield from pieces[1:]
+
+
+def _first_with_tail(piece: Piece, tail: Text, width: int) -> Iterator[Text]:
+    first, *rest = piece.draw()
     yield _with_tail(first, tail, width)
     yield from rest
 
@@ -161,31 +170,25 @@ def _with_tail(head: Text, tail: Text, width: int) -> Text:
     return cut(Text.assemble(cut(head, max(8, room)), "  ", tail), width)
 
 
-def _body(shown: Shown, payload: Mapping[str, Any], width: int, look: Look) -> Iterator[Text]:
+def _body(shown: Shown, payload: Mapping[str, Any], width: int, look: Look) -> Iterable[Piece]:
     message = shown.message
     if is_edit(payload):
         diff = message.diff or str(payload.get("diff") or payload.get("content") or "")
-        yield from _edit(diff, width, look, unfolded=shown.unfolded)
-    elif payload.get("tool") == "updateTodoList":
-        yield from _todos(payload.get("todos"), width, look)
-    elif shown.unfolded and _has_result(shown, payload):
-        lines = [
-            part
-            for line in clean(shown.result).rstrip("\n").split("\n")[: UNFOLDED_LINES * 2]
-            for part in wrapped(Text(line, look.ink(look.quiet)), width)
-        ]
-        yield from folded(lines, UNFOLDED_LINES, look)
+        return diff_pieces(diff, width, look) if shown.unfolded else _edit(diff, width, look)
+    if payload.get("tool") == "updateTodoList":
+        return single(_todos(payload.get("todos"), width, look))
+    if shown.unfolded and _has_result(shown, payload):
+        return text_pieces(clean(shown.result).rstrip("\n"), width, look.ink(look.quiet))
+    return ()
 
 
-def _edit(diff: str, width: int, look: Look, *, unfolded: bool) -> Iterator[Text]:
-    if unfolded:
-        yield from drawn_diff(diff, width, look)
-        return
-    lines = drawn_diff(_beginning(diff), width, look)
-    yield from lines
-    hidden = diff.rstrip("\n").count("\n") - _beginning(diff).count("\n")
+def _edit(diff: str, width: int, look: Look) -> list[Piece]:
+    beginning = _beginning(diff)
+    lines = drawn_diff(beginning, width, look)
+    hidden = diff.rstrip("\n").count("\n") - beginning.count("\n")
     if hidden > 0:
-        yield Text(f"… {counted(hidden, 'more line')}", look.ink(look.quiet))
+        lines.append(Text(f"… {counted(hidden, 'more line')}", look.ink(look.quiet)))
+    return single(lines)
 
 
 def _beginning(diff: str) -> str:
@@ -216,26 +219,38 @@ def _todos(todos: Any, width: int, look: Look) -> Iterator[Text]:
         yield cut(Text(f"{_BOXES.get(status, '☐')} {words}", look.ink(ink)), width)
 
 
-def drawn_output(shown: Shown, width: int, look: Look) -> Iterator[Text]:
+def output_pieces(shown: Shown, width: int, look: Look) -> Iterator[Piece]:
     """The end of what a command wrote, which is where it tells how it went; or all of it."""
     bar = Text("  ▏ ", look.ink(look.line))
     text = clean(shown.message.text or "").strip("\n")
-    rows = text.split("\n") if text.strip() else []
-    most = UNFOLDED_LINES if shown.unfolded else COMMAND_LINES
-    hidden = max(0, len(rows) - most)
-    lines = [
-        part
-        for row in rows[hidden:]
-        for part in wrapped(Text(row, look.ink(look.quiet)), width - 4)[:6]
-    ]
+    if not text.strip():
+        return
+    quiet = look.ink(look.quiet)
+    if shown.unfolded:
+        yield from behind(text_pieces(text, width - 4, quiet), bar, bar)
+        return
+    rows = text.split("\n")
+    hidden = max(0, len(rows) - COMMAND_LINES)
+    lines = [part for row in rows[hidden:] for part in _shortened(row, width - 4, look)]
     if hidden:
         more = Text(f"… {counted(hidden, 'line')} above", look.ink(look.quiet, italic=True))
         lines.insert(0, more)
-    yield from indented(lines, bar, bar)
+    yield from single(indented(lines, bar, bar))
 
 
-def folded(lines: Sequence[Text], most: int, look: Look) -> Iterator[Text]:
+def _shortened(row: str, width: int, look: Look) -> list[Text]:
+    room = width * (COMMAND_LINE_LINES + 1)
+    lines = wrapped(Text(row[:room], look.ink(look.quiet)), width)
+    if len(lines) <= COMMAND_LINE_LINES:
+        return lines
+    last = cut(Text.assemble(lines[COMMAND_LINE_LINES - 1], " …"), width)
+    return [*lines[: COMMAND_LINE_LINES - 1], last]
+
+
+def _folded(pieces: Sequence[Piece], most: int, look: Look) -> Iterator[Text]:
+    """The first lines, and how many more there are."""
+    lines = list(pieces[0].draw())
     yield from lines[:most]
-    if len(lines) > most:
-        more = counted(len(lines) - most, "more line")
-        yield Text(f"… {more}", look.ink(look.quiet, italic=True))
+    hidden = len(lines) - most + sum(piece.height for piece in pieces[1:])
+    if hidden > 0:
+        yield Text(f"… {counted(hidden, 'more line')}", look.ink(look.quiet, italic=True))

@@ -3,15 +3,18 @@ is drawn here may be what somebody is about to approve."""
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from rich.text import Text
 
 from rookery.clients.tui.look import Look
-from rookery.clients.tui.rows.lines import LONGEST_LINE, clean, indented, padded, wrapped
+from rookery.clients.tui.rows.lines import clean, indented, padded, wrapped
+from rookery.clients.tui.rows.pieces import Piece, all_lines, chunks
 from rookery.core.values import record
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@(.*)")
 _RAW = ""
+PIECE_LINES = 60
 
 
 @record
@@ -22,6 +25,8 @@ class DiffLine:
     sign: str
     number: int | None
     words: str
+    goes_on: bool = False
+    """It is the rest of a long line."""
 
 
 def diff_lines(diff: str) -> Iterator[DiffLine]:
@@ -48,26 +53,49 @@ def diff_lines(diff: str) -> Iterator[DiffLine]:
                 yield DiffLine(_RAW, None, row)
 
 
-def drawn_diff(diff: str, width: int, look: Look, longest: int = LONGEST_LINE) -> list[Text]:
+def drawn_diff(diff: str, width: int, look: Look) -> list[Text]:
     """All of it. Every line reaches to the edge, so that what changed stands out as a block."""
+    return all_lines(diff_pieces(diff, width, look))
+
+
+def diff_pieces(diff: str, width: int, look: Look) -> list[Piece]:
     rows = list(diff_lines(clean(diff)))
     gutter = len(str(max((row.number or 0 for row in rows), default=0)))
-    shown = _without_first_head(rows)
-    return [line for row in shown for line in _drawn(row, gutter, width, look, longest)]
+    shown = [part for row in _without_first_head(rows) for part in _shortened(row)]
+    room = max(1, width - gutter - 3)
+    pieces: list[Piece] = []
+    begin = size = 0
+    for at, row in enumerate(shown, 1):
+        size += 1 + len(row.words) // room
+        if size >= PIECE_LINES or at == len(shown):
+            draw = partial(_drawn_rows, shown[begin:at], gutter, width, look)
+            pieces.append(Piece(size, draw))
+            begin, size = at, 0
+    return pieces
+
+
+def _shortened(row: DiffLine) -> Iterator[DiffLine]:
+    """A line that is too long in several parts, the first with its number."""
+    for at, part in enumerate(chunks(row.words)):
+        yield DiffLine(row.sign, row.number, part, goes_on=at > 0)
+
+
+def _drawn_rows(rows: Sequence[DiffLine], gutter: int, width: int, look: Look) -> list[Text]:
+    return [line for row in rows for line in _drawn(row, gutter, width, look)]
 
 
 def _without_first_head(rows: Sequence[DiffLine]) -> Sequence[DiffLine]:
     return rows[1:] if rows and rows[0].sign == "@" and not rows[0].words else rows
 
 
-def _drawn(row: DiffLine, gutter: int, width: int, look: Look, longest: int) -> Iterator[Text]:
+def _drawn(row: DiffLine, gutter: int, width: int, look: Look) -> Iterator[Text]:
     if row.sign == "@":
         mark = Text(f"{'⋮':>{gutter}}{' ' if row.words else ''}", look.ink(look.quiet))
-        behind = wrapped(Text(row.words, look.ink(look.words)), width - mark.cell_len, longest)
+        behind = wrapped(Text(row.words, look.ink(look.words)), width - mark.cell_len)
         yield from indented(behind, mark, Text(" " * mark.cell_len))
         return
     if row.sign == _RAW:
-        yield from wrapped(Text(row.words, look.ink(look.words)), width, longest)
+        yield from wrapped(Text(row.words, look.ink(look.words)), width)
         return
     number = "" if row.number is None else str(row.number)
     ink, ground = {
@@ -76,7 +104,7 @@ def _drawn(row: DiffLine, gutter: int, width: int, look: Look, longest: int) -> 
     }.get(row.sign, (look.quiet, ""))
     margin = f"{number:>{gutter}} {row.sign} "
     words = Text(row.words, look.ink(look.words if ground else look.quiet))
-    for at, part in enumerate(wrapped(words, width - len(margin), longest)):
-        head = margin if at == 0 else " " * len(margin)
+    for at, part in enumerate(wrapped(words, width - len(margin))):
+        head = margin if at == 0 and not row.goes_on else " " * len(margin)
         line = Text.assemble((head, look.ink(ink)), part)
         yield padded(line, width, look.on(look.words, ground)) if ground else line

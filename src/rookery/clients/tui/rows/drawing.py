@@ -1,19 +1,20 @@
 """Rows as lines of a terminal."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 from textual.strip import Strip
 
 from rookery.clients.questions import followup
 from rookery.clients.tui.look import Look
-from rookery.clients.tui.rows.calls import drawn_call, drawn_output
+from rookery.clients.tui.rows.calls import call_pieces, output_pieces
 from rookery.clients.tui.rows.criteria import drawn_criteria, tells_criteria
 from rookery.clients.tui.rows.families import Family, Shown, family_of
 from rookery.clients.tui.rows.lines import clean, cut, indented, padded, strip_of, wrapped
-from rookery.clients.tui.rows.markdown import markdown, markdown_strips
+from rookery.clients.tui.rows.markdown import GrowingMarkdown
 from rookery.clients.tui.rows.picture_line import nameless
+from rookery.clients.tui.rows.pieces import Piece, all_lines, behind, single, text_pieces
 from rookery.core.message import Message
 
 THOUGHT_LINES = 3
@@ -24,14 +25,18 @@ PROSE = 110
 
 
 def drawn(shown: Shown, width: int, look: Look) -> list[Strip]:
-    """The lines of a row. Rows of a task that works for another stand behind a rule."""
+    """All lines of a row."""
+    pieces = pieces_of(shown, width, look, GrowingMarkdown())
+    return [strip_of(line) for line in all_lines(pieces)]
+
+
+def pieces_of(shown: Shown, width: int, look: Look, words: GrowingMarkdown) -> list[Piece]:
+    """A row in pieces. Rows of a task that works for another stand behind a rule. `words` is kept
+    with the row while its text grows."""
+    if not shown.depth:
+        return list(_pieces(shown, max(16, width), look, words))
     nest = Text(NEST * shown.depth, look.ink(look.line))
-    room = max(16, width - nest.cell_len)
-    if family_of(shown) is Family.ANSWER:
-        margin = Text(f"{nest.plain}  ", nest.style)
-        words = shown.message.text or ""
-        return markdown_strips(words, min(PROSE, room - 2), look, margin)
-    return [strip_of(line) for line in indented(_lines(shown, room, look), nest, nest)]
+    return list(behind(_pieces(shown, max(16, width - nest.cell_len), look, words), nest, nest))
 
 
 def can_unfold(shown: Shown) -> bool:
@@ -39,69 +44,82 @@ def can_unfold(shown: Shown) -> bool:
     return kind in (Family.CALL, Family.OUTPUT, Family.THOUGHT, Family.SUMMARY)
 
 
-def _lines(shown: Shown, width: int, look: Look) -> Iterator[Text]:
+def _pieces(shown: Shown, width: int, look: Look, words: GrowingMarkdown) -> Iterable[Piece]:
     message = shown.message
+    text = message.text or ""
     prose = min(PROSE, width - 2)
     match family_of(shown):
         case Family.USER:
-            yield from _said_by_user(message, width, look)
+            return _said_by_user(message, width, look)
+        case Family.ANSWER:
+            margin = Text("  ", look.ink(look.line))
+            return behind(words.pieces(text, prose, look), margin, margin)
         case Family.THOUGHT:
-            yield from _thought(shown, width, look)
+            return _thought(shown, width, look)
         case Family.CALL:
-            yield from drawn_call(shown, width, look)
+            return call_pieces(shown, width, look)
         case Family.OUTPUT:
-            yield from drawn_output(shown, width, look)
+            return output_pieces(shown, width, look)
         case Family.TROUBLE:
-            words = Text(clean(_trouble(message)).strip(), look.ink(look.bad))
-            words.append(_tried(shown))
-            yield from indented(wrapped(words, width - 4), Text("  ✗ ", look.ink(look.bad)), _FOUR)
+            told = clean(_trouble(message)).strip() + _tried(shown)
+            mark = Text("  ✗ ", look.ink(look.bad))
+            return behind(text_pieces(told, width - 4, look.ink(look.bad)), mark, _FOUR)
         case Family.RESULT:
             mark = Text("✔ ", look.ink(look.good, bold=True))
-            yield from indented(markdown(message.text or "", prose, look), mark, Text("  "))
+            return behind(words.pieces(text, prose, look), mark, _TWO)
         case Family.QUESTION:
-            yield from _question(message, width, look)
+            return _question(message, width, look, words)
         case Family.NOTE:
-            yield from _note(shown, width, look)
+            return _note(shown, width, look)
         case Family.SUMMARY:
-            yield from _summary(shown, width, look)
-        case Family.HIDDEN | Family.ANSWER:
-            return
+            return _summary(shown, width, look, words)
+        case Family.HIDDEN:
+            return ()
 
 
+_TWO = Text("  ")
 _FOUR = Text("    ")
 
 
-def _behind(margin: Text, lines: list[Text]) -> Iterator[Text]:
-    return indented(lines, margin, margin)
-
-
-def _said_by_user(message: Message, width: int, look: Look) -> Iterator[Text]:
-    words = Text(clean(message.text or "").strip("\n"), look.ink(look.words))
+def _said_by_user(message: Message, width: int, look: Look) -> Iterator[Piece]:
+    words = clean(message.text or "").strip("\n")
+    ink, quiet = look.ink(look.words), look.ink(look.quiet)
+    pieces = text_pieces(words, width - 3, ink) if words or not message.images else []
     if message.images:
-        words.append(("\n" if words else "") + nameless(message.images), look.ink(look.quiet))
-    ground = look.on(look.words, look.band)
+        pieces += single(wrapped(Text(nameless(message.images), quiet), width - 3))
     mark = Text("› ", look.ink(look.accent, bold=True))
-    for line in indented(wrapped(words, width - 3), mark, Text("  ")):
-        yield padded(line, width, ground)
+    for piece in behind(pieces, mark, _TWO):
+        yield _on_band(piece, width, look)
 
 
-def _thought(shown: Shown, width: int, look: Look) -> Iterator[Text]:
-    text = clean(shown.message.text or "").strip()
+def _on_band(piece: Piece, width: int, look: Look) -> Piece:
+    ground = look.on(look.words, look.band)
+    return Piece(piece.height, lambda: [padded(line, width, ground) for line in piece.draw()])
+
+
+def _thought(shown: Shown, width: int, look: Look) -> Iterator[Piece]:
     ink = look.ink(look.quiet, italic=True)
-    rows = text.split("\n")
+    text = shown.message.text or ""
     if shown.message.partial:
-        yield Text("  Thinking …", ink)
-        tail = [
-            part for row in rows[-THOUGHT_LINES:] for part in wrapped(Text(row, ink), width - 4)
-        ]
-        yield from indented(tail[-THOUGHT_LINES:], _FOUR, _FOUR)
-        return
-    if not shown.unfolded:
-        yield cut(Text(f"  Thought: {' '.join(text.split())}", ink), width)
-        return
-    yield Text("  Thought:", ink)
-    lines = [part for row in rows for part in wrapped(Text(row, ink), width - 4)]
-    yield from indented(lines, _FOUR, _FOUR)
+        yield from single(_being_thought(clean(text[-_LATEST:]).strip(), width, look))
+    elif not shown.unfolded:
+        words = " ".join(clean(text[:_LATEST]).split())
+        yield from single([cut(Text(f"  Thought: {words}", ink), width)])
+    else:
+        yield from single([Text("  Thought:", ink)])
+        yield from behind(text_pieces(clean(text).strip(), width - 4, ink), _FOUR, _FOUR)
+
+
+_LATEST = 4_000
+"""Characters of a thought that one line, or the last three, can need."""
+
+
+def _being_thought(text: str, width: int, look: Look) -> Iterator[Text]:
+    ink = look.ink(look.quiet, italic=True)
+    yield Text("  Thinking …", ink)
+    rows = text.split("\n")[-THOUGHT_LINES:]
+    tail = [part for row in rows for part in wrapped(Text(row, ink), width - 4)]
+    yield from indented(tail[-THOUGHT_LINES:], _FOUR, _FOUR)
 
 
 def _trouble(message: Message) -> str:
@@ -113,40 +131,49 @@ def _trouble(message: Message) -> str:
         return "The request failed."
 
 
-def _question(message: Message, width: int, look: Look) -> Iterator[Text]:
+def _question(message: Message, width: int, look: Look, words: GrowingMarkdown) -> Iterable[Piece]:
     question, offered = followup(message.text or "")
     if offered and message.open:
-        return  # it is shown where it is answered
+        return ()  # it is shown where it is answered
     mark = Text("? ", look.ink(look.accent, bold=True))
-    yield from indented(markdown(question, width - 2, look), mark, Text("  "))
+    return behind(words.pieces(question, width - 2, look), mark, _TWO)
 
 
 def _tried(shown: Shown) -> str:
     return f" (tried {shown.tries} times)" if shown.tries > 1 else ""
 
 
-def _note(shown: Shown, width: int, look: Look) -> Iterator[Text]:
+def _note(shown: Shown, width: int, look: Look) -> Iterable[Piece]:
     message = shown.message
     text = clean(message.text or "").strip()
     if message.ask == "resume_task":
         text = text or "Stopped."
     if not text:
-        return
+        return ()
     if message.say == "api_req_retry_delayed":
         reason, _, timer = text.partition("<retry_timer>")
         seconds = timer.partition("</retry_timer>")[0]
         text = reason.rstrip() + _tried(shown)
         text += f"\ntrying again in {seconds} s" if seconds else ""
-    words = Text(text, look.ink(look.careful))
     room = width - 4
-    lines = drawn_criteria(text, room, look) if tells_criteria(text) else wrapped(words, room)
-    yield from indented(lines, Text("  · ", look.ink(look.careful)), _FOUR)
+    if tells_criteria(text):
+        pieces = single(drawn_criteria(text, room, look))
+    else:
+        pieces = text_pieces(text, room, look.ink(look.careful))
+    return behind(pieces, Text("  · ", look.ink(look.careful)), _FOUR)
 
 
-def _summary(shown: Shown, width: int, look: Look) -> Iterator[Text]:
+def _summary(shown: Shown, width: int, look: Look, words: GrowingMarkdown) -> Iterator[Piece]:
     summary = shown.message.text or ""
-    words = "the older part was summarised" if summary else "the older part is left out"
-    line = f"── {words} "
-    yield cut(Text(line + "─" * max(0, width - len(line)), look.ink(look.quiet)), width)
+    what = "the older part was summarised" if summary else "the older part is left out"
+    line = f"── {what} "
+    rule = Text(line + "─" * max(0, width - len(line)), look.ink(look.quiet))
+    yield from single([cut(rule, width)])
     if shown.unfolded and summary:
-        yield from _behind(Text("  "), markdown(summary, width - 2, look))
+        yield from behind(_first_close(words.pieces(summary, width - 2, look)), _TWO, _TWO)
+
+
+def _first_close(pieces: list[Piece]) -> Iterator[Piece]:
+    """Without a blank line above the first."""
+    for at, piece in enumerate(pieces):
+        yield piece if at else Piece(piece.height, piece.draw)

@@ -1,6 +1,5 @@
 """Texts laid out as the lines of a row."""
 
-import sys
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console
@@ -12,12 +11,6 @@ from textual.strip import Strip
 from rookery.clients.terminal_text import harmless
 
 TAB = 4
-LONGEST_LINE = 2000
-"""Characters of one line that are laid out; nobody reads more of it here."""
-
-WHOLE = sys.maxsize
-"""For what must not be left out."""
-
 _CONSOLE = Console(width=10_000, color_system="truecolor", legacy_windows=False)
 
 
@@ -26,15 +19,12 @@ def clean(text: str) -> str:
     return harmless(text.replace("\r\n", "\n").replace("\r", "")).expandtabs(TAB)
 
 
-def wrapped(text: Text, width: int, longest: int = LONGEST_LINE) -> list[Text]:
-    """The text in lines of at most `width` columns; words stay whole where they can. Of a line
-    with more than `longest` characters the rest is left out."""
+def wrapped(text: Text, width: int) -> list[Text]:
+    """The text in lines of at most `width` columns; words stay whole where they can."""
     if not text.plain:
         return [Text()]
     lines: list[Text] = []
     for line in text.split("\n", allow_blank=True):
-        if len(line) > longest:
-            line = line[:longest] + Text("…")
         if line.cell_len <= width:
             lines.append(line)
         else:

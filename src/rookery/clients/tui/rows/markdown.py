@@ -1,92 +1,63 @@
 """Markdown as lines of a terminal. What is still arriving is drawn as far as it makes sense."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.style import Style
 from rich.text import Text
-from textual.strip import Strip
 
 from rookery.clients.tui.look import LOOKS, Look
 from rookery.clients.tui.rows.code import coloured
-from rookery.clients.tui.rows.lines import clean, cut, indented, padded, strip_of, wrapped
+from rookery.clients.tui.rows.lines import clean, indented, padded, wrapped
+from rookery.clients.tui.rows.markdown_parts import PART_LINES, Part, Parts
+from rookery.clients.tui.rows.pieces import Piece, all_lines, guessed_height
 
 _BULLETS = "•◦▪"
 _CELL = 40
 """Columns that a cell of a table takes at most, where there is room."""
-_BLOCK_BORDER = re.compile(r"\n[ \t]*\n(?=[^ \t\n])")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
+_SPARE = 6
+"""Columns that a long table has left for cells further down, which may be longer."""
+_LEAST_CELL = 4
+"""Columns that a cell needs; if they have less, the cells of a row stand below each other."""
 
 
 def markdown(text: str, width: int, look: Look) -> list[Text]:
-    """The lines. Blocks are remembered, so that a growing text costs only its last block."""
-    lines: list[Text] = []
-    for block in blocks(clean(text).strip("\n")):
-        drawn = _block(block, width, look.name)
-        if lines and drawn:
-            lines.append(Text())
-        lines.extend(drawn)
-    return lines
+    """All lines."""
+    return all_lines(GrowingMarkdown().pieces(text, width, look))
 
 
-def markdown_strips(text: str, width: int, look: Look, margin: Text) -> list[Strip]:
-    """The same behind a margin, as the screen takes it. Only the last block of a text that grows
-    is drawn again."""
-    strips: list[Strip] = []
-    between = strip_of(margin)
-    for block in blocks(clean(text).strip("\n")):
-        if strips:
-            strips.append(between)
-        strips.extend(_block_strips(block, width, look.name, margin.plain, str(margin.style)))
-    return strips
+class GrowingMarkdown:
+    """A text in pieces that are drawn when they are needed. When it grows, the pieces that stay
+    the same are kept."""
+
+    def __init__(self) -> None:
+        self._parts = Parts()
+        self._made_for: tuple[list[Part], int, str] | None = None
+        self._pieces: list[Piece] = []
+
+    def pieces(self, text: str, width: int, look: Look) -> list[Piece]:
+        done, rest = self._parts.of(text.lstrip("\n"))
+        before, made_for = self._made_for, (done, width, look.name)
+        if before is None or before[0] is not done or before[1:] != made_for[1:]:
+            self._pieces = []
+        self._made_for = made_for
+        new = done[len(self._pieces) :]
+        self._pieces += [_piece(part, width, look.name) for part in new]
+        return [*self._pieces, *(_piece(part, width, look.name) for part in rest)]
 
 
-@lru_cache(maxsize=4096)
-def _block_strips(text: str, width: int, look: str, margin: str, ink: str) -> tuple[Strip, ...]:
-    head = Text(margin, ink)
-    return tuple(strip_of(line) for line in indented(_block(text, width, look), head, head))
+def _piece(part: Part, width: int, look: str) -> Piece:
+    height = guessed_height(part.text.rstrip(), width)
+    draw = partial(_drawn_part, part, width, look)
+    return Piece(height, draw, gap=0 if part.goes_on else 1, key=part)
 
 
-def blocks(text: str) -> list[str]:
-    """The text cut where a paragraph ends and what follows cannot belong to it."""
-    found: list[str] = []
-    start = 0
-    for border in _BLOCK_BORDER.finditer(text):
-        piece = text[start : border.start()]
-        following = text[border.end() : border.end() + 2]
-        if _fence_is_open(piece) or _goes_on(piece, following):
-            continue
-        found.append(piece)
-        start = border.end()
-    if text[start:].strip():
-        found.append(text[start:])
-    return found
-
-
-def _fence_is_open(piece: str) -> bool:
-    opened = ""
-    for fence in _FENCE.finditer(piece):
-        if not opened:
-            opened = fence[1]
-        elif fence[1][0] == opened[0] and len(fence[1]) >= len(opened):
-            opened = ""
-    return bool(opened)
-
-
-def _goes_on(piece: str, following: str) -> bool:
-    """A list may have blank lines between its items, and a number depends on the one before."""
-    marks = ("-", "*", "+")
-    begins = piece.lstrip()[:2]
-    is_list = begins[:1] in marks or begins[:1].isdigit()
-    return is_list and (following[:1] in marks or following[:1].isdigit())
-
-
-@lru_cache(maxsize=2048)
-def _block(text: str, width: int, look: str) -> tuple[Text, ...]:
-    return tuple(_Drawing(LOOKS[look]).lines(_parser().parse(text), width))
+@lru_cache(maxsize=512)
+def _drawn_part(part: Part, width: int, look: str) -> tuple[Text, ...]:
+    tokens = _parser().parse(clean(part.head + part.text))
+    return tuple(_Drawing(LOOKS[look], part).lines(tokens, width))
 
 
 @lru_cache(maxsize=1)
@@ -95,8 +66,9 @@ def _parser() -> MarkdownIt:
 
 
 class _Drawing:
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, part: Part) -> None:
         self._look = look
+        self._part = part
         self._quiet = look.ink(look.quiet)
 
     def lines(self, tokens: Sequence[Token], width: int, depth: int = 0) -> list[Text]:
@@ -139,6 +111,8 @@ class _Drawing:
 
     def _list(self, token: Token, inner: Sequence[Token], width: int, depth: int) -> Iterator[Text]:
         number = int(token.attrGet("start") or 1)
+        if depth == 0 and self._part.number is not None:
+            number = self._part.number
         bullet = _BULLETS[min(depth, len(_BULLETS) - 1)]
         for _, within in _nodes(inner):
             mark = f"{number}. " if token.type == "ordered_list_open" else f"{bullet} "
@@ -156,29 +130,46 @@ class _Drawing:
                 yield padded(Text.assemble(" ", part), width, ground)
 
     def _table(self, inner: Sequence[Token], width: int) -> Iterator[Text]:
-        rows = [
-            [self._words(cell) for opened, cell in _nodes(row) if opened.type[:2] in ("th", "td")]
-            for row in _rows_of(inner)
-        ]
+        rows = self._cells(inner)
         columns = max(map(len, rows), default=0)
         if not columns:
             return
-        room = max(columns * 3, width - 3 * (columns - 1))
-        widest = max(3, min(_CELL, room // columns)) if _too_wide(rows, room) else _CELL
-        widths = [
-            min(widest, max((row[at].cell_len for row in rows if at < len(row)), default=1))
-            for at in range(columns)
-        ]
+        first = self._first_rows() or rows
+        widths = _widths(first, columns, width)
+        goes_on = bool(self._part.head)
+        if widths is None:
+            yield from self._records(rows, width)
+            return
         rule = Text(" │ ", self._look.ink(self._look.line))
         for number, row in enumerate(rows):
-            cells = [_cell(row, at, widths[at]) for at in range(columns)]
-            line = rule.join(cells)
-            if number == 0:
-                line.stylize("bold")
-            yield cut(line, width)
-            if number == 0:
+            if number or not goes_on:
+                yield from _table_lines(row, widths, rule, bold=number == 0)
+            if number == 0 and not goes_on:
                 dashes = "─┼─".join("─" * each for each in widths)
-                yield cut(Text(dashes, self._look.ink(self._look.line)), width)
+                yield Text(dashes, self._look.ink(self._look.line))
+
+    def _cells(self, inner: Sequence[Token]) -> list[list[Text]]:
+        return [
+            [self._words(cell) for opened, cell in _nodes(row) if opened.type[:2] in ("th", "td")]
+            for row in _rows_of(inner)
+        ]
+
+    def _first_rows(self) -> list[list[Text]]:
+        """Of the part in which the table began."""
+        tokens = _parser().parse(clean(self._part.table))
+        tables = [inner for token, inner in _nodes(tokens) if token.type == "table_open"]
+        return self._cells(tables[-1]) if tables else []
+
+    def _records(self, rows: list[list[Text]], width: int) -> Iterator[Text]:
+        """A table with too many columns: each row as a list of its cells."""
+        heads, *rest = rows
+        for number, row in enumerate(rest):
+            if number or self._part.head:
+                yield Text()
+            for at, cell in enumerate(row):
+                name = heads[at].plain if at < len(heads) else ""
+                words = Text.assemble((f"{name}: ", self._quiet), cell)
+                yield from indented(wrapped(words, width - 2), Text(""), Text("  "))
 
     def _words(self, tokens: Sequence[Token]) -> Text:
         look = self._look
@@ -242,14 +233,36 @@ def _rows_of(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
             yield from _rows_of(inner)
 
 
-def _too_wide(rows: list[list[Text]], room: int) -> bool:
-    return any(sum(cell.cell_len for cell in row) > room for row in rows)
+def _widths(rows: list[list[Text]], columns: int, width: int) -> list[int] | None:
+    """How wide each column is; None if they do not fit beside each other."""
+    room = width - 3 * (columns - 1)
+    if room < columns * _LEAST_CELL:
+        return None
+    widest = _CELL
+    if any(sum(cell.cell_len for cell in row) > room for row in rows):
+        widest = max(_LEAST_CELL, min(_CELL, room // columns))
+    widths = [
+        min(widest, max((row[at].cell_len for row in rows if at < len(row)), default=1))
+        for at in range(columns)
+    ]
+    if sum(widths) > room:
+        widths = [min(each, max(_LEAST_CELL, room // columns)) for each in widths]
+    spare = (room - sum(widths)) // columns if len(rows) >= PART_LINES // 2 else 0
+    return [max(1, each + min(_SPARE, spare)) for each in widths]
 
 
-def _cell(row: list[Text], at: int, width: int) -> Text:
-    cell = cut(row[at], width) if at < len(row) else Text()
-    cell.pad_right(max(0, width - cell.cell_len))
-    return cell
+def _table_lines(row: list[Text], widths: list[int], rule: Text, *, bold: bool) -> Iterator[Text]:
+    """A row of a table; cells that are too long take several lines."""
+    cells = [wrapped(cell, width) for cell, width in zip(row, widths, strict=False)]
+    for at in range(max(map(len, cells), default=0)):
+        parts = [cell[at].copy() if at < len(cell) else Text() for cell in cells]
+        parts += [Text() for _ in widths[len(parts) :]]
+        for part, width in zip(parts, widths, strict=True):
+            part.pad_right(max(0, width - part.cell_len))
+        line = rule.join(parts)
+        if bold:
+            line.stylize("bold")
+        yield line
 
 
 def _together(styles: Sequence[Style]) -> Style:

@@ -15,8 +15,9 @@ from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.latest import do_latest
 from rookery.clients.tui.pickers.pick_list import PickList
 from rookery.clients.tui.pickers.worn_look import worn
-from rookery.clients.tui.rows.diffs import diff_lines, drawn_diff
+from rookery.clients.tui.rows.diffs import diff_lines, diff_pieces
 from rookery.clients.tui.rows.lines import cut, wrapped
+from rookery.clients.tui.rows.pieces import Piece
 from rookery.clients.tui.screens.restoring import Back, RestoreScreen
 from rookery.clients.tui.screens.side_screen import LOOK_AGAIN_SECONDS, ReadingScreen
 from rookery.clients.tui.screens.words import clock, one_line
@@ -137,7 +138,7 @@ def drawn_point(point: Point, width: int, look: Look) -> Text:
 
 def drawn_changes(
     heading: str, found: Sequence[FileDifference], problem: str, width: int, look: Look
-) -> Iterator[Text]:
+) -> Iterator[Text | Piece]:
     quiet = look.ink(look.quiet)
     if problem:
         yield from wrapped(Text(harmless_line(problem), look.ink(look.careful)), width)
@@ -151,7 +152,7 @@ def drawn_changes(
         yield Text()
         yield cut(_head(each, look), width)
         if each.diff:
-            yield from drawn_diff(each.diff, width, look)
+            yield from diff_pieces(each.diff, width, look)
         else:
             yield Text("not a text", quiet)
 

@@ -10,7 +10,8 @@ from rookery.clients.terminal_text import visible_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.latest import do_beside
 from rookery.clients.tui.pickers.worn_look import worn
-from rookery.clients.tui.rows.lines import clean, wrapped
+from rookery.clients.tui.rows.lines import clean
+from rookery.clients.tui.rows.pieces import Piece, text_pieces
 from rookery.clients.tui.screens.side_screen import ReadingScreen
 from rookery.clients.tui.seam import Desk
 from rookery.clients.tui.shell_line import ShellEnd, ShellLine, as_message
@@ -85,12 +86,12 @@ class ShellScreen(ReadingScreen[None]):
 
 def drawn_output(
     text: str, dropped: int, end: ShellEnd | None, width: int, look: Look
-) -> list[Text]:
-    lines: list[Text] = []
+) -> list[Text | Piece]:
+    lines: list[Text | Piece] = []
     if dropped:
         lines.append(Text(f"({dropped} earlier lines are not kept)", look.ink(look.quiet)))
     if text:
-        lines += wrapped(Text(clean(text), look.ink(look.words)), width)
+        lines += text_pieces(clean(text), width, look.ink(look.words))
     if end:
         ink = look.good if end.exit_code == 0 else look.careful
         lines.append(Text(f"({end.words})", look.ink(ink)))

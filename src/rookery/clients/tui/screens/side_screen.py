@@ -4,10 +4,8 @@ The line at the bottom stays free, so that what the app has to tell is seen behi
 While such a screen is open, the app's own keys that come before all others have to stand back.
 """
 
-from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -15,12 +13,12 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from rookery.clients.tui.paper import Paper
+from rookery.clients.tui.paper import Paper, Write
 from rookery.clients.tui.screens.key_line import KeyLine
 from rookery.clients.tui.seam import Desk
 
 R = TypeVar("R")
-Write = Callable[[int], list[Text]]
+
 """The lines for a number of columns."""
 LOOK_AGAIN_SECONDS = 0.25
 """How often a screen looks whether what it shows is still so."""
