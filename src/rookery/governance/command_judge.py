@@ -13,6 +13,7 @@ from rookery.core.limits import KIB
 from rookery.core.shell.changers import changing
 from rookery.core.shell.command_entries import begins_with
 from rookery.core.shell.judgement import Deed, Judgement, Target
+from rookery.core.shell.outputs import outputs, together, with_scripts
 from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand, plain
 from rookery.core.shell.programs import Doing, Operand, known_reader, reading
 from rookery.core.shell.shell_words import (
@@ -207,7 +208,7 @@ class _Unfolding:
             said, depth = waiting.pop()
             command = SimpleCommand(spelled_out(said.words), said.redirections, said.scope)
             found.append(command)
-            inner = wrapped(command.words)
+            inner = with_scripts(wrapped(command.words), command.words)
             if inner is None:
                 continue
             if depth >= DEEPEST or len(found) > MOST_COMMANDS:
@@ -307,11 +308,12 @@ def _doing(command: SimpleCommand) -> Doing:
     read = reading(said)
     if read.reads_only:
         return read if "/" not in said[0].text else _by_path(read)
-    changed = changing(said)
-    if changed is not None:
-        return changed
     if assignment(said[0]):
         return Doing(why_not="it sets variables")
+    return together(changing(said) or _unknown(said, name, read), outputs(said))
+
+
+def _unknown(said: Sequence[Word], name: str, read: Doing) -> Doing:
     looked_through = wrapped(said) is not None and name not in SHELLS
     guesses = () if looked_through else tuple(_guesses(said))
     return Doing(why_not=_not_known(said, name, read), operands=guesses)

@@ -15,9 +15,7 @@ _VALUED = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path",
 def git_commands(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
     """The same command without what stands between `git` and the sub-command, and what
     `rebase --exec` and `bisect run` run."""
-    rest = list(words[1:])
-    while rest and rest[0].text.startswith("-"):
-        del rest[: 2 if rest[0].text in _VALUED else 1]
+    rest = without_settings(words)[1:]
     found = []
     if len(rest) < len(words) - 1 and rest:
         found.append((Word("git"), *rest))
@@ -27,6 +25,21 @@ def git_commands(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
     if said := _in_submodules(words):
         found.append(tuple(said))
     return tuple(found)
+
+
+def without_settings(words: Sequence[Word]) -> list[Word]:
+    """The command without the options between `git` and the sub-command."""
+    rest = list(words[1:])
+    while rest and rest[0].text.startswith("-"):
+        del rest[: 2 if rest[0].text in _VALUED else 1]
+    return [*words[:1], *rest]
+
+
+def git_folder(words: Sequence[Word]) -> Word | None:
+    """The folder that git is told to work in, if it is told once."""
+    before = words[1 : len(words) - len(without_settings(words)) + 1]
+    folders = [word for flag, word in pairwise(before) if flag.text == "-C"]
+    return folders[0] if len(folders) == 1 else None
 
 
 def _in_submodules(words: Sequence[Word]) -> list[Word]:

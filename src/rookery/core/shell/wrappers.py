@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from rookery.core.shell.git_runs import git_commands, git_scripts
+from rookery.core.shell.git_runs import git_commands, git_folder, git_scripts
 from rookery.core.shell.shell_words import Script, Word, joined
 from rookery.core.values import value
 
@@ -132,7 +132,9 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
         case "mapfile" | "readarray" | "compgen" | "complete":
             return Wrapped(scripts=tuple(_called_back(words)))
         case "git":
-            return Wrapped(commands=git_commands(words), scripts=tuple(git_scripts(words)))
+            scripts = tuple(git_scripts(words))
+            commands = git_commands(words)
+            return Wrapped(commands=commands, scripts=scripts, folder=git_folder(words))
         case "env" if any(word.text.startswith(("-S", "--split-string")) for word in words):
             return Wrapped(scripts=tuple(_split_string(words)), commands=_every_rest(words))
     wrapper = _WRAPPERS.get(name)
