@@ -189,3 +189,81 @@ def test_the_keys_lead_to_the_question_and_answer_it(tab: Tab, manager: Manager)
     expect(approve).to_be_focused()
     keys.press("a")
     expect(tab.state).to_contain_text("Done")
+
+
+def test_a_held_key_answers_one_question_only(tab: Tab, manager: Manager, project: Project):
+    touch = [call("execute_command", command=f"touch held-{name}") for name in ("one", "two")]
+    session = manager.start("Hold a key", [touch[0]], [touch[1]], [finish()])
+    tab.open(session)
+    approve = tab.ask("Run this command?").get_by_role("button", name="Approve")
+    expect(approve).to_be_enabled()
+    tab.page.keyboard.down("a")
+    expect(tab.ask("Run this command?")).to_contain_text("held-two")
+    expect(approve).to_be_enabled()
+    for _ in range(5):
+        tab.page.keyboard.down("a")
+    expect(tab.message).to_have_value("aaaaa")  # they went to the composer
+    expect(approve).to_be_enabled()
+    assert (project.path / "held-one").exists()
+    assert not (project.path / "held-two").exists()
+    tab.page.keyboard.up("a")
+
+
+def test_a_held_key_answers_one_question_of_the_inbox_only(tab: Tab, manager: Manager):
+    for name in ("early", "late"):
+        session = manager.start(
+            f"Ask {name}", [call("execute_command", command=f"touch {name}")], [finish()]
+        )
+        manager.at(session, "waiting_approval")
+    tab.go("inbox")
+    asks = tab.page.locator(".inbox-card .ask-panel")
+    expect(asks).to_have_count(2)
+    expect(asks.first.get_by_role("button", name="Approve")).to_be_enabled()
+    tab.page.keyboard.down("a")
+    expect(asks).to_have_count(1)
+    for _ in range(5):
+        tab.page.keyboard.down("a")
+    tab.page.keyboard.up("a")
+    tab.page.evaluate("new Promise((done) => setTimeout(done, 1_000))")
+    expect(asks).to_have_count(1)
+    expect(asks).to_contain_text("touch late")
+
+
+def test_words_typed_after_an_answer_go_to_the_composer(tab: Tab, manager: Manager):
+    late = gate()
+    session = manager.start(
+        "Type on", [call("execute_command", command="touch one")], [say(late, "Done."), finish()]
+    )
+    tab.open(session)
+    tab.ask("Run this command?").get_by_role("button", name="Approve").click()
+    words = "yes, stop as soon as it is easy"
+    tab.page.keyboard.type(words)
+    expect(tab.message).to_have_value(words)
+    expect(tab.message).to_be_focused()
+    expect(tab.state).to_contain_text("Working")
+    late.open()
+    expect(tab.page.get_by_role("heading", name="Type on")).to_be_visible()
+
+
+def test_words_typed_without_a_field_change_nothing(tab: Tab, manager: Manager):
+    session = manager.start(
+        "Type aside", [call("execute_command", command="touch one")], [finish()]
+    )
+    tab.open(session)
+    ask = tab.ask("Run this command?")
+    expect(ask.get_by_role("button", name="Approve")).to_be_enabled()
+    tab.page.evaluate("document.activeElement.blur()")
+    tab.page.keyboard.type("as easy as that, yes", delay=40)
+    tab.page.evaluate("new Promise((done) => setTimeout(done, 600))")
+    expect(ask.get_by_role("button", name="Approve")).to_be_enabled()
+    expect(tab.page.get_by_role("heading", name="Type aside")).to_be_visible()
+    expect(tab.state).to_contain_text("approval")
+
+
+def test_a_stopped_session_leaves_the_focus_in_the_composer(tab: Tab, manager: Manager):
+    session = manager.start("Stop me", [say(gate(), "Never.")], [finish()])
+    tab.open(session)
+    tab.button("Stop", exact=True).focus()
+    tab.page.keyboard.press("Enter")
+    expect(tab.state).to_contain_text("Stopped")
+    expect(tab.message).to_be_focused()

@@ -36,20 +36,24 @@ def test_WEB_4_a_link_opens_the_page_once_and_does_not_stay_in_the_address(tabs:
     expect(second.page.get_by_role("main")).to_contain_text("This link was used already")
 
 
-def test_a_manager_that_holds_its_breath_loses_nothing(
+def test_a_frozen_manager_is_noticed_and_loses_nothing(
     tab: Tab, manager: Manager, project: Project
 ):
     middle = gate()
     session = manager.start("Hold on", [say("Before, ", middle, "after."), finish("Kept.")])
     tab.open(session)
     expect(tab.conversation).to_contain_text("Before")
+    banner = tab.page.get_by_role("status").filter(has_text="The manager does not respond")
+    expect(banner).to_have_count(0)
     os.kill(manager.process.pid, signal.SIGSTOP)
     journal = TaskStore(project.places).folder(session) / JOURNAL
     try:
         middle.open()
         until(lambda: "Kept." in journal.read_text(), "the end of the session's work")
+        expect(banner).to_be_visible()
     finally:
         os.kill(manager.process.pid, signal.SIGCONT)
+    expect(banner).to_have_count(0)
     expect(tab.conversation.locator(".answer .prose")).to_have_text("Before, after.")
     expect(tab.conversation).to_contain_text("Kept.")
 

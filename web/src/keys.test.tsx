@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { actFor, type Keys, listenToKeys, SHORTCUTS, useKeys } from "./keys";
 import { drawn } from "./testing/drawn";
 
@@ -46,8 +46,9 @@ it("what is nearest holds its keys first, and gives them back", async () => {
   expect(outer).toEqual(["b", "a"]);
 });
 
+beforeAll(listenToKeys);
+
 it("do nothing while something is edited, wherever the focus is", async () => {
-  listenToKeys();
   const form = (editing: boolean) => (
     <>
       <Holder keys={keysFor("j")} />
@@ -67,4 +68,60 @@ it("do nothing while something is edited, wherever the focus is", async () => {
 
 it("no key is told twice", () => {
   for (const { keys } of SHORTCUTS) expect(new Set(keys.map(([key]) => key)).size).toBe(keys.length);
+});
+
+describe("keys pressed on the page", () => {
+  let at = 10_000_000;
+
+  /** One after the other, so many milliseconds apart; then somebody waits. */
+  function typed(keys: string, apart = 50, more: KeyboardEventInit = {}): string[] {
+    pressed.length = 0;
+    vi.useFakeTimers();
+    at += 10_000;
+    for (const key of keys) {
+      const event = new KeyboardEvent("keydown", { key, bubbles: true, ...more });
+      Object.defineProperty(event, "timeStamp", { value: (at += apart) });
+      document.body.dispatchEvent(event);
+      vi.advanceTimersByTime(apart);
+    }
+    vi.advanceTimersByTime(1_000);
+    vi.useRealTimers();
+    return [...pressed];
+  }
+
+  it.each(["stop", "yes", "rename it", "as easy as that", "a test", "ads"])("typed as words do nothing: %s", async (words) => {
+    await drawn(<Holder keys={keysFor("a", "s", "e", "y", "d", "t", "h", "c")} />);
+    expect(typed(words)).toEqual([]);
+  });
+
+  it("act when they stand alone", async () => {
+    await drawn(<Holder keys={keysFor("a", "s", "j", "g i")} />);
+    expect(typed("a")).toEqual(["a"]);
+    expect(typed("jjj")).toEqual(["j", "j", "j"]);
+    expect(typed("gi")).toEqual(["g i"]);
+    expect(typed("as", 2_000)).toEqual(["a", "s"]);
+  });
+
+  it("act once if they are pressed twice in haste", async () => {
+    await drawn(<Holder keys={keysFor("a")} />);
+    expect(typed("aa")).toEqual(["a"]);
+  });
+
+  it("do nothing while they are held", async () => {
+    await drawn(<Holder keys={keysFor("a", "j")} />);
+    expect(typed("aj", 2_000, { repeat: true })).toEqual([]);
+  });
+
+  it("do nothing if they were pressed before what they are for appeared", async () => {
+    at = 0;
+    await drawn(<Holder keys={keysFor("a")} />);
+    const event = new KeyboardEvent("keydown", { key: "a", bubbles: true });
+    Object.defineProperty(event, "timeStamp", { value: performance.now() - 50 });
+    pressed.length = 0;
+    vi.useFakeTimers();
+    document.body.dispatchEvent(event);
+    vi.advanceTimersByTime(1_000);
+    vi.useRealTimers();
+    expect(pressed).toEqual([]);
+  });
 });

@@ -1,12 +1,21 @@
 /**
- * Keys that work while nobody types. Single letters, so that the browser keeps its own; two of
- * them one after the other where there are many places to go.
+ * Shortcuts for when no field has the focus. Single letters, so that the browser keeps its own;
+ * two of them one after the other where there are many places to go.
+ *
+ * Somebody may type words although no field has the focus. So a letter that changes something
+ * waits a moment for the next one, and letters that follow each other do nothing.
  */
 import { useEffect, useRef } from "preact/hooks";
 
 export type Keys = Record<string, () => void>;
 
 const SECOND_KEY_WITHIN = 1_000;
+/** A letter acts if no other follows within this many milliseconds. */
+const ALONE_AFTER = 300;
+/** Letters that follow each other faster are words, and do nothing. */
+const WORDS_END_AFTER = 1_000;
+/** These only move the focus or what is shown, so they need not wait; nor need two letters. */
+const AT_ONCE = new Set(["i", "j", "k", "n", "p", "r", "/", "?"]);
 
 export const SHORTCUTS: { about: string; keys: [string, string][] }[] = [
   {
@@ -53,17 +62,19 @@ export const SHORTCUTS: { about: string; keys: [string, string][] }[] = [
       ["Enter", "Send"],
       ["Shift Enter", "New line"],
       ["@", "Name a file"],
-      ["Escape", "Leave the field"],
+      ["Escape", "Leave the field, so that the keys work again"],
     ],
   },
 ];
 
-/** These keys, for as long as the component is there. Later components come first. */
-export function useKeys(keys: Keys): void {
+/** These keys, for as long as the component is there. Later components come first. A key pressed
+ *  before `since` does nothing: it was not meant for this component. */
+export function useKeys(keys: Keys, since?: { current: number }): void {
   const current = useRef(keys);
   current.current = keys;
   useEffect(() => {
-    const holder = () => current.current;
+    const appeared = performance.now();
+    const holder = { keys: () => current.current, since: () => since?.current ?? appeared };
     holders.push(holder);
     return () => {
       holders.splice(holders.indexOf(holder), 1);
@@ -71,28 +82,83 @@ export function useKeys(keys: Keys): void {
   }, []);
 }
 
-const holders: (() => Keys)[] = [];
-let first: { key: string; at: number } | null = null;
+interface Holder {
+  keys: () => Keys;
+  since: () => number;
+}
 
+interface Found {
+  keys: string;
+  act: () => void;
+}
+
+const holders: Holder[] = [];
+let first: { key: string; at: number } | null = null;
+let waiting: { key: string; timer: ReturnType<typeof setTimeout> } | null = null;
+let typedAt = -Infinity;
+
+/** A held key counts once. */
 export function listenToKeys(): void {
   addEventListener("keydown", (event) => {
-    if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    const act = actFor(event.key, event.timeStamp);
-    if (!act) return;
+    if (event.repeat) return ignoreHeld(event);
+    if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return cancelWaiting();
+    const found = actAlone(event.key, event.timeStamp);
+    if (!found) return;
     event.preventDefault();
-    act();
+    if (found.keys.length > 1 || AT_ONCE.has(found.keys)) found.act();
+    else wait(found.keys, found.act);
   });
+}
+
+/** Enter that is held would press one button after the other. */
+function ignoreHeld(event: KeyboardEvent): void {
+  if (event.key === "Enter" && event.target instanceof HTMLButtonElement) event.preventDefault();
+}
+
+/** What a key does, unless it is one of several letters typed as words without a field to go to. */
+function actAlone(key: string, at: number): Found | undefined {
+  const isLetter = key.length === 1;
+  if (waiting?.key === key) return;
+  if (waiting && isLetter) typedAt = at;
+  cancelWaiting();
+  const isWords = isLetter && at - typedAt < WORDS_END_AFTER;
+  const found = isWords ? undefined : find(key, at);
+  if (isWords || (isLetter && !found && !beginsPair(key))) typedAt = at;
+  return found;
+}
+
+function wait(key: string, act: () => void): void {
+  const done = () => {
+    waiting = null;
+    act();
+  };
+  waiting = { key, timer: setTimeout(done, ALONE_AFTER) };
+}
+
+function cancelWaiting(): void {
+  clearTimeout(waiting?.timer);
+  waiting = null;
 }
 
 /** What a key does, if anything. It may also be the second of two. */
 export function actFor(key: string, at: number): (() => void) | undefined {
-  const both = first && at - first.at < SECOND_KEY_WITHIN ? held(`${first.key} ${key}`) : undefined;
-  first = both ? null : { key, at };
-  return both ?? held(key);
+  return find(key, at)?.act;
 }
 
-function held(keys: string): (() => void) | undefined {
-  return holders.map((holder) => holder()[keys]).findLast(Boolean);
+function find(key: string, at: number): Found | undefined {
+  const both = first && at - first.at < SECOND_KEY_WITHIN ? held(`${first.key} ${key}`, at) : undefined;
+  first = both ? null : { key, at };
+  return both ?? held(key, at);
+}
+
+function held(keys: string, at: number): Found | undefined {
+  const acts = holders.map((holder) => (at >= holder.since() ? holder.keys()[keys] : undefined));
+  const act = acts.findLast(Boolean);
+  return act && { keys, act };
+}
+
+function beginsPair(key: string): boolean {
+  return holders.some((holder) => Object.keys(holder.keys()).some((keys) => keys.startsWith(`${key} `)));
 }
 
 /** Somebody is writing something in a form that stays until it is saved or left, or in a dialog. */

@@ -305,3 +305,33 @@ describe("following", () => {
     expect(wire().last("widen").params).toEqual({ follow_id: 4, most: 100 });
   });
 });
+
+describe("a manager that does not respond", () => {
+  it("is noticed although the socket is open, and noticed again when it responds", async () => {
+    await connected();
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(wire().last("ping").params).toEqual({});
+    expect(connection.silent.value).toBe(false);
+    await vi.advanceTimersByTimeAsync(9_000);
+    expect([connection.silent.value, connection.status.value]).toEqual([true, "open"]);
+    await wire().answer("ping", null);
+    expect(connection.silent.value).toBe(false);
+  });
+
+  it("is not missed while anything comes from it", async () => {
+    await connected();
+    for (let times = 0; times < 10; times++) {
+      await vi.advanceTimersByTimeAsync(2_000);
+      wire().tell({ method: "list", params: { follow_id: 9 } });
+    }
+    expect(connection.silent.value).toBe(false);
+  });
+
+  it("is given up after a minute, and tried anew", async () => {
+    await connected();
+    const before = wires.length;
+    await vi.advanceTimersByTimeAsync(70_000);
+    expect(wires.length).toBeGreaterThan(before);
+    expect(connection.silent.value).toBe(false);
+  });
+});

@@ -13,6 +13,10 @@ export const UNAUTHORIZED = -32003;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
 const PROBE_TIMEOUT = 4_000;
+/** How often the manager is asked whether it responds, and when it does not. */
+const PING_EVERY = 3_000;
+const SILENT_AFTER = 6_000;
+const GIVEN_UP_AFTER = 60_000;
 const NORMAL_CLOSE = 1000;
 /** Closing codes with which a server says that it does not take this token. */
 const CLOSED_AS_STRANGER = new Set([1008, 4001, 4401, 4403]);
@@ -82,6 +86,8 @@ export class Connection {
   readonly status = signal<Status>("connecting");
   /** Why it is shut. */
   readonly problem = signal("");
+  /** It is open, and the manager does not respond. */
+  readonly silent = signal(false);
   readonly host = signal<Initialized["host"] | null>(null);
 
   #socket: Socket | null = null;
@@ -89,6 +95,9 @@ export class Connection {
   #number = 0;
   #failures = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #pinging: ReturnType<typeof setInterval> | undefined;
+  /** When it was asked whether it responds, until anything is heard. */
+  #pinged: number | null = null;
   #waiting = new Map<number, Waiting>();
   #followed = new Set<Followed>();
   /** News about a follow whose number is not known yet. */
@@ -161,6 +170,7 @@ export class Connection {
     this.#failures = 0;
     this.problem.value = "";
     this.status.value = "open";
+    this.#pinging = setInterval(() => this.#ping(), PING_EVERY);
     for (const followed of [...this.#followed]) void this.#takeUp(followed);
   }
 
@@ -194,7 +204,20 @@ export class Connection {
     });
   }
 
+  #ping(): void {
+    if (this.#pinged === null) {
+      this.#pinged = Date.now();
+      this.call("ping").catch(() => undefined);
+      return;
+    }
+    const waited = Date.now() - this.#pinged;
+    this.silent.value = waited >= SILENT_AFTER;
+    if (waited >= GIVEN_UP_AFTER) this.#closed(0);
+  }
+
   #hear(text: string): void {
+    this.#pinged = null;
+    this.silent.value = false;
     const told = JSON.parse(text) as Told;
     if (told.method) return this.#tell(told);
     const waiting = this.#waiting.get(told.id as number);
@@ -235,6 +258,9 @@ export class Connection {
   }
 
   #drop(): void {
+    clearInterval(this.#pinging);
+    this.#pinged = null;
+    this.silent.value = false;
     const socket = this.#socket;
     this.#socket = null;
     this.#ready = false;

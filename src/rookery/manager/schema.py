@@ -101,6 +101,7 @@ def _define_messages(made: Definitions) -> None:
     messages = {
         "initialize_message": call("initialize", object_of(initialize, ["protocol"])),
         "do_message": call("do", ref("request")),
+        "ping_message": call("ping", object_of({}, [])),
         "follow_list_message": call("follow_list", object_of({}, [])),
         "follow_session_message": call("follow_session", object_of(session, ["session_id"])),
         "widen_message": call("widen", object_of({**follow, "most": NUMBER}, ["follow_id"])),

@@ -85,6 +85,8 @@ class _Client:
                 case "do":
                     answer = await self._do(request_from_json(fields))
                     return msgspec.Raw(reply_to_json(answer))
+                case "ping":
+                    return None
                 case "follow_list":
                     return self._begin(partial(relay_list, manager=self._manager))
                 case "follow_session":

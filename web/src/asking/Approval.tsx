@@ -1,13 +1,12 @@
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { useKeys } from "../keys";
 import { Button, Icon, Key } from "../ui";
 import { line, plain } from "../visible";
 import { AskBody } from "./AskBody";
 import { AskHead } from "./AskHead";
 import { approve, reject } from "./answering";
 import { type Ask, otherNotes } from "./ask";
-import { useAnswering, useReadToEnd, useSeen } from "./seeing";
+import { useAnswering, useAnswerKeys, useReadToEnd, useSeen } from "./seeing";
 
 type Wider = "always" | "task" | "expand";
 
@@ -23,7 +22,7 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
   const yes = () => ready && answer(() => approve(ask));
   const no = (reason: string) => answer(() => reject(ask, reason));
 
-  useKeys(keys ? { a: yes, r: () => (rejecting.value = true) } : {});
+  useAnswerKeys(keys, { a: yes, r: () => (rejecting.value = true) });
 
   return (
     <>
@@ -142,7 +141,7 @@ function Reason(props: { ask: Ask; busy: boolean; send: (reason: string) => void
     if (event.key === "Escape") props.back();
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    props.send(words.value.trim());
+    if (!event.repeat) props.send(words.value.trim());
   };
   return (
     <div class="ask-reason" data-editing>

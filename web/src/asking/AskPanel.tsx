@@ -1,7 +1,6 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { sanitised } from "../html";
-import { useKeys } from "../keys";
 import { followupOf } from "../transcript/reading";
 import { Button, Key } from "../ui";
 import { harmless, line } from "../visible";
@@ -9,7 +8,7 @@ import { Approval } from "./Approval";
 import { AskHead } from "./AskHead";
 import { approve, choose, reject, say, tryAgain } from "./answering";
 import { type Ask, formOf, headOf, wordsOf } from "./ask";
-import { useAnswering, useSeen } from "./seeing";
+import { useAnswering, useAnswerKeys, useSeen } from "./seeing";
 import "./ask-panel.css";
 
 /** A question with all that a yes would allow. `keys`: it is the one that is looked at. */
@@ -41,7 +40,7 @@ function Limit({ ask, keys }: { ask: Ask; keys: boolean }) {
   const seen = useSeen(ask.partial);
   const { busy, answer } = useAnswering();
   const yes = () => seen && !busy && answer(() => approve(ask));
-  useKeys(keys ? { a: yes } : {});
+  useAnswerKeys(keys, { a: yes });
   return (
     <>
       <AskHead ask={ask} icon="alert" />

@@ -1,6 +1,8 @@
 /** Whether a question was seen, and one answer to it at a time. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { type Keys, useKeys } from "../keys";
+import { focusComposer } from "../session/composer-focus";
 
 /** Milliseconds for which a question has to be seen before it can be answered (GATE-4). */
 const SEEN_AFTER = 500;
@@ -14,6 +16,15 @@ export function useSeen(partial: boolean): boolean {
     return () => clearTimeout(timer);
   }, [partial]);
   return seen.value;
+}
+
+/** Keys that answer a question. They count only once it has had them for as long as it must be seen. */
+export function useAnswerKeys(has: boolean, keys: Keys): void {
+  const since = useRef(Infinity);
+  useEffect(() => {
+    since.current = has ? performance.now() + SEEN_AFTER : Infinity;
+  }, [has]);
+  useKeys(has ? keys : {}, since);
 }
 
 /** Whether the end of what is asked about was in sight. */
@@ -34,12 +45,13 @@ export function useReadToEnd() {
   return { box, look, toEnd, whole: whole.value };
 }
 
-/** One answer at a time. */
+/** One answer at a time. What is typed next goes to the composer. */
 export function useAnswering() {
   const busy = useSignal(false);
   const answer = (send: () => Promise<unknown>) => {
     if (busy.value) return;
     busy.value = true;
+    focusComposer();
     void send().finally(() => (busy.value = false));
   };
   return { busy: busy.value, answer };

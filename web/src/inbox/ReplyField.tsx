@@ -29,7 +29,7 @@ export function ReplyField(props: {
         onKeyDown={(event) => {
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
           event.preventDefault();
-          void send();
+          if (!event.repeat) void send();
         }}
       />
       <Button icon="send" label="Send" busy={busy.value} disabled={!words.value.trim()} onClick={() => void send()} />

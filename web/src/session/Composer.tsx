@@ -6,6 +6,7 @@ import { MOST_IMAGES } from "../new-agent/form";
 import { ACCEPTED, filesIn, withFiles } from "../new-agent/pictures";
 import type { SessionRow } from "../protocol";
 import { Button, Icon, toast } from "../ui";
+import { useFocusOfGoneButtons } from "./composer-focus";
 import { draftOf, keepDraft } from "./drafts";
 import { useNaming } from "./naming";
 import "./composer.css";
@@ -57,11 +58,12 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
     // on a phone Enter makes lines; there is a button to send
     if (event.key !== "Enter" || event.shiftKey || matchMedia("(pointer: coarse)").matches) return;
     event.preventDefault();
-    void send();
+    if (!event.repeat) void send(); // Enter may still be held from a button
   };
 
   useGrowing(field, words.value);
   useFocusWhenAsked(field, row.state);
+  useFocusOfGoneButtons();
   useKeys({ i: () => field.current?.focus() });
 
   return (

@@ -61,6 +61,15 @@ function ConnectionBanner() {
           </button>
         </div>
       )}
+      {connection.silent.value && (
+        <div class="banner">
+          <span class="spinner" />
+          <span class="grow">
+            The manager does not respond; it may be frozen or busy. What is shown may be old. Sessions go on, and what you
+            do here is done once it responds.
+          </span>
+        </div>
+      )}
     </div>
   );
 }
