@@ -17,11 +17,12 @@ from rookery import VERSION
 from rookery.briefing import Briefing, situation
 from rookery.browser.known_origins import KnownOrigins
 from rookery.core.facts import Effect, Event, Fact, Noted, Reminded
-from rookery.core.file_steps import commands_running_on, was_started
+from rookery.core.file_steps import approved_by_user, commands_running_on, was_started
 from rookery.core.findings import Finding, Health
 from rookery.core.hiding import Hiding
 from rookery.core.limits import Limits
 from rookery.core.queries import About
+from rookery.core.shell.git_lines import GitUse
 from rookery.core.shell.judgement import Judgement
 from rookery.core.values import record, value
 from rookery.engine.engine import Engine, settled_before
@@ -58,6 +59,8 @@ from rookery.workplace import Knowledge, Workplace
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.git_folders import own_repository
+from rookery.workspace.git_index import checked_out
+from rookery.workspace.git_views import GitEyes
 from rookery.workspace.git_watch import GitWatch
 from rookery.workspace.launching import Launching, NoSandboxNotice
 from rookery.workspace.sandbox import Sandbox, SandboxWishes
@@ -136,7 +139,8 @@ async def open_host(
                 may_act=consent.may_act,
             )
         )
-        launching = Launching(files.boundaries, sandbox)
+        eyes = GitEyes(files.boundaries.root, places.data / "set-aside")
+        launching = Launching(files.boundaries, sandbox, lambda: eyes.repositories)
 
         @cache
         def command_judge() -> "CommandJudge":
@@ -179,6 +183,11 @@ async def open_host(
             by = shielded_where_it_is_mounted if sandbox.mounts else shielded
             return by(effects, expected)
 
+        def as_git_has_them(effects: Sequence[Effect], git: GitUse) -> Collection[str]:
+            if git is GitUse.NONE and not sandbox.mounts:
+                return ()  # the command could have written into git's own folder
+            return checked_out(files.boundaries.root, effects, anywhere=git is GitUse.ONLY)
+
         oversight = Oversight(
             settings,
             workspace,
@@ -214,6 +223,8 @@ async def open_host(
                 attended=lambda: not automatic(),
                 running=lambda: bool(commands_running_on(log.events)),
                 started=lambda call_id: was_started(log.events, call_id),
+                approved=lambda call_id: approved_by_user(log.events, call_id),
+                eyes=eyes,
             )
             browser = browsers.new()
             governance = oversight.of(task_id, log)
@@ -266,6 +277,7 @@ async def open_host(
                 rules=rules,
                 checkpoints=checkpoints,
                 shielded=nothing_shielded if consent.protected else shields,
+                checked_out=as_git_has_them,
                 judge=judge,
                 files=files,
                 finder=finder,

@@ -83,6 +83,8 @@ class Cell:
         (self.root / "ignored.env").write_text(SECRET)
         subprocess.run(["git", "init", "-q", "--template=", "."], cwd=self.root, check=True)
         (self.root / ".git" / "hooks").mkdir()
+        self.git = True
+        """Whether commands run git, so that they may write in its folders."""
         self._sandboxes: list[Sandbox] = []
         self._before = seen(folder)
 
@@ -113,8 +115,9 @@ class Cell:
         launch = sandbox.launch(
             [BASH, "-c", command],
             cwd=str(self.root),
-            protected=["AGENTS.md", "missing.md"],
+            protected=["AGENTS.md", "missing.md", "nested/.git", "separate/.git"],
             ignored=["ignored.env"],
+            git=self.git,
         )
         return [*launch.argv], self.env | dict(launch.environment)
 
@@ -679,6 +682,43 @@ def test_a_linked_worktree_can_commit_into_its_repository(layer: str, cell: Cell
     assert status == 0, said
     assert cell.run('echo x > "$OUTSIDE/main/y"')[0] != 0
     assert not (main / "y").exists()
+
+
+DESTROYED = {
+    "objects": "rm -rf .git/objects",
+    "a reference": "echo x > .git/HEAD",
+    "by renaming": "mv .git gitold",
+    "settings": ": > .git/config",
+    "of a nested repository": "rm -rf nested/.git/objects nested/.git/refs",
+    "of a separate folder": "rm -rf apart",
+    "of what leads to it": "rm apart/HEAD separate/.git; mv apart gone",
+}
+
+
+@pytest.mark.parametrize("deed", DESTROYED.values(), ids=DESTROYED.keys())
+def test_a_command_that_does_not_run_git_cannot_change_a_repository(deed: str, mounted: Cell):
+    quiet = ["git", "init", "-q", "--template="]
+    for words in (["nested"], ["--separate-git-dir=apart", "separate"]):
+        subprocess.run([*quiet, *words], cwd=mounted.root, env=mounted.env, check=True)
+    mounted.git = False
+    before = contents(mounted.root)
+    mounted.run(deed)
+    assert contents(mounted.root) == before
+
+
+def test_a_command_that_does_not_run_git_cannot_write_a_worktrees_repository(cell: Cell):
+    main = linked_worktree(cell)
+    cell.git = False
+    before = contents(main)
+    for place in ("objects", "refs/heads", "worktrees/linked"):
+        assert cell.run(f"touch {main}/.git/{place}/new")[0] != 0
+    cell.run(f"rm -rf {main}/.git/objects {main}/.git/worktrees/linked/*")
+    assert contents(main) == before
+    assert cell.run("git status --short && git log -1")[0] == 0
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 PLANTED = (

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rookery.core.facts import (
+    Answered,
+    Asked,
     CheckpointSaved,
     CommandDetached,
     CommandEnded,
@@ -87,6 +89,20 @@ def was_started(events: Sequence[Event], call_id: str) -> bool:
                 return True
             case ToolFinished(call_id=denied, ending=Ending.DENIED) if denied == call_id:
                 return False
+            case _:
+                pass
+    return False
+
+
+def approved_by_user(events: Sequence[Event], call_id: str) -> bool:
+    """Whether a person answered yes to the question about this call, or the last of that id."""
+    agreed: set[str] = set()
+    for event in reversed(events):
+        match event.fact:
+            case Answered(ask_id=ask_id, reply="yes", by="user"):
+                agreed.add(ask_id)
+            case Asked(ask_id=ask_id, call_id=asked) if asked == call_id:
+                return ask_id in agreed
             case _:
                 pass
     return False

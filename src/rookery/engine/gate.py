@@ -15,6 +15,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered
 from rookery.core.replies import denied
 from rookery.core.rulings import Decision, Ruling, strictest
+from rookery.core.shell.git_lines import git_use
 from rookery.core.shell.judgement import Judgement
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.ports import Action, Governance, Hook, Outcome, Permit, RuleBook, Ungoverned
@@ -63,6 +64,7 @@ class Gate:
             # what no person has read is not given to a shell if it can be helped
             plain=judged.plain if by_hand else judged.plain or judged.spelled,
             confined=not (judged.needs_keys and by_hand),
+            git=git_use(judged),
         )
         permit = await self.governance.permitted(call, action, ruling, answer, permit)
         return permit, answer.text if answer else ""

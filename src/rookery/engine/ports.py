@@ -36,6 +36,7 @@ from rookery.core.history import Turn
 from rookery.core.limits import Limits
 from rookery.core.outlines import Definition
 from rookery.core.rulings import Ruling
+from rookery.core.shell.git_lines import GitUse
 from rookery.core.shell.judgement import Judgement
 from rookery.core.shell.plain_commands import Plain
 from rookery.core.values import record, value
@@ -265,6 +266,8 @@ class Permit:
     """Whether the command stays in the sandbox."""
     writable: frozenset[str] | None = None
     """The only folders and files of the workspace that the command may write to; None: all."""
+    git: GitUse = GitUse.PART
+    """Whether the command may write in git's own folders."""
 
 
 @record
@@ -797,13 +800,15 @@ class Checkpoint:
 @value
 class Restored:
     """What a restore did, or would do: checkpoints before and after, what was put back, and
-    what was left alone because somebody else had changed it."""
+    what was left alone because somebody else had changed it. `aside` is the folder in which
+    the replaced files are, if they were kept."""
 
     before: str = ""
     after: str = ""
     effects: tuple[Effect, ...] = ()
     kept: tuple[str, ...] = ()
     problem: str = ""
+    aside: str = ""
 
 
 class Checkpoints(Protocol):

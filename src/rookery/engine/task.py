@@ -48,6 +48,7 @@ from rookery.core.next_step import (
 )
 from rookery.core.outlines import Definition
 from rookery.core.replies import HISTORY_REPAIRED, failed
+from rookery.core.shell.git_lines import GitUse
 from rookery.core.shell.judgement import Judgement
 from rookery.core.task_state import TaskState
 from rookery.core.values import value
@@ -124,6 +125,8 @@ class Gear:
     shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]]
     """Which files a command must not have changed without anybody having been asked: all that
     it did, and the files about which somebody was."""
+    checked_out: Callable[[Sequence[Effect], GitUse], Collection[str]] = lambda effects, git: ()
+    """Which files are now as git has them."""
     judge: Callable[[str, str], Judgement]
     files: Files
     finder: Finder
@@ -156,6 +159,7 @@ class Task:
             log,
             gear.checkpoints,
             shielded=gear.shielded,
+            checked_out=gear.checked_out,
             start_soon=lambda work: self._beside.start_soon(work),
             governance=gear.governance,
         )

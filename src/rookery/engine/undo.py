@@ -6,6 +6,7 @@ that: the model is asked meanwhile, and only the next call that changes things m
 """
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
@@ -22,8 +23,15 @@ from rookery.core.facts import (
     Reminded,
     SavingFiles,
 )
-from rookery.core.file_steps import named_checkpoints, running_on, steps_since, unsettled
+from rookery.core.file_steps import (
+    approved_by_user,
+    named_checkpoints,
+    running_on,
+    steps_since,
+    unsettled,
+)
 from rookery.core.replies import PUT_BACK
+from rookery.core.shell.git_lines import GitUse, git_use
 from rookery.core.shell.judgement import Deed
 from rookery.core.values import record
 from rookery.engine.event_log import EventLog
@@ -31,6 +39,7 @@ from rookery.engine.ports import Action, Checkpoints, Governance, Restored, Ungo
 
 MOST_NAMED = 20
 CHANGED = "A command changed protected files"
+APPROVED = "The command you approved changed protected files; they stay as it left them"
 CHANGED_OUTSIDE = "A command changed files outside the scope"
 CHANGED_BEFORE_A_CRASH = (
     "The last command of this session never came to its end, and protected files have changed "
@@ -46,6 +55,9 @@ class _Watched:
     paths: Sequence[str] | None
     expected: frozenset[str]
     """Files that the call was allowed to change although they are protected."""
+    approved: bool
+    """A person said yes to the call. What it did stands."""
+    git: GitUse = GitUse.NONE
 
 
 @record
@@ -54,6 +66,10 @@ class _Saved:
 
     id: str
     seq: int
+
+
+def _nothing_known(effects: Sequence[Effect], git: GitUse) -> Collection[str]:
+    return ()
 
 
 class Undo:
@@ -65,8 +81,11 @@ class Undo:
         shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]],
         start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
         governance: Governance | None = None,
+        checked_out: Callable[[Sequence[Effect], GitUse], Collection[str]] = _nothing_known,
     ) -> None:
-        """`governance` is told what commands did, and does not let the model go on before."""
+        """`governance` is told what commands did, and does not let the model go on before.
+        `checked_out` says which files are now as git has them."""
+        self._checked_out = checked_out
         self._governance = governance or Ungoverned()
         self._steps: dict[str, tuple[str, str, int]] = {}
         """Between which checkpoints a command's changes lie, and the event that says so."""
@@ -100,7 +119,7 @@ class Undo:
             return
         checkpoint = saved.id
         if self._newest and (command := running_on(self._log.events)):
-            meanwhile = _Watched(command, None, self._expected_of(command))
+            meanwhile = self._watched.get(command) or self._unwatched(command)
             checkpoint = await self._put_on_record(meanwhile, self._newest, saved.id)
         event = self._log.append(
             CheckpointSaved(id=checkpoint, call_id=call.id, skipped=saved.skipped)
@@ -111,7 +130,11 @@ class Undo:
             self._start_soon(self._tidy)
         judged = action.judgement.targets if action.judgement else ()
         self._watched[call.id] = _Watched(
-            call.id, paths, frozenset(t.path for t in judged if t.deed is not Deed.READ)
+            call.id,
+            paths,
+            frozenset(t.path for t in judged if t.deed is not Deed.READ),
+            approved=approved_by_user(self._log.events, call.id),
+            git=git_use(action.judgement),
         )
 
     async def after(self, call_id: str) -> None:
@@ -156,14 +179,14 @@ class Undo:
     async def recover(self) -> None:
         """Find out what a call did whose process died before it could tell.
 
-        Nobody can say any more whether somebody was asked about protected files, or has changed
-        them since the crash. So they are put back all the same, but as a step of its own, that
-        is told and can be taken back by itself.
+        Protected files may have changed since the crash too. They are put back all the same,
+        unless a person approved the call; but as a step of its own, that is told and can be
+        taken back by itself.
         """
         lost = unsettled(self._log.events)
         if lost is None:
             return
-        watched = _Watched(lost.call_id, lost.paths, frozenset())
+        watched = replace(self._unwatched(lost.call_id), paths=lost.paths)
         self._newest = before = _Saved(lost.checkpoint, lost.since)
         saved = await self._checkpoints.save(lost.paths)
         if not saved.id:
@@ -265,11 +288,20 @@ class Undo:
 
     def _intruders(self, effects: Sequence[Effect], watched: _Watched) -> Sequence[str]:
         """Protected files that a command changed without anybody having been asked."""
-        return self._shielded(effects, watched.expected) if watched.paths is None else ()
+        if watched.paths is not None:
+            return ()
+        found = self._shielded(effects, watched.expected)
+        if found and watched.approved:
+            self._log.append(Noted(text=f"{APPROVED}: {_named(found)}."))
+            return ()
+        suspects = [effect for effect in effects if effect.path in found]
+        known = self._checked_out(suspects, watched.git) if suspects else ()
+        return [path for path in found if path not in known]
 
-    def _expected_of(self, call_id: str) -> frozenset[str]:
-        watched = self._watched.get(call_id)
-        return watched.expected if watched else frozenset()
+    def _unwatched(self, call_id: str) -> _Watched:
+        """A call of which only the log knows."""
+        approved = approved_by_user(self._log.events, call_id)
+        return _Watched(call_id, None, frozenset(), approved=approved)
 
     async def _put_back(
         self, before: str, after: str, paths: Collection[str], what: str
@@ -279,11 +311,12 @@ class Undo:
         back = sorted({effect.path for effect in done.effects} & set(paths))
         left = sorted(set(paths) - set(back))
         if back:
-            named = ", ".join(back[:MOST_NAMED])
-            self._log.append(Noted(text=f"{what}; put back: {named}."))
-            self._log.append(Reminded(text=PUT_BACK.format(paths=named)))
+            named = _named(back)
+            kept = f" What the command wrote is kept in {done.aside}." if done.aside else ""
+            self._log.append(Noted(text=f"{what}; put back: {named}.{kept}"))
+            self._log.append(Reminded(text=PUT_BACK.format(paths=named) + kept))
         if left:
-            named = ", ".join(left[:MOST_NAMED])
+            named = _named(left)
             why = done.problem or "they could not be put back"
             self._log.append(Noted(text=f"{what} ({named}): {why}."))
         return done
@@ -297,3 +330,8 @@ class Undo:
         if problem and not self._complained:
             self._complained = True
             self._log.append(Noted(text=problem))
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = len(paths) - MOST_NAMED
+    return ", ".join([*paths[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])

@@ -1,20 +1,25 @@
 """Which changes of a command are put back: those that only a person may allow."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from rookery.core.facts import Effect
+from rookery.core.facts import Effect, Version
 from rookery.core.folded_names import folded
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.protected_paths import (
     OF_BUILDS,
-    PARTS_OF_A_REPOSITORY,
     completes_repository,
     protected,
 )
+from rookery.core.undo import is_leaf
 
 _GOVERN_NOTHING = frozenset({"active_intents.yaml", ".intentignore", "agent_trace.jsonl"})
 """Outside their folder."""
-_OF_A_REPOSITORY = frozenset(map(folded, (*PARTS_OF_A_REPOSITORY, "config")))
+_GITS_OWN = """
+HEAD objects refs config config.worktree packed-refs hooks info logs index description branches
+worktrees modules shallow lfs rr-cache commondir gitdir ORIG_HEAD FETCH_HEAD MERGE_HEAD
+CHERRY_PICK_HEAD COMMIT_EDITMSG
+"""
+_OF_A_REPOSITORY = frozenset(map(folded, _GITS_OWN.split()))
 
 
 def shielded(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
@@ -37,7 +42,7 @@ def _moved_away(effects: Sequence[Effect]) -> set[str]:
     gone = {
         each.before.blob
         for each in effects
-        if each.before and not each.after and _is_protected(each)
+        if each.before and not each.after and _has_protected_name(each.path)
     }
     return {
         each.path for each in effects if not each.before and each.after and each.after.blob in gone
@@ -59,24 +64,55 @@ def _is_protected(effect: Effect) -> bool:
     folder, _, name = effect.path.rpartition("/")
     if effect.before is None and name in _GOVERN_NOTHING and GOVERNANCE_FOLDER not in folder:
         return False  # a copy somebody made: where it lies it governs nothing
-    why = protected(effect.path, new=effect.before is None)
+    return _has_protected_name(effect.path, new=effect.before is None)
+
+
+def _has_protected_name(path: str, *, new: bool = True) -> bool:
+    why = protected(path, new=new)
     return bool(why) and why not in OF_BUILDS
 
 
 def _parts_of_new_repositories(effects: Sequence[Effect]) -> set[str]:
-    """What was made by which a folder became what git takes for a repository."""
-    parts: dict[str, dict[str, list[str]]] = {}
+    """What was made by which a folder became what git takes for a repository, and whatever of
+    git's own came with it: it is set aside as a whole. One that was only moved is not new."""
+    parts: dict[str, dict[str, list[Effect]]] = {}
     for effect in effects:
         if effect.before is None:
             for folder, name in _places(effect.path):
-                parts.setdefault(folder, {}).setdefault(name, []).append(effect.path)
+                parts.setdefault(folder, {}).setdefault(name, []).append(effect)
+    gone = {each.path: each.before for each in effects if each.before and not each.after}
     return {
-        path
-        for found in parts.values()
+        effect.path
+        for folder, found in parts.items()
         if completes_repository("", tuple(found))
-        for paths in found.values()
-        for path in paths
+        for made in [[effect for some in found.values() for effect in some]]
+        if not _was_moved(folder, made, gone)
+        for effect in made
     }
+
+
+def _was_moved(folder: str, made: Sequence[Effect], gone: Mapping[str, Version]) -> bool:
+    """Whether a repository that is gone had all that git runs or obeys in this one."""
+    files = {
+        each.path.removeprefix(folder).lstrip("/"): each.after.blob
+        for each in made
+        if is_leaf(each.after) and each.after
+    }
+    obeyed = {name: blob for name, blob in files.items() if not _is_object(name)}
+    homes = [path.removesuffix("HEAD") for path in gone if f"/{path}".endswith("/HEAD")]
+    return "HEAD" in obeyed and any(
+        all(_blob(gone.get(f"{home}{name}")) == blob for name, blob in obeyed.items())
+        for home in homes
+    )
+
+
+def _blob(version: Version | None) -> str | None:
+    return version.blob if version else None
+
+
+def _is_object(name: str) -> bool:
+    """Data that git only reads. What is in `objects/info` can lead it elsewhere."""
+    return name.startswith("objects/") and not name.startswith("objects/info/")
 
 
 def _places(path: str) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Taking steps back: what is planned, what is put back, and how that can be undone."""
 
+import secrets
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
@@ -66,12 +67,14 @@ class Restoring:
         faults.kp("restore.saved")
         repositories, where = self._set_aside(self._repositories_of(wish))
         planned = plan(taken_back, self._recoverable_now, overwrite=wish.overwrite)
+        keep = self._aside / f"command-{secrets.token_hex(4)}" if wish.only is not None else None
         put = put_back(
             self._root,
             planned.changes,
             partial(blob, self._repository),
             most=self._most,
             aside=self._aside,
+            keep=keep,
         )
         faults.kp("restore.done")
         told = (where, kept_aside(put), never_saved(planned.unsaved), failures(put))
@@ -87,6 +90,7 @@ class Restoring:
             effects=presentable((*worth_telling(put.done), *repositories)),
             kept=tuple(map(visible, sorted({*planned.kept, *put.kept}))),
             problem=problem.strip(),
+            aside=str(keep) if keep and keep.exists() else "",
         )
 
     def _to_take_back(self, wish: Wish) -> list[list[Effect]]:

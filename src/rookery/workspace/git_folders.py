@@ -84,6 +84,18 @@ def common_folder(root: str) -> str:
     return ""
 
 
+def separate_folder(git: str) -> str:
+    """The folder to which a `.git` leads that is a file or a link; empty if it leads to none."""
+    if is_folder(git):
+        return ""
+    if os.path.islink(git):
+        led_to = os.path.realpath(git)
+    else:
+        named = _line(git).removeprefix("gitdir:").strip()
+        led_to = os.path.realpath(os.path.join(os.path.dirname(git), named)) if named else ""
+    return led_to if is_folder(led_to) else ""
+
+
 def committing_parts(root: str, common: str) -> list[str]:
     """What a commit in a linked worktree writes of its repository. All else there is not the
     worktree's: settings, hooks, the other worktrees, and what git would read instead of them."""

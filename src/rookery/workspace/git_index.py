@@ -9,11 +9,14 @@ import os
 import stat
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from rookery.core.facts import Effect
 from rookery.core.limits import MIB
 from rookery.core.values import record
 from rookery.workspace.git_folders import common_folder, is_folder, regular_content
+from rookery.workspace.git_objects import has_object
 from rookery.workspace.stat_index import times_are_settled
 
 _LARGEST = 64 * MIB
@@ -83,6 +86,20 @@ class GitIndexes:
             self._known[folder] = known
         return known.files
 
+    def objects_of(self, folder: str) -> str:
+        """Where the repository in a folder has its objects."""
+        whole = os.path.realpath(os.path.join(self._root, folder))
+        return os.path.join(common_folder(whole) or self._git_folder(whole), "objects")
+
+    def blobs_in(self, folder: str) -> dict[bytes, str]:
+        """What git calls the content of each tracked file; empty if that cannot be known."""
+        whole = os.path.join(self._root, folder) if folder else self._root
+        index = os.path.join(self._git_folder(whole), "index")
+        try:
+            return dict(tracked_blobs(regular_content(index, _LARGEST) or b""))
+        except (ValueError, IndexError):
+            return {}
+
     def _git_folder(self, folder: str) -> str:
         """A `.git` file can name any folder: one in the workspace, or one that names this one in
         return, is believed."""
@@ -105,11 +122,16 @@ def _files_of(index: str, status: os.stat_result) -> TrackedFiles:
 
 def tracked_paths(index: bytes) -> list[bytes]:
     """The files that an index lists. Raises `ValueError` or `IndexError` if it is none."""
+    return sorted(path for path, _ in tracked_blobs(index))
+
+
+def tracked_blobs(index: bytes) -> Iterator[tuple[bytes, str]]:
+    """The files that an index lists, and what git calls their content."""
     version, count = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:_HEAD], "big")
     if index[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("it is no index")
     flags_at = 40 + _hash_size(index)
-    paths, path, at = list[bytes](), b"", _HEAD
+    path, at = b"", _HEAD
     for _ in range(count):
         name = at + flags_at + (4 if index[at + flags_at] & _EXTENDED else 2)
         kept = b""
@@ -119,9 +141,35 @@ def tracked_paths(index: bytes) -> list[bytes]:
         end = index.index(b"\0", name)
         path = kept + index[name:end]
         if int.from_bytes(index[at + 24 : at + 28], "big") & 0o170000 not in _NO_FILES:
-            paths.append(path)
+            yield path, index[at + 40 : at + flags_at].hex()
         at = end + 1 if version == 4 else at + ((end - at + 8) & ~7)
-    return sorted(paths)
+
+
+def checked_out(root: Path, effects: Sequence[Effect], *, anywhere: bool) -> set[str]:
+    """The files that are now as the index of their repository has them, or gone from both. With
+    `anywhere`, also those whose content is in the repository under whichever name."""
+    indexes = GitIndexes(str(root))
+    known: dict[str, dict[bytes, str]] = {}
+    found: set[str] = set()
+    for effect in effects:
+        folder = _repository_of(root, effect.path)
+        if folder not in known:
+            known[folder] = indexes.blobs_in(folder)
+        inner = os.fsencode(effect.path[len(folder) :].lstrip("/"))
+        blob = effect.after.blob if effect.after else None
+        if (known[folder] and known[folder].get(inner) == blob) or (
+            anywhere and blob and has_object(indexes.objects_of(folder), blob)
+        ):
+            found.add(effect.path)
+    return found
+
+
+def _repository_of(root: Path, path: str) -> str:
+    """The innermost folder above that has a `.git`; empty for the workspace itself."""
+    folder = os.path.dirname(path)
+    while folder and not os.path.lexists(root / folder / ".git"):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def _hash_size(index: bytes) -> int:

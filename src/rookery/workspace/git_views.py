@@ -76,12 +76,15 @@ class GitEyes:
     def __init__(self, root: Path, private: Path) -> None:
         self._root = root
         self._search = FolderSearch(root, lambda path: False, [private])
+        self.repositories: frozenset[str] = frozenset()
+        """Those that were there at the last look."""
 
     def look(self, known: Collection[str]) -> GitView:
         """Where there are too many folders, only repositories that are known are looked at."""
         found = self._search.find([""])
         there = [path for path in {".git", *known} if os.path.lexists(self._root / path)]
         repositories = frozenset(found.repositories if found else there)
+        self.repositories = repositories
         picture: Picture = {}
         unfinished: set[str] = set()
         for git in git_folders([str(self._root / path) for path in sorted(repositories)]):

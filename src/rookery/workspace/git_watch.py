@@ -19,6 +19,7 @@ import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling
+from rookery.core.shell.git_lines import only_moves_files
 from rookery.core.shell.judgement import Deed
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.descriptors import opened_folder, present
@@ -34,7 +35,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class GitWatch:
     """A hook. `aside` is where things are moved, `tell` hears a sentence about it. `attended`
     if a person allows commands one by one; `running` if a command runs in the background;
-    `started` if a call was let through and begun."""
+    `started` if a call was let through and begun; `approved` if a person said yes to it."""
 
     def __init__(
         self,
@@ -45,14 +46,17 @@ class GitWatch:
         attended: Callable[[], bool],
         running: Callable[[], bool] = lambda: False,
         started: Callable[[str], bool] = lambda call_id: True,
+        approved: Callable[[str], bool] = lambda call_id: False,
+        eyes: GitEyes | None = None,
     ) -> None:
         self._root = root
-        self._eyes = GitEyes(root, aside)
+        self._eyes = eyes or GitEyes(root, aside)
         self._attended = attended
         self._aside = aside
         self._tell = tell
         self._running = running
         self._started = started
+        self._approved = approved
         self._known: GitView | None = None
         self._announced = ""
         """The call whose command was about to begin, until it has ended."""
@@ -71,7 +75,7 @@ class GitWatch:
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         if action.command:
-            await anyio.to_thread.run_sync(self._accept, action)
+            await anyio.to_thread.run_sync(self._accept, call, action)
             await self._settle()
             self._announced = ""
 
@@ -94,13 +98,15 @@ class GitWatch:
             self._tell(sentence)
         self._left_running = running
 
-    def _accept(self, action: Action) -> None:
+    def _accept(self, call: ToolCall, action: Action) -> None:
         """What the user was asked about and has allowed: files by name, or git's own doing."""
         now = self._look()
         judged = action.judgement
         if judged is None or self._known is None:
             return
-        if judged.needs_keys and self._attended():
+        if (judged.needs_keys and self._attended()) or (
+            self._approved(call.id) and only_moves_files(judged)
+        ):
             self._known = now
         for target in judged.targets:
             path = os.path.relpath(self._root / target.path, self._root)

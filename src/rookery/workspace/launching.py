@@ -8,14 +8,16 @@ from pathlib import Path, PurePosixPath
 import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
-from rookery.core.folded_names import folded
+from rookery.core.folded_names import folded, folded_names
 from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.core.rulings import Ruling
+from rookery.core.shell.git_lines import GitUse
 from rookery.core.values import record
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.boundaries import Boundaries, Hiding
+from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.ignore import IGNORE_FILES
-from rookery.workspace.narrowing import check_not_narrowed
+from rookery.workspace.narrowing import NEVER_WRITABLE, check_not_narrowed
 from rookery.workspace.plain_argv import plain_argv
 from rookery.workspace.sandbox import Launch, Sandbox
 
@@ -28,6 +30,7 @@ MOST_MASKED = 500
 """Mounts for ignored files and the folders that lead to them; twice as many take four times as
 long, and these take about half a second."""
 MOST_NAMED = 5
+_NEVER_LEFT_TO_GIT = frozenset(map(folded, NEVER_WRITABLE))
 _WITHOUT_PROTECTED = {"node_modules", "__pycache__"}
 
 
@@ -42,7 +45,15 @@ class _Special:
 
 
 class Launching:
-    def __init__(self, boundaries: Boundaries, sandbox: Sandbox) -> None:
+    def __init__(
+        self,
+        boundaries: Boundaries,
+        sandbox: Sandbox,
+        repositories: Callable[[], Collection[str]] = lambda: (),
+    ) -> None:
+        """`repositories` are the ones that are known, wherever they lie in the workspace."""
+        self._repositories = repositories
+        self._indexes = GitIndexes(str(boundaries.root))
         self._boundaries = boundaries
         self._root = boundaries.root
         self._sandbox = sandbox
@@ -57,13 +68,25 @@ class Launching:
             check_not_narrowed(permit.writable)
             return Launch(tuple(words), {})
         found = self._special_files()
+        shielded = dict.fromkeys((*found.protected, *self._repositories()))
         return self._sandbox.launch(
             words,
             cwd=str(folder),
-            protected=found.protected,
+            protected=[p for p in shielded if not self._left_to_git(p, permit)],
             ignored=found.ignored,
             writable=permit.writable,
+            git=permit.git is not GitUse.NONE,
         )
+
+    def _left_to_git(self, path: str, permit: Permit) -> bool:
+        """Whether git may change it: a mount in its way would leave a checkout half done. What is
+        not as git has it afterwards is put back."""
+        if permit.git is not GitUse.ONLY or permit.writable is not None:
+            return False
+        if _NEVER_LEFT_TO_GIT.intersection(folded_names(path)):
+            return False
+        tracked = self._indexes.tracked_in("")
+        return path in tracked or bool(tracked.names_in(path))
 
     def describe(self, *, confined: bool, writable: Collection[str] | None = None) -> str:
         """Where a command runs, in one line for whoever is asked."""

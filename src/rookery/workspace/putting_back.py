@@ -20,7 +20,7 @@ from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.workspace.descriptors import name_anew, opened_folder, present
 from rookery.workspace.file_versions import NOT_A_FOLDER, version_in
-from rookery.workspace.setting_aside import keep_aside
+from rookery.workspace.setting_aside import keep_also, keep_aside, move_aside
 from rookery.workspace.unfinished import name_for_unfinished
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,10 +47,11 @@ def put_back(
     *,
     most: int,
     aside: Path,
+    keep: Path | None = None,
 ) -> PutBack:
     """Make every `before` an `after`. Files larger than `most` are not looked into, but kept
-    `aside`."""
-    work = _Work(root, content, most, aside)
+    `aside`. With `keep`, all that is replaced or removed goes to that folder, by its path."""
+    work = _Work(root, content, most, aside, keep)
     for change in changes:
         if is_folder(change.before) and _lets_write(change.after):
             work.attempt(change, work.set_rights)
@@ -74,11 +75,19 @@ def put_back(
 
 
 class _Work:
-    def __init__(self, root: Path, content: Callable[[str], bytes], most: int, aside: Path) -> None:
+    def __init__(
+        self,
+        root: Path,
+        content: Callable[[str], bytes],
+        most: int,
+        aside: Path,
+        keep: Path | None,
+    ) -> None:
         self._root = root
         self._content = content
         self._most = most
         self._place_aside = aside
+        self._keep = keep
         self._aside: dict[str, str] = {}
         self._kept: set[str] = set()
         self._failed: dict[str, str] = {}
@@ -119,12 +128,17 @@ class _Work:
     def remove(self, change: Effect) -> None:
         with self._at(change.path) as (folder, name):
             self._demand(folder, name, change.before)
-            self._save_unsaved(folder, name, change)
-            os.unlink(name, dir_fd=folder)
+            if self._keep:
+                move_aside(folder, name, self._keep / change.path)
+            else:
+                self._save_unsaved(folder, name, change)
+                os.unlink(name, dir_fd=folder)
             self._changed.add(os.path.dirname(change.path))
 
     def remove_folder(self, change: Effect) -> None:
         with self._at(change.path) as (folder, name):
+            if self._keep:  # an empty folder can be what makes a repository complete
+                (self._keep / change.path).mkdir(parents=True, exist_ok=True, mode=0o700)
             os.rmdir(name, dir_fd=folder)
             self._changed.add(os.path.dirname(change.path))
 
@@ -176,7 +190,9 @@ class _Work:
 
     def _save_unsaved(self, folder: int, name: str, change: Effect) -> None:
         """A pipe or a device holds nothing that could be lost."""
-        if is_unknown(change.before) and _is_file(change.before):
+        if self._keep and is_leaf(change.before):
+            keep_also(folder, name, self._keep / change.path)
+        elif is_unknown(change.before) and _is_file(change.before):
             self._aside[change.path] = keep_aside(folder, name, change.path, self._place_aside)
 
 

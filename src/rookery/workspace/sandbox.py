@@ -37,6 +37,7 @@ from rookery.workspace.git_folders import (
     common_folder,
     git_folders,
     git_programs,
+    separate_folder,
 )
 from rookery.workspace.hidden_places import (
     folders_between,
@@ -142,11 +143,13 @@ class Sandbox:
         protected: Sequence[str] = (),
         ignored: Sequence[str] = (),
         writable: Collection[str] | None = None,
+        git: bool = True,
     ) -> Launch:
         """How to start a command in the sandbox. Where there is none: as it is.
 
         `cwd` is absolute; `protected`, `ignored` and `writable` are relative to the workspace.
-        Of that, only what is `writable` can be written; None is for all of it. Raises `Denied` if
+        Of that, only what is `writable` can be written; None is for all of it. Without `git` no
+        repository can be written, as far as there are mounts. Raises `Denied` if
         a sandbox is required, and `ToolError` if the one there was is gone, or the workspace is.
         """
         self._check_workspace()
@@ -157,7 +160,7 @@ class Sandbox:
             return self._unconfined(argv, layers.state)
         self._check_still_there(layers)
         self._make_own_folders()
-        confinement = self._confinement(protected, ignored, writable)
+        confinement = self._confinement(protected, ignored, writable, git=git)
         words = prefix(layers, confinement, self._inside(cwd))
         return Launch((*words, *argv), self._environment(layers))
 
@@ -227,21 +230,30 @@ class Sandbox:
         return folder
 
     def _confinement(
-        self, protected: Iterable[str], ignored: Iterable[str], part: Collection[str] | None
+        self,
+        protected: Iterable[str],
+        ignored: Iterable[str],
+        part: Collection[str] | None,
+        *,
+        git: bool = True,
     ) -> Confinement:
         guarded = self._inner(protected)
         repositories = [path for path in guarded if os.path.basename(path) == ".git"]
         own = os.path.join(self._root.path, ".git")
-        git = spots(git_folders([own, *repositories, self._admin]))
-        never = self._never_written((*git, *spots([self._common]))) if part is not None else ()
+        separate = map(separate_folder, (own, *repositories))
+        led_to = [path for path in separate if within(path, self._root.path)]
+        found = spots(git_folders([own, *repositories, *led_to, self._admin]))
+        never: tuple[Spot, ...] = () if git else found
+        if part is not None:
+            never = self._never_written((*found, *spots([self._common])))
         fixed = [path for path in guarded if path not in repositories]
         fixed += [each.path for each in never]
-        fixed += [each.path for each in git if not each.folder]
-        fixed += [program for each in git if each.folder for program in git_programs(each.path)]
+        fixed += [each.path for each in found if not each.folder]
+        fixed += [program for each in found if each.folder for program in git_programs(each.path)]
         fixed += [os.path.join(self._admin, NOTE_OF_WORKTREE)] if self._admin else []
         unchangeable = outermost(spots(fixed))
         folders = [each.path for each in unchangeable if each.folder]
-        kept = tuple(e for e in git if e.folder and not within_any(e.path, folders))
+        kept = tuple(e for e in found if e.folder and not within_any(e.path, folders))
         masked = self._inner(ignored)
         hidden = self._hidden()
         writable = self._writable(hidden)
@@ -255,7 +267,7 @@ class Sandbox:
             private=self._private,
             network=self._wishes.network,
             read=spots([self._common]) if self._common else (),
-            writable=(*writable, *(self._commits if part is None else ())),
+            writable=(*writable, *(self._commits if git and part is None else ())),
             kept=kept,
             pinned=self._on_the_way(
                 special, (*folders, *(at.path for at in kept)), narrowed, writable

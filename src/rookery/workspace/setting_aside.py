@@ -4,6 +4,7 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 from pathlib import Path
 
 from rookery.workspace.descriptors import opened_folder, present
@@ -38,17 +39,45 @@ def keep_aside(folder: int, name: str, path: str, aside: Path) -> str:
     """
     aside.mkdir(parents=True, exist_ok=True, mode=0o700)
     there = aside / _away(path)
+    keep_also(folder, name, there)
+    return str(there)
+
+
+def keep_also(folder: int, name: str, there: Path) -> None:
+    """Give a file a second name, or make a copy of it. Raises `OSError`."""
+    there.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         os.link(name, there, src_dir_fd=folder, follow_symlinks=False)
     except OSError:  # on another disk, or somebody else's: then a copy will do
+        _copy(folder, name, there)
+
+
+def move_aside(folder: int, name: str, there: Path) -> None:
+    """Move a file or a link out of the workspace, to a path of its own. Raises `OSError`."""
+    there.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        os.rename(name, there, src_dir_fd=folder)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy(folder, name, there)
+        os.unlink(name, dir_fd=folder)
+
+
+def _copy(folder: int, name: str, there: Path) -> None:
+    """A pipe or a device holds nothing that could be lost."""
+    mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    if stat.S_ISLNK(mode):
+        os.symlink(os.readlink(name, dir_fd=folder), there)
+    elif stat.S_ISREG(mode):
         with (
             open(os.open(name, _FILE, dir_fd=folder), "rb") as file,
             open(os.open(there, _NEW_FILE, 0o600), "wb") as copy,
         ):
             shutil.copyfileobj(file, copy)
+            os.fchmod(copy.fileno(), stat.S_IMODE(mode))
             copy.flush()
             os.fsync(copy.fileno())
-    return str(there)
 
 
 def _away(path: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rookery.core.intents.intent import Verify
 from rookery.core.limits import KIB
+from rookery.core.shell.git_lines import GitUse
 from rookery.core.values import value
 from rookery.engine.ports import Permit, Shell
 from rookery.errors import ToolError
@@ -71,6 +72,7 @@ def _permit(verify: Verify, layout: Layout, *, confined: bool) -> Permit:
         command=verify.command,
         cwd=_below(folder, layout.workspace),
         confined=confined,
+        git=GitUse.NONE,
     )
 
 

@@ -1,0 +1,64 @@
+"""Whether a command line runs git, and whether it runs anything else that changes files."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from rookery.core.shell.judgement import Judgement
+
+_HARMLESS = frozenset({":", "cd", "echo", "true", "false", "printf", "exit", "test", "["})
+_MOVERS = frozenset(
+    {"mv", "cp", "rm", "rmdir", "mkdir", "touch", "ln", "install", "rsync", "tar", "unzip", "cpio"}
+)
+
+
+class GitUse(StrEnum):
+    """What a command line has to do with git's own folder."""
+
+    NONE = "none"
+    """It does not run git, or only to read."""
+    PART = "part"
+    """It runs git, and other programs that may change files too."""
+    ONLY = "only"
+    """Git is the only one of its programs that may change files."""
+
+
+def git_use(judged: Judgement | None) -> GitUse:
+    commands = judged.commands if judged else ()
+    if judged is None or not any(_is_git(said) and not _only_reads(said) for said in commands):
+        return GitUse.NONE
+    alone = not judged.too_deep and all(
+        _is_git(said) or _name(said) in _HARMLESS or _only_reads(said) for said in commands
+    )
+    return GitUse.ONLY if alone else GitUse.PART
+
+
+def only_moves_files(judged: Judgement | None) -> bool:
+    """Whether every program of the line is git, or one that copies, moves or unpacks files: then
+    whoever approved it has seen what it does."""
+    return (
+        judged is not None
+        and bool(judged.commands)
+        and not judged.too_deep
+        and all(
+            _is_git(said) or _name(said) in _HARMLESS | _MOVERS or _only_reads(said)
+            for said in judged.commands
+        )
+    )
+
+
+def _is_git(said: Sequence[str]) -> bool:
+    return _name(said) == "git"
+
+
+def _name(said: Sequence[str]) -> str:
+    from rookery.core.shell.wrappers import program_name
+
+    return program_name(said[0]) if said else ""
+
+
+def _only_reads(said: Sequence[str]) -> bool:
+    # what is known of programs is much to load, and most tasks begin without a command
+    from rookery.core.shell.programs import known_reader, reading
+    from rookery.core.shell.shell_words import words
+
+    return known_reader(said) and reading(words(said)).reads_only

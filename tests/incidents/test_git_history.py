@@ -1,0 +1,66 @@
+"""Nothing that a command does, and nothing that is done after it, loses what git knows."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from canaries import World
+from llm_server import call
+
+CONFINED = ("-p", "-y")
+UNCONFINED = ("-p", "-y", "--sandbox", "off")
+WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+
+
+def run(command: str) -> dict:
+    return call("execute_command", command=command, cwd=None, timeout=None)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *WHO, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def commit(folder: Path, message: str, **files: str) -> None:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", message)
+
+
+@pytest.fixture
+def project(world: World) -> World:
+    """A repository with two commits on main, and a branch with protected files."""
+    root = world.workspace
+    git(root, "init", "-q", "-b", "main")
+    for name in ("user.name", "user.email"):
+        git(root, "config", name, "a@example.org")
+    files = {"a.txt": "1\n", "AGENTS.md": "ours\n", "pkg__conftest.py": "", "pkg__setup.py": ""}
+    commit(root, "first", **files)
+    git(root, "checkout", "-qb", "feature")
+    new = {".github__workflows__ci.yml": "on: push\n", "conftest.py": "x = 1\n", ".env.example": ""}
+    commit(root, "second", **new, **{"AGENTS.md": "theirs\n"})
+    git(root, "checkout", "-q", "main")
+    return world
+
+
+WAYS = [CONFINED, UNCONFINED]
+MERGES = ("git merge -q feature", "git checkout -q feature && ls", "git stash -q; git stash pop -q")
+
+
+@pytest.mark.parametrize("flags", WAYS, ids=["sandbox", "none"])
+@pytest.mark.parametrize("command", MERGES)
+def test_what_git_checked_out_stays_as_it_has_it(
+    project: World, command: str, flags: tuple[str, ...]
+):
+    (project.workspace / "AGENTS.md").write_text("edited\n" if "stash" in command else "ours\n")
+    told = project.visit([run(command)], flags=flags)
+    root = project.workspace
+    left = git(root, "status", "--short")
+    assert left == ("M AGENTS.md" if "stash" in command else ""), (told.results, told.err)
+    assert (root / ".github/workflows/ci.yml").exists() or "stash" in command

@@ -1,0 +1,74 @@
+"""Which files are as git has them, so that nobody takes them for planted."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rookery.core.facts import Effect, Version
+from rookery.workspace.file_versions import version_at
+from rookery.workspace.git_index import checked_out
+
+WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", *WHO, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q", "-b", "main")
+    (tmp_path / "conftest.py").write_text("old\n")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "old")
+    (tmp_path / "conftest.py").write_text("new\n")
+    git(tmp_path, "commit", "-qam", "new")
+    return tmp_path
+
+
+def known(root: Path, path: str, *, anywhere: bool) -> bool:
+    now = version_at(root, path, 1000)
+    return path in checked_out(root, [Effect(path, None, now)], anywhere=anywhere)
+
+
+def test_what_the_index_has_by_that_name_is_known(work: Path):
+    assert known(work, "conftest.py", anywhere=False)
+    (work / "setup.py").write_text("new\n")
+    assert not known(work, "setup.py", anywhere=False)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_the_repository_has_by_any_name_is_known_where_only_git_ran(work: Path, packed: bool):
+    if packed:
+        git(work, "gc", "-q")
+    (work / "setup.py").write_text("old\n")
+    assert known(work, "setup.py", anywhere=True)
+    (work / "setup.py").write_text("planted\n")
+    assert not known(work, "setup.py", anywhere=True)
+
+
+def test_a_file_that_git_removed_is_known_to_be_gone(work: Path):
+    before = Version("ab", 0o100644)
+    git(work, "rm", "-q", "conftest.py")
+    (work / "a").touch()
+    git(work, "add", "a")
+    gone = [Effect("conftest.py", before, None)]
+    assert checked_out(work, gone, anywhere=False) == {"conftest.py"}
+
+
+@pytest.mark.parametrize("where", ["module", "linked"])
+def test_repositories_inside_and_linked_worktrees_have_their_own_files(work: Path, where: str):
+    if where == "linked":
+        git(work, "worktree", "add", "-q", str(work / "linked"))
+    else:
+        git(work, "clone", "-q", ".", "module")
+    assert known(work, f"{where}/conftest.py", anywhere=False)
+    (work / where / "setup.py").write_text("old\n")
+    assert known(work, f"{where}/setup.py", anywhere=True)
+
+
+def test_without_a_repository_nothing_is_known(tmp_path: Path):
+    (tmp_path / "conftest.py").touch()
+    assert not known(tmp_path, "conftest.py", anywhere=True)
+    assert checked_out(tmp_path, [Effect("a", Version("ab", 0), None)], anywhere=True) == set()
