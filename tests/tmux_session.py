@@ -104,6 +104,20 @@ class TmuxSession:
             and self._tmux("display", "-p", modes).strip() == "001"
         )
 
+    def wait_until_sane(self) -> None:
+        """Until the terminal is as it was, which may be a moment after a kill."""
+        terminal = self._tmux("display", "-p", "#{pane_tty}").strip()
+        flags = "#{alternate_on}#{mouse_any_flag}#{cursor_flag}#{keypad_flag}"
+        before, until = (self._cwd / "before").read_text(), time.monotonic() + PATIENCE
+
+        def modes() -> tuple[str, str]:
+            found = subprocess.run(["stty", "-F", terminal], capture_output=True, text=True)
+            return found.stdout, self._tmux("display", "-p", flags).strip()
+
+        while modes() != (before, "0010"):
+            assert time.monotonic() < until, f"The terminal is not as it was: {modes()}"
+            time.sleep(MOMENT)
+
     @property
     def pid(self) -> int:
         """Of the command itself."""

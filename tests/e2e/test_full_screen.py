@@ -2,6 +2,8 @@
 
 import os
 import signal
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,77 @@ def test_CS_20_14_a_signal_leaves_the_terminal_as_it_was(
         os.kill(terminal.pid, number)
         assert terminal.exit_code() == 128 + number
         assert terminal.is_sane()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGQUIT, signal.SIGSEGV], ids=str)
+@pytest.mark.parametrize("client", [[], ["--no-tui"]], ids=["full screen", "line by line"])
+def test_a_killed_program_gives_the_terminal_back(
+    project: Installed, number: signal.Signals, client: list[str]
+):
+    with opened(project, *client, "fix it") as terminal:
+        terminal.wait_for("Edit prices.py", "y")
+        terminal.wait_for("Allow this?" if client else ASKED)
+        os.kill(terminal.pid, number)
+        terminal.wait_until_sane()
+
+
+def test_a_client_that_does_not_react_is_killed_by_the_third_signal_and_leaves_a_usable_terminal(
+    project: Installed, tmp_path: Path
+):
+    folder = tmp_path / "stuck"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(STUCK)
+    with opened(project, PYTHONPATH=str(folder)) as terminal:
+        terminal.wait_for("What should be done?")
+        terminal.type("x")
+        terminal.wait_until(lambda _: (project.workspace / "stuck").exists(), "a stuck client")
+        pid, until = terminal.pid, time.monotonic() + 30
+        while Path(f"/proc/{pid}").exists():
+            assert time.monotonic() < until, "It still runs"
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            time.sleep(0.05)
+        terminal.wait_until_sane()
+
+
+STUCK = """
+import time
+from contextlib import suppress
+from pathlib import Path
+from rookery.clients.tui.composer import Composer
+
+def stuck(self, event):
+    Path("stuck").touch()
+    while True:
+        time.sleep(0.1)
+
+Composer._note_beginning = stuck
+"""
+
+
+@pytest.mark.parametrize("client", [[], ["--no-tui"]], ids=["full screen", "line by line"])
+def test_a_closed_terminal_ends_the_run(project: Installed, client: list[str]):
+    with opened(project, *client, "fix it") as terminal:
+        terminal.wait_for("Allow this?" if client else ASKED)
+        pid = terminal.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    for each in (pid, *map(int, children)):
+        until = time.monotonic() + 30
+        while Path(f"/proc/{each}").exists():
+            assert time.monotonic() < until, f"{each} still runs"
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.02], ids=["at once", "key by key"])
+def test_what_is_typed_before_the_screen_is_there_is_kept_in_order(
+    project: Installed, pause: float
+):
+    words = "keep all j and k blanks of this one"
+    with opened(project) as terminal:
+        for letter in [words] if not pause else words:
+            terminal.type(letter)
+            time.sleep(pause)
+        terminal.wait_for(f"› {words}")
 
 
 CRASH = """

@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 
+from rookery.clients.terminal_guard import guard_of
 from rookery.clients.typed_line import PASTE_BEGINS, PASTE_ENDS, TimedLine, TypedLine
 
 _LOCAL_FLAGS, _CHARACTERS = 3, 6
@@ -190,6 +191,7 @@ class _Keys:
             usual = self._usual or termios.tcgetattr(self._descriptor)
         except termios.error:  # the terminal is gone, which whoever reads is about to notice
             return
+        guard_of(self._descriptor)  # which has to see how the terminal is before
         keys = [*usual[:_CHARACTERS], [*usual[_CHARACTERS]]]
         keys[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO | (0 if signals else termios.ISIG))
         keys[_CHARACTERS][termios.VMIN], keys[_CHARACTERS][termios.VTIME] = 1, 0
@@ -208,6 +210,7 @@ class _Keys:
             _show(self._descriptor, _LEAVE_PASTES)
         with suppress(termios.error):  # the terminal is gone, and so is how it was
             termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._usual)
+        guard_of(self._descriptor).off()
         self._usual = None
 
     def _set(self, *_: object) -> None:
@@ -215,6 +218,7 @@ class _Keys:
             termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._wanted)
         if self._marks:
             _show(self._descriptor, _MARK_PASTES)
+        guard_of(self._descriptor).on(_LEAVE_PASTES if self._marks else "")
 
 
 def _show(descriptor: int, text: str) -> None:

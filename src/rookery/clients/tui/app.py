@@ -5,7 +5,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.driver import Driver
-from textual.events import AppBlur, AppFocus, Key
+from textual.events import AppBlur, AppFocus, Key, Paste
 from textual.events import Event as ScreenEvent
 from textual.worker import WorkerFailed
 
@@ -58,6 +58,7 @@ class FullScreen(TaskDesk):
     CSS = CSS
     TITLE = "rookery"
     ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = "Composer"
     BINDINGS: ClassVar[list[BindingType]] = APP_KEYS
 
     def __init__(
@@ -77,6 +78,8 @@ class FullScreen(TaskDesk):
         )
         page = self._page
         self._opening = opening
+        self._early: list[ScreenEvent] | None = []
+        """What was typed before the input area was there; None once it is."""
         self._showing.mode = opening.mode
         self._picking = Picking(self, page.slot, page.composer)
         self._attachments = page.composer.attaching = Attachments(
@@ -153,6 +156,9 @@ class FullScreen(TaskDesk):
     # what the user does
 
     async def on_event(self, event: ScreenEvent) -> None:
+        if self._early is not None and isinstance(event, Key | Paste):
+            self._early.append(event)
+            return
         match event:
             case Key():
                 self._attention.key()
@@ -162,6 +168,12 @@ class FullScreen(TaskDesk):
             case _:
                 pass
         await super().on_event(event)
+
+    async def on_descendant_focus(self) -> None:
+        """The input area is there, or something else that takes keys."""
+        early, self._early = self._early, None
+        for event in early or ():
+            await self.on_event(event)
 
     async def on_composer_triggered(self, message: Composer.Triggered) -> None:
         await self._picking.typed(message.typed)
