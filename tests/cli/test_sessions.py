@@ -361,6 +361,11 @@ def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: 
         (["do", "[]"], "A request is an object"),
         (["do", '{"kind": "fly"}'], "There is no request 'fly'."),
         (["do", '{"kind": "cancel_session"}'], "The request cancel_session is malformed"),
+        (
+            ["do", '{"kind": "start_sessions", "prompt": "Hi", "auto_aprove": false}'],
+            "The request start_sessions has no field 'auto_aprove'; did you mean 'auto_approve'? "
+            "Nothing was done.",
+        ),
         (["fly"], "No such command 'fly'"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",

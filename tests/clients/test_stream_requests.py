@@ -116,6 +116,12 @@ async def test_CS_14_4_a_configuration_is_sent_with_its_task(desk: Desk):
     assert desk.followed == ["t"]
 
 
+async def test_a_start_that_misspells_approval_is_refused(desk: Desk):
+    wanted = {"autoAprovalEnabled": False}
+    await desk.hear(Start(request_id="s", prompt="go", task_id="t", configuration=wanted))
+    assert (desk.replies("s"), desk.sent) == ([("error", "client_error")], [])
+
+
 async def test_CS_14_3_a_task_whose_model_is_refused_is_closed_again(desk: Desk):
     desk.fails[SwitchModel] = CommandRejected("There is no model big.")
     await desk.hear(

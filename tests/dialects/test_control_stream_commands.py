@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.blocks import Image
-from rookery.dialects.start_settings import StartSettings, start_settings
+from rookery.dialects.start_settings import StartSettings, approval_problem, start_settings
 from rookery.dialects.stream_commands import (
     COMMANDS,
     AnswerAsk,
@@ -275,3 +275,19 @@ def test_CS_14_4_of_a_configuration_counts_what_has_a_meaning_here(
     configuration: dict[str, Any], meant: StartSettings
 ):
     assert start_settings(configuration) == meant
+
+
+@pytest.mark.parametrize(
+    ("configuration", "problem"),
+    [
+        ({"autoApprovalEnabled": False, "terminalShell": "zsh"}, ""),
+        ({"autoApprovalEnabled": "false"}, "autoApprovalEnabled must be true or false."),
+        ({"autoAprovalEnabled": False}, "did you mean 'autoApprovalEnabled'?"),
+        ({"auto_approval_enabled": False}, "did you mean 'autoApprovalEnabled'?"),
+    ],
+)
+def test_what_is_said_of_approval_is_understood_or_refused(
+    configuration: dict[str, Any], problem: str
+):
+    told = approval_problem(start_settings(configuration))
+    assert problem in told if problem else not told

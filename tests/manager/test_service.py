@@ -231,6 +231,13 @@ async def test_whoever_is_slow_is_told_several_changes_in_one(project: Project):
     [
         ("do", {"kind": "moonrise"}, "There is no request 'moonrise'"),
         ("do", {"kind": "cancel_session"}, "malformed"),
+        (
+            "do",
+            {"kind": "start_sessions", "prompt": "Hi", "auto_aprove": False},
+            "start_sessions has no field 'auto_aprove'; did you mean 'auto_approve'",
+        ),
+        ("follow_list", {"archived": True}, "follow_list has no field 'archived'"),
+        ("follow_session", {"session_id": "x", "tial": 3}, "did you mean 'tail'"),
         ("follow_session", {"session_id": 7}, "session_id"),
         ("follow_session", {"session_id": "x", "tail": True}, "tail"),
         ("unfollow", {}, "follow_id"),

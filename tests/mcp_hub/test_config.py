@@ -75,6 +75,7 @@ def test_a_program_and_a_url():
         ({"type": "sse", "url": "http://"}, "its url must begin with"),
         ({"type": "sse", "url": "http://h:port/"}, "its url is none"),
         ({"type": "sse", "url": "http://me:pw@h/"}, "its url holds a password"),
+        ({"command": "x", "disabledTool": ["y"]}, "it has no field 'disabledTool'; did you mean"),
         ({"command": "x", "timeout": 0}, "timeout: expected `float` >= 1"),
         ({"command": "x", "timeout": 3601}, "timeout: expected `float` <= 3600"),
         ({"command": "x", "args": "y"}, "args: expected `array`, got `str`"),
@@ -95,7 +96,9 @@ def test_a_name_is_one_short_line(name: str):
     assert parsed({name: {"command": "x"}}).problems
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"mcpServers": []}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b'{"mcpServers": []}', b'{"mcpServer": {}}', b"\xff", b"[" * 100_000]
+)
 def test_a_file_that_is_no_table_is_one_problem(data: bytes):
     found = parse(data, "user", {})
     assert not found.servers

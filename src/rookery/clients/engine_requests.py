@@ -17,7 +17,7 @@ from rookery.dialects import engine_messages_replies as replies
 from rookery.dialects import engine_messages_requests as wants
 from rookery.dialects.engine_messages import EngineMessages, error, event
 from rookery.dialects.engine_messages_rows import Wire
-from rookery.dialects.start_settings import StartSettings
+from rookery.dialects.start_settings import StartSettings, approval_problem
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.wire.host import Host
 
@@ -165,7 +165,7 @@ class EngineRequests:
             raise SettingsError(NOTHING_SAID)
         wanted = _over(self._told.wanted, request.settings)
         await self._check_mode(wanted.mode)
-        self._note_ignored(request.settings)
+        self._check_settings(request.settings)
         task_id = request.task_id or self._next_id or str(uuid.uuid4())
         first = OpenTask(
             task_id=task_id,
@@ -202,7 +202,7 @@ class EngineRequests:
 
     async def _choose(self, settings: StartSettings) -> None:
         await self._check_mode(settings.mode)
-        self._note_ignored(settings)
+        self._check_settings(settings)
         if not self._told.over:
             task_id = self._told.root
             if settings.mode:
@@ -256,7 +256,9 @@ class EngineRequests:
             self._tell([replies.unloaded(problems)])
         return images
 
-    def _note_ignored(self, settings: StartSettings) -> None:
+    def _check_settings(self, settings: StartSettings) -> None:
+        if problem := approval_problem(settings):
+            raise SettingsError(problem)
         if settings.ignored:
             self._note(f"These settings have no meaning here: {', '.join(settings.ignored)}.")
 

@@ -23,7 +23,7 @@ from rookery.core.queries import About, AskAbout, AskModes
 from rookery.dialects.ask_replies import ANSWERED_BY_MESSAGES, goes_on
 from rookery.dialects.control_stream import ControlStream
 from rookery.dialects.output_rows import Output
-from rookery.dialects.start_settings import StartSettings, start_settings
+from rookery.dialects.start_settings import StartSettings, approval_problem, start_settings
 from rookery.dialects.stream_commands import (
     AnswerAsk,
     CancelTask,
@@ -126,6 +126,8 @@ class Requests:
             raise _Refused("task_busy")
         before = stream.task_id
         wanted = start_settings(command.configuration)
+        if problem := approval_problem(wanted):
+            raise _Refused("client_error", problem)
         task_id = command.task_id or str(uuid.uuid4())
         self._tell([stream.accept_start(command, task_id)])
         if wanted.ignored:

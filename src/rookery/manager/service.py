@@ -26,11 +26,18 @@ from rookery.wire.follows import VIEWS_AT_ONCE, Follows, Relay
 from rookery.wire.introductions import Introduction, everybody
 from rookery.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Params, Peer, RpcError
 from rookery.wire.refusals import REFUSED, code_of
-from rookery.wire.serving import named
+from rookery.wire.serving import check_fields, named
 
 SECONDS_TO_SAY_THE_TOKEN = 5.0
 USUAL_TAIL, LONGEST_TAIL = 200, 10_000
 """Rows that are shown of a session at first, and that are added at once."""
+_TAKES: dict[str, tuple[str, ...]] = {
+    "ping": (),
+    "follow_list": (),
+    "follow_session": ("session_id", "task_id", "tail"),
+    "widen": ("follow_id", "most"),
+    "unfollow": ("follow_id",),
+}
 _debug = logging.getLogger(__name__)
 
 
@@ -80,6 +87,7 @@ class _Client:
             requests = sorted(map(kind_of, self._manager.desk.requests))
             return {**self._introduction.hear(fields), "requests": requests}
         self._introduction.check()
+        check_fields(method, fields, _TAKES)
         try:
             match method:
                 case "do":

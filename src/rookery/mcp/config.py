@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from rookery.core.unknown_fields import misspelled_field
 from rookery.core.values import record, value
 from rookery.mcp.secret_words import (
     is_secret_name,
@@ -128,6 +129,8 @@ def parse(data: bytes, source: Source, variables: Mapping[str, str]) -> Parsed:
     servers = table.get(SERVERS, {}) if isinstance(table, dict) else None
     if not isinstance(servers, dict):
         return Parsed(problems=(Problem("", f'it has no object "{SERVERS}"'),))
+    if SERVERS not in table and (clause := misspelled_field(table, [SERVERS])):
+        return Parsed(problems=(Problem("", f"it {clause}"),))
     good: list[ServerDefinition] = []
     tightened: list[ServerDefinition] = []
     problems: list[Problem] = []
@@ -190,6 +193,9 @@ def _tightened(server: ServerDefinition, by: ServerDefinition) -> ServerDefiniti
 def _definition(name: str, raw: Any, source: Source, filling: Filling) -> ServerDefinition:
     if _NO_NAME.match(name) or len(name) > LONGEST_NAME:
         raise ValueError(f"its name must be one line of at most {LONGEST_NAME} characters")
+    fields = raw if isinstance(raw, dict) else {}
+    if clause := misspelled_field(fields, _Raw.__struct_encode_fields__):
+        raise ValueError(f"it {clause}")
     try:
         given = msgspec.convert(filling(raw), _Raw)
         written = msgspec.convert(raw, _Raw)

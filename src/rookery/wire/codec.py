@@ -1,10 +1,12 @@
 """Events and commands as JSON, and back.
 
 A value is spelled as an object whose `kind` is the snake-case name of its class; an event
-is its fact's object with `seq`, `sub` and `ts` in front. Readers ignore fields they do not
-know and keep facts they do not know as `Unrecognised`.
+is its fact's object with `seq`, `sub` and `ts` in front. Readers of events ignore fields they do
+not know and keep facts they do not know as `Unrecognised`. A command or a query with such a field
+is refused: it would do something else than its sender meant.
 """
 
+import dataclasses
 import re
 from typing import Any, TypeVar, cast, get_args
 
@@ -23,6 +25,7 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.core.queries import Asking, Query
+from rookery.core.unknown_fields import KIND, unknown_field, unknown_field_within
 from rookery.errors import CommandRejected
 
 T = TypeVar("T")
@@ -85,7 +88,7 @@ def _number(value: object) -> int:
 
 
 def command_to_json(command: Command) -> bytes:
-    return _tagged(command)
+    return _encode({KIND: kind_of(type(command)), **said_in(command)})
 
 
 def command_from_json(fields: dict[str, Any]) -> Command:
@@ -94,7 +97,15 @@ def command_from_json(fields: dict[str, Any]) -> Command:
 
 
 def query_to_json(query: Asking[Any]) -> bytes:
-    return _tagged(query)
+    return _encode({KIND: kind_of(type(query)), **said_in(query)})
+
+
+def said_in(request: object) -> dict[str, Any]:
+    """Its fields without those that hold their default, so that a host of an earlier version is
+    not told of fields that it would refuse."""
+    fields = dataclasses.fields(request)  # type: ignore[arg-type]
+    held = {field.name: (getattr(request, field.name), field.default) for field in fields}
+    return {name: value for name, (value, usual) in held.items() if value != usual}
 
 
 def query_from_json(fields: dict[str, Any]) -> Query:
@@ -119,10 +130,22 @@ def _request_from(fields: dict[str, Any], kinds: dict[str, type[Any]], what: str
     cls = kinds.get(str(fields.get("kind")))
     if cls is None:
         raise CommandRejected(f"There is no {what} {fields.get('kind')!r}.")
+    return read_request(fields, cls, what)
+
+
+def read_request(fields: dict[str, Any], cls: type[T], what: str) -> T:
+    """Refused with the reason if it is malformed, or has a field that is not known."""
+    named = f"The {what} {fields['kind']}"
+    known = [each.name for each in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    if unknown := unknown_field((name for name in fields if name != KIND), known):
+        raise CommandRejected(f"{named} {unknown} Nothing was done.")
     try:
-        return msgspec.convert(fields, cls)
+        read = msgspec.convert(fields, cls)
     except msgspec.ValidationError as error:
-        raise CommandRejected(f"The {what} {fields['kind']} is malformed: {error}.") from error
+        raise CommandRejected(f"{named} is malformed: {error}.") from error
+    if unknown := unknown_field_within(fields, read):
+        raise CommandRejected(f"{named} {unknown} Nothing was done.")
+    return read
 
 
 def _fact_to_json(fact: Fact) -> bytes:

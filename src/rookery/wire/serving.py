@@ -1,7 +1,7 @@
 """Serves a host to one client: its commands, its queries, and whatever tasks it follows."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from rookery.core.queries import Asking
+from rookery.core.unknown_fields import unknown_field
 from rookery.errors import RookeryError
 from rookery.wire.channels import Channel
 from rookery.wire.codec import (
@@ -39,6 +40,8 @@ CAPABILITIES = {
     "send": list(COMMANDS),
     "query": list(QUERIES),
 }
+_TAKES = {"follow": ("task_id", "after", "as"), "unfollow": ("follow_id",)}
+"""The parameters of methods. A later client may introduce itself with more, which is no request."""
 _debug = logging.getLogger(__name__)
 
 
@@ -77,6 +80,7 @@ class Connection:
         if method == "initialize":
             return {**self._introduction.hear(fields), "capabilities": CAPABILITIES}
         self._introduction.check()
+        check_fields(method, fields, _TAKES)
         try:
             match method:
                 case "send":
@@ -132,6 +136,14 @@ class Connection:
         if type(follow_id) is not int:
             raise RpcError(INVALID_PARAMS, "unfollow takes a follow_id.")
         self._follows.end(follow_id)
+
+
+def check_fields(
+    method: str, fields: Mapping[str, Any], takes: Mapping[str, Sequence[str]]
+) -> None:
+    """Refused if a method is given a field that it does not take."""
+    if method in takes and (unknown := unknown_field(fields, takes[method])):
+        raise RpcError(INVALID_PARAMS, f"{method} {unknown} Nothing was done.")
 
 
 def named(params: Params) -> dict[str, Any]:

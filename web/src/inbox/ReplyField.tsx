@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { withoutSent } from "../session/Composer";
 import { Button } from "../ui";
 
 /** One line of answer, with what else can be done beside it. */
@@ -11,10 +12,10 @@ export function ReplyField(props: {
   const words = useSignal("");
   const busy = useSignal(false);
   const send = async () => {
-    const text = words.value.trim();
-    if (!text || busy.value) return;
+    const written = words.value;
+    if (!written.trim() || busy.value) return;
     busy.value = true;
-    if (await props.send(text)) words.value = "";
+    if (await props.send(written.trim())) words.value = withoutSent(words.value, written);
     busy.value = false;
   };
   return (

@@ -47,6 +47,17 @@ describe("writing to a session", () => {
     expect([manager.asked, button(place, "Send").disabled]).toEqual([[], true]);
   });
 
+  it("words written while others are on their way stay", async () => {
+    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    await type(field(place), "First");
+    field(place).dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+    field(place).value = "Second";
+    field(place).dispatchEvent(new Event("input", { bubbles: true }));
+    await vi.waitFor(() => expect(manager.of("send_words")).toHaveLength(1));
+    await act(() => new Promise((resolve) => setTimeout(resolve)));
+    expect(field(place).value).toBe("Second");
+  });
+
   it("words that were refused stay", async () => {
     const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "Do it");

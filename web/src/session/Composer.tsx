@@ -33,13 +33,13 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
   const send = async () => {
     if (!sendable) return;
     busy.value = true;
-    const text = words.value.trim();
-    const given = { session_id, text, images: [...images.value], ask_ts };
+    const written = words.value;
+    const given = { session_id, text: written.trim(), images: [...images.value], ask_ts };
     const sent = await attempt("send_words", given);
     busy.value = false;
     if (!sent) return;
-    write("");
-    images.value = [];
+    write(withoutSent(words.value, written));
+    images.value = images.value.filter((each) => !given.images.includes(each));
     naming.stop();
     field.current?.focus();
   };
@@ -129,6 +129,11 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
       </div>
     </div>
   );
+}
+
+/** What was written while the words before it were on their way. */
+export function withoutSent(words: string, sent: string): string {
+  return words.startsWith(sent) ? words.slice(sent.length) : words;
 }
 
 /** What the empty field says can be written there. */

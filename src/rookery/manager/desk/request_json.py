@@ -7,7 +7,7 @@ import msgspec
 from rookery.core.managing.requests import REQUESTS
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
-from rookery.wire.codec import answer_to_json, kind_of
+from rookery.wire.codec import answer_to_json, kind_of, read_request, said_in
 
 T = TypeVar("T")
 
@@ -19,8 +19,7 @@ def kind_of_request(request: Asking[Any]) -> str:
 
 
 def request_to_json(request: Asking[Any]) -> bytes:
-    said = msgspec.to_builtins(request)
-    return answer_to_json({"kind": kind_of_request(request), **said})
+    return answer_to_json({"kind": kind_of_request(request), **said_in(request)})
 
 
 def request_from_json(fields: dict[str, Any]) -> Asking[Any]:
@@ -28,10 +27,7 @@ def request_from_json(fields: dict[str, Any]) -> Asking[Any]:
     cls = KINDS.get(str(fields.get("kind")))
     if cls is None:
         raise CommandRejected(f"There is no request {str(fields.get('kind'))[:80]!r}.")
-    try:
-        return cast(Asking[Any], msgspec.convert(fields, cls))
-    except msgspec.ValidationError as error:
-        raise CommandRejected(f"The request {fields['kind']} is malformed: {error}.") from error
+    return cast(Asking[Any], read_request(fields, cls, "request"))
 
 
 def reply_to_json(reply: object) -> bytes:

@@ -1,0 +1,56 @@
+"""Misspelled fields are named, with the nearest that is known."""
+
+import pytest
+
+from rookery.core.unknown_fields import misspelled_field, unknown_field, unknown_field_within
+from rookery.core.values import value
+
+
+@value
+class Inner:
+    path: str = ""
+
+
+@value
+class Outer:
+    name: str
+    parts: tuple[Inner, ...] = ()
+    inner: Inner | None = None
+
+
+@pytest.mark.parametrize(
+    ("given", "clause"),
+    [
+        (["name", "parts"], ""),
+        (["auto_aprove"], "has no field 'auto_aprove'; did you mean 'auto_approve'?"),
+        (["AUTO_APPROVE"], "has no field 'AUTO_APPROVE'; did you mean 'auto_approve'?"),
+        (["zzz"], "has no field 'zzz'; it has name, parts, auto_approve."),
+        (["z" * 100], f"has no field '{'z' * 60}…'; it has name, parts, auto_approve."),
+    ],
+)
+def test_an_unknown_field_is_named(given: list[str], clause: str):
+    assert unknown_field(given, ("name", "parts", "auto_approve")) == clause
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"kind": "outer", "name": "a", "parts": [{"path": "b"}]}, ""),
+        ({"name": "a", "prts": []}, "prts"),
+        ({"name": "a", "parts": [{"path": "b"}, {"pth": "b"}]}, "pth"),
+        ({"name": "a", "inner": {"pathh": "b"}}, "pathh"),
+    ],
+)
+def test_an_unknown_field_is_found_however_deep(given: dict[str, object], named: str):
+    read = Outer(name="a", parts=(Inner(path="b"), Inner()), inner=Inner())
+    clause = unknown_field_within(given, read)
+    assert (named in clause) if named else not clause
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("disabld", "disabled"), ("disabledTool", "disabledTools"), ("enabledTools", ""), ("x", "")],
+)
+def test_in_formats_of_others_only_near_misses_are_named(given: str, meant: str):
+    clause = misspelled_field([given], ["disabled", "disabledTools", "timeout"])
+    assert clause == (f"has no field {given!r}; did you mean {meant!r}?" if meant else "")
