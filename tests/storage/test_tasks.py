@@ -15,6 +15,7 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, ToolCall
 from rookery.core.facts import (
     Answered,
+    Asked,
     AssistantSpoke,
     CheckpointSaved,
     CommandDetached,
@@ -40,6 +41,7 @@ from rookery.core.facts import (
 from rookery.core.failures import FailureKind
 from rookery.errors import StorageError
 from rookery.storage.places import Places, find_places
+from rookery.storage.summary import words_of
 from rookery.storage.tasks import TaskStore
 from rookery.storage.verify import verify
 
@@ -522,3 +524,18 @@ def test_verify_names_what_is_wrong_on_disk(tmp_path: Path):
     assert "The journal is empty: the task was never begun." in verify(folder)
     (folder / JOURNAL).unlink()
     assert verify(folder) == ["The journal cannot be read (No such file or directory)."]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"tool": "readFile", "path": "a.py", "reason": "look"}', "a.py\nlook"),
+        ('{"question": "Which?", "suggest": [{"answer": "this", "mode": "code"}]}', "Which?\nthis"),
+        ("rm -rf build", "rm -rf build"),
+        ("{ echo hi; }", "{ echo hi; }"),
+    ],
+)
+def test_what_is_found_of_a_question_is_words_and_no_json(text: str, words: str):
+    assert words_of(Asked(ask_id="a", ask=AskKind.TOOL, title="Do it", text=text)) == (
+        f"Do it\n{words}"
+    )

@@ -100,10 +100,10 @@ class Context:
         gear = await self._equip()
         before, most = self._measures(gear)
         most = max(most - beside, 0)
+        self._log.append(Condensing(tokens=self._tokens(before)))
         cut = await self._fitting(int(min(most, before) * KEPT))
         summary = _Summary()
         if cut.upto:
-            self._log.append(Condensing(tokens=self._tokens(before)))
             request = self._asking_for_summary(gear)
             summary = await _summary(gear.provider, request)
             if summary.too_long:

@@ -22,7 +22,7 @@ from rookery.storage.lines import SEAL, counting_lines
 from rookery.storage.recovery import JOURNAL, never_begun, opened_journal
 from rookery.storage.summary import TaskSummary, see, snippet, words_of
 
-VERSION = 1
+VERSION = 2
 MOST_FOUND = 100
 
 _SCHEMA = (

@@ -1,6 +1,7 @@
 """What a list shows of a task and what a search finds in it, folded event by event."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -71,8 +72,10 @@ def words_of(fact: Fact) -> str:
     match fact:
         case TaskOpened(text=text) | UserSpoke(text=text) | Answered(text=text):
             return text
-        case QueueEdited(text=str() as text) | Asked(text=text):
+        case QueueEdited(text=str() as text):
             return text
+        case Asked(title=title, text=text):
+            return "\n".join(filter(None, (title, readable(text))))
         case AssistantSpoke(blocks=blocks):
             return "\n".join(block.text for block in blocks if isinstance(block, Text))
         case ToolStarted(title=title, command=command):
@@ -83,6 +86,35 @@ def words_of(fact: Fact) -> str:
             return result
         case _:
             return ""
+
+
+def readable(text: str) -> str:
+    """The words of a question. Some are told as JSON, of which only what was written is kept."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return "\n".join(_strings(json.loads(text)))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _strings(told: object) -> Iterator[str]:
+    match told:
+        case str():
+            yield told
+        case dict():
+            for name, each in told.items():
+                if name not in _NOT_SAID:
+                    yield from _strings(each)
+        case list():
+            for each in told:
+                yield from _strings(each)
+        case _:
+            pass
+
+
+_NOT_SAID = ("tool", "type", "status", "mode")
+"""Fields whose values are names of ours."""
 
 
 def _after(summary: TaskSummary, event: Event) -> TaskSummary:

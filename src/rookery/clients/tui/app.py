@@ -33,6 +33,8 @@ from rookery.core.values import value
 from rookery.wire.host import Host
 
 SPIN_SECONDS = 0.12
+LONGEST_ANSWER = 3
+"""Letters of a yes or no. A longer text that was refused is put back into the input area."""
 
 
 @value
@@ -200,6 +202,8 @@ class FullScreen(TaskDesk):
         said = Said(text=text, images=tuple(each.image for each in taken))
         if not await self._saying.say(said):
             self._attachments.give_back(taken)
+            if len(text) > LONGEST_ANSWER:
+                self.take_back(text)
         self._page.transcript.action_to_bottom()
 
     async def on_composer_unused(self) -> None:

@@ -15,8 +15,12 @@ from rookery.core.facts import (
     Asked,
     CallStreamed,
     ChildBegan,
+    Condensed,
+    Condensing,
     Event,
     OutputStreamed,
+    RequestStarted,
+    StepCancelled,
     TaskFailed,
     TaskOpened,
     TaskReopened,
@@ -57,6 +61,8 @@ class Followed:
         """Why it failed, if it did."""
         self.over = False
         """Nothing more will come."""
+        self.condensing = False
+        """Its conversation is being summarised. What it had asked is asked again after that."""
         self._news: list[Event] = []
 
     @property
@@ -71,7 +77,7 @@ class Followed:
     @property
     def asked(self) -> Asked | None:
         """The question that is open, as it was put."""
-        row = self.view.open_ask
+        row = None if self.condensing else self.view.open_ask
         return self.questions.get(row.ask_id) if row else None
 
     def hear(self, event: Event) -> None:
@@ -121,6 +127,11 @@ class Followed:
                 self.ended[call_id] = finished
             case Asked(ask_id=ask_id) as asked:
                 self.questions[ask_id] = asked
+                self.condensing = False
+            case Condensing():
+                self.condensing = True
+            case Condensed() | RequestStarted() | StepCancelled():
+                self.condensing = False
             case TaskFailed(message=message):
                 self.failure = message
             case TaskReopened():

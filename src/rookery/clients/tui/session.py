@@ -119,6 +119,8 @@ class Session:
         root = self.root
         if root is None or root.over or self.question:
             return False
+        if any(task.condensing for task in self.following.tasks):
+            return True
         return root.view.agent.is_running or not root.view.messages
 
     @property
@@ -136,6 +138,11 @@ class Session:
             if asked.ask is AskKind.COMMAND_OUTPUT and asked.ask_id not in self._settled:
                 return Question(task, asked)
         return None
+
+    def note_condensing(self, task_id: str) -> None:
+        """It was asked for; from now on words wait for what comes after it."""
+        if task := self.following.task(task_id):
+            task.condensing = True
 
     def settle(self, question: Question) -> None:
         self._settled.add(question.asked.ask_id)

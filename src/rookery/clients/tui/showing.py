@@ -8,7 +8,7 @@ from rookery.clients.tui.questions import Questions
 from rookery.clients.tui.seam import ToastKind
 from rookery.clients.tui.session import Session
 from rookery.clients.tui.status import Around, Doing
-from rookery.clients.tui.wording import invitation, todos_in_words, work_in_words
+from rookery.clients.tui.wording import SUMMARISING, invitation, todos_in_words, work_in_words
 from rookery.core.queries import About
 from rookery.core.usage import Totals
 
@@ -126,5 +126,7 @@ class Showing:
 
     def _work(self) -> str:
         deepest = self._session.following.task(self._session.listener or "")
+        if any(task.condensing for task in self._session.following.tasks):
+            return SUMMARISING
         words = work_in_words(deepest.view if deepest else None)
         return f"{words} (Ctrl+B lets it run on)" if self._session.offer else words

@@ -21,6 +21,7 @@ from rookery.clients.tui.session import Session
 from rookery.clients.tui.showing import Showing
 from rookery.core.commands import (
     Command,
+    Condense,
     SelectIntent,
     SwitchApproval,
     SwitchMode,
@@ -118,6 +119,9 @@ class TaskDesk(App[RunEnd]):
             return False
         if isinstance(command, SwitchModel):
             self._showing.next.remember(command)
+        if isinstance(command, Condense):
+            self._session.note_condensing(command.task_id)
+            self._showing.all()
         return True
 
     async def ask(self, query: Asking[T]) -> T:

@@ -15,6 +15,8 @@ from rookery.core.view import View
 ASKED = "Nothing changes before you have seen it."
 UNASKED = "It acts without asking; what it changes can be undone."
 
+SUMMARISING = "Summarising the conversation"
+
 
 def welcome(about: About, look: Look) -> Text:
     """The empty page."""
