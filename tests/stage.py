@@ -27,7 +27,15 @@ from rookery.core.task_state import TaskState
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Checkpoints, Hook, ToolContext, UnlistedCommands, not_judged
+from rookery.engine.ports import (
+    Checkpoints,
+    Governance,
+    Hook,
+    ToolContext,
+    Ungoverned,
+    UnlistedCommands,
+    not_judged,
+)
 from rookery.engine.task import Act, Attend, Gear, Task
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.governance.shielded import shielded
@@ -74,6 +82,7 @@ class Stage:
         automatic: bool = False,
         limits: Limits | None = None,
         hooks: Sequence[Hook] = (),
+        governance: Governance | None = None,
         checkpoints: bool = False,
         spread: Callable[[float], float] = lambda most: most,
     ) -> None:
@@ -91,6 +100,7 @@ class Stage:
             folder / "allowed.json", self.root, place=self._files.place, now=self.clock.now
         )
         self._hooks = [ApprovalGate(self.rules, automatic=lambda: automatic), *hooks]
+        self._governance = governance or Ungoverned()
         self.checkpoints: Checkpoints = WithoutCheckpoints()
         if checkpoints:
             self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
@@ -114,6 +124,7 @@ class Stage:
             now=now,
             gather=gather,
             hooks=self._hooks,
+            governance=self._governance,
             rules=self.rules,
             checkpoints=self.checkpoints,
             shielded=shielded,

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery import NAME
+from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
+    HOOK_CHECK,
+    Asked,
     CriteriaChecked,
     CriterionCheck,
     Ending,
@@ -20,7 +23,6 @@ from rookery.core.facts import (
     Noted,
     Reminded,
     RequestStarted,
-    TaskOpened,
 )
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.rulings import Ruling, ask
@@ -35,6 +37,12 @@ from rookery.workspace.wardens import Wardens
 if TYPE_CHECKING:
     from rookery.core.hooks.hook_verdict import HookVerdict
     from rookery.governance.external_hooks import CallSummary, ExternalHooks
+
+
+TOO_LATE = (
+    "A PermissionRequest hook gave a new input. Only PreToolUse hooks can change the input of a "
+    "call, so that it is judged like any other."
+)
 
 
 class HookedCalls:
@@ -96,20 +104,59 @@ class HookedCalls:
         added = [self._contexts.pop(call.id, ""), verdict.context, objection]
         return replace(outcome, text="\n\n".join([text, *filter(None, added)]))
 
-    async def began(self, opened: TaskOpened | None) -> None:
-        source = "startup" if opened else "resume"
-        await self._event("SessionStart", {"source": source})
-        if opened and not opened.parent:
-            verdict = await self._event("UserPromptSubmit", {"prompt": opened.text})
-            if verdict.decision in ("deny", "halt"):
-                raise Denied(verdict.reason or "A hook refused the task.")
+    async def began(self, *, new: bool) -> None:
+        await self._event("SessionStart", {"source": "startup" if new else "resume"})
 
-    async def claims_to_be_done(self, *, child: bool) -> None:
-        """A hook may find that there is more to do."""
-        verdict = await self._event("SubagentStop" if child else "Stop", {})
+    def hears(self, event: str) -> bool:
+        from rookery.core.hooks.hook_config import HookEvent
+
+        return self._hooks.any_for(HookEvent(event))
+
+    async def prompted(self, text: str) -> str:
+        """Why the model must not hear the user's words; empty if it may."""
+        verdict = await self._event("UserPromptSubmit", {"prompt": text})
+        if verdict.decision in ("none", "allow"):
+            return ""
+        return verdict.reason or "The hook gave no reason."
+
+    async def notify(self, asked: Asked, ended: Callable[[], bool]) -> None:
+        """Beside the task, which may have `ended` once the hooks are through."""
+        kind, message = _notification(asked)
+        fields = {"message": message, "type": kind, "notification_type": kind}
+        verdict = await self._hooks.event("Notification", fields)
+        if not ended():
+            self._show(verdict)
+
+    async def permission(self, call: ToolCall, question: str) -> None:
+        """Raises `Denied`. A yes here still leaves the question to the person."""
+        verdict = await self._hooks.permission_request(call, question, self._summary(call))
+        self._show(verdict)
+        if verdict.context:
+            self._contexts[call.id] = "\n".join(
+                filter(None, (self._contexts.get(call.id), verdict.context))
+            )
+        if verdict.updated_input is not None and verdict.decision not in ("deny", "halt"):
+            from rookery.core.hooks.hook_verdict import HookDecision
+
+            late = HookDecision.DENY
+            verdict = replace(verdict, decision=late, code="HOOK-002", reason=TOO_LATE)
         if verdict.decision in ("deny", "halt"):
-            said = CriterionCheck(id="hook", text=verdict.reason, state="failed")
-            self._append(CriteriaChecked(intent_id="", checks=(said,)))
+            raise _denial(call, verdict)
+
+    async def condensing(self, trigger: str) -> str:
+        """Why the conversation must stay as it is; empty if it need not."""
+        verdict = await self._event("PreCompact", {"trigger": trigger, "custom_instructions": ""})
+        if verdict.decision in ("deny", "halt"):
+            return verdict.reason or "The hook gave no reason."
+        return ""
+
+    async def claims_to_be_done(self, *, child: bool, said: str) -> None:
+        """A hook may find that there is more to do."""
+        event = "SubagentStop" if child else "Stop"
+        verdict = await self._event(event, {"last_assistant_message": said})
+        if verdict.decision in ("deny", "halt"):
+            check = CriterionCheck(id=HOOK_CHECK, text=verdict.reason, state="failed")
+            self._append(CriteriaChecked(intent_id="", checks=(check,)))
             self._append(Reminded(text=f"[automatic] A hook of the user's: {verdict.reason}"))
 
     async def tell(self, name: str, fields: dict[str, Any]) -> None:
@@ -129,6 +176,17 @@ class HookedCalls:
     def _show(self, verdict: "HookVerdict") -> None:
         for message in verdict.system_messages:
             self._append(Noted(text=message))
+
+
+def _notification(asked: Asked) -> tuple[str, str]:
+    """The type and the message of a notification about a question."""
+    if asked.ask is AskKind.FOLLOWUP:
+        from rookery.clients.questions import followup
+
+        return "elicitation_dialog", f"{NAME} asks: {followup(asked.text)[0]}"
+    if CATEGORY[asked.ask] is AskCategory.INTERACTIVE:
+        return "permission_prompt", f"{NAME} needs your permission: {asked.title or asked.text}"
+    return "idle_prompt", f"{NAME} is waiting for your input"
 
 
 def _denial(call: ToolCall, verdict: "HookVerdict") -> Denied:
@@ -176,6 +234,7 @@ def open_hooks(
     from rookery.workspace.hooks.hook_files import MANAGED_FILE, HookPlaces, find_hooks
     from rookery.workspace.hooks.hook_runner import HookRunner
     from rookery.workspace.hooks.hook_trust import HookTrust
+    from rookery.workspace.hooks.transcript_file import TranscriptFile
 
     found = find_hooks(
         HookPlaces(
@@ -187,6 +246,8 @@ def open_hooks(
         )
     )
 
+    transcript = TranscriptFile(places.tasks / task_id, task_id, str(workspace))
+
     def situation() -> Situation:
         now = state()
         facts = (event.fact for event in reversed(events()))
@@ -195,6 +256,7 @@ def open_hooks(
             session_id=task_id,
             cwd=str(workspace),
             root=str(workspace),
+            transcript_path=transcript.brought_up_to_date(events()),
             model=asked.model if asked else "",
             permission_mode="default" if interactive else "dontAsk",
             agent_id=task_id if now.parent else "",

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.to_thread
@@ -16,6 +16,7 @@ import anyio.to_thread
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
+    Asked,
     CriteriaChecked,
     Effect,
     Governed,
@@ -174,8 +175,7 @@ class TaskOversight:
             self._task.announce = self._hooks.tell
         if self._hooks:
             opened = log.events[0].fact
-            new = self._is_new() and isinstance(opened, TaskOpened)
-            await self._hooks.began(opened if new and isinstance(opened, TaskOpened) else None)
+            await self._hooks.began(new=self._is_new() and isinstance(opened, TaskOpened))
 
     async def _begin_governance(self) -> None:
         state = self._log.state
@@ -330,9 +330,35 @@ class TaskOversight:
         try:
             return await self._hooks.rewritten(call)
         except Denied as error:
-            if self._task:
-                await self._task.note_hook(call, error.code, sentence_in(str(error)))
+            await self._note_denial(call, error)
             raise
+
+    async def _note_denial(self, call: ToolCall, error: Denied) -> None:
+        if self._task:
+            await self._task.note_hook(call, error.code, sentence_in(str(error)))
+
+    @property
+    def hears_prompts(self) -> bool:
+        return self._hooks is not None and self._hooks.hears("UserPromptSubmit")
+
+    async def prompted(self, text: str) -> str:
+        return await self._hooks.prompted(text) if self._hooks else ""
+
+    def notify(self, asked: Asked) -> None:
+        if self._hooks and self._over.attended and self._hooks.hears("Notification"):
+            self._over.start_beside(self._hooks.notify, asked, lambda: self._log.ended)
+
+    async def asked(self, call: ToolCall, question: str) -> None:
+        if self._hooks is None:
+            return
+        try:
+            await self._hooks.permission(call, question)
+        except Denied as error:
+            await self._note_denial(call, error)
+            raise
+
+    async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
+        return await self._hooks.condensing(trigger) if self._hooks else ""
 
     async def refused(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
@@ -414,7 +440,9 @@ class TaskOversight:
         context: Callable[[ToolCall], ToolContext],
     ) -> None:
         if self._hooks:
-            await self._hooks.claims_to_be_done(child=bool(self._log.state.parent))
+            await self._hooks.claims_to_be_done(
+                child=bool(self._log.state.parent), said=self._log.state.completion or ""
+            )
         definition = self._task.in_force.definition if self._task else None
         if self._log.state.completion is None:
             return

@@ -333,9 +333,12 @@ class Person:
         assert not left, f"Nobody asked what should be answered with {left}."
         return Followed(self.server, self._task_id, events)
 
+    def condense_soon(self) -> None:
+        self._send(Condense(task_id=self._task_id))
+
     def condense(self) -> None:
         """Have the task forget what was said word for word, and wait until it has."""
-        self._send(Condense(task_id=self._task_id))
+        self.condense_soon()
         while not any(_is_condensed(notice) for notice in self._notices):
             self._notices.append(self._next_message())
 

@@ -50,6 +50,7 @@ RESUMING = 2.0
 """The same for a stored task that was opened."""
 
 NO_COMMAND = "No command came. Write one JSON object on each line, beginning with a start."
+REFUSED = "A hook refused the message:"
 TOO_LONG = f"stdin command line {{number}}: it is longer than {LONGEST} bytes"
 
 _CODES = {
@@ -232,6 +233,8 @@ class StreamClient:
         if question is None:
             failure = stream.failure
             return RunEnd(Fate.FAILED, failure, stream.failure_code) if failure else DONE
+        if stream.refused:
+            return RunEnd(Fate.LEFT, f"{REFUSED} {stream.refused}", "governance_refused")
         if stream.complete:
             return DONE
         return left_open(question.ask, stream.task_id)

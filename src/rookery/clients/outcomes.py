@@ -1,7 +1,15 @@
 """Why a run ended without success, in one word for programs."""
 
 from rookery.core.asks import AskKind
-from rookery.core.facts import Ending, Event, RequestFailed, ToolFinished, ToolStarted
+from rookery.core.facts import (
+    Ending,
+    Event,
+    PromptRefused,
+    RequestFailed,
+    RequestStarted,
+    ToolFinished,
+    ToolStarted,
+)
 from rookery.core.failures import FailureKind
 from rookery.core.governance_tally import GovernanceTally
 
@@ -46,6 +54,8 @@ class Troubles:
         """Calls that were refused since one last changed something."""
         self.refused = ""
         """Why the last of them was."""
+        self.prompt_refused = ""
+        """Why a hook refused what the user said, if nothing was sent since."""
         self.governance = GovernanceTally()
         self._changing: set[str] = set()
 
@@ -54,6 +64,10 @@ class Troubles:
         match event.fact:
             case RequestFailed() as failure:
                 self.failure = failure
+            case RequestStarted():
+                self.prompt_refused = ""
+            case PromptRefused(reason=reason):
+                self.prompt_refused = reason
             case ToolStarted(call_id=call_id) as started if not started.harmless:
                 self._changing.add(call_id)
             case ToolFinished(ending=ending, text=text, refusal=code) if (

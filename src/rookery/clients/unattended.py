@@ -7,7 +7,7 @@ import anyio
 from rookery.clients.attendant import Fate, Leave, Response, RunEnd, Say
 from rookery.clients.outcomes import SETTLED_BY_THE_ENGINE, Troubles, code_of_failure
 from rookery.clients.questions import Suggestion, ceiling, followup, suggestions
-from rookery.core.asks import AskKind
+from rookery.core.asks import ASKED_AGAIN, AskKind
 from rookery.core.facts import Asked, Event, RequestFailed
 from rookery.core.replies import sentence_in
 
@@ -58,6 +58,9 @@ class Unattended:
     async def __call__(self, asked: Asked) -> Response:
         self._given[asked.ask] += 1
         match asked.ask:
+            case ask if ask in ASKED_AGAIN and self._troubles.prompt_refused:
+                reason = f"A hook refused the message: {self._troubles.prompt_refused}"
+                return Leave(reason, "governance_refused")
             case AskKind.COMPLETION_RESULT:
                 return Say("yes", by="policy")
             case AskKind.FOLLOWUP:

@@ -7,6 +7,7 @@ superseded by a lasting one.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar, Literal, TypeAlias
 
@@ -177,6 +178,15 @@ class UserSpoke(Lasting):
     message_id: str
     text: str
     images: tuple[Image, ...] = ()
+
+
+@value
+class PromptRefused(Lasting):
+    """A hook of the user's refused the words in event `of`. They count as not said."""
+
+    of: int
+    text: str
+    reason: str
 
 
 @value
@@ -542,6 +552,10 @@ class CriterionCheck:
     """The last lines that a failed check wrote, or why it was not run."""
 
 
+HOOK_CHECK = "hook"
+"""The id of a check that is a hook's objection to the end of a turn."""
+
+
 @value
 class CriteriaChecked(Lasting):
     """The acceptance criteria of the active intent were looked at, because the model says that
@@ -555,6 +569,11 @@ class CriteriaChecked(Lasting):
     @property
     def failed(self) -> bool:
         return any(each.state == "failed" for each in self.checks)
+
+    @property
+    def by_hook(self) -> bool:
+        """Not a criterion but a hook says so. Hooks count for themselves how often they may."""
+        return self.failed and all(each.id == HOOK_CHECK for each in self.checks)
 
 
 @value
@@ -619,6 +638,7 @@ Fact: TypeAlias = (
     | StepCancelled
     | Rewound
     | UserSpoke
+    | PromptRefused
     | Gathered
     | QueueEdited
     | Asked
@@ -685,7 +705,7 @@ def next_event(last: Event | None, fact: Fact, now: int) -> Event:
 
 
 def live(events: Iterable[Event]) -> list[Event]:
-    """The events that still count: without what was rewound.
+    """The events that still count: without what was rewound or refused.
 
     Every event counts on top of the one before it; a rewind counts on top of the event it
     went back to, on whichever branch that is.
@@ -704,4 +724,24 @@ def live(events: Iterable[Event]) -> list[Event]:
     while at >= 0:
         kept.append(known[at])
         at = follows[at]
-    return kept[::-1]
+    return _without_refused(kept[::-1])
+
+
+def _without_refused(events: list[Event]) -> list[Event]:
+    """Without words that a hook refused. A task stays opened, with nothing said."""
+    refused = {event.fact.of for event in events if isinstance(event.fact, PromptRefused)}
+    if not refused:
+        return events
+    edited = {_message(event.fact) for event in events if event.seq in refused} - {""}
+    kept: list[Event] = []
+    for event in events:
+        if isinstance(event.fact, TaskOpened) and event.seq in refused:
+            kept.append(replace(event, fact=replace(event.fact, text="", images=())))
+        elif event.seq not in refused and _message(event.fact) not in edited:
+            kept.append(event)
+    return kept
+
+
+def _message(fact: Fact) -> str:
+    """The id of the queued message that a fact is about."""
+    return fact.message_id if isinstance(fact, UserSpoke | QueueEdited) else ""

@@ -72,7 +72,8 @@ def history(events: Iterable[Event]) -> list[Turn]:
             told = True
         match event.fact:
             case TaskOpened(text=text, images=images):
-                book.say(Text(text=user_message(text)), *images)
+                if text or images:
+                    book.say(Text(text=user_message(text)), *images)
             case UserSpoke(message_id=message_id) as spoken:
                 if event.seq > cuts.words:
                     queue[message_id] = spoken

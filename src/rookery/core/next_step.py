@@ -125,6 +125,8 @@ def next_step(state: TaskState, limits: Limits) -> Step:
     if state.interrupted:
         done = state.completion is not None
         return Ask(AskKind.RESUME_COMPLETED_TASK if done else AskKind.RESUME_TASK)
+    if state.silent:
+        return Ask(AskKind.RESUME_TASK)
     if state.pending:
         return _about_call(state, state.pending[0], limits)
     if state.failure:

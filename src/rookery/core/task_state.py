@@ -118,6 +118,8 @@ class TaskState:
     """Words of the user that the model has not heard."""
     unread: tuple[tuple[str, str], ...] = ()
     """Words of the user that point at something nobody has looked up, with the message's id."""
+    silent: bool = False
+    """What opened the task was refused, and nothing was said since."""
     offered: frozenset[str] = frozenset()
     """The answers that the model suggested to its last question."""
 
@@ -162,7 +164,8 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case TaskClosed() | TaskFailed():
             return replace(state, closed=True)
         case UserSpoke(message_id=message_id, text=text):
-            return _told(replace(state, queue=state.queue | {message_id}), text, message_id)
+            state = replace(state, queue=state.queue | {message_id}, silent=False)
+            return _told(state, text, message_id)
         case QueueEdited(message_id=message_id, text=text):
             others = tuple(each for each in state.unread if each[0] != message_id)
             state = replace(state, unread=others)
@@ -203,6 +206,8 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, intent=None, unread_intent=False, distrusted=distrusted)
         case ScopeGranted():
             return replace(state, grants=(*state.grants, fact))
+        case CriteriaChecked(by_hook=True):
+            return replace(state, completion=None)
         case CriteriaChecked(failed=True) if state.failed_checks < PATIENCE_WITH_CHECKS:
             times = state.failed_checks + 1
             return replace(state, completion=None, failed_checks=times)
@@ -222,6 +227,7 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             # whoever picks a suggestion says what the model wrote
             return _after_reply(state, fact)
         case Answered(text=text, by="user"):
+            state = replace(state, silent=state.silent and not text)
             return _told(_after_reply(state, fact), text)
         case Answered():
             return _after_reply(state, fact)
@@ -255,7 +261,12 @@ def _laps(walk: tuple[str, ...], cycle: int) -> int:
 
 def _opened(fact: TaskOpened) -> TaskState:
     return TaskState(
-        mode=fact.mode, parent=fact.parent, depth=fact.depth, spent=fact.spent, todos=fact.todos
+        mode=fact.mode,
+        parent=fact.parent,
+        depth=fact.depth,
+        spent=fact.spent,
+        todos=fact.todos,
+        silent=not (fact.text or fact.images),
     )
 
 

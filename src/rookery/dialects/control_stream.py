@@ -8,12 +8,13 @@ its first turn. Nothing here is sent to anybody: each method gives the events to
 from collections.abc import Iterable, Iterator
 
 from rookery.core.agent_state import AgentState
-from rookery.core.asks import AskKind, Reply
+from rookery.core.asks import ASKED_AGAIN, AskKind, Reply
 from rookery.core.facts import (
     Asked,
     ChildBegan,
     CompletionOffered,
     Event,
+    PromptRefused,
     RequestStarted,
     StepCancelled,
     TaskClosed,
@@ -42,6 +43,8 @@ class ControlStream:
         """The task that is driven; nothing if there is none."""
         self.start = ""
         """The request that started it, until that is settled."""
+        self.refused = ""
+        """Why a hook refused what was said last, if nothing was sent since."""
         self.cancelling = False
         """It is being interrupted, and does not yet ask whether to go on."""
         self.failure = ""
@@ -278,7 +281,13 @@ class ControlStream:
     def _mind_turn(self, event: Event) -> Iterator[Output]:
         match event.fact:
             case TaskOpened() | RequestStarted() | ToolStarted():
-                self._in_turn, self._offered = True, False
+                self._in_turn, self._offered, self.refused = True, False, ""
+            case PromptRefused(reason=reason):
+                self.refused = reason
+            case Asked(ask=ask) if ask in ASKED_AGAIN and self.refused and not self._offered:
+                self.cancelling = False
+                yield from self._leave_children()
+                yield from self._end_turn("governance_refused", self.refused)
             case CompletionOffered():
                 self._offered = True
             case StepCancelled():

@@ -6,6 +6,7 @@ the model is tried first; leaving things out needs nobody, so that it cannot fai
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 import anyio.lowlevel
 import anyio.to_thread
@@ -45,6 +46,8 @@ from rookery.engine.ports import (
 )
 from rookery.errors import ProviderError
 
+Trigger: TypeAlias = Literal["auto", "manual"]
+"""Who wants the conversation condensed: the engine, because it is full, or the user."""
 KEPT = 0.3
 """The part of the room that the newest turns keep when the older ones are summarised."""
 LEFT = 0.6
@@ -69,9 +72,12 @@ class Context:
         now: Callable[[], Awaitable[str]],
         cache_key: str,
         *,
+        before_cut: Callable[[Trigger], Awaitable[str]] | None = None,
         after_cut: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
     ) -> None:
-        """`after_cut` says again what must not be among what is left out."""
+        """`before_cut` says why nothing may be left out, if so. `after_cut` says again what must
+        not be among what is left out."""
+        self._before_cut = before_cut
         self._after_cut = after_cut
         self._log = log
         self._equip = equip
@@ -87,16 +93,18 @@ class Context:
         request = replace(self._request(gear), now=await self._now())
         self.size = size(request)
         if self._tokens(self.size) > self._room(gear).request:
-            await self.condense(beside=text_weight(request.now))
+            await self.condense("auto", beside=text_weight(request.now))
             if self._log.state.failure:
                 return None
             request = replace(self._request(gear), now=request.now)
             self.size = size(request)
         return gear.provider, request
 
-    async def condense(self, beside: int = 0) -> None:
+    async def condense(self, trigger: Trigger = "manual", *, beside: int = 0) -> None:
         """Have the older part summarised; if that does not help, leave it out. `beside` it so many
         bytes more are sent."""
+        if await self._kept_whole(trigger):
+            return
         gear = await self._equip()
         before, most = self._measures(gear)
         most = max(most - beside, 0)
@@ -122,7 +130,15 @@ class Context:
 
     async def leave_out(self) -> bool:
         """Without asking the model: it has just refused. False if nothing can be left out."""
+        if await self._kept_whole("auto"):
+            return False
         return await self._leave_out(await self._equip(), LEFT_OUT, Usage())
+
+    async def _kept_whole(self, trigger: Trigger) -> bool:
+        reason = await self._before_cut(trigger) if self._before_cut else ""
+        if reason:
+            self._log.append(Noted(text=f"Nothing was condensed: a hook refused it. {reason}"))
+        return bool(reason)
 
     async def _leave_out(self, gear: Equipment, how: str, usage: Usage) -> bool:
         before, most = self._measures(gear)

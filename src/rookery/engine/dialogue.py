@@ -2,22 +2,24 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import NamedTuple
 
 import anyio
 
 from rookery.core.asks import ASKED_AGAIN, CATEGORY, AskCategory, AskKind, takes
 from rookery.core.commands import Answer
-from rookery.core.facts import Answered, Asked, Noted, OfferWithdrawn
+from rookery.core.facts import Answered, Asked, Event, Noted, OfferWithdrawn
 from rookery.core.hiding import Hiding
 from rookery.core.intents.questions import IntentQuestion
 from rookery.engine.event_log import EventLog
+from rookery.engine.prompts import Prompts
 from rookery.errors import CommandRejected
 
 
 class _Open(NamedTuple):
     question: Asked
-    hear: Callable[[Answered], None]
+    hear: Callable[[Answered, Event], None]
 
 
 class Dialogue:
@@ -33,9 +35,14 @@ class Dialogue:
         hide: Hiding | None = None,
         *,
         pause: Callable[[], AbstractContextManager[None]] = nullcontext,
+        prompts: Prompts | None = None,
+        notify: Callable[[Asked], None] = lambda asked: None,
     ) -> None:
         """`hide` takes secrets out of what is asked; `pause` is entered while an answer is waited
-        for."""
+        for. `prompts` says whether the model may hear words; if not, the question is asked
+        again. `notify` is told of every question that stops the task."""
+        self._prompts = prompts
+        self._notify = notify
         self._log = log
         self._pause = pause
         self._new_id = new_id
@@ -87,16 +94,24 @@ class Dialogue:
             rule=self._hide(rule),
             governance=governance,
         )
-        answers: list[Answered] = []
+        while True:
+            answer, event = await self._answered(question)
+            if self._prompts is None or await self._prompts.check(event):
+                return answer
+            question = replace(question, ask_id=self._new_id())
+
+    async def _answered(self, question: Asked) -> tuple[Answered, Event]:
+        answers: list[tuple[Answered, Event]] = []
         answered = anyio.Event()
 
-        def hear(answer: Answered) -> None:
-            answers.append(answer)
+        def hear(answer: Answered, event: Event) -> None:
+            answers.append((answer, event))
             answered.set()
 
         self._open[question.ask_id] = _Open(question, hear)
         try:
             self._log.append(question)
+            self._notify(question)
             with self._pause():
                 await answered.wait()
         finally:
@@ -110,7 +125,9 @@ class Dialogue:
         question = Asked(ask_id=self._new_id(), ask=ask, text=text, call_id=call_id)
         offer = OpenOffer(withdraw=lambda: self._withdraw(question.ask_id))
 
-        def take(answer: Answered) -> None:
+        def take(answer: Answered, event: Event) -> None:
+            if self._prompts and self._prompts.queue_words(event):
+                answer = replace(answer, text="", images=())
             offer.answer = answer
             hear()
 
@@ -143,9 +160,9 @@ class Dialogue:
             choice=answer.choice,
             message_id=answer.message_id,
         )
-        self._log.append(answered)
+        event = self._log.append(answered)
         del self._open[question.ask_id]
-        hear(answered)
+        hear(answered, event)
 
     def _find(self, ask_id: str) -> _Open:
         if found := self._open.get(ask_id):

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import anyio
 
-from rookery.core.facts import Event, Fact, Noted, Rewound, next_event
+from rookery.core.facts import Event, Fact, Noted, PromptRefused, Rewound, next_event
 from rookery.core.task_state import TaskState, advance, fold
 from rookery.engine.ports import LogStore
 
@@ -100,4 +100,5 @@ class EventLog:
             self._grown = anyio.Event()
 
     def _state_after(self, fact: Fact) -> TaskState:
-        return fold(self._events) if isinstance(fact, Rewound) else advance(self.state, fact)
+        takes_back = isinstance(fact, Rewound | PromptRefused)
+        return fold(self._events) if takes_back else advance(self.state, fact)

@@ -92,6 +92,7 @@ class Gate:
         return Denied(text, code=stale.code, retryable=stale.retryable)
 
     async def _ask(self, call: ToolCall, action: Action, ruling: Ruling) -> Answered:
+        await self.governance.asked(call, action.title or shown_text(action))
         refused = [REFUSED_BEFORE] if action.digest in self._refused else []
         answer = await self._dialogue.ask(
             action.ask,

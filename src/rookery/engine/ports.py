@@ -19,6 +19,7 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, ToolCall
 from rookery.core.facts import (
     Answered,
+    Asked,
     Change,
     Effect,
     Ending,
@@ -622,6 +623,27 @@ class Governance(Hook, Protocol):
         """Before the first step of a task, or the first after it was picked up."""
         ...
 
+    @property
+    def hears_prompts(self) -> bool:
+        """Whether anybody wants to hear of the user's messages before the model does."""
+        ...
+
+    async def prompted(self, text: str) -> str:
+        """The user said something. Why the model must not hear it; empty if it may."""
+        ...
+
+    def notify(self, asked: Asked) -> None:
+        """The user is asked something. Nobody waits for what hooks do about it."""
+        ...
+
+    async def asked(self, call: ToolCall, question: str) -> None:
+        """A person is about to be asked about a call. Raises `Denied` if a hook refuses it."""
+        ...
+
+    async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
+        """Why the conversation must not be condensed; empty if it may be."""
+        ...
+
     async def rewritten(self, call: ToolCall) -> ToolCall:
         """The call as hooks of the user's want it to be made. Raises `Denied`."""
         ...
@@ -695,6 +717,19 @@ class Governance(Hook, Protocol):
 
 class Ungoverned:
     governs = False
+    hears_prompts = False
+
+    async def prompted(self, text: str) -> str:
+        return ""
+
+    def notify(self, asked: Asked) -> None:
+        pass
+
+    async def asked(self, call: ToolCall, question: str) -> None:
+        pass
+
+    async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
+        return ""
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         return Ruling()

@@ -21,6 +21,7 @@ from rookery.core.facts import (
     TaskReopened,
     ToolStarted,
     UserSpoke,
+    live,
 )
 from rookery.core.replies import failed
 from rookery.core.task_state import TaskState
@@ -48,7 +49,7 @@ def outcome_of(end: ChildEnd) -> Outcome:
 
 def said_on_going_on(events: Sequence[Event]) -> UserSpoke | None:
     """What the user said when a task was to go on; whoever is at work for it is to hear it."""
-    for event in reversed(events):
+    for event in reversed(live(events)):
         match event.fact:
             case UserSpoke() as spoken:
                 return spoken

@@ -79,6 +79,7 @@ from rookery.engine.ports import (
     ToolContext,
     Ungoverned,
 )
+from rookery.engine.prompts import Prompts
 from rookery.engine.reconcile import reconcile
 from rookery.engine.subtasks import outcome_of, said_on_going_on
 from rookery.engine.tool_turn import finished, tool_turn
@@ -152,7 +153,15 @@ class Task:
         self._attend = attend
         self.log = log
         self._work = WorkTime(gear.clock.now)
-        self.dialogue = Dialogue(log, gear.new_id, gear.hide, pause=self._work.paused)
+        self._prompts = Prompts(log, gear.governance, gear.new_id)
+        self.dialogue = Dialogue(
+            log,
+            gear.new_id,
+            gear.hide,
+            pause=self._work.paused,
+            prompts=self._prompts,
+            notify=gear.governance.notify,
+        )
         self._gear = gear
         self._gate = Gate(gear.hooks, self.dialogue, gear.rules, gear.governance)
         self._undo = Undo(
@@ -169,6 +178,7 @@ class Task:
             lambda: gear.equip(log.state),
             lambda: gear.now(log),
             task_id,
+            before_cut=gear.governance.condensing,
             after_cut=gear.governance.remind,
         )
         self._step = anyio.CancelScope()
@@ -221,7 +231,7 @@ class Task:
 
     async def _condense(self) -> None:
         with anyio.CancelScope() as self._step:  # it asks the model, and that can be stopped
-            await self._context.condense()
+            await self._context.condense("manual")
 
     def select_intent(self, intent_id: str) -> None:
         """Once the step under way is over, or at once if it only waits for an answer."""
@@ -284,9 +294,19 @@ class Task:
     async def _next(self) -> Step:
         while self._errands and not self.log.state.closed:
             await self._errands.pop(0)()
+        await self._hear_prompts()
         spent = self.log.state.spent
         worked = replace(spent, seconds=spent.seconds + self._work.seconds)
         return next_step(replace(self.log.state, spent=worked), self._gear.limits)
+
+    async def _hear_prompts(self) -> None:
+        """Hooks hear what the user said before the model does; that can be stopped."""
+        if self.log.state.closed or not self._prompts.waiting:
+            return
+        with anyio.CancelScope() as self._step:
+            await self._prompts.check_all()
+        while self._errands and not self.log.state.closed:
+            await self._errands.pop(0)()
 
     async def _take(self, step: Step) -> None:
         match step:
@@ -313,7 +333,7 @@ class Task:
                 self.log.append(Noted(text=HISTORY_REPAIRED))
                 self.log.append(HistoryRepaired(upto=self.log.events[-1].seq))
             case Close():
-                await self._close()
+                await self._close_if_done()
             case Stop():
                 pass
             case _:
@@ -327,13 +347,21 @@ class Task:
         if next_step(self.log.state, self._gear.limits) == step:
             await self.dialogue.ask(step.ask, step.text)
 
+    async def _close_if_done(self) -> None:
+        """Hooks may find that a child that claims to be done is not."""
+        state = self.log.state
+        if state.parent and state.completion is not None and not state.over:
+            await self._gear.governance.check(self._act, self._tool_context)
+        if isinstance(next_step(self.log.state, self._gear.limits), Close):
+            await self._close()
+
     async def _call_model(self, step: CallModel) -> None:
         gear = self._gear
         if step.delay:
             wait = step.delay if step.named_by_server else gear.spread(step.delay)
             await self._pause(wait, step.reason)
         ready = await self._context.request()
-        if ready is None:
+        if ready is None or self._prompts.waiting:
             return
         provider, request = ready
         await model_turn(

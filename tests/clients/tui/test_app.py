@@ -26,6 +26,7 @@ from rookery.core.facts import (
     Asked,
     AssistantSpoke,
     ChildBegan,
+    PromptRefused,
     QueueEdited,
     RequestStarted,
     StepCancelled,
@@ -576,3 +577,13 @@ async def test_CS_16_3_the_list_of_things_to_do_opens_below_the_input():
         await played.see("33%")
         await played.press("escape")
         await played.until(lambda: "33%" not in played.screen)
+
+
+async def test_words_that_a_hook_refused_are_back_in_the_input():
+    async with play() as played:
+        played.host.tell(
+            PromptRefused(of=1, text="first words", reason="Not those."),
+            Asked(ask_id="q1", ask=AskKind.RESUME_TASK),
+        )
+        await played.settle()
+        assert played.app._page.composer.text == "first words"

@@ -19,6 +19,7 @@ from rookery.core.facts import (
     Condensing,
     Event,
     OutputStreamed,
+    PromptRefused,
     RequestStarted,
     StepCancelled,
     TaskFailed,
@@ -63,6 +64,8 @@ class Followed:
         """Nothing more will come."""
         self.condensing = False
         """Its conversation is being summarised. What it had asked is asked again after that."""
+        self.refused_words = ""
+        """What a hook refused of what the user said, until it is given back."""
         self._news: list[Event] = []
 
     @property
@@ -130,12 +133,16 @@ class Followed:
                 self.condensing = False
             case Condensing():
                 self.condensing = True
-            case Condensed() | RequestStarted() | StepCancelled():
+            case RequestStarted():
+                self.condensing, self.refused_words = False, ""
+            case Condensed() | StepCancelled():
                 self.condensing = False
             case TaskFailed(message=message):
                 self.failure = message
             case TaskReopened():
                 self.failure = ""
+            case PromptRefused(text=text):
+                self.refused_words = text
             case _:
                 pass
 

@@ -81,6 +81,7 @@ class Showing:
 
     def all(self) -> None:
         self.conversation()
+        self._give_back_refused_words()
         views = self._session.views.values()
         self._page.show_queue([said for view in views for said in view.queue])
         self.around()
@@ -90,6 +91,15 @@ class Showing:
         asked = question.asked if question else None
         self._page.invite(invitation(asked, task=there_is_one, works=self._session.works))
         self.status()
+
+    def _give_back_refused_words(self) -> None:
+        """What a hook refused can be changed and sent again."""
+        root = self._session.root
+        if root is None or not root.refused_words:
+            return
+        if not self._page.composer.text:
+            self._page.composer.put(root.refused_words)
+        root.refused_words = ""
 
     def around(self) -> None:
         view = self._session.view

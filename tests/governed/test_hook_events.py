@@ -1,0 +1,145 @@
+"""Events that hooks are told of around the calls of a task: messages, questions, ends."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from control_driver import Driver
+from governed.stage import Governed, at, choose, write
+from governed.test_hooks import hooked, script
+from llm_server import LlmServer, call, finish
+from rookery.core.facts import Asked, Condensed, Noted
+from terminal_session import PATIENCE
+
+HEARS = """\
+import json, pathlib, sys
+d = json.load(sys.stdin)
+told, path = json.dumps(d), d["transcript_path"]
+d["transcript"] = [json.loads(line) for line in open(path)] if path else None
+with open(pathlib.Path(d["cwd"]) / "heard.jsonl", "a") as file:
+    file.write(json.dumps(d) + "\\n")
+sys.exit(2 if len(sys.argv) > 1 and sys.argv[1] in told else 0)
+"""
+
+
+def hears(governed: Governed, event: str, refused: str = "") -> None:
+    hooked(governed, f"{script(governed, 'hears.py', HEARS)} {refused}", event=event)
+
+
+def heard(governed: Governed) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in governed.text("heard.jsonl").splitlines()]
+
+
+def wait_for(governed: Governed, lines: int, answer: str) -> Callable[[Asked], str]:
+    """Answer once hooks have been told so often."""
+
+    def said(asked: Asked) -> str:
+        deadline = time.monotonic() + PATIENCE
+        while not governed.there("heard.jsonl") or len(heard(governed)) < lines:
+            assert time.monotonic() < deadline, "No hook was told."
+            time.sleep(0.02)
+        return answer
+
+    return said
+
+
+@pytest.mark.parametrize("flags", [[], ["--output-format", "json"]])
+def test_a_refused_prompt_ends_the_run_with_the_reason(ungoverned: Governed, flags: list[str]):
+    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    with LlmServer([finish()]) as server:
+        run = ungoverned.rookery.run("-p", *flags, *at(server), "forbidden words")
+        assert server.requests == []
+        assert run.returncode == 20
+        assert "A hook refused the message: The hook UserPromptSubmit-1" in run.stderr
+        if flags:
+            assert json.loads(run.stdout)["code"] == "governance_refused"
+        again = ungoverned.rookery.run("-p", "-c", *at(server), "fine words")
+        assert again.returncode == 0, again.stderr
+        assert "forbidden" not in str([each.body["messages"] for each in server.requests])
+
+
+def test_a_driver_is_told_that_a_prompt_was_refused(ungoverned: Governed):
+    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    with LlmServer([finish()]) as server, Driver(ungoverned.rookery, *at(server)) as driver:
+        driver.send("start", "s1", prompt="forbidden words")
+        driver.done("s1")
+        [result] = driver.of(type="result")
+        assert (result["success"], result["code"]) == (False, "governance_refused")
+        driver.send("message", "m1", prompt="fine words")
+        driver.wait(type="result", success=True)
+        driver.send("message", "m2", prompt="forbidden again")
+        driver.wait(type="result", code="governance_refused", requestId="m2")
+        driver.check()
+        assert driver.end() == 20
+    assert [each["prompt"] for each in heard(ungoverned)] == [
+        "forbidden words",
+        "fine words",
+        "forbidden again",
+    ]
+
+
+def test_hooks_are_told_of_questions_and_can_refuse_what_would_be_asked(ungoverned: Governed):
+    hears(ungoverned, "PermissionRequest", "second.txt")
+    told = ungoverned.play([write("first.txt")], [write("second.txt")], book=["yes"], flags=())
+    assert told.codes == ["", "HOOK-001"]
+    assert [question.title for question in told.questions] == ["Create first.txt"]
+    first, second = heard(ungoverned)
+    assert (first["tool_name"], first["ask"]) == ("Write", "Create first.txt")
+    assert second["tool_input"]["file_path"].endswith("/second.txt")
+
+
+def test_hooks_are_told_when_the_user_is_asked(ungoverned: Governed):
+    hears(ungoverned, "Notification")
+    asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
+    answers = [wait_for(ungoverned, 1, "message This"), wait_for(ungoverned, 2, "yes")]
+    ungoverned.play([asks], [write("first.txt")], book=answers, flags=())
+    told = {(each["type"], each["message"]) for each in heard(ungoverned)}
+    assert ("elicitation_dialog", "rookery asks: Which?") in told
+    assert ("permission_prompt", "rookery needs your permission: Create first.txt") in told
+
+
+def test_a_hook_can_keep_the_conversation_from_being_condensed(ungoverned: Governed):
+    hears(ungoverned, "PreCompact", "manual")
+    asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
+    with ungoverned.attended([asks], [finish()]) as person:
+
+        def refuse(asked: Any) -> str:
+            person.condense_soon()
+            return ""
+
+        told = person.follow(refuse, "message This")
+    assert not told.of(Condensed)
+    assert any("Nothing was condensed" in note.text for note in told.of(Noted))
+    assert heard(ungoverned)[0]["trigger"] == "manual"
+
+
+def test_hooks_hear_of_the_end_of_a_sub_task_and_can_send_it_back(ungoverned: Governed):
+    hears(ungoverned, "SubagentStop", "Half")
+    child = call("new_task", mode="code", message="Do a part.", todos=None)
+    told = ungoverned.play([child], [finish("Half done.")], [finish("All done.")])
+    first, second = heard(ungoverned)
+    assert first["last_assistant_message"] == "Half done."
+    assert second["last_assistant_message"] == "All done."
+    assert (first["agent_type"], second["stop_hook_active"]) == ("code", True)
+    assert "All done." in told.results[-1] or "All done." in str(told.results)
+
+
+def test_the_transcript_is_readable_and_ends_with_what_happened_last(governed: Governed):
+    hears(governed, "PostToolUse")
+    governed.alone([choose()], [write("src/auth/a.py")])
+    [last] = [each for each in heard(governed) if each["tool_name"] == "Write"]
+    roles = [line["type"] for line in last["transcript"]]
+    assert roles[0] == "user"
+    assert last["transcript"][0]["message"]["content"] == "go"
+    call_of = last["transcript"][-1]["message"]["content"][-1]
+    assert (call_of["type"], call_of["name"]) == ("tool_use", "write_to_file")
+    assert {line["sessionId"] for line in last["transcript"]} == {last["session_id"]}
+
+
+def test_a_turn_is_held_open_as_often_as_documented(ungoverned: Governed):
+    hears(ungoverned, "Stop", "Nearly")
+    ungoverned.play(*([finish(f"Nearly {at}.")] for at in range(5)), [finish("Done.")])
+    assert len(heard(ungoverned)) == 6
