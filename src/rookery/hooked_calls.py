@@ -181,12 +181,17 @@ class HookedCalls:
 def _notification(asked: Asked) -> tuple[str, str]:
     """The type and the message of a notification about a question."""
     if asked.ask is AskKind.FOLLOWUP:
-        from rookery.clients.questions import followup
-
-        return "elicitation_dialog", f"{NAME} asks: {followup(asked.text)[0]}"
+        return "elicitation_dialog", f"{NAME} asks: {_question(asked.text)}"
     if CATEGORY[asked.ask] is AskCategory.INTERACTIVE:
         return "permission_prompt", f"{NAME} needs your permission: {asked.title or asked.text}"
     return "idle_prompt", f"{NAME} is waiting for your input"
+
+
+def _question(text: str) -> str:
+    try:
+        return str(json.loads(text)["question"])
+    except (ValueError, KeyError, TypeError):
+        return text
 
 
 def _denial(call: ToolCall, verdict: "HookVerdict") -> Denied:
