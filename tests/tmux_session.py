@@ -8,6 +8,7 @@ Every wait is for something that is seen, or no longer seen.
 """
 
 import shlex
+import shutil
 import subprocess
 import time
 import uuid
@@ -15,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import pytest
 
 PATIENCE = 30.0
 MOMENT = 0.05
@@ -30,6 +33,8 @@ class TmuxSession:
         columns: int = 80,
         rows: int = 24,
     ) -> None:
+        if shutil.which("tmux") is None:
+            pytest.skip("tmux is not installed")
         self._socket = f"rookery-{uuid.uuid4().hex}"
         self._command = command
         self._cwd = cwd

@@ -3,6 +3,7 @@ folder where nobody can be asked: what is not completely understood is not run.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -132,6 +133,7 @@ ALL = SHELL_TEXTS | READERS | WRAPPERS | PROJECT_CODE | RULES
 UNASKED = {
     "ls": "README.md",
     "cat README.md && ls": "needle",
+    "grep needle README.md": "needle",
     "rg needle README.md": "needle",
 }
 
@@ -172,6 +174,8 @@ def test_K3_CMD_6_what_is_understood_is_run_by_the_programs_of_the_system(
     asked: Asked, command: str
 ):
     """The folder's own `ls`, `cat` and `rg` come first in the PATH, and are not taken."""
+    if not shutil.which(command.split()[0]):
+        pytest.skip(f"{command.split()[0]} is not installed")
     assert UNASKED[command] in asked.results[command]
 
 
@@ -276,4 +280,4 @@ def test_K3_CMD_6_TRUST_1_ripgrep_is_not_taken_from_the_workspace(
     monkeypatch.setenv("PATH", f"{world.workspace}/bin:.:{os.environ['PATH']}")
     monkeypatch.chdir(world.workspace)
     found = find_ripgrep()
-    assert found is None or not os.path.realpath(found).startswith(str(world.workspace))
+    assert not found or not os.path.realpath(found).startswith(str(world.workspace))

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.anyio
 RIPGREP = find_ripgrep()
 ENGINES = [
     pytest.param(
-        with_ripgrep(RIPGREP or ""),
+        with_ripgrep(RIPGREP),
         id="ripgrep",
-        marks=pytest.mark.skipif(RIPGREP is None, reason="rg is not installed"),
+        marks=pytest.mark.skipif(not RIPGREP, reason="rg is not installed"),
     ),
     pytest.param(without_ripgrep, id="own"),
 ]
