@@ -22,13 +22,13 @@ from rookery.core.findings import Finding, Health
 from rookery.core.hiding import Hiding
 from rookery.core.limits import Limits
 from rookery.core.queries import About
-from rookery.core.shell.git_lines import GitUse
+from rookery.core.shell.git_lines import GitUse, git_use
 from rookery.core.shell.judgement import Judgement
 from rookery.core.values import record, value
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
 from rookery.engine.hiding_shell import HidingShell
-from rookery.engine.ports import Checkpoints, Restored
+from rookery.engine.ports import Action, Checkpoints, Restored
 from rookery.engine.subtasks import recover
 from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo
@@ -60,6 +60,7 @@ from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.git_folders import own_repository
 from rookery.workspace.git_index import checked_out
+from rookery.workspace.git_mending import GitMending
 from rookery.workspace.git_views import GitEyes
 from rookery.workspace.git_watch import GitWatch
 from rookery.workspace.launching import Launching, NoSandboxNotice
@@ -183,6 +184,13 @@ async def open_host(
             by = shielded_where_it_is_mounted if sandbox.mounts else shielded
             return by(effects, expected)
 
+        def exposed(action: Action) -> bool:
+            """Whether a command could destroy what is in git's own folders."""
+            use = git_use(action.judgement)
+            if use is GitUse.ONLY or not action.may_change_files:
+                return False
+            return use is GitUse.PART or not sandbox.mounts
+
         def as_git_has_them(effects: Sequence[Effect], git: GitUse) -> Collection[str]:
             if git is GitUse.NONE and not sandbox.mounts:
                 return ()  # the command could have written into git's own folder
@@ -225,6 +233,10 @@ async def open_host(
                 started=lambda call_id: was_started(log.events, call_id),
                 approved=lambda call_id: approved_by_user(log.events, call_id),
                 eyes=eyes,
+                mending=GitMending(
+                    files.boundaries.root, places.data / "git-history", places.data / "set-aside"
+                ),
+                exposed=exposed,
             )
             browser = browsers.new()
             governance = oversight.of(task_id, log)

@@ -64,3 +64,21 @@ def test_what_git_checked_out_stays_as_it_has_it(
     left = git(root, "status", "--short")
     assert left == ("M AGENTS.md" if "stash" in command else ""), (told.results, told.err)
     assert (root / ".github/workflows/ci.yml").exists() or "stash" in command
+
+
+OPAQUE = {
+    "objects": "python3 -c \"import shutil; shutil.rmtree('.git/objects')\"",
+    "renaming": "python3 -c \"import os; os.rename('.git', 'gitold')\"",
+    "beside git": "python3 -c \"import shutil; shutil.rmtree('.git/objects')\"; git add a.txt",
+}
+
+
+@pytest.mark.parametrize("flags", WAYS, ids=["sandbox", "none"])
+@pytest.mark.parametrize("command", OPAQUE.values(), ids=OPAQUE.keys())
+def test_no_command_that_nobody_approved_loses_history(
+    project: World, command: str, flags: tuple[str, ...]
+):
+    told = project.visit([run(command)], flags=flags)
+    assert git(project.workspace, "log", "--all", "--format=%s") == "second\nfirst", told.results
+    git(project.workspace, "fsck", "--full")
+    assert git(project.workspace, "status", "--short") == ""

@@ -4,7 +4,7 @@ import mmap
 import os
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from rookery.workspace.git_folders import entries, regular_content
@@ -13,11 +13,31 @@ _HEAD = b"\xfftOc\x00\x00\x00\x02"
 _FANOUT_AT = len(_HEAD)
 _IDS_AT = _FANOUT_AT + 256 * 4
 _LONGEST_LIST = 64 * 1024
+_LARGEST_INDEX = 1024 * 1024 * 1024
 
 
 def has_object(objects: str, wanted: str) -> bool:
     """Whether it is in a folder of objects, or in one to which that leads."""
     return any(_is_in(folder, wanted) for folder in (objects, *_alternates(objects)))
+
+
+def has_all(objects: str, wanted: Iterable[str]) -> bool:
+    """Whether all of them are in a folder of objects itself."""
+    packs = (each for each in entries(os.path.join(objects, "pack")) if each.endswith(".idx"))
+    packed = {known for each in packs for known in listed_objects(each)}
+    return all(
+        known in packed or os.path.isfile(os.path.join(objects, known[:2], known[2:]))
+        for known in wanted
+    )
+
+
+def listed_objects(index: str) -> list[str]:
+    """What the index of a pack lists; nothing if it cannot be read."""
+    data = regular_content(index, _LARGEST_INDEX) or b""
+    if data[:_FANOUT_AT] != _HEAD or len(data) < _IDS_AT:
+        return []
+    count = int.from_bytes(data[_IDS_AT - 4 : _IDS_AT], "big")
+    return [data[at : at + 20].hex() for at in range(_IDS_AT, _IDS_AT + 20 * count, 20)]
 
 
 def _is_in(objects: str, wanted: str) -> bool:

@@ -18,12 +18,13 @@ from threading import Lock
 import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
-from rookery.core.rulings import Ruling
-from rookery.core.shell.git_lines import only_moves_files
+from rookery.core.rulings import Ruling, ask
+from rookery.core.shell.git_lines import GitUse, git_use, only_moves_files
 from rookery.core.shell.judgement import Deed
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.descriptors import opened_folder, present
 from rookery.workspace.git_folders import is_folder
+from rookery.workspace.git_mending import GitMending
 from rookery.workspace.git_views import Found, GitEyes, GitView
 from rookery.workspace.harmless_repositories import is_harmless, is_harmless_worktree
 from rookery.workspace.setting_aside import set_aside
@@ -35,7 +36,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class GitWatch:
     """A hook. `aside` is where things are moved, `tell` hears a sentence about it. `attended`
     if a person allows commands one by one; `running` if a command runs in the background;
-    `started` if a call was let through and begun; `approved` if a person said yes to it."""
+    `started` if a call was let through and begun; `approved` if a person said yes to it. What
+    a command could destroy, being `exposed` to it, is copied first and mended after it."""
 
     def __init__(
         self,
@@ -48,6 +50,8 @@ class GitWatch:
         started: Callable[[str], bool] = lambda call_id: True,
         approved: Callable[[str], bool] = lambda call_id: False,
         eyes: GitEyes | None = None,
+        mending: GitMending | None = None,
+        exposed: Callable[[Action], bool] = lambda action: False,
     ) -> None:
         self._root = root
         self._eyes = eyes or GitEyes(root, aside)
@@ -57,6 +61,11 @@ class GitWatch:
         self._running = running
         self._started = started
         self._approved = approved
+        self._mending = mending
+        self._exposed = exposed
+        self._call = ""
+        self._action: Action | None = None
+        """The last command."""
         self._known: GitView | None = None
         self._announced = ""
         """The call whose command was about to begin, until it has ended."""
@@ -71,6 +80,9 @@ class GitWatch:
             else:
                 self._known = await anyio.to_thread.run_sync(self._look)
             self._announced = call.id
+            self._call, self._action = call.id, action
+            if problem := await anyio.to_thread.run_sync(self._protect, action):
+                return ask(problem)
         return Ruling()
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
@@ -97,6 +109,26 @@ class GitWatch:
         for sentence in sentences if running else (*sentences, *self._left_behind(unfinished)):
             self._tell(sentence)
         self._left_running = running
+        if self._mending and not running:
+            self._mending.close()
+
+    def _protect(self, action: Action) -> str:
+        """Copy what the command could destroy; a sentence if that is not possible."""
+        if self._mending is None or self._known is None:
+            return ""
+        if not self._left_running:
+            self._mending.close()  # the last one was denied
+        return self._mending.save(self._known.repositories) if self._exposed(action) else ""
+
+    def _mended(self) -> list[str]:
+        """Bring back what the last command destroyed; the sentences that tell of it."""
+        if self._mending is None or self._action is None:
+            return []
+        judged, approved = self._action.judgement, self._approved(self._call)
+        if approved and only_moves_files(judged):
+            return []
+        thorough = git_use(judged) is GitUse.NONE and not self._left_running
+        return self._mending.mend(thorough=thorough, approved=approved)
 
     def _accept(self, call: ToolCall, action: Action) -> None:
         """What the user was asked about and has allowed: files by name, or git's own doing."""
@@ -123,6 +155,7 @@ class GitWatch:
         """Undo all that was not accepted; the sentences that tell of it, and what git was found
         to have begun and not ended."""
         with self._one_at_a_time:
+            mended = self._mended()
             known, now = self._known, self._look()
             assert known
             told = _unseen() if known.whole and not now.whole else []
@@ -135,7 +168,7 @@ class GitWatch:
                         put_back.append(path)
                 except OSError as error:
                     left.append(f"{path}: {error.strerror}")
-        sentences = [*told, *sentences, *self._done(sorted(put_back)), *_not_done(left)]
+        sentences = [*mended, *told, *sentences, *self._done(sorted(put_back)), *_not_done(left)]
         return sentences, now.unfinished
 
     def _left_behind(self, unfinished: frozenset[str]) -> Iterator[str]:

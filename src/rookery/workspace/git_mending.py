@@ -1,0 +1,196 @@
+"""Brings back what a command destroyed in a repository, where no sandbox could prevent it.
+
+A command that does not run git has no business in git's folders: whatever it removed comes
+back. One that does run git may remove much, so only what leaves the repository broken comes
+back. What a person approved stands: then a copy is set aside, and they are told where.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rookery.core.values import record
+from rookery.workspace.folder_search import DEPENDENCIES
+from rookery.workspace.git_copies import GitCopy, TooMuch, files_in
+from rookery.workspace.git_folders import (
+    common_folder,
+    is_folder,
+    regular_content,
+    separate_folder,
+)
+from rookery.workspace.git_objects import has_all, has_object, listed_objects
+
+_POINTS_SOMEWHERE = re.compile(rb"(?:ref: \S+|[0-9a-f]{40}|[0-9a-f]{64})\s*")
+_NEEDED = ("HEAD", "packed-refs", "index", "logs/HEAD")
+_PASSING = re.compile(
+    r"(?:.*/)?(?:\w+_HEAD|\w+_MSG|MERGE_\w+|\w+_EDITMSG|BISECT_\w+|gc\.\w+|AUTO_MERGE)"
+    r"|(?:.*/)?(?:sequencer|rebase-merge|rebase-apply)/.*"
+)
+"""What git leaves behind and takes away again while it works."""
+_LARGEST_POINTER = 4096
+
+
+@record
+class Loss:
+    """`gone` if nothing is left of the git folder; `files` are what is missing or damaged."""
+
+    copy: GitCopy
+    files: tuple[str, ...]
+    gone: bool
+
+
+class GitMending:
+    """For one workspace. `store` is where the copies are, `aside` where some are left."""
+
+    def __init__(self, root: Path, store: Path, aside: Path) -> None:
+        self._root = root
+        self._store = store
+        self._aside = aside
+        self._id = secrets.token_hex(4)
+        self._copies: list[GitCopy] = []
+
+    def save(self, repositories: Iterable[str]) -> str:
+        """Copy what they hold; a sentence if that is not possible."""
+        self._copies = list(self._copies_of(repositories))
+        for copy in self._copies:
+            try:
+                copy.save()
+            except TooMuch:
+                return f"The history in {copy.git} cannot be protected from it: it is too large."
+            except OSError as error:
+                return f"The history in {copy.git} cannot be protected from it: {error.strerror}."
+        return ""
+
+    def mend(self, *, thorough: bool, approved: bool) -> list[str]:
+        """Bring back what was lost; the sentences that tell of it."""
+        return list(filter(None, (self._mend(copy, thorough, approved) for copy in self._copies)))
+
+    def _mend(self, copy: GitCopy, thorough: bool, approved: bool) -> str:
+        try:
+            loss = _loss(copy, thorough=thorough and not approved and not copy.shared)
+        except OSError as error:
+            return f"{self._shown(copy.git)} could not be looked at: {error.strerror}."
+        if loss is None:
+            return ""
+        return self._set_aside(loss) if approved else self._bring_back(loss)
+
+    def close(self) -> None:
+        for copy in self._copies:
+            copy.close()
+        self._copies = []
+
+    def _copies_of(self, repositories: Iterable[str]) -> Iterator[GitCopy]:
+        """Of all that git writes in for these, wherever it lies."""
+        for path in sorted(repositories):
+            git = str(self._root / path)
+            separate = separate_folder(git)
+            if is_folder(git):
+                yield GitCopy(git, self._store, self._id)
+            elif common := common_folder(os.path.dirname(git)):
+                yield GitCopy(common, self._store, self._id, shared=True)
+            elif separate.startswith(f"{self._root}/") and "/.git/" not in separate:
+                yield GitCopy(separate, self._store, self._id)
+
+    def _bring_back(self, loss: Loss) -> str:
+        git, shown = loss.copy.git, self._shown(loss.copy.git)
+        if not os.path.isdir(os.path.dirname(git)):
+            return self._set_aside(loss)
+        try:
+            if loss.gone and (moved := self._moved(loss.copy)):
+                _make_room(git)
+                os.rename(moved, git)
+                return f"A command moved {shown} to {self._shown(moved)}; it was moved back."
+            for file in loss.files:
+                loss.copy.put(file, self._aside)
+            os.makedirs(os.path.join(git, "refs"), exist_ok=True)
+        except OSError as error:
+            return f"{self._set_aside(loss)} It could not be put back: {error.strerror}."
+        return f"A command destroyed parts of {shown}; put back: {_named(loss.files)}."
+
+    def _set_aside(self, loss: Loss) -> str:
+        shown = self._shown(loss.copy.git)
+        there = self._aside / f"git-history-{secrets.token_hex(4)}"
+        try:
+            loss.copy.duplicate(there)
+        except OSError as error:
+            return f"A command removed parts of {shown}; no copy could be made: {error.strerror}."
+        return f"A command removed parts of {shown}; a copy from before it is in {there}."
+
+    def _moved(self, copy: GitCopy) -> str:
+        """Where the folder is now, if it is in the workspace under another name."""
+        waiting = [str(self._root)]
+        while waiting:
+            for entry in _folders(waiting.pop()):
+                if entry.inode() == copy.inode:
+                    return entry.path
+                if entry.name not in DEPENDENCIES:
+                    waiting.append(entry.path)
+        return ""
+
+    def _shown(self, path: str) -> str:
+        return os.path.relpath(path, self._root) if path.startswith(f"{self._root}/") else path
+
+
+def _loss(copy: GitCopy, *, thorough: bool) -> Loss | None:
+    saved = copy.files()
+    if saved and not is_folder(copy.git):
+        return Loss(copy, tuple(saved), gone=True)
+    there = frozenset(files_in(copy.git))
+    missing = [file for file in saved if file not in there]
+    lost = [file for file in missing if _is_lost(copy, file, thorough=thorough)]
+    damaged = [file for file in saved if file in there and _is_damaged(copy, file)]
+    return Loss(copy, (*lost, *damaged), gone=False) if lost or damaged else None
+
+
+def _is_lost(copy: GitCopy, file: str, *, thorough: bool) -> bool:
+    if "objects" in file.split("/"):
+        return not _is_elsewhere(copy, file)
+    return file in _NEEDED or (thorough and not _PASSING.fullmatch(file))
+
+
+def _is_elsewhere(copy: GitCopy, file: str) -> bool:
+    """Whether the same objects are in another file now: git packs them from time to time."""
+    outer, _, inner = f"/{file}".rpartition("/objects/")
+    store = os.path.join(copy.git, outer.lstrip("/"), "objects")
+    folder, _, name = inner.partition("/")
+    if len(folder) == 2 and name:
+        return has_object(store, folder + name)
+    if folder == "pack" and name.endswith((".pack", ".idx")):
+        index = os.path.splitext(copy.folder / file)[0] + ".idx"
+        known = listed_objects(index)
+        return bool(known) and has_all(store, known)
+    return folder in ("pack", "info")  # git makes these anew
+
+
+def _is_damaged(copy: GitCopy, file: str) -> bool:
+    path = os.path.join(copy.git, file)
+    if file == "HEAD" or file.startswith("refs/"):
+        return not _POINTS_SOMEWHERE.fullmatch(regular_content(path, _LARGEST_POINTER) or b"")
+    if file == "packed-refs":
+        return not regular_content(path, 1)
+    if file == "index":
+        return (regular_content(path, 4) or b"") != b"DIRC"
+    if file.startswith("objects/") and not file.startswith("objects/info/"):
+        now, then = os.lstat(path), os.lstat(copy.folder / file)
+        return now.st_ino != then.st_ino and now.st_size < then.st_size
+    return False
+
+
+def _folders(place: str) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(place) as scan:
+            return [entry for entry in scan if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _make_room(path: str) -> None:
+    if os.path.lexists(path):
+        os.rename(path, f"{path}.set-aside-{secrets.token_hex(4)}")
+
+
+def _named(files: Sequence[str], most: int = 3) -> str:
+    more = [f"and {len(files) - most} more"] if len(files) > most else []
+    return ", ".join([*files[:most], *more])

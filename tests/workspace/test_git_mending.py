@@ -1,0 +1,156 @@
+"""What a command destroys in a repository comes back, or a copy of it is kept."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rookery.workspace import git_copies
+from rookery.workspace.git_mending import GitMending
+
+WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gc.auto=0")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *WHO, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+class Bench:
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "work"
+        self.aside = folder / "aside"
+        self.store = folder / "store"
+        self.make(self.root)
+        self.mending = GitMending(self.root, self.store, self.aside)
+
+    def make(self, root: Path) -> None:
+        git(root.parent, "init", "-q", "-b", "main", str(root))
+        for number in range(3):
+            (root / "a.txt").write_text(f"{number}\n")
+            git(root, "add", "a.txt")
+            git(root, "commit", "-qm", str(number))
+        git(root, "branch", "other")
+        git(root, "tag", "one")
+        git(root, "pack-refs", "--all")
+        git(root, "branch", "loose")
+
+    def after(self, deed: str, *, thorough: bool = True, approved: bool = False) -> list[str]:
+        assert self.mending.save([".git"]) == ""
+        subprocess.run([sys.executable, "-c", deed], cwd=self.root, check=True)
+        told = self.mending.mend(thorough=thorough, approved=approved)
+        self.mending.close()
+        return told
+
+    def is_whole(self, repository: Path | None = None) -> bool:
+        at = [f"--git-dir={repository}"] if repository else []
+        git(self.root, *at, "fsck", "--full", "--strict")
+        branches = git(self.root, *at, "branch", "--format=%(refname:short)").split()
+        log = git(self.root, *at, "log", "--format=%s").split()
+        return (branches, log) == (["loose", "main", "other"], ["2", "1", "0"])
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+DESTROYED = {
+    "objects": "import shutil; shutil.rmtree('.git/objects')",
+    "one object": "import os, glob; os.remove(glob.glob('.git/objects/??/*')[0])",
+    "references": "import shutil, os; shutil.rmtree('.git/refs'); os.remove('.git/packed-refs')",
+    "packed references": "open('.git/packed-refs', 'w')",
+    "a reference": "open('.git/refs/heads/loose', 'w').write('nonsense')",
+    "what is checked out": "open('.git/HEAD', 'w').write('nonsense')",
+    "the index": "open('.git/index', 'w').write('nonsense')",
+    "all of it": "import shutil; shutil.rmtree('.git')",
+    "all of it for a file": "import shutil; shutil.rmtree('.git'); open('.git', 'w')",
+    "by moving it": "import os; os.mkdir('x'); os.rename('.git', 'x/gitold')",
+    "by moving it away": "import os; os.rename('.git', '../gone')",
+    "a link for objects": (
+        "import os, shutil; shutil.rmtree('.git/objects'); os.mkdir('../e'); "
+        "os.symlink('../../e', '.git/objects')"
+    ),
+}
+
+
+@pytest.mark.parametrize("thorough", [True, False])
+@pytest.mark.parametrize("deed", DESTROYED.values(), ids=DESTROYED.keys())
+def test_what_was_destroyed_comes_back(bench: Bench, deed: str, thorough: bool):
+    (told,) = bench.after(deed, thorough=thorough)
+    assert told.startswith("A command ")
+    assert bench.is_whole() or not thorough
+    assert git(bench.root, "log", "--format=%s", "main").split() == ["2", "1", "0"]
+    assert git(bench.root, "status", "--short", "-uno") == ""
+    assert list((bench.root.parent / "e").glob("*")) == []
+
+
+@pytest.mark.parametrize("deed", DESTROYED.values(), ids=DESTROYED.keys())
+def test_after_a_yes_nothing_is_undone_and_a_copy_is_kept(bench: Bench, deed: str):
+    (told,) = bench.after(deed, approved=True)
+    (kept,) = bench.aside.iterdir()
+    assert str(kept) in told
+    assert bench.is_whole(kept)
+
+
+ORDINARY = {
+    "nothing": [],
+    "commit": ["commit", "-q", "--allow-empty", "-m", "x"],
+    "packing": ["gc", "-q", "--prune=now"],
+    "another branch": ["checkout", "-q", "other"],
+    "no branch": ["branch", "-D", "loose"],
+    "stash": ["stash", "clear"],
+}
+
+
+@pytest.mark.parametrize("words", ORDINARY.values(), ids=ORDINARY.keys())
+def test_what_git_does_is_nothing_to_be_mended(bench: Bench, words: list[str]):
+    line = f"import subprocess; subprocess.run(['git', *{WHO!r}, *{words!r}], check=True)"
+    assert bench.after(line if words else "", thorough=False) == []
+
+
+def test_what_is_gone_before_the_next_command_is_not_brought_back(bench: Bench):
+    bench.after("")
+    git(bench.root, "branch", "-D", "loose")
+    assert bench.after("") == []
+    assert "loose" not in git(bench.root, "branch")
+
+
+def test_what_a_command_destroyed_that_was_killed_is_still_kept(bench: Bench):
+    assert bench.mending.save([".git"]) == ""
+    subprocess.run(["rm", "-rf", ".git/objects"], cwd=bench.root, check=True)
+    os.mkdir(bench.root / ".git" / "objects")
+    later = GitMending(bench.root, bench.store, bench.aside)
+    assert later.save([".git"]) == ""
+    assert later.mend(thorough=True, approved=False)
+    assert bench.is_whole()
+
+
+def test_a_repository_whose_folder_is_gone_is_kept_aside(bench: Bench):
+    bench.make(bench.root / "lib")
+    bench.mending.save([".git", "lib/.git"])
+    subprocess.run(["rm", "-rf", "lib"], cwd=bench.root, check=True)
+    (told,) = bench.mending.mend(thorough=True, approved=False)
+    (kept,) = bench.aside.iterdir()
+    assert str(kept) in told
+    assert bench.is_whole(kept)
+
+
+def test_the_repository_of_a_linked_worktree_is_mended(bench: Bench):
+    git(bench.root, "worktree", "add", "-q", str(bench.root.parent / "linked"), "other")
+    mending = GitMending(bench.root.parent / "linked", bench.store, bench.aside)
+    assert mending.save([".git"]) == ""
+    subprocess.run(["rm", "-rf", ".git/objects"], cwd=bench.root, check=True)
+    assert mending.mend(thorough=True, approved=False)
+    assert bench.is_whole()
+
+
+def test_what_cannot_be_copied_is_said_before_the_command(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(git_copies, "MOST_COPIED", 10)
+    assert "too large" in bench.mending.save([".git"])
