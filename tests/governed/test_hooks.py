@@ -41,6 +41,7 @@ if d["tool_input"]["file_path"].endswith("/second.py"):
     print("not the second", file=sys.stderr)
     sys.exit(2)
 """
+FILE_OF = 'import json,sys; print(json.load(sys.stdin)["tool_input"]["file_path"])'
 FORMATS = """\
 f=$(python3 -c 'import json,sys; print(json.load(sys.stdin)["tool_input"]["file_path"])')
 printf '# %s\\n' "$1" >> "$f"
@@ -165,6 +166,9 @@ def test_22_83_22_92_formatters_run_in_turn_and_make_nothing_stale(governed: Gov
         [read("src/auth/jwt.py")],
     )
     assert told.codes == ["", "", "", ""], told.results
+    assert "as you specified" not in told.results[1]
+    assert "changed src/auth/jwt.py" in told.results[1]
+    assert "+# one\n+# two" in told.results[1]
     whole = "A = 2\n# one\n# two\n# one\n# two\n"
     assert governed.text("src/auth/jwt.py") == whole
     first, second = told_of(governed.root, "mutation")
@@ -173,3 +177,34 @@ def test_22_83_22_92_formatters_run_in_turn_and_make_nothing_stale(governed: Gov
     [original] = first["files"][0]["original_ranges"]
     assert (original["start_line"], original["end_line"]) == (1, 1)
     assert governed.is_whole()
+
+
+def test_without_intents_too_what_a_formatter_made_of_a_file_can_be_edited(ungoverned: Governed):
+    """The model knows the new text, so it may also write the whole file."""
+    formats = script(ungoverned, "format.sh", FORMATS)
+    hooked(ungoverned, f"{formats} one", event="PostToolUse", matcher="Edit|Write")
+    told = ungoverned.play(
+        [write("a.py", "A = 1\n")],
+        [call("edit", file_path="a.py", old_string="# one", new_string="# two")],
+        [write("a.py", "B = 1\n")],
+    )
+    assert [text.startswith('{"path"') for text in told.results] == [True] * 3, told.results
+    assert ungoverned.text("a.py") == "B = 1\n# one\n"
+
+
+@pytest.mark.parametrize(
+    ("makes", "shown"),
+    [
+        ("sed -i 's/$/\\r/'", "Only line ends"),
+        ("truncate -s -1", "Only line ends"),
+        ('python3 -c \'import sys; open(sys.argv[1], "w").write("x\\n" * 9000)\'', "left out"),
+    ],
+)
+def test_the_model_is_told_what_changed_as_far_as_that_can_be_shown(
+    ungoverned: Governed, makes: str, shown: str
+):
+    line = f"f=$(python3 -c '{FILE_OF}'); {makes} \"$f\""
+    hooked(ungoverned, line, event="PostToolUse", matcher="Write")
+    told = ungoverned.play([write("a.py", "A = 1\n")])
+    assert shown in told.results[0]
+    assert len(told.results[0]) < 7_000

@@ -107,11 +107,13 @@ class Effect:
 
 @record
 class Seen:
-    """A file the model was shown, by its hash; `whole` if nothing of it was left out."""
+    """A file the model was shown, by its hash; `whole` if nothing of it was left out. `amended` if
+    it was shown all that changed since it last knew the file."""
 
     path: str
     sha: str
     whole: bool = True
+    amended: bool = False
 
 
 @value

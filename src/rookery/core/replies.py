@@ -94,6 +94,14 @@ CREDENTIALS = (
     "what you need to know."
 )
 NAMED_FILES = 5
+FILE_AS_SPECIFIED = "The file is as you specified it; there is no need to read it again."
+FILES_AS_SPECIFIED = "The files are as you specified them; there is no need to read them again."
+AS_SPECIFIED = (FILE_AS_SPECIFIED, FILES_AS_SPECIFIED)
+NOT_AS_SPECIFIED = "It was written, and then changed by another program; see below."
+AMENDED = (
+    "[automatic] Right after it was written, a formatter or another program changed {path}. "
+    "It now differs from what you wrote:\n{difference}"
+)
 
 
 def stuck(mistakes: int) -> str:

@@ -13,6 +13,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Ending, StepCancelled, ToolFinished, ToolStarted
 from rookery.core.hiding import HIDDEN, Hiding
 from rookery.core.replies import STOPPED_BY_USER, approved_with, failed
+from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
 from rookery.engine.ports import Action, Outcome, Tool, ToolContext
@@ -94,7 +95,9 @@ async def _carried_out(
         await gate.governance.ended(call, action, _refusal(told))
         raise told from error
     kp("tool.performed")
+    written = await texts_of(ctx.files, action)
     outcome = await gate.report(call, action, outcome)
+    outcome = await with_amendments(ctx.files, action, written, outcome)
     return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome
 
 

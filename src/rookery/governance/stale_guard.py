@@ -145,5 +145,6 @@ class StaleGuard:
 
     def _learn_seen(self, seen: Seen) -> None:
         known = self._known.get(seen.path)
-        seen_before = known is not None and known.whole and known.sha == seen.sha
+        follows = known is not None and (known.sha == seen.sha or seen.amended)
+        seen_before = known is not None and known.whole and follows
         self._known[seen.path] = _Known(seen.sha, seen.whole or seen_before)

@@ -12,6 +12,7 @@ import msgspec
 
 from rookery.core.facts import Change
 from rookery.core.line_diff import LineDiff
+from rookery.core.replies import FILES_AS_SPECIFIED
 from rookery.core.values import value
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 TITLED = 4
 """Files that are named in a title."""
 
-_NOTICE = "The files are as you specified them; there is no need to read them again."
 
 Operation: TypeAlias = Literal["created", "modified", "deleted", "moved", "unchanged"]
 _VERBS: dict[Operation, str] = {"created": "create", "modified": "edit", "deleted": "delete"}
@@ -200,7 +200,7 @@ def _together(steps: Sequence[_Step], ctx: ToolContext) -> Action:
 
     async def perform(permit: Permit) -> Outcome:
         await ctx.files.apply(edits, permit, moved=moved)
-        result = {"files": [_told(step) for step in steps], "notice": _NOTICE}
+        result = {"files": [_told(step) for step in steps], "notice": FILES_AS_SPECIFIED}
         return Outcome(text=json.dumps(result, ensure_ascii=False))
 
     changes = [change for change, _ in edits]

@@ -11,6 +11,7 @@ from rookery.core.characters import as_utf8
 from rookery.core.facts import Change
 from rookery.core.line_diff import LineDiff, line_diff
 from rookery.core.protected_paths import scripts_changed
+from rookery.core.replies import FILE_AS_SPECIFIED
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.threads import beside
@@ -19,7 +20,6 @@ ChangeTool: TypeAlias = Literal["newFileCreated", "editedExistingFile", "applied
 
 ONLY_LINE_ENDS = "(Only line ends change.)"
 EMPTY_FILE = "(An empty file.)"
-_NOTICE = "The file is as you specified it; there is no need to read it again."
 
 
 async def existing(path: str, ctx: ToolContext) -> FileText:
@@ -55,7 +55,7 @@ async def change_file(
 
     async def perform(permit: Permit) -> Outcome:
         await ctx.files.write(change, data, permit)
-        notice = f"{_NOTICE} {note}".strip()
+        notice = f"{FILE_AS_SPECIFIED} {note}".strip()
         result = {"path": file.path, "operation": operation, "notice": notice}
         return Outcome(text=json.dumps(result, ensure_ascii=False))
 

@@ -18,7 +18,6 @@ from rookery.core.facts import (
     IntentSelected,
     Noted,
     RequestStarted,
-    Seen,
     ToolFinished,
 )
 from rookery.core.intents.command_reach import Kind
@@ -318,18 +317,6 @@ class CallRecords:
 
     def contents_of(self, action: Action) -> dict[str, bytes | None]:
         return self._contents([self._named(each.path) for each in action.changes])
-
-    def seen_anew(self, written: Mapping[str, bytes | None]) -> list[Seen]:
-        """Files that are others than the call wrote them: the model must know them as they are,
-        or its next edit would be refused."""
-        layout = self._project.layout
-        found: list[Seen] = []
-        for path, data in written.items():
-            now = content(self._project.path(path))
-            if now is not None and now != data:
-                at = (layout.root / path).relative_to(layout.workspace).as_posix()
-                found.append(Seen(at, sha256(now).hexdigest(), whole=False))
-        return found
 
     def _contents(self, paths: Sequence[str]) -> dict[str, bytes | None]:
         return {path: content(self._project.path(path)) for path in paths}

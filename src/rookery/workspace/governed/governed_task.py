@@ -307,8 +307,6 @@ class GovernedTask:
         """`written` is what the call itself wrote, if hooks may have changed that since."""
         if not is_destructive(call, action):
             return outcome
-        if written and outcome is not None:
-            outcome = replace(outcome, seen=(*outcome.seen, *self._records.seen_anew(written)))
         self._to_record[call.id] = partial(self._record, call, action, outcome, written)
         if action.command or action.external or outcome is None:
             await self.recorded(call.id)

@@ -1,0 +1,82 @@
+"""Files that were changed again right after a call wrote them: by a formatter hook, or a watcher.
+
+What is there then is what the model must know, or its next edit would be refused as stale, and
+what it was told would not be true. It is shown the difference.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+import anyio.to_thread
+
+from rookery.core.facts import Ending, Seen
+from rookery.core.line_diff import line_diff
+from rookery.core.replies import AMENDED, AS_SPECIFIED, NOT_AS_SPECIFIED
+from rookery.engine.ports import Action, Files, FileText, Outcome
+from rookery.errors import ToolError
+
+LONGEST_DIFF = 6_000
+"""Characters of the difference that the model is shown of one file."""
+ONLY_LINE_ENDS = "(Only line ends or the end of the last line differ.)"
+NOT_SHOWN = "(What was changed is not known.)"
+LEFT_OUT = "[The rest of the difference is left out. Read the file before you write all of it.]"
+
+
+async def texts_of(files: Files, action: Action) -> dict[str, FileText]:
+    """The files that a call wrote, as they are now; without those that cannot be shown."""
+    paths = [change.path for change in action.changes if change.after]
+    found = [await _text_of(files, path) for path in paths]
+    return {file.path: file for file in found if file}
+
+
+async def with_amendments(
+    files: Files, action: Action, written: Mapping[str, FileText], outcome: Outcome
+) -> Outcome:
+    """The outcome, with what others have changed about the files since they were written."""
+    if outcome.ending is not Ending.DONE:
+        return outcome
+    for change in action.changes:
+        if change.after and (sha := await _sha_of(files, change.path)) not in ("", change.after):
+            before = written.get(change.path)
+            own = before if before and before.sha == change.after else None
+            now = await _text_of(files, change.path)
+            outcome = await _told(outcome, Seen(change.path, sha, whole=False), own, now)
+    return outcome
+
+
+async def _sha_of(files: Files, path: str) -> str:
+    try:
+        return await files.sha(path) if files.locate(path) == path else ""
+    except ToolError:
+        return ""
+
+
+async def _text_of(files: Files, path: str) -> FileText | None:
+    try:
+        file = await files.examine(path)
+    except ToolError:
+        return None
+    return file if file and file.path == path else None  # a link may have taken its place
+
+
+async def _told(
+    outcome: Outcome, seen: Seen, before: FileText | None, now: FileText | None
+) -> Outcome:
+    shown, all_of_it = await _difference(before, now)
+    text = outcome.text
+    for said in AS_SPECIFIED:
+        text = text.replace(said, NOT_AS_SPECIFIED)
+    told = AMENDED.format(path=seen.path, difference=shown)
+    seen = replace(seen, amended=all_of_it)
+    return replace(outcome, text=f"{text}\n\n{told}", seen=(*outcome.seen, seen))
+
+
+async def _difference(before: FileText | None, now: FileText | None) -> tuple[str, bool]:
+    """What differs, and whether that is all of it."""
+    if before is None or now is None:
+        return NOT_SHOWN, False
+    diff = await anyio.to_thread.run_sync(partial(line_diff, before.text, now.text))
+    if len(diff.text) > LONGEST_DIFF:
+        return f"{diff.text[:LONGEST_DIFF]}\n{LEFT_OUT}", False
+    return diff.text or ONLY_LINE_ENDS, True
