@@ -26,6 +26,7 @@ from rookery.core.history import Turn, history
 from rookery.core.limits import Limits
 from rookery.storage.journal import read_events
 from rookery.storage.recovery import JOURNAL, never_begun
+from rookery.storage.trust import TrustStore
 from rookery.workspace.checkpoints import ShadowCheckpoints
 
 SCRIPT = Path(__file__).parent / "faults" / "twelve_turns.yaml"
@@ -66,6 +67,7 @@ class Playground:
         for name, data in BEFORE.items():
             (self.work / name).write_bytes(data)
             (self.work / name).chmod(RIGHTS[name])
+        TrustStore(self.home / "config" / "trust.json").trust(self.work)
 
     @property
     def first(self) -> list[str]:

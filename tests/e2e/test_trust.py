@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from control_driver import Driver
 from llm_server import LlmServer, Recorded, call, finish
 from terminal_session import CTRL_C, CTRL_D, Installed
 
@@ -136,22 +137,77 @@ def test_TRUST_3_a_folder_in_the_place_of_a_trusted_one_is_not_trusted(rookery: 
         assert server.requests == []
 
 
-def test_GATE_10_nobody_is_asked_in_a_pipe_and_the_projects_settings_are_not_heard(
-    strange: Installed,
-):
-    with LlmServer([touch("made")], [finish("Made.")]) as server:
-        done = strange.run("-p", *at(server), "go")
-    assert (done.returncode, done.stdout) == (0, "Made.\n")
-    assert (strange.workspace / "made").exists()
+READ_ONLY = (
+    "note: The folder is not trusted, so it is only read. To allow changes and commands, give "
+    "--trust or -y for one run, or trust it: rookery trust\n"
+)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_GATE_10_print_only_reads_in_a_folder_that_is_not_trusted(strange: Installed, form: str):
+    with LlmServer(
+        [call("read_file", path="a.txt")],
+        [call("execute_command", command="cat a.txt", cwd=None, timeout=None)],
+        [touch("made")],
+        [call("write_to_file", path="new.txt", content="hi\n")],
+        [call("execute_command", command="git log", cwd=None, timeout=None)],
+        [finish("Read.")],
+    ) as server:
+        done = strange.run("-p", "--output-format", form, *at(server), "go")
+    assert done.returncode == 0
+    assert done.stderr.startswith(READ_ONLY)
     assert QUESTION not in done.stderr
     assert REFUSED_SETTING not in done.stderr
+    read, shown, *refused = [last_turn(request) for request in server.requests[1:]]
+    assert "what it says" in read
+    assert "what it says" in shown
+    assert len(refused) == 3
+    assert all("This folder is not trusted" in told for told in refused)
+    assert {file.name for file in strange.workspace.iterdir()} == {".rookery", "a.txt"}
     assert not (strange.home / "config" / "trust.json").exists()
+
+
+def test_the_users_word_on_the_command_line_holds_for_this_run(strange: Installed):
+    with LlmServer([touch("made")], [finish("Made.")]) as server:
+        done = strange.run("-p", "-y", *at(server), "go")
+    assert (done.returncode, done.stdout) == (0, "Made.\n")
+    assert done.stderr.startswith(
+        "note: The folder is not trusted. -y allows changes and commands for this run.\n"
+    )
+    assert (strange.workspace / "made").exists()
+    assert REFUSED_SETTING not in done.stderr
+    assert not (strange.home / "config" / "trust.json").exists()
+
+
+@pytest.mark.parametrize("flags", [["-y"], ["-p", "-a"]], ids=" ".join)
+def test_the_answer_no_stands_above_the_flags(strange: Installed, flags: list[str]):
+    with (
+        LlmServer([touch("made")], [finish()]) as server,
+        strange.terminal(*flags, *at(server), "go") as terminal,
+    ):
+        terminal.wait_for(PROMPT)
+        terminal.type("n")
+        terminal.wait_for("Not trusted: it is only read.")
+        terminal.wait_for("the model was told: This folder is not trusted")
+    assert not (strange.workspace / "made").exists()
+
+
+def test_a_program_that_drives_the_run_speaks_for_its_user(strange: Installed):
+    with (
+        LlmServer([touch("made")], [finish()]) as server,
+        Driver(strange, *at(server)) as driver,
+    ):
+        driver.send("start", "s1", prompt="go")
+        driver.done("s1")
+        assert driver.end() == 0
+    assert (strange.workspace / "made").exists()
 
 
 def test_trust_can_be_given_for_one_run(strange: Installed):
     with LlmServer([touch("made")], [finish()]) as server:
         done = strange.run("-p", "--trust", *at(server), "go")
         assert done.returncode == 0
+        assert "note: --trust: the folder is trusted for this run.\n" in done.stderr
         assert REFUSED_SETTING in done.stderr
         assert not (strange.workspace / "made").exists()
         assert "deny commands like 'touch'" in last_turn(server.requests[1])

@@ -1,10 +1,14 @@
 """TRUST-1: nothing is run or changed in a folder that is not trusted."""
 
+from dataclasses import replace
+
 import pytest
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.rulings import Ruling, deny
+from rookery.core.shell.judgement import Judgement
+from rookery.core.shell.plain_commands import Pipeline, PlainCommand
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.governance.trust_gate import NOT_TRUSTED, TrustGate
 
@@ -19,6 +23,15 @@ async def nothing(_: Permit) -> Outcome:
 READ = Action(title="Read", perform=nothing, reads=["a"])
 CHANGE = Action(title="Write", perform=nothing, changes=[Change(path="a", after="x")])
 COMMAND = Action(title="Run", perform=nothing, command="ls")
+
+
+def judged(*words: str, only_reads: bool = True) -> Action:
+    line = (Pipeline((PlainCommand(words),)),)
+    judgement = Judgement(commands=(words,), plain=line if only_reads else None)
+    return Action(title=words[0], perform=nothing, command=" ".join(words), judgement=judgement)
+
+
+READER = judged("grep", "-n", "todo", "a.txt")
 EXTERNAL = Action(title="Fetch", perform=nothing, external="https://example.org")
 
 
@@ -28,8 +41,25 @@ async def test_TRUST_1_what_changes_things_is_refused(action: Action):
     assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
 
 
-async def test_TRUST_1_reading_is_no_matter_of_trust():
-    assert await TrustGate(trusted=False, acts_anyway=False).before(CALL, READ) == Ruling()
+@pytest.mark.parametrize(
+    "action",
+    [
+        judged("touch", "a", only_reads=False),
+        judged("git", "log"),
+        judged("/usr/bin/git", "status"),
+        replace(READER, changes=[Change(path="a", after="x")]),
+        replace(READER, external="https://example.org"),
+    ],
+    ids=lambda action: action.command,
+)
+async def test_a_command_that_does_more_than_read_is_refused(action: Action):
+    gate = TrustGate(trusted=False, acts_anyway=False)
+    assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
+
+
+@pytest.mark.parametrize("action", [READ, READER], ids=lambda action: action.title)
+async def test_TRUST_1_reading_is_no_matter_of_trust(action: Action):
+    assert await TrustGate(trusted=False, acts_anyway=False).before(CALL, action) == Ruling()
 
 
 @pytest.mark.parametrize("action", [READ, CHANGE, COMMAND, EXTERNAL], ids=lambda act: act.title)

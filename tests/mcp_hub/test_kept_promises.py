@@ -126,15 +126,13 @@ def test_4_14_a_prompt_of_a_server_is_what_the_users_line_stands_for(
     assert "Is it raining in Oslo?" in last_turn(server.requests[0])
 
 
-@pytest.mark.parametrize("flags", [(), ("--trust",)], ids=["TRUST-1-untrusted", "trusted"])
-def test_a_projects_server_runs_only_where_the_folder_is_trusted(
-    tmp_path: Path, flags: tuple[str, ...]
-):
+@pytest.mark.parametrize("flag", ["-y", "--trust"], ids=["TRUST-1-untrusted", "trusted"])
+def test_a_projects_server_runs_only_where_the_folder_is_trusted(tmp_path: Path, flag: str):
     rookery = Installed(tmp_path, trusted=False)
     configure(rookery.workspace / ".rookery" / "mcp.json", one=program(tmp_path, "well"))
     with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
-        rookery.run("-p", *at(server), *flags, "go")
-    assert was_started(tmp_path) is bool(flags)
+        rookery.run("-p", *at(server), flag, "go")
+    assert was_started(tmp_path) is (flag == "--trust")
 
 
 def test_TRUST_1_where_nothing_may_act_no_server_is_started_for_its_prompt(tmp_path: Path):

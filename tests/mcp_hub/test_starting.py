@@ -60,7 +60,7 @@ def test_TRUST_1_nor_in_a_whole_run_nor_when_it_is_tested(tmp_path: Path):
     escaped = shadow(bench)
     with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as llm:
         flags = ["--provider", "anthropic", "-m", "claude-x", "--base-url", llm.url]
-        done = rookery.run("-p", *flags, "greet them")
+        done = rookery.run("-p", "-y", *flags, "greet them")
         assert done.returncode == 0, done.stderr
         assert "Hello you" in json.dumps(llm.requests[1].body["messages"])
     tested = rookery.run("mcp", "test", "one")

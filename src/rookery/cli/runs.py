@@ -4,6 +4,7 @@ import os
 import sys
 import uuid
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from pathlib import Path
 
 import click
@@ -30,7 +31,7 @@ from rookery.settings import Settings
 from rookery.storage.places import Places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
-from rookery.storage.trust import TrustStore
+from rookery.storage.trust import TrustStore, never_trusted
 
 FOLLOWUP_SECONDS = 60.0
 _FLAGS_BY_SETTING = {
@@ -91,7 +92,8 @@ class Run:
 
 def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     """Raises `SettingsError` with one sentence for whatever cannot work."""
-    trusted = _trusted(wishes, usual)
+    trust = _trust_of(wishes, usual)
+    trusted, acts_anyway = trust is _Trust.YES, _acts_anyway(wishes, trust)
     task_id = chosen_session(store, wishes.session_id, wishes.workspace) if wishes.resumes else ""
     stored = _stored(wishes, store, task_id)
     settings = _settings(wishes, usual, _last_request(stored), trusted=trusted)
@@ -103,6 +105,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         check_intent(settings, wishes.workspace, wishes.intent)
     prompt = wishes.prompt()
     _note_oddities(wishes)
+    _note_trust(wishes, trust, acts_anyway=acts_anyway)
     _note_lost_effort(wishes.reasoning_effort, settings, choice)
     _check_command(prompt, usual, wishes.workspace, trusted=trusted)
     first: OpenTask | ReopenTask | None = None
@@ -124,7 +127,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         consent=Consent(
             automatic=settings.acts_unasked(once=wishes.once),
             trusted=trusted,
-            acts_anyway=wishes.once or wishes.yes,
+            acts_anyway=acts_anyway,
             outside=wishes.allow_outside,
             protected=wishes.allow_protected,
             mode=wishes.mode or "",
@@ -196,19 +199,47 @@ def _last_request(stored: Iterable[Event]) -> RequestStarted | None:
     return requests[-1] if requests and requests[-1].provider else None
 
 
-def _trusted(wishes: Wishes, places: Places) -> bool:
+class _Trust(Enum):
+    YES = "trusted"
+    NO = "the user said no"
+    UNKNOWN = "the user was not asked"
+
+
+def _trust_of(wishes: Wishes, places: Places) -> _Trust:
     """Whether the folder is trusted. Whoever sits at the terminal is asked before anything of
     the folder counts."""
-    trust = TrustStore(places.trust_file)
-    if wishes.trust or trust.trusts(wishes.workspace):
-        return True
-    if wishes.interactive:
+    store = TrustStore(places.trust_file)
+    if wishes.trust or store.trusts(wishes.workspace):
+        return _Trust.YES
+    if wishes.interactive and not (wishes.yes and never_trusted(wishes.workspace)):
         from rookery.cli.trust import ask_trust
 
-        return ask_trust(trust, wishes.workspace, sys.stderr if wishes.once else sys.stdout)
-    if trust.problem:
-        _note(trust.problem)
-    return False
+        out = sys.stderr if wishes.once else sys.stdout
+        return _Trust.YES if ask_trust(store, wishes.workspace, out) else _Trust.NO
+    if store.problem:
+        _note(store.problem)
+    return _Trust.UNKNOWN
+
+
+def _acts_anyway(wishes: Wishes, trust: _Trust) -> bool:
+    """Whether a folder that is not trusted may be changed in this run. A program that drives us
+    over the control stream speaks for its user; the answer no stands above every flag."""
+    return trust is _Trust.UNKNOWN and (wishes.yes or wishes.stdin_prompt_stream)
+
+
+def _note_trust(wishes: Wishes, trust: _Trust, *, acts_anyway: bool) -> None:
+    """Say what holds in a folder about which nobody was asked."""
+    if wishes.stdin_prompt_stream or wishes.json_io:
+        return
+    if wishes.trust and not wishes.interactive:
+        _note("--trust: the folder is trusted for this run.")
+    elif trust is _Trust.UNKNOWN and acts_anyway:
+        _note("The folder is not trusted. -y allows changes and commands for this run.")
+    elif trust is _Trust.UNKNOWN:
+        _note(
+            "The folder is not trusted, so it is only read. To allow changes and commands, give "
+            f"--trust or -y for one run, or trust it: {NAME} trust"
+        )
 
 
 def _settings(
