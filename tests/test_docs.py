@@ -105,3 +105,26 @@ def test_every_flag_in_the_readme_is_one(capsys: pytest.CaptureFixture[str]):
     named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", "\n".join(commands)))
     assert {"-p", "-c", "--session-id"} <= named
     assert named - known == set()
+
+
+OUR_NAME = r"(?:rookery|\{NAME\})"
+FROM_AN_INDEX = re.compile(rf"(?:install|upgrade|uvx)\b.*?[ '\"]{OUR_NAME}(?:\[|==|[ '\"`]|$)")
+
+
+@pytest.mark.parametrize(
+    "line", ["pip install rookery", "uv tool upgrade {NAME}", "pipx install 'rookery[web]'"]
+)
+def test_a_package_of_our_name_on_an_index_would_be_noticed(line: str):
+    assert FROM_AN_INDEX.search(line)
+
+
+def test_no_page_or_message_names_a_package_on_an_index_as_ours():
+    """Nothing of that name there is ours: anybody could register it."""
+    texts = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    found = [
+        f"{file.name}: {line.strip()}"
+        for file in texts
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if FROM_AN_INDEX.search(line)
+    ]
+    assert found == []

@@ -1,9 +1,11 @@
 """`rookery completion` and `rookery upgrade`."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
@@ -138,15 +140,47 @@ class TestUpgrade:
         assert way.startswith("Upgrade with: ")
 
     @pytest.mark.parametrize(
-        ("prefix", "way"),
+        ("prefix", "install"),
         [
-            ("/home/ada/.local/share/pipx/venvs/rookery", "pipx upgrade rookery"),
-            ("/home/ada/.local/share/uv/tools/rookery", "uv tool upgrade rookery"),
-            ("/srv/venv", "/srv/venv/bin/python -m pip install --upgrade rookery"),
+            ("/home/ada/.local/share/pipx/venvs/rookery", "pipx install --force"),
+            ("/home/ada/.local/share/uv/tools/rookery", "uv tool install --force"),
+            ("/srv/venv", "/srv/venv/bin/python -m pip install --upgrade"),
         ],
     )
-    def test_it_is_the_way_it_was_installed(
-        self, prefix: str, way: str, monkeypatch: pytest.MonkeyPatch
+    def test_it_is_the_way_it_was_installed_and_names_no_package_index(
+        self, prefix: str, install: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
+        clone = tmp_path / "my clone"
+        (clone / ".git").mkdir(parents=True)
+        at = Path(prefix), Path(prefix) / "bin" / "python"
+
+        def way(**origin: object) -> str:
+            kept = _Kept(json.dumps(origin))
+            monkeypatch.setattr("rookery.cli.upgrade._installed", lambda: kept)
+            return way_to_upgrade(*at)
+
+        pull = f"git -C '{clone}' pull && {install}"
+        folder = {"url": clone.as_uri()}
+        assert way(**folder, dir_info={"editable": True}) == f"{pull} --editable '{clone}'"
+        assert way(**folder, dir_info={}) == f"{pull} '{clone}'"
+        repository = {"url": "https://example.org/r.git", "vcs_info": {"vcs": "git"}}
+        assert way(**repository) == f"{install} git+https://example.org/r.git"
+        for origin in ({}, {"url": "file:///gone.whl"}, {"dir_info": 1, "vcs_info": []}):
+            assert way(**origin).startswith(f"{install} /path/to/clone-or-wheel  (")
+
+    def test_nor_does_one_that_nobody_installed(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr("rookery.cli.upgrade._installed", lambda: None)
-        assert way_to_upgrade(Path(prefix), Path(prefix) / "bin" / "python") == way
+        assert "install --upgrade /path/" in way_to_upgrade(Path("/v"), Path("/v/bin/python"))
+
+
+class _Kept(Distribution):
+    """A distribution of which only its origin is known."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+
+    def read_text(self, filename: str) -> str | None:
+        return self._origin if filename == "direct_url.json" else None
+
+    def locate_file(self, path: object) -> Path:
+        raise FileNotFoundError(path)

@@ -4,7 +4,6 @@ import os
 import shutil
 from importlib.util import find_spec
 
-from rookery import NAME
 from rookery.errors import ToolError
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -14,7 +13,7 @@ _MAC = (
 )
 
 NO_EXTRA = (
-    f"The browser tool needs the package playwright. Ask the user to install {NAME}[browser]."
+    "The browser tool needs the package playwright. Ask the user to run: pip install playwright"
 )
 NO_BROWSER = (
     "There is no Chromium or Chrome on this machine. Ask the user to install one, for example "

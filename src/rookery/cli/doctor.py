@@ -227,7 +227,7 @@ def _colours(environ: Mapping[str, str]) -> str:
 
 def check_full_screen(environ: Mapping[str, str]) -> Finding:
     if find_spec("textual") is None:
-        todo = f"pip install '{NAME}[tui]'"
+        todo = "pip install textual"
         return Finding("full screen", Health.WARN, "It is not installed; lines are shown.", todo)
     if environ.get("TERM", "dumb") in ("", "dumb"):
         return Finding("full screen", Health.OK, "This terminal has none; lines are shown.")

@@ -70,9 +70,7 @@ def _run(
     workspace: Path, no_open: bool, pair: bool, stop_sessions: bool, as_json: bool, **reach: Any
 ) -> int:
     if any(find_spec(package) is None for package in NEEDED):
-        raise SettingsError(
-            f"The page needs packages more: pip install '{NAME}[web]'; in a clone: make web"
-        )
+        raise SettingsError(f"The page needs more packages. Run in your clone of {NAME}: make web")
     from rookery.manager.web.plans import Reach
 
     wishes = Wishes(

@@ -105,7 +105,7 @@ class UnixServer(_Server):
 class WebSocketServer(_Server):
     def __init__(self, port: int, folder: Path) -> None:
         if find_spec("websockets") is None:
-            raise SettingsError(f"--port needs a package more: pip install '{NAME}[web]'")
+            raise SettingsError("--port needs the package websockets: pip install websockets")
         self._port = port
         self._folder = folder
         self._token = new_token()

@@ -4,7 +4,6 @@ import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 
-from rookery import NAME
 from rookery.cli.attended import AttendedTask
 from rookery.cli.hosting import run_client
 from rookery.cli.reports import open_report
@@ -18,7 +17,7 @@ from rookery.storage.places import (
 )
 from rookery.storage.tasks import TaskStore
 
-NO_SCREEN = f"note: Textual is not installed, so this runs line by line: pip install '{NAME}[tui]'"
+NO_SCREEN = "note: Textual is not installed, so this runs line by line: pip install textual"
 
 
 def run_session(wishes: Wishes) -> int:

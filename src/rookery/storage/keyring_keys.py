@@ -120,7 +120,7 @@ def _patiently(ask: Callable[[], T], patience: float) -> T:
     from threading import Thread
 
     if find_spec("keyring") is None:
-        raise NoKeyring(f"it takes the package keyring (pip install '{NAME}[keyring]')")
+        raise NoKeyring("it takes the package keyring (pip install keyring)")
     answers: SimpleQueue[tuple[T, None] | tuple[None, Exception]] = SimpleQueue()
 
     def work() -> None:
