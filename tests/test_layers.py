@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "rookery"
 
-PORTS = {"core", "engine.ports", "errors", "faults"}
+PORTS = {"core", "engine.ports", "errors", "faults", "platform"}
 EVERYTHING = {path.stem for path in SOURCE.iterdir()}
 
 ROOT = (
@@ -28,6 +28,7 @@ ROOT = (
 
 MAY_IMPORT = {
     "core": {"core"},
+    "platform": {"errors", "platform"},
     "wire": {"core", "errors", "wire"},
     "engine": {"core", "engine", "errors", "faults"},
     "providers": PORTS | {"providers"},
@@ -64,6 +65,7 @@ MAY_IMPORT = {
         "mcp",
         "model_choices",
         "oversight",
+        "platform",
         "providers",
         "settings",
         "storage",

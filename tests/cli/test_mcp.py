@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from access_lists import restrict, still_restricted
 from mcp_hub.bench import MISBEHAVING, Bench
 from rookery.cli.mcp import command
 from rookery.errors import SettingsError
@@ -135,6 +136,10 @@ def test_a_project_has_a_file_of_its_own(printed, home: Path):
     file = Path(".rookery/mcp.json")
     assert list(json.loads(file.read_bytes())["mcpServers"]) == ["theirs"]
     assert file.stat().st_mode & 0o777 == 0o644
+    restrict(file)
+    printed("add", "--project", "another", "--", *program("well"))
+    assert still_restricted(file)
+    printed("remove", "--project", "another")
     assert "untrusted  project" in printed("list")
     assert "not trusted" in printed("test", "theirs", code=1)
     with pytest.raises(SettingsError, match=r"It is in .*mcp.json"):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from access_lists import restrict, still_restricted
 from rookery.errors import SettingsError
 from rookery.settings import Key
 from rookery.storage.settings_edits import change_settings, toml, with_value, without
@@ -165,6 +166,9 @@ class TestWriting:
         file.chmod(0o640)
         change_settings(file, lambda _: "x\n", shared=False)
         assert file.stat().st_mode & 0o777 == 0o640
+        restrict(file)
+        change_settings(file, lambda _: "y\n", shared=False)
+        assert still_restricted(file)
 
     def test_a_project_leads_nowhere_else(self, tmp_path: Path):
         victim = tmp_path / "victim"

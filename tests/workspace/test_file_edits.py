@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from access_lists import restrict, still_restricted
 from rookery.core.facts import Change
 from rookery.engine.ports import Permit
 from rookery.errors import Denied, ToolError
@@ -65,6 +66,18 @@ async def test_files_are_replaced_created_and_removed_together(bench: Workbench)
         "new/deep/b.txt": b"b",
     }
     assert (bench.root / "a.txt").stat().st_mode & 0o777 == 0o640
+
+
+async def test_who_may_use_a_file_stays_as_it_was(bench: Workbench):
+    file = restrict(bench.put("a.txt", "a"))
+    await apply(bench, edit("a.txt", b"a", b"A"), edit("b.txt", None, b"B"))
+    assert still_restricted(file)
+
+
+async def test_a_setuid_program_loses_that_with_its_content(bench: Workbench):
+    bench.put("run", "a").chmod(0o6755)
+    await apply(bench, edit("run", b"a", b"A"))
+    assert (bench.root / "run").stat().st_mode & 0o7777 == 0o755
 
 
 FAILING = [

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from access_lists import restrict, still_restricted
 from rookery.core.limits import Limits
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.git_index import GitIndexes, tracked_paths
@@ -348,3 +349,13 @@ async def test_the_users_own_attributes_stay_with_a_file_that_is_put_back(bench:
     await bench.run("chmod 400 a")
     await bench.back()
     assert (file.read_text(), os.getxattr(file, "user.tag")) == ("mine\n", b"red")
+
+
+async def test_who_may_use_a_file_stays_as_it_was_when_it_is_put_back(bench: Bench):
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    restrict(file)
+    await bench.run("echo x > a")
+    await bench.back()
+    assert file.read_text() == "mine\n"
+    assert still_restricted(file)

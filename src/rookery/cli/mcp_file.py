@@ -2,13 +2,13 @@
 
 import json
 import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rookery.errors import SettingsError, StorageError
-from rookery.storage.disk import PRIVATE_FILE, private_folder, put, reason
+from rookery.platform.attributes import attributes_at
+from rookery.storage.disk import private_folder, put, reason
 
 SERVERS = "mcpServers"
 SHOWN_OF_A_NAME = 80
@@ -81,16 +81,13 @@ class ServersFile:
                 place.parent.mkdir(exist_ok=True)
             else:
                 private_folder(place.parent)
-            mode = self._mode(place)
-            put(place, [(json.dumps(table, indent=2, ensure_ascii=False) + "\n").encode()])
-            place.chmod(mode)
+            like = attributes_at(place)
+            text = json.dumps(table, indent=2, ensure_ascii=False) + "\n"
+            put(place, [text.encode()], like=like)
+            if like is None and self._root:
+                place.chmod(OPEN_FILE)
         except OSError as error:
             raise StorageError(f"{self.path} could not be written ({reason(error)}).") from error
-
-    def _mode(self, place: Path) -> int:
-        if place.exists():
-            return stat.S_IMODE(place.stat().st_mode)
-        return OPEN_FILE if self._root else PRIVATE_FILE
 
     def _place(self) -> Path:
         """The file itself, wherever links lead; for a project only inside it."""

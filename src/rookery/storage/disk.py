@@ -14,6 +14,7 @@ from pathlib import Path
 from rookery import ENV_PREFIX
 from rookery.errors import StorageError
 from rookery.faults import kp
+from rookery.platform.attributes import Attributes, keep_attributes
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -36,14 +37,17 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def put(path: Path, pieces: Iterable[bytes]) -> None:
-    """Make `path` hold exactly this: at any instant the old file is there or the new one."""
+def put(path: Path, pieces: Iterable[bytes], *, like: Attributes | None = None) -> None:
+    """Make `path` hold exactly this: at any instant the old file is there or the new one. It is
+    private, or keeps the attributes of a file of the user's that it is `like`."""
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}{UNFINISHED}")
     fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         with open(fd, "wb") as file:
             file.writelines(pieces)
             file.flush()
+            if like is not None:
+                keep_attributes(fd, like)
             sync(fd)
         kp("disk.before_rename")
         unfinished.replace(path)

@@ -16,6 +16,7 @@ from typing import Any
 from rookery import NAME
 from rookery.core.values import record
 from rookery.errors import SettingsError
+from rookery.platform.attributes import attributes_at
 from rookery.settings import Key
 from rookery.storage.disk import put, reason
 from rookery.storage.settings_files import LARGEST_FILE, LONGEST_LINE
@@ -154,10 +155,10 @@ def _lock(fd: int, folder: Path) -> None:
 
 def _write(target: Path, text: str, *, shared: bool) -> None:
     try:
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-        put(target, [text.encode()])
-        if mode is not None or shared:
-            os.chmod(target, _OPEN_TO_READERS if mode is None else mode)
+        like = attributes_at(target)
+        put(target, [text.encode()], like=like)
+        if like is None and shared:
+            os.chmod(target, _OPEN_TO_READERS)
     except OSError as error:
         raise SettingsError(f"{target} could not be written: {reason(error)}.") from error
 

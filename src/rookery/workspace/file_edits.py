@@ -6,12 +6,9 @@ until the last one is changed, and put back if one cannot be.
 """
 
 import errno
-import fcntl
 import os
 import secrets
 import shutil
-import stat
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +18,7 @@ from rookery.core.facts import Change
 from rookery.core.values import record
 from rookery.errors import ChangedMeanwhile, ToolError
 from rookery.faults import kp
+from rookery.platform.attributes import Attributes, attributes_of, keep_attributes
 from rookery.workspace.descriptors import (
     hash_of,
     name_anew,
@@ -31,14 +29,10 @@ from rookery.workspace.descriptors import (
     same_file,
 )
 from rookery.workspace.file_errors import explained
+from rookery.workspace.folder_locks import alone_in
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
-
-
-LONGEST_WAIT = 10.0
-LOOK_AGAIN = 0.005
-"""Seconds."""
 
 
 @record
@@ -62,6 +56,8 @@ class _Step:
     temporary: str = ""
     kept: str = ""
     ours: os.stat_result | None = None
+    kept_attributes: Attributes | None = None
+    """Those of the file that is to be replaced."""
     done: bool = False
 
     @property
@@ -83,7 +79,7 @@ def make(edits: Sequence[Edit]) -> None:
             for step in steps:
                 _write_temporary(step)
             kp("files.temp_written")
-            with _alone_in([step.folder for step in steps]):
+            with alone_in([step.folder for step in steps]):
                 for step in steps:
                     _take(step, keeping=len(steps) > 1)
                 _settle(steps)
@@ -92,38 +88,6 @@ def make(edits: Sequence[Edit]) -> None:
             raise
         finally:
             _clear(steps)
-
-
-@contextmanager
-def _alone_in(folders: Sequence[int]) -> Iterator[None]:
-    """Nobody else of ours writes in these folders between the last look at a file and what comes
-    of it, in whichever process. Editors know nothing of that; for them it is the rename alone that
-    must not be torn. Who waits too long, or where nobody can wait, goes on: the look remains."""
-    found = {(at.st_dev, at.st_ino): folder for folder in folders for at in (os.fstat(folder),)}
-    held: list[int] = []
-    until = time.monotonic() + LONGEST_WAIT
-    try:
-        for _, folder in sorted(found.items()):  # in one order, so that no two wait for each other
-            if _lock(folder, until):
-                held.append(folder)
-        yield
-    finally:
-        for folder in held:
-            fcntl.flock(folder, fcntl.LOCK_UN)
-
-
-def _lock(folder: int, until: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                return False
-            time.sleep(LOOK_AGAIN)
-        except OSError:
-            return False  # a file system without locks
-        else:
-            return True
 
 
 def unfinished(change: Change) -> str:
@@ -210,38 +174,41 @@ def _write_temporary(step: _Step) -> None:
     if step.edit.data is None:
         return
     with explained(step.change.path, "written"):
-        like = regular_file(step.folder, step.name, step.change.path) or _origin(step.edit)
+        step.kept_attributes = _attributes(step.folder, step.name, step.change.path)
+        like = step.kept_attributes or _of_origin(step.edit)
         step.temporary = _neighbour(step.change, "tmp")
         mode = 0o666 if like is None else 0o600  # a new file obeys the umask
         with open(os.open(step.temporary, _NEW_FILE, mode, dir_fd=step.folder), "wb") as file:
-            if like is not None:
-                _liken(file.fileno(), like)
             file.write(step.edit.data)
             file.flush()
+            if like is not None:
+                keep_attributes(file.fileno(), like)
             os.fsync(file.fileno())
             step.ours = os.fstat(file.fileno())
 
 
-def _origin(edit: Edit) -> os.stat_result | None:
+def _attributes(folder: int, name: str, path: str) -> Attributes | None:
+    if regular_file(folder, name, path) is None:
+        return None
+    with opened_file(folder, name, path) as file:
+        return attributes_of(file.fileno())
+
+
+def _of_origin(edit: Edit) -> Attributes | None:
     if edit.origin is None:
         return None
     *folders, name = edit.origin.names
     with opened_folder(edit.origin.top, folders) as folder:
-        return regular_file(present(folder), name, edit.origin.change.path)
-
-
-def _liken(file: int, like: os.stat_result) -> None:
-    with suppress(PermissionError):
-        os.fchown(file, like.st_uid, like.st_gid)
-    os.fchmod(file, stat.S_IMODE(like.st_mode))
+        return _attributes(present(folder), name, edit.origin.change.path)
 
 
 def _take(step: _Step, *, keeping: bool) -> None:
     """Let the change happen."""
     with explained(step.change.path, "written"):
         there = _demand_unchanged(step.folder, step.name, step.change)
+        _demand_same_attributes(step)
         if there is not None and keeping and step.temporary:
-            _keep(step, there)
+            _keep(step)
         kp("files.before_rename")
         if not step.temporary:
             _take_away(step)
@@ -251,6 +218,12 @@ def _take(step: _Step, *, keeping: bool) -> None:
             _rename(step, step.temporary, step.name)
         step.done = True
         kp("files.renamed")
+
+
+def _demand_same_attributes(step: _Step) -> None:
+    known = step.kept_attributes
+    if known and _attributes(step.folder, step.name, step.change.path) != known:
+        raise _changed_meanwhile(step.change)
 
 
 def _rename(step: _Step, old: str, new: str) -> None:
@@ -273,7 +246,7 @@ def _take_away(step: _Step) -> None:
         raise _changed_meanwhile(step.change)
 
 
-def _keep(step: _Step, there: os.stat_result) -> None:
+def _keep(step: _Step) -> None:
     kept = _neighbour(step.change, "old")
     at = step.folder
     try:
@@ -285,8 +258,9 @@ def _keep(step: _Step, there: os.stat_result) -> None:
             opened_file(at, step.name, step.change.path) as old,
             open(os.open(kept, _NEW_FILE, 0o600, dir_fd=at), "wb") as copy,
         ):
-            _liken(copy.fileno(), there)
             shutil.copyfileobj(old, copy)
+            copy.flush()
+            keep_attributes(copy.fileno(), attributes_of(old.fileno()), as_recorded=True)
     step.kept = kept
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rookery.errors import ToolError
+from rookery.platform.attributes import NotKept
 
 _REASONS = {
     errno.ENOSPC: "its file system is full",
@@ -27,5 +28,6 @@ def explained(path: str, done: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0, (error.strerror or str(error)).lower())
+        said = (error.strerror or str(error)).lower()
+        reason = said if isinstance(error, NotKept) else _REASONS.get(error.errno or 0, said)
         raise ToolError(f"{path} was not {done}: {reason}.") from error

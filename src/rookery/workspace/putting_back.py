@@ -9,8 +9,9 @@ plan was made for.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rookery import faults
@@ -18,6 +19,7 @@ from rookery.core.facts import Effect, Version
 from rookery.core.undo import is_folder, is_leaf, is_unknown
 from rookery.core.values import record
 from rookery.errors import StorageError
+from rookery.platform.attributes import Attributes, attributes_of, keep_attributes, unprivileged
 from rookery.workspace.descriptors import name_anew, opened_folder, present
 from rookery.workspace.file_versions import NOT_A_FOLDER, version_in
 from rookery.workspace.setting_aside import keep_also, keep_aside, move_aside
@@ -164,8 +166,8 @@ class _Work:
             there = None if is_folder(change.before) else change.before
             temporary = name_for_unfinished()
             try:
-                attributes = _attributes(folder, name) if _is_file(there) else {}
-                _write(folder, temporary, data, change.after.mode, attributes)
+                like = _attributes(folder, name) if _is_file(there) else None
+                _write(folder, temporary, data, change.after.mode, like)
                 faults.kp("restore.temp_written")
                 self._demand(folder, name, there)
                 self._save_unsaved(folder, name, change)
@@ -209,35 +211,31 @@ def _is_file(version: Version | None) -> bool:
     return version is not None and stat.S_ISREG(version.mode)
 
 
-def _attributes(folder: int, name: str) -> dict[str, bytes]:
-    """The user's own attributes of a file; where there can be none, there are none."""
-    if not hasattr(os, "listxattr"):
-        return {}
-    found: dict[str, bytes] = {}
-    with suppress(OSError):
+def _attributes(folder: int, name: str) -> Attributes | None:
+    """Those of the file that is replaced; None if nobody may look at it."""
+    try:
         file = os.open(name, _FILE, dir_fd=folder)
-        try:
-            for attribute in os.listxattr(file):
-                if attribute.startswith("user."):
-                    found[attribute] = os.getxattr(file, attribute)
-        finally:
-            os.close(file)
-    return found
+    except OSError:
+        return None
+    try:
+        return attributes_of(file)
+    finally:
+        os.close(file)
 
 
 def _lets_write(folder: Version | None) -> bool:
     return folder is not None and stat.S_ISDIR(folder.mode) and bool(folder.mode & stat.S_IWUSR)
 
 
-def _write(folder: int, name: str, data: bytes, mode: int, attributes: Mapping[str, bytes]) -> None:
+def _write(folder: int, name: str, data: bytes, mode: int, like: Attributes | None) -> None:
     if stat.S_ISLNK(mode):
         os.symlink(os.fsdecode(data), name, dir_fd=folder)
         return
     with open(os.open(name, _NEW_FILE, 0o600, dir_fd=folder), "wb") as file:
         file.write(data)
         file.flush()
-        for attribute, worth in attributes.items():
-            with suppress(OSError):  # the file matters more
-                os.setxattr(file.fileno(), attribute, worth)
-        os.fchmod(file.fileno(), stat.S_IMODE(mode))
+        if like is None:
+            os.fchmod(file.fileno(), unprivileged(stat.S_IMODE(mode)))
+        else:
+            keep_attributes(file.fileno(), replace(like, mode=stat.S_IMODE(mode)), as_recorded=True)
         os.fsync(file.fileno())

@@ -1,6 +1,5 @@
 import json
 import multiprocessing
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from access_lists import restrict, still_restricted
 from intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, reader
 from rookery.core.intents.intent import (
     Constraint,
@@ -282,7 +282,7 @@ def writer(layout: Layout) -> IntentWriter:
 
 def test_4_6_a_move_is_written(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
-    os.chmod(layout.intent_file, 0o640)
+    restrict(layout.intent_file)
     seen = reader(layout).read()
     result = writer(layout).change(seen, start(seen.file), start)
     intent = reader(layout).read().file.find("INT-001")
@@ -290,7 +290,7 @@ def test_4_6_a_move_is_written(tmp_path: Path):
     assert intent
     assert intent.status is Status.PAUSED
     assert intent.status_history[-1].reason == "lunch"
-    assert layout.intent_file.stat().st_mode & 0o777 == 0o640
+    assert still_restricted(layout.intent_file)
     assert [each.name for each in layout.folder.iterdir() if each.name.startswith(".act")] == []
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from access_lists import restrict, still_restricted
 from rookery.core.managing.shown import Review
 from rookery.core.worktrees import Code, Obstacle, Worktree
 from rookery.workspace.review.desk import ReviewDesk
@@ -59,6 +60,14 @@ def changed(bench: WorktreeBench) -> Worktree:
     (folder / "run.sh").unlink()
     (folder / "src/deep/c.py").rename(folder / "moved.py")
     return worktree
+
+
+def test_who_may_use_a_file_stays_as_it_was(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = changed(bench)
+    file = restrict(Path(worktree.path) / "a.txt")
+    reverted(desk, worktree, "a.txt")
+    assert file.read_bytes() == PROJECT_FILES["a.txt"]
+    assert still_restricted(file)
 
 
 def test_10_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk: ReviewDesk):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from access_lists import restrict, still_restricted
 from rookery.core.worktrees import Applied, ApplyPlan, Code, Finished, Merged, Obstacle, Worktree
 from worktree_bench import PROJECT_FILES, WorktreeBench, files_in, git, put
 
@@ -48,6 +49,16 @@ def test_9_6_apply_brings_every_change_and_leaves_worktree_and_index(bench: Work
     assert git(bench.folder, "diff", "--cached", "--name-only") == b""
     assert (files_in(folder), git(folder, "status", "--porcelain")) == (before, status)
     assert obstacle(bench.desk.apply(worktree)) is Code.NOTHING_TO_DO
+
+
+def test_who_may_use_a_file_stays_as_it_was_when_changes_are_applied(bench: WorktreeBench):
+    worktree = worked(bench)
+    restrict(bench.folder / "a.txt")
+    (bench.folder / "b.txt").chmod(0o600)
+    assert isinstance(bench.desk.apply(worktree), Applied)
+    assert (bench.folder / "a.txt").read_bytes().startswith(b"ONE")
+    assert still_restricted(bench.folder / "a.txt")
+    assert (bench.folder / "b.txt").stat().st_mode & 0o777 == 0o600
 
 
 def test_9_6_apply_merges_with_what_is_changed_in_the_project(bench: WorktreeBench):

@@ -14,6 +14,7 @@ from rookery.core.intents.intent import Intent, IntentFile
 from rookery.core.values import record
 from rookery.errors import RookeryError
 from rookery.faults import kp
+from rookery.platform.attributes import attributes_at, keep_attributes
 from rookery.workspace.orchestration.file_locks import file_lock
 from rookery.workspace.orchestration.intent_edits import AddIntent, Edit, edited, expected
 from rookery.workspace.orchestration.intent_file import LARGEST, IntentText, parsed
@@ -99,9 +100,10 @@ class IntentWriter:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with open(handle, "wb") as opened:
-                os.fchmod(handle, path.stat().st_mode & 0o7777)
                 opened.write(after)
                 opened.flush()
+                if like := attributes_at(path):
+                    keep_attributes(handle, like)
                 os.fsync(handle)
             kp("intents.written")
             if path.read_bytes() != before:

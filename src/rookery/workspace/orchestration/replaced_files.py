@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 from rookery.errors import RookeryError
+from rookery.platform.attributes import attributes_at, keep_attributes
 from rookery.workspace.orchestration.layout import Layout
 
 
@@ -26,13 +27,16 @@ def replace_file(layout: Layout, path: Path, data: bytes) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    mode = path.stat().st_mode & 0o7777 if path.exists() else 0o644
+    like = attributes_at(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "wb") as opened:
-            os.fchmod(handle, mode)
             opened.write(data)
             opened.flush()
+            if like is None:
+                os.fchmod(handle, 0o644)
+            else:
+                keep_attributes(handle, like)
             os.fsync(handle)
         os.replace(temporary, path)
     except BaseException:

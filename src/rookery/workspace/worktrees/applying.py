@@ -5,12 +5,15 @@ merged are the project's files written, and what they held before is kept.
 """
 
 import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from rookery import faults
 from rookery.core.values import value
 from rookery.core.worktrees import Applied, ApplyPlan, Code, Worktree
+from rookery.platform.attributes import Attributes, attributes_at, keep_attributes
 from rookery.workspace.worktrees.contents import tree_of
 from rookery.workspace.worktrees.finishing import demand_no_conflict, demand_no_filter, stage_all
 from rookery.workspace.worktrees.git import Git, GitFailed, InTheWay
@@ -56,6 +59,7 @@ def apply(
             )
         patch = project.git.run(*_PATCH, plan.before, plan.after).out
         kept = keep_files(project, plan.paths, f"Files before {worktree.branch} was applied")
+        attributes = _attributes_of(project.folder, plan.paths)
         faults.kp("worktree.applying")
         try:
             project.git.run("apply", "--whitespace=nowarn", "-", given=patch)
@@ -67,7 +71,38 @@ def apply(
                 plan.paths,
             ) from error
         faults.kp("worktree.applied")
-        return Applied(paths=plan.paths, keep=kept, notes=plan.notes)
+        lost = _give_back(project.folder, attributes)
+        return Applied(paths=plan.paths, keep=kept, notes=(*plan.notes, *lost))
+
+
+def _attributes_of(root: Path, paths: Sequence[str]) -> dict[str, Attributes]:
+    """Git makes each file anew, with no more than a mode."""
+    files = {path: root / path for path in paths if not (root / path).is_symlink()}
+    found = {path: attributes_at(file) for path, file in files.items() if file.is_file()}
+    return {path: attributes for path, attributes in found.items() if attributes}
+
+
+def _give_back(root: Path, attributes: Mapping[str, Attributes]) -> Iterator[str]:
+    """A sentence for each file that could not be given its attributes; it is private then."""
+    for path, kept in attributes.items():
+        file = root / path
+        if file.is_symlink() or not file.is_file():
+            continue
+        with file.open("rb") as opened:
+            try:
+                keep_attributes(opened.fileno(), _with_new_mode(opened.fileno(), kept))
+            except OSError as error:
+                os.fchmod(opened.fileno(), 0o600)
+                yield f"{path} is private now: {error.strerror}."
+
+
+def _with_new_mode(file: int, kept: Attributes) -> Attributes:
+    """Whether it is a program is what git has just decided."""
+    is_program = os.fstat(file).st_mode & stat.S_IXUSR
+    if is_program == kept.mode & stat.S_IXUSR:
+        return kept
+    runs = kept.mode >> 2 & 0o111  # who may read it may run it
+    return replace(kept, mode=kept.mode | runs if is_program else kept.mode & ~0o111)
 
 
 def _planned(project: Project, worktree: Worktree, only: Sequence[str]) -> ApplyPlan:

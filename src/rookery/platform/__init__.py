@@ -1,0 +1,1 @@
+"""What the operating system offers, for every part: knows nothing of agents."""
