@@ -26,7 +26,6 @@ from rookery.core.history import Turn, history
 from rookery.core.limits import Limits
 from rookery.storage.journal import read_events
 from rookery.storage.recovery import JOURNAL, never_begun
-from rookery.storage.trust import TrustStore
 from rookery.workspace.checkpoints import ShadowCheckpoints
 
 SCRIPT = Path(__file__).parent / "faults" / "twelve_turns.yaml"
@@ -67,7 +66,6 @@ class Playground:
         for name, data in BEFORE.items():
             (self.work / name).write_bytes(data)
             (self.work / name).chmod(RIGHTS[name])
-        TrustStore(self.home / "config" / "trust.json").trust(self.work)
 
     @property
     def first(self) -> list[str]:
@@ -92,7 +90,7 @@ class Playground:
     @property
     def _always(self) -> list[str]:
         model = ["--provider", "scripted", "-m", str(self._script)]
-        return ["--print", "--workspace", str(self.work), *model]
+        return ["--print", "--trust", "--workspace", str(self.work), *model]
 
     def environ(self, **more: str) -> dict[str, str]:
         inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}

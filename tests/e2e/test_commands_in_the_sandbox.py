@@ -11,6 +11,7 @@ from rookery.app import examine
 from rookery.core.findings import Health
 from rookery.settings import Settings
 from rookery.storage.places import find_places
+from rookery.storage.trust import TrustStore
 from terminal_session import Installed
 
 SECRET = "decoy-4f1d0c9a"
@@ -103,7 +104,7 @@ def test_SBX_7_credentials_in_the_home_folder_are_not_there_for_a_command(
 def at_home(rookery: Installed) -> Path:
     """The product's own folder in the user's home, of which commands see the rest."""
     own = Path(rookery.environ["HOME"]) / "rookery"
-    (own / "config").mkdir(parents=True)
+    TrustStore(own / "config" / "trust.json").trust(rookery.workspace)
     rookery.environ["ROOKERY_HOME"] = str(own)
     return own
 

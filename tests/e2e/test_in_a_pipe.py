@@ -91,7 +91,7 @@ def test_another_workspace_model_and_mode_can_be_named(rookery: Installed, tmp_p
     other.mkdir()
     with LlmServer([touch("made")], [finish()]) as server:
         done = rookery.run(
-            "-p", *at(server), "-m", "claude-y", "-w", str(other), "--mode", "debug", "go"
+            "-py", *at(server), "-m", "claude-y", "-w", str(other), "--mode", "debug", "go"
         )
     assert done.returncode == 0
     assert (other / "made").exists()
@@ -154,7 +154,7 @@ def test_an_ephemeral_run_leaves_nothing_behind(fresh: Installed):
     write = "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]\n"
     run = "- calls: [{tool: execute_command, arguments: {command: touch made}}]\n"
     script = fresh.script(write + run + FINISHES)
-    done = fresh.run("-p", "--ephemeral", *script, "go")
+    done = fresh.run("-p", "-y", "--ephemeral", *script, "go")
     assert (done.returncode, done.stdout) == (0, "One.\n")
     assert {file.name for file in fresh.workspace.iterdir()} == {"a.txt", "made"}
     assert not fresh.home.exists()

@@ -25,7 +25,7 @@ def test_TRUST_1_TRUST_2_nothing_happens_by_looking_at_a_hostile_folder(
 def test_TRUST_1_a_command_is_not_run_where_nothing_is_trusted(
     visited: Callable[[str], Any], name: str
 ):
-    assert "Nobody is there to allow this" in visited(name).visit.results[3]
+    assert "This folder is not trusted" in visited(name).visit.results[3]
 
 
 def test_8_3_the_canaries_notice(world: World):

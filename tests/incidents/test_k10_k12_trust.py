@@ -108,7 +108,9 @@ def test_K10_GATE_10_TRUST_4_a_run_without_anybody_there_trusts_nothing(stranger
     visit = stranger.visit([run("touch made")], [run("ls")], flags=())
     assert stranger.harm(visit) == []
     assert not (stranger.workspace / "made").exists()
-    assert all("not trusted" in result for result in visit.results)
+    changing, reading = visit.results
+    assert "not trusted" in changing
+    assert "Nobody is there to allow this" in reading
 
 
 # ── what a project may choose ───────────────────────────────────────────────────────────
@@ -177,10 +179,6 @@ def test_K10_TRUST_3_trust_is_for_one_folder_and_nobody_inherits_it(world: World
     assert store.trusts(root)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="decided otherwise: -p acts in a folder that is not trusted, docs/safety.md#trust",
-)
 def test_K10_GATE_9_GATE_10_print_does_not_switch_off_trust(stranger: World):
     stranger.visit([run("touch made")], flags=("-p",))
     assert not (stranger.workspace / "made").exists()

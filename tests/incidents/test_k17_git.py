@@ -75,7 +75,7 @@ def test_K17_GIT_2_in_a_folder_that_is_not_trusted_git_is_not_run_at_all(
     visited: Callable[[str], Any],
 ):
     seen = visited("K17-git")
-    assert "Nobody is there to allow this" in seen.visit.results[3]
+    assert "This folder is not trusted" in seen.visit.results[3]
     assert seen.world.harm(seen.visit) == []
     assert seen.unchanged
 

@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 
 from rookery.app import vocabulary
 from rookery.cli.reports import Report, TextReport
-from rookery.cli.runs import Run
+from rookery.cli.runs import Run, note
 from rookery.clients.attendant import Display, Focus, Responder, RunEnd, attend, never
 from rookery.clients.displays import Displays
 from rookery.clients.first_failure import UntilFirstFailure, leave_at_failure
@@ -44,6 +44,8 @@ class AttendedTask:
         run = self._run
         assert run.first
         await host.send(run.first)
+        if run.trust_note:
+            note(run.trust_note)
         self._report.begin()
         async with anyio.create_task_group() as group:
             group.start_soon(self._report.beat)

@@ -63,6 +63,8 @@ class Run:
     places: Places
     workspace_flag: Sequence[str] = ()
     """How a later run in the same folder as this one names the workspace, if it must."""
+    trust_note: str = ""
+    """What holds in a folder about which nobody was asked."""
 
     @property
     def patience(self) -> float:
@@ -105,7 +107,6 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         check_intent(settings, wishes.workspace, wishes.intent)
     prompt = wishes.prompt()
     _note_oddities(wishes)
-    _note_trust(wishes, trust, acts_anyway=acts_anyway)
     _note_lost_effort(wishes.reasoning_effort, settings, choice)
     _check_command(prompt, usual, wishes.workspace, trusted=trusted)
     first: OpenTask | ReopenTask | None = None
@@ -136,6 +137,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         ),
         places=usual,
         workspace_flag=wishes.workspace_flag(),
+        trust_note=_trust_note(wishes, trust, acts_anyway=acts_anyway),
     )
 
 
@@ -160,9 +162,9 @@ def _check_command(prompt: str, places: Places, workspace: Path, *, trusted: boo
 
 def _note_oddities(wishes: Wishes) -> None:
     if wishes.extension:
-        _note("There are no extensions, so -e is ignored.")
+        note("There are no extensions, so -e is ignored.")
     if wishes.front_end is FrontEnd.LINES and not (wishes.once or wishes.interactive):
-        _note("There is no terminal, so this runs as with --print; what needs a yes is not done.")
+        note("There is no terminal, so this runs as with --print; what needs a yes is not done.")
 
 
 def _note_lost_effort(effort: str | None, settings: Settings, choice: ModelChoice) -> None:
@@ -174,10 +176,10 @@ def _note_lost_effort(effort: str | None, settings: Settings, choice: ModelChoic
 
     info = find_model(choice.provider, choice.model, settings.models.get(choice.model, {}))
     if not (info.thinking or (choice.provider == "anthropic" and takes_budget(info))):
-        _note(f"{choice.model} is not known to think, so --reasoning-effort {effort} is not sent.")
+        note(f"{choice.model} is not known to think, so --reasoning-effort {effort} is not sent.")
 
 
-def _note(sentence: str) -> None:
+def note(sentence: str) -> None:
     print(f"note: {harmless(sentence)}", file=sys.stderr)
 
 
@@ -217,7 +219,7 @@ def _trust_of(wishes: Wishes, places: Places) -> _Trust:
         out = sys.stderr if wishes.once else sys.stdout
         return _Trust.YES if ask_trust(store, wishes.workspace, out) else _Trust.NO
     if store.problem:
-        _note(store.problem)
+        note(store.problem)
     return _Trust.UNKNOWN
 
 
@@ -227,19 +229,17 @@ def _acts_anyway(wishes: Wishes, trust: _Trust) -> bool:
     return trust is _Trust.UNKNOWN and (wishes.yes or wishes.stdin_prompt_stream)
 
 
-def _note_trust(wishes: Wishes, trust: _Trust, *, acts_anyway: bool) -> None:
-    """Say what holds in a folder about which nobody was asked."""
-    if wishes.stdin_prompt_stream or wishes.json_io:
-        return
+def _trust_note(wishes: Wishes, trust: _Trust, *, acts_anyway: bool) -> str:
     if wishes.trust and not wishes.interactive:
-        _note("--trust: the folder is trusted for this run.")
-    elif trust is _Trust.UNKNOWN and acts_anyway:
-        _note("The folder is not trusted. -y allows changes and commands for this run.")
-    elif trust is _Trust.UNKNOWN:
-        _note(
-            "The folder is not trusted, so it is only read. To allow changes and commands, give "
-            f"--trust or -y for one run, or trust it: {NAME} trust"
-        )
+        return "--trust: the folder is trusted for this run."
+    if trust is not _Trust.UNKNOWN:
+        return ""
+    if acts_anyway:
+        return "The folder is not trusted. -y allows changes and commands for this run."
+    return (
+        "The folder is not trusted, so it is only read. To allow changes and commands, give "
+        f"--trust or -y for one run, or trust it: {NAME} trust"
+    )
 
 
 def _settings(
@@ -271,7 +271,7 @@ def _settings(
     except SettingsError as error:
         raise SettingsError(_as_it_was_typed(str(error))) from error
     for sentence in found.refused:
-        _note(sentence)
+        note(sentence)
     return _with_usable_shell(found.settings)
 
 
@@ -287,7 +287,7 @@ def _with_usable_shell(settings: Settings) -> Settings:
         os.path.isabs(shell) and os.path.isfile(shell) and os.access(shell, os.X_OK)
     ):
         return settings
-    _note(f"{shell} is no program by its whole path, so commands run in the usual shell.")
+    note(f"{shell} is no program by its whole path, so commands run in the usual shell.")
     return settings.with_usual_shell()
 
 
