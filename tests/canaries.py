@@ -37,6 +37,8 @@ DECOYS = {
     ".mozilla/firefox/p/logins.json": "canary-firefox-4719",
     ".bash_history": "export TOKEN=canary-history-4720\n",
 }
+READ_FOR_HOSTS = (".npmrc",)
+"""Read by us to know which registries the machine uses. What else is in them goes nowhere."""
 SHELL_FILES = {".bashrc": "# mine\n", ".profile": "# mine\n", ".gitconfig": "[user]\n\tname = N\n"}
 VALUES = [f"canary-{name}" for name in ("ssh", "aws", "gcloud", "kube", "docker", "netrc", "npm")]
 VALUES += ["canary-git", "canary-firefox", "canary-history"]
@@ -140,7 +142,8 @@ class World(Installed):
         for name, text in (DECOYS | SHELL_FILES).items():
             put(self.decoys / name, text)
         self.sink = Sink()
-        self._watch = Watch([self.decoys / name for name in DECOYS])
+        watched = [name for name in DECOYS if name not in READ_FOR_HOSTS]
+        self._watch = Watch([self.decoys / name for name in watched])
 
     def close(self) -> None:
         self.sink.close()

@@ -20,11 +20,15 @@ from rookery.core.facts import Effect, Event, Fact, Noted, Reminded
 from rookery.core.file_steps import approved_by_user, commands_running_on, was_started
 from rookery.core.findings import Finding, Health
 from rookery.core.hiding import Hiding
+from rookery.core.hosts import faulty_entries
 from rookery.core.limits import Limits
 from rookery.core.queries import About
 from rookery.core.shell.git_lines import GitUse, git_use
 from rookery.core.shell.judgement import Judgement
 from rookery.core.values import record, value
+from rookery.egress.known_hosts import KnownHosts
+from rookery.egress.remotes import remotes
+from rookery.egress.way_out import Egress
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
 from rookery.engine.hiding_shell import HidingShell
@@ -36,6 +40,7 @@ from rookery.extra_tools import Browsers, open_extra_tools
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.governance.command_rules import CommandRules
 from rookery.governance.mode_limits import ModeLimits
+from rookery.governance.network_gate import NetworkGate
 from rookery.governance.restrictions import Restrictions
 from rookery.governance.shielded import (
     nothing_shielded,
@@ -58,7 +63,7 @@ from rookery.tools import all_tools
 from rookery.workplace import Knowledge, Workplace
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.git_folders import own_repository
+from rookery.workspace.git_folders import own_repository, repository_config
 from rookery.workspace.git_index import checked_out
 from rookery.workspace.git_mending import GitMending
 from rookery.workspace.git_views import GitEyes
@@ -141,7 +146,13 @@ async def open_host(
             )
         )
         eyes = GitEyes(files.boundaries.root, places.data / "set-aside")
-        launching = Launching(files.boundaries, sandbox, lambda: eyes.repositories)
+
+        def start_beside(work: Callable[..., Coroutine[Any, Any, object]], *about: object) -> None:
+            group.start_soon(work, *about)
+
+        known = _known_hosts(settings, workspace, home, trusted=consent.trusted)
+        network = Egress(start_beside, known)
+        launching = Launching(files.boundaries, sandbox, lambda: eyes.repositories, network)
 
         @cache
         def command_judge() -> "CommandJudge":
@@ -175,9 +186,6 @@ async def open_host(
             news=extra.news,
         )
         shared = all_tools() | briefing.tools() | extra.tools
-
-        def start_beside(work: Callable[..., Coroutine[Any, Any, object]], *about: object) -> None:
-            group.start_soon(work, *about)
 
         def shields(effects: Sequence[Effect], expected: Collection[str]) -> Sequence[str]:
             # what the sandbox can do is found out with the first command, not before
@@ -269,7 +277,19 @@ async def open_host(
                     ),
                     guard,
                     watch,
-                    NoSandboxNotice(sandbox, tell_user),
+                    NoSandboxNotice(sandbox, tell_user, faulty_entries(settings.sandbox.hosts)),
+                    *(
+                        [
+                            NetworkGate(
+                                rules,
+                                knows=network.knows,
+                                open_to_all=lambda: sandbox.open_to_all,
+                                remotes=known.remotes.names,
+                            )
+                        ]
+                        if settings.sandbox.network == "known" and settings.sandbox.use != "off"
+                        else []
+                    ),
                     CommandRules(
                         allow=settings.commands.allow,
                         deny=settings.commands.deny,
@@ -475,7 +495,7 @@ def open_sandbox(settings: Settings, workspace: Path, places: Places) -> Iterato
             root=workspace,
             home=Path.home(),
             mode=settings.sandbox.use,
-            network=settings.sandbox.network == "on",
+            network=settings.sandbox.network,
             writable=tuple(map(os.path.expanduser, settings.sandbox.writable)),
             hidden=tuple(map(os.path.expanduser, settings.sandbox.hidden)),
             own=tuple(map(str, places.own_folders)),
@@ -485,6 +505,18 @@ def open_sandbox(settings: Settings, workspace: Path, places: Places) -> Iterato
         yield sandbox
     finally:
         sandbox.close()
+
+
+def _known_hosts(settings: Settings, workspace: Path, home: Path, *, trusted: bool) -> KnownHosts:
+    """What a folder says that is not trusted does not count, its repository's remotes included."""
+    config = repository_config(str(workspace.resolve())) if trusted else ""
+    return KnownHosts(
+        listed=settings.sandbox.hosts,
+        remotes=remotes(config),
+        home=home,
+        workspace=workspace,
+        environ=os.environ,
+    )
 
 
 def _checkpoints(settings: Settings, workspace: Path, places: Places) -> Checkpoints:

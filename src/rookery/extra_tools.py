@@ -89,7 +89,7 @@ class Browsers:
         start_soon: "StartSoon",
     ) -> None:
         self._path = settings.browser.path or ""
-        self._network = settings.sandbox.network == "on"
+        self._network = settings.sandbox.network != "off"
         self._start_soon = start_soon
         self._usable = settings.browser.use and self._found()
 

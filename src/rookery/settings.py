@@ -36,7 +36,7 @@ Key: TypeAlias = tuple[str, ...]
 Prompt: TypeAlias = Literal["auto", "full", "compact"]
 Approval: TypeAlias = Literal["ask", "auto"]
 Containment: TypeAlias = Literal["on", "required", "off"]
-Network: TypeAlias = Literal["on", "off"]
+Network: TypeAlias = Literal["known", "on", "off"]
 Colour: TypeAlias = Literal["auto", "always", "never"]
 Look: TypeAlias = Literal["auto", "dark", "light"]
 Notify: TypeAlias = Literal["auto", "bell", "off"]
@@ -204,8 +204,19 @@ class SandboxSettings(_Section, frozen=True):
         ),
     ] = "on"
     network: Annotated[
-        Network, Meta(description="Whether commands in the sandbox reach the network.")
-    ] = "on"
+        Network,
+        Meta(
+            description='Which hosts commands in the sandbox reach; "known" are package '
+            "registries configured on the machine, the repository's own remotes and `hosts`."
+        ),
+    ] = "known"
+    hosts: Annotated[
+        _Texts,
+        Meta(
+            description="Further hosts that commands may reach, such as example.com, "
+            "*.example.com or localhost:8080."
+        ),
+    ] = ()
     writable: Annotated[
         _Texts, Meta(description="Folders outside the workspace that commands may write to.")
     ] = ()

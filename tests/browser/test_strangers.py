@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from browser.bench import PATIENCE, Bench, open_bench
-from rookery.browser.reach import OutOfReach
 from rookery.browser.session import ANEW
+from rookery.egress.http_proxy import OutOfReach
 
 pytestmark = pytest.mark.anyio
 STRANGER = "stranger.example"

@@ -18,6 +18,7 @@ from rookery.core.web_addresses import (
     is_withheld_name,
     web_address,
 )
+from rookery.egress.http_proxy import OutOfReach
 
 _OWN_ADDRESSES = {
     "localhost": ("127.0.0.1", "::1"),
@@ -47,10 +48,6 @@ _ERRANDS = frozenset(
 
 Find: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 """From the name of a host and a port to the addresses to connect to."""
-
-
-class OutOfReach(Exception):
-    """Nothing may connect there; the text says why."""
 
 
 class Errand(OutOfReach):

@@ -13,6 +13,12 @@ NO_TOOL_USED = (
     "tool; call ask_followup_question if you lack information, or attempt_completion if the task "
     "is done. Do not answer this note in words."
 )
+BLOCKED = "Blocked: {}. To allow a host for good, add it to sandbox.hosts in your settings."
+BLOCKED_STILL = (
+    "Blocked: {}. Commands reach only known hosts, and this was not allowed. Go on without it, or "
+    "ask the user to add it to sandbox.hosts in the settings."
+)
+BLOCKED_BEFORE = "Blocked: {}. The user has allowed it now. Run the command again if you need it."
 CUT_OFF = (
     "[automatic] Your last answer was cut off at the output limit. Go on in smaller steps: one "
     "tool call at a time, and large files in several edits."

@@ -13,7 +13,7 @@ from hashlib import sha256
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered
-from rookery.core.replies import denied
+from rookery.core.replies import BLOCKED, BLOCKED_BEFORE, BLOCKED_STILL, denied
 from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.core.shell.git_lines import git_use
 from rookery.core.shell.judgement import Judgement
@@ -23,6 +23,7 @@ from rookery.errors import ChangedMeanwhile, CommandRejected, Denied, StorageErr
 
 REFUSED_BEFORE = "You have refused exactly this before."
 MOST_NAMED = 20
+YES_MEANS = "A yes holds until this task ends. The command is not run again by itself."
 NOBODY = "non_interactive"
 """The reason of a refusal that no person has anything to do with."""
 
@@ -65,9 +66,19 @@ class Gate:
             plain=judged.plain if by_hand else judged.plain or judged.spelled,
             confined=not (judged.needs_keys and by_hand),
             git=git_use(judged),
+            hosts=self._hosts(action, judged, by_hand=by_hand) if action.command else frozenset(),
         )
         permit = await self.governance.permitted(call, action, ruling, answer, permit)
         return permit, answer.text if answer else ""
+
+    def _hosts(self, action: Action, judged: Judgement, *, by_hand: bool) -> frozenset[str]:
+        """Who allows a command has read which hosts it names."""
+        allowed = self._rules.hosts()
+        if not (by_hand or self._rules.allows(action)):
+            return frozenset(allowed)
+        from rookery.core.shell.named_hosts import named_hosts
+
+        return frozenset((*allowed, *map(str, named_hosts(judged.commands))))
 
     async def report(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
         """The action was performed; what the model is to read about it."""
@@ -153,6 +164,30 @@ class Gate:
             notes=("The command that was just run changed: " + ", ".join(paths[:MOST_NAMED]),),
         )
         return answer.reply == "yes"
+
+    async def after_blocked(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
+        """Ask about hosts that a command was kept from. It has ended, so nothing waits for this."""
+        hosts = outcome.blocked
+        if not hosts:
+            return outcome
+        names = ", ".join(hosts)
+        self._dialogue.note(BLOCKED.format(names))
+        answer = await self._dialogue.ask(
+            AskKind.TOOL,
+            json.dumps({"tool": "allowHosts", "content": names}, ensure_ascii=False),
+            title=f"Allow commands to reach {names}?",
+            call_id=call.id,
+            digest=sha256(f"hosts {names}".encode()).hexdigest(),
+            notes=(f"Blocked while this ran: {action.command}", YES_MEANS),
+            rule=self._rules.rule_for_hosts(hosts),
+        )
+        if answer.reply != "yes" or answer.by != "user":
+            return replace(outcome, text="\n".join([outcome.text, BLOCKED_STILL.format(names)]))
+        try:
+            self._rules.allow_hosts(hosts, always=answer.always)
+        except (StorageError, CommandRejected) as error:
+            self._dialogue.note(f"It is allowed until this task ends, not always: {error}")
+        return replace(outcome, text="\n".join([outcome.text, BLOCKED_BEFORE.format(names)]))
 
     def _remember(self, action: Action) -> None:
         """What cannot be kept for later is allowed this once all the same."""

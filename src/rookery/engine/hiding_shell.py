@@ -42,6 +42,10 @@ class _HidingCommand:
     def kept(self) -> bool:
         return self._command.kept
 
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        return self._command.blocked
+
     async def output(self) -> AsyncIterator[str]:
         async for piece in self._command.output():
             if shown := self._shown.add(piece):

@@ -174,6 +174,8 @@ class Outcome:
     """What had been used when the child task that did it ended."""
     refusal: str = ""
     """The code of the rule of governance that refused the call."""
+    blocked: tuple[str, ...] = ()
+    """Hosts that it tried to reach and may not, as `host:port`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,6 +271,8 @@ class Permit:
     """The only folders and files of the workspace that the command may write to; None: all."""
     git: GitUse = GitUse.PART
     """Whether the command may write in git's own folders."""
+    hosts: frozenset[str] = frozenset()
+    """Hosts that the command may reach besides the known ones."""
 
 
 @record
@@ -399,6 +403,11 @@ class RunningCommand(Protocol):
     @property
     def kept(self) -> bool:
         """It goes on when its context is left."""
+        ...
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """Hosts it was kept from so far, as `host:port`."""
         ...
 
     def output(self) -> AsyncIterator[str]:
@@ -887,6 +896,18 @@ class RuleBook(Protocol):
         ...
 
     def add(self, action: Action) -> None: ...
+
+    def hosts(self) -> Sequence[str]:
+        """Hosts that commands may reach besides the known ones."""
+        ...
+
+    def rule_for_hosts(self, hosts: Sequence[str]) -> str:
+        """The rule that `always` would add for them, in words; empty if there can be none."""
+        ...
+
+    def allow_hosts(self, hosts: Sequence[str], *, always: bool) -> None:
+        """Until the task ends, or by a rule. Raises `StorageError` if that cannot be kept."""
+        ...
 
 
 class Clock(Protocol):

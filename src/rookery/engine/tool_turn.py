@@ -96,6 +96,7 @@ async def _carried_out(
         raise told from error
     kp("tool.performed")
     written = await texts_of(ctx.files, action)
+    outcome = await gate.after_blocked(call, action, outcome)
     outcome = await gate.report(call, action, outcome)
     outcome = await with_amendments(ctx.files, action, written, outcome)
     return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome

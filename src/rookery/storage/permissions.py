@@ -1,13 +1,14 @@
 """What the user has allowed for good, as rules that say exactly what they cover.
 
 A rule for a command is kept on disk, in a file of the user's and never in a project: this very
-text, in this folder of this workspace, for thirty days. Rules for edits, for a tool of an MCP
+text, in this folder of this workspace, for thirty days. So is a rule for a host that commands may
+reach. Rules for edits, for a tool of an MCP
 server and for sub-tasks end with the task.
 What always has to be asked about can have no rule, and is looked at anew every time.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +23,7 @@ from rookery.storage.kept_list import KeptList
 
 DAYS = 30
 LASTS = DAYS * 24 * 60 * 60 * 1000
+_KEPT = ("command", "host")
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
@@ -31,7 +33,7 @@ class AllowRule:
     without it the rule ends with the task, and `command` is in words what it allows.
     """
 
-    tool: Literal["command", "edits", "mcp", "subtasks"]
+    tool: Literal["command", "edits", "mcp", "subtasks", "host"]
     workspace: FolderMark
     command: str = ""
     cwd: str = ""
@@ -41,6 +43,8 @@ class AllowRule:
     def words(self) -> str:
         if self.tool == "edits":
             return f"edits of files in {self.workspace.path}, until this task ends"
+        if self.tool == "host":
+            return f"commands in {self.workspace.path} may reach {self.command}, for {DAYS} days"
         if self.tool != "command":
             return f"{self.command}, until this task ends"
         where = f"{self.cwd} of {self.workspace.path}" if self.cwd else self.workspace.path
@@ -73,6 +77,7 @@ class Permissions:
         self._place = place
         self._now = now
         self._until_the_end: list[AllowRule] = []
+        self._hosts: dict[str, None] = {}
 
     def allows(self, action: Action) -> bool:
         rule = self._rule(action)
@@ -93,10 +98,35 @@ class Permissions:
         if rule.tool != "command":
             self._until_the_end.append(rule)
             return
-        now = self._now()
-        self._kept.update(
-            lambda kept: [*(old for old in kept if old.holds(now) and not old.covers(rule)), rule]
+        self._keep([rule])
+
+    def hosts(self) -> Sequence[str]:
+        kept = stored_rules(self._kept.file, self._now())
+        ours = [rule for rule in kept if rule.tool == "host" and rule.workspace == self._workspace]
+        return [*self._hosts, *(rule.command for rule in ours)]
+
+    def rule_for_hosts(self, hosts: Sequence[str]) -> str:
+        if self._kept.problem or not hosts:
+            return ""
+        return self._host_rule(", ".join(hosts)).words
+
+    def allow_hosts(self, hosts: Sequence[str], *, always: bool) -> None:
+        self._hosts.update(dict.fromkeys(hosts))
+        if always:
+            self._keep([self._host_rule(host) for host in hosts])
+
+    def _host_rule(self, host: str) -> AllowRule:
+        return AllowRule(
+            tool="host", workspace=self._workspace, command=host, expires=self._now() + LASTS
         )
+
+    def _keep(self, rules: Sequence[AllowRule]) -> None:
+        now = self._now()
+
+        def is_kept(old: AllowRule) -> bool:
+            return old.holds(now) and not any(old.covers(rule) for rule in rules)
+
+        self._kept.update(lambda kept: [*filter(is_kept, kept), *rules])
 
     def _rule(self, action: Action) -> AllowRule | None:
         if action.ask_as is AskKind.USE_MCP_SERVER:
@@ -168,10 +198,10 @@ class Permissions:
 
 
 def stored_rules(file: Path, now: int) -> list[AllowRule]:
-    """The rules on disk that hold; none if the file is damaged. Only those for commands belong
-    there."""
+    """The rules on disk that hold; none if the file is damaged. Only those for commands and hosts
+    belong there."""
     kept = KeptList(file, AllowRule).believed()
-    return [rule for rule in kept if rule.tool == "command" and rule.holds(now)]
+    return [rule for rule in kept if rule.tool in _KEPT and rule.holds(now)]
 
 
 def problem_with_rules(file: Path) -> str:

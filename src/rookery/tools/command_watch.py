@@ -12,10 +12,12 @@ from rookery.core.facts import (
     CommandDetached,
     CommandEnded,
     CommandQuiet,
+    Noted,
     OutputStreamed,
 )
 from rookery.core.limits import KIB
 from rookery.core.output_preview import Cleaner, Preview, gap
+from rookery.core.replies import BLOCKED
 from rookery.engine.ports import (
     Artifact,
     CommandEnd,
@@ -64,6 +66,7 @@ class CommandWatch:
         self._live = _LiveOutput(ctx)
         self._offer: Offer | None = None
         self._listed = False
+        self._blocked_before: tuple[str, ...] = ()
         self._began = self._heard = anyio.current_time()
         self._leave_at = self._began + patience if ctx.background else math.inf
         self._offer_at = self._began + OFFER_SECONDS
@@ -122,6 +125,7 @@ class CommandWatch:
             self._artifact.write(b"")  # so that it can be read, though there be nothing in it
         self._live.show_rest()
         self.preview.add(self._cleaner.finish())
+        self._blocked_before = self._running.blocked
         attend = partial(self._attend, context.pop_all())
         self._ctx.background.start(self._ctx.call_id, self._running, attend)
 
@@ -142,6 +146,7 @@ class CommandWatch:
             except StorageError as error:
                 end, told = UNKNOWN_END, str(error)
         news.add(self._cleaner.finish())
+        told += self._told_of_blocked()
         self._ctx.append(
             CommandEnded(
                 call_id=self._ctx.call_id,
@@ -149,6 +154,14 @@ class CommandWatch:
                 exit_code=end.exit_code,
             )
         )
+
+    def _told_of_blocked(self) -> str:
+        """Hosts it was kept from since it was sent to the background."""
+        new = [each for each in self._running.blocked if each not in self._blocked_before]
+        if not new:
+            return ""
+        self._ctx.append(Noted(text=BLOCKED.format(", ".join(new))))
+        return f" {BLOCKED.format(', '.join(new))}"
 
     async def _listen(self) -> None:
         async for piece in self._running.output():

@@ -137,7 +137,7 @@ async def _run(permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext) -> Ou
             text = still_running(
                 permit.cwd, watch.seconds, watch.preview, artifact, waits_for_input=waits
             )
-            return Outcome(text=text + words, images=images)
+            return Outcome(text=text + words, images=images, blocked=running.blocked)
         if not ended:
             running.stop()
         end = await watch.end()
@@ -148,6 +148,7 @@ async def _run(permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext) -> Ou
         ending=Ending.FAILED if cut_short else Ending.DONE,
         exit_code=end.exit_code,
         images=images,
+        blocked=running.blocked,
     )
 
 

@@ -60,7 +60,7 @@ def bubblewrap(
         program,
         *_NAMESPACES,
         *(["--disable-userns"] if able.closes_users else []),
-        *([] if confinement.network else ["--unshare-net"]),
+        *([] if confinement.network == "on" else ["--unshare-net"]),
         "--die-with-parent",
         *("--cap-drop", "ALL"),
         *_machine(),

@@ -12,6 +12,8 @@ operand, then `--`, then the command:
     grow PATH             below it the command may make folders
     hide PATH             what is below it, the command cannot read
     network off
+    proxy PATH=TOKEN      the product serves what is listened on for the command; it says TOKEN
+    forward PORT          a port of this machine that is served there too
 
 Whatever cannot be given up ends it with status 126, before the command has run. It is in the
 way of every command, hence imports almost nothing.
@@ -71,6 +73,8 @@ def main(words: list[str]) -> None:
     if plan.all("drop"):
         drop_capabilities()
     _must(_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "new privileges cannot be ruled out")
+    for where in plan.all("proxy"):
+        hand_over(where, [int(port) for port in plan.all("forward")])
     network_off = bool(plan.all("network"))
     if plan.all("write") or plan.all("hide"):
         landlock(plan, network_off=network_off)
@@ -109,6 +113,66 @@ def set_limit(what: str, number: str) -> None:
         int(number) if now < 0 else min(now, int(number)) for now in resource.getrlimit(which)
     ]
     resource.setrlimit(which, (limits[0], limits[1]))
+
+
+_HERE = "127.0.0.1"
+_LED = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_LED_IF_SET = ("npm_config_proxy", "npm_config_https_proxy", "PIP_PROXY", "CARGO_HTTP_PROXY")
+_LED_JAVA = ("MAVEN_OPTS", "GRADLE_OPTS")
+_WAITING = 128
+
+
+def hand_over(where: str, ports: list[int]) -> None:
+    """Listen in the command's network, and have the product accept there. A socket belongs to the
+    network it was made in, so that nothing has to run beside the command."""
+    import _socket
+
+    def listening(port: int) -> "_socket.socket":
+        made = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+        made.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+        made.bind((_HERE, port))
+        made.listen(_WAITING)
+        return made
+
+    path, _, token = where.rpartition("=")
+    served = {0: listening(0)}
+    for port in ports:
+        try:
+            served[port] = listening(port)
+        except OSError:
+            continue  # one below 1024 is the system's
+    files = b"".join(_u32(each.fileno()) for each in served.values())
+    said = " ".join([token, *map(str, served)]).encode()
+    try:
+        product = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        product.connect(path)
+        product.sendmsg([said], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+        product.close()
+    except OSError as error:
+        raise Refused(f"there is no way to the network ({error.strerror})") from error
+    lead_to(served[0].getsockname()[1])
+    for each in served.values():
+        each.close()
+
+
+def lead_to(port: int) -> None:
+    """Tell programs of the proxy in the ways they know."""
+    url = f"http://{_HERE}:{port}".encode()
+    java = " ".join(f"-D{way}.proxyHost={_HERE} -D{way}.proxyPort={port}" for way in _WEB)
+    for name in _LED:
+        os.environ[name.encode()] = url
+    for name in _LED_IF_SET:
+        if name.encode() in os.environ:
+            os.environ[name.encode()] = url
+    for name in _LED_JAVA:
+        before = os.environ.get(name.encode(), b"")
+        os.environ[name.encode()] = (before + b" " + java.encode()).strip()
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ[name.encode()] = b"localhost,127.0.0.1,::1"
+    os.environ[b"NODE_USE_ENV_PROXY"] = b"1"
+
+
+_WEB = ("http", "https")
 
 
 def drop_capabilities() -> None:

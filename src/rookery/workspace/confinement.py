@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from typing import Literal, Protocol, TypeAlias
 
 from rookery.core.values import record, value
 
@@ -39,6 +40,45 @@ class Narrowed:
     never: tuple[Spot, ...]
 
 
+Network: TypeAlias = Literal["known", "on", "off"]
+
+
+class WayOut(Protocol):
+    """A command's way to the network. Its socket lies in the command's temporary folder."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def token(self) -> str: ...
+
+    @property
+    def ports(self) -> Sequence[int]: ...
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """The hosts that the command was kept from."""
+        ...
+
+    def start(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@record
+class Handoff:
+    """A Unix socket as the command's launcher sees it, the word to say there, and the ports of
+    this machine to be served besides."""
+
+    path: str
+    token: str
+    ports: tuple[int, ...] = ()
+
+    @classmethod
+    def by(cls, way: WayOut, temporary: str) -> "Handoff":
+        path = os.path.join(os.path.realpath(temporary), way.name)
+        return cls(path, way.token, tuple(way.ports))
+
+
 @value
 class Confinement:
     """All paths are canonical and exist. What is outside every `writable` is read-only, and if it
@@ -52,7 +92,7 @@ class Confinement:
     root: Spot
     home: str
     private: str
-    network: bool
+    network: Network
     read: tuple[Spot, ...] = ()
     """Seen wherever they lie, also among what is otherwise hidden, and not written."""
     writable: tuple[Spot, ...] = ()
@@ -62,6 +102,8 @@ class Confinement:
     hidden: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     narrowed: Narrowed | None = None
+    way: Handoff | None = None
+    """Where the launcher hands over what it listens on; without one "known" is closed too."""
 
 
 def spot(path: str) -> Spot | None:

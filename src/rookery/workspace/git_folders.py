@@ -115,6 +115,15 @@ def own_repository(root: str) -> bool:
     return bool(git) and not leads_elsewhere(git)
 
 
+def repository_config(root: str) -> str:
+    """The settings of the workspace's own repository; nothing if it has none."""
+    git = os.path.join(root, ".git")
+    if not is_folder(git):
+        git = common_folder(os.path.realpath(root))
+    text = regular_content(os.path.join(git, "config"), _LARGEST_CONFIG) if git else b""
+    return (text or b"").decode("utf-8", "replace")
+
+
 def leads_elsewhere(git: str) -> bool:
     """Whether a git folder makes git read others: by name, by a link, or by its settings."""
     stores = [os.path.join(git, part) for part in ("objects", "objects/pack", "objects/info")]

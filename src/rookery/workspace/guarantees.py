@@ -30,6 +30,9 @@ def guarantees(sandbox: Sandbox) -> list[Guarantee]:
     state = sandbox.state
     if state.kind == "none":
         return list(_without(state))
+    if sandbox.open_to_all:
+        found = [each for each in _by_landlock(state) if each.name != NETWORK]
+        return [*found, Guarantee(NETWORK, Holds.NO, OPEN_TO_ALL)]
     if state.kind == "landlock":
         return list(_by_landlock(state))
     return list(_by_bubblewrap(state))
@@ -43,6 +46,10 @@ PROCESSES = "processes gone with the command"
 PROTECTED = "protected files read-only"
 PRIVILEGES = "no new privileges"
 
+OPEN_TO_ALL = (
+    "no network namespace can be made here, so commands reach every host; commands that name an "
+    "unknown host are asked about"
+)
 _NEW_ONES = "protected files that do not exist yet are taken back after the command"
 
 
@@ -88,6 +95,8 @@ def _network_by_landlock(state: SandboxState) -> Guarantee:
 
 
 def _network(state: SandboxState, closed: Holds, why: str) -> Guarantee:
-    if state.network:
+    if state.network == "on":
         return Guarantee(NETWORK, Holds.NO, "it is switched on in the settings")
+    if state.network == "known":
+        return Guarantee(NETWORK, Holds.YES, "Commands reach known hosts only, through a proxy.")
     return Guarantee(NETWORK, closed, why)

@@ -29,7 +29,7 @@ def rules_alone(confinement: Confinement) -> Iterator[str]:
         yield from ("hide", path)
     if confinement.narrowed:
         yield from _narrowing(confinement.root, confinement.narrowed)
-    if not confinement.network:
+    if confinement.network == "off":
         yield from ("network", "off")
     yield from ("drop", "capabilities")
 

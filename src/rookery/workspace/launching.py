@@ -3,7 +3,9 @@
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 import anyio.to_thread
 
@@ -15,6 +17,7 @@ from rookery.core.shell.git_lines import GitUse
 from rookery.core.values import record
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.boundaries import Boundaries, Hiding
+from rookery.workspace.confinement import WayOut
 from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.ignore import IGNORE_FILES
 from rookery.workspace.narrowing import NEVER_WRITABLE, check_not_narrowed
@@ -44,15 +47,24 @@ class _Special:
     whole: bool
 
 
+class Network(Protocol):
+    def open(self, folder: str, allowed: Collection[str]) -> WayOut:
+        """A way to the hosts that are known, and to those that are allowed besides."""
+        ...
+
+
 class Launching:
     def __init__(
         self,
         boundaries: Boundaries,
         sandbox: Sandbox,
         repositories: Callable[[], Collection[str]] = lambda: (),
+        network: Network | None = None,
     ) -> None:
-        """`repositories` are the ones that are known, wherever they lie in the workspace."""
+        """`repositories` are the ones that are known, wherever they lie in the workspace. Without a
+        `network` commands reach none where only known hosts are to be reached."""
         self._repositories = repositories
+        self._network = network
         self._indexes = GitIndexes(str(boundaries.root))
         self._boundaries = boundaries
         self._root = boundaries.root
@@ -69,14 +81,27 @@ class Launching:
             return Launch(tuple(words), {})
         found = self._special_files()
         shielded = dict.fromkeys((*found.protected, *self._repositories()))
-        return self._sandbox.launch(
-            words,
-            cwd=str(folder),
-            protected=[p for p in shielded if not self._left_to_git(p, permit)],
-            ignored=found.ignored,
-            writable=permit.writable,
-            git=permit.git is not GitUse.NONE,
-        )
+        way = self._way_out(permit)
+        try:
+            launch = self._sandbox.launch(
+                words,
+                cwd=str(folder),
+                protected=[p for p in shielded if not self._left_to_git(p, permit)],
+                ignored=found.ignored,
+                writable=permit.writable,
+                git=permit.git is not GitUse.NONE,
+                way=way,
+            )
+        except BaseException:
+            if way:
+                way.close()
+            raise
+        return replace(launch, way=way)
+
+    def _way_out(self, permit: Permit) -> WayOut | None:
+        if self._network is None or not self._sandbox.proxied:
+            return None
+        return self._network.open(self._sandbox.way_folder, permit.hosts)
 
     def _left_to_git(self, path: str, permit: Permit) -> bool:
         """Whether git may change it: a mount in its way would leave a checkout half done. What is
@@ -162,24 +187,39 @@ def _is_shielded(path: str) -> bool:
     return bool(why) and why not in OF_BUILDS and path != ".git"
 
 
-class NoSandboxNotice:
-    """A hook that says once, before the first command, that nothing confines it."""
+OPEN_NETWORK = (
+    "Commands can reach every host here, because no network namespace can be made. Commands that "
+    "name an unknown host are asked about."
+)
 
-    def __init__(self, sandbox: Sandbox, tell: Callable[[str], None]) -> None:
+
+class NoSandboxNotice:
+    """A hook that says once, before the first command, what does not confine it."""
+
+    def __init__(
+        self, sandbox: Sandbox, tell: Callable[[str], None], problems: Sequence[str] = ()
+    ) -> None:
+        """`problems` are sentences about settings of the sandbox, told at the same time."""
         self._sandbox = sandbox
         self._tell = tell
+        self._problems = problems
         self._told = False
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         if action.command and not self._told:
             self._told = True
-            state = await anyio.to_thread.run_sync(lambda: self._sandbox.state)
-            if state.kind == "none":
-                self._tell(state.line)
+            for line in await anyio.to_thread.run_sync(self._lines):
+                self._tell(line)
         return Ruling()
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
+
+    def _lines(self) -> list[str]:
+        state = self._sandbox.state
+        lines = [state.line] if state.kind == "none" else []
+        lines += [OPEN_NETWORK] if self._sandbox.open_to_all else []
+        return [*lines, *self._problems]
 
 
 def _entries(folder: Path) -> list["os.DirEntry[str]"]:

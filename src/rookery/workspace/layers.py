@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from rookery.core.values import record, value
 from rookery.workspace.bubblewrap import Abilities, bubblewrap, mounted
-from rookery.workspace.confinement import Confinement, Spot
+from rookery.workspace.confinement import Confinement, Handoff, Network, Spot
 from rookery.workspace.hidden_places import SOCKET_VARIABLES
 from rookery.workspace.landlock import rules_alone, rules_within_mounts
 from rookery.workspace.orphans import take_orphans_in
@@ -37,6 +37,9 @@ bubblewrap gives the command a count of its own, and so high that no build meets
 not limited: a limit of the address space stops what reserves much and uses little, such as
 Node, Java and Go."""
 
+KNOWS_TRUNCATING = 3
+"""The first version of Landlock that keeps a command from cutting files to nothing."""
+
 Kind: TypeAlias = Literal["bubblewrap+landlock", "bubblewrap", "landlock", "none"]
 
 
@@ -45,7 +48,8 @@ class SandboxState:
     """What there is of a sandbox; `why` says why there is not more, and is empty if all is."""
 
     kind: Kind
-    network: bool = True
+    network: Network = "on"
+    """What holds, which may be less than what is wished."""
     landlock: int = 0
     """The version the kernel has; 0 if none."""
     why: str = ""
@@ -55,17 +59,28 @@ class SandboxState:
     """Why no command can run at all; empty while the workspace is there."""
 
     @property
+    def narrows(self) -> bool:
+        """Whether a command can be kept to a part of the workspace."""
+        return self.kind.startswith("bubblewrap") or self.landlock >= KNOWS_TRUNCATING
+
+    @property
     def line(self) -> str:
         """The state for people, in one line."""
         if self.lost:
             return self.lost
         if self.kind == "none":
             return f"no sandbox: commands can do whatever you can ({self.why})"
-        network = "on" if self.network else "off"
         extent = f"in a part of the sandbox ({self.why})" if self.why else "in the sandbox"
         temporary = "temp" if self.kind == "landlock" else "its own temp"
         bounds = f"writes in the workspace, {temporary} and caches only, keys hidden"
-        return f"{extent}: {bounds}, network {network}"
+        return f"{extent}: {bounds}, {_NETWORK[self.network]}"
+
+
+_NETWORK: dict[Network, str] = {
+    "known": "network to known hosts only",
+    "on": "network on",
+    "off": "network off",
+}
 
 
 @record
@@ -96,7 +111,8 @@ def find_layers(confinement: Confinement, programs: str) -> Layers:
         if not refused:
             return layers
         refusal = f"bubblewrap does not work: {refused}"
-    state = SandboxState(kind="landlock", network=network, landlock=version, why=refusal)
+    open_or_closed: Network = "off" if network == "off" else "on"  # it knows no hosts
+    state = SandboxState(kind="landlock", network=open_or_closed, landlock=version, why=refusal)
     refused = _try(Layers(state), confinement) if version else "the kernel has no Landlock"
     return no_layers(f"{refusal}, and {refused}") if refused else Layers(state)
 
@@ -116,6 +132,7 @@ def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
     needed = (os.path.realpath(sys.base_prefix), str(CONFINE.parent))
     mounts = bubblewrap(layers.program, confinement, cwd=cwd, able=layers.able, needed=needed)
     words += ["limit", f"NPROC={PROCESSES}", *_identities(mounted(confinement))]
+    words += _way_out(confinement.way)
     if layers.state.landlock:
         words += rules_within_mounts(confinement)
     return [*mounts, *confine, *words, "--"]
@@ -161,6 +178,13 @@ def _bury(group: int) -> None:
     with suppress(ChildProcessError):
         while True:
             os.waitpid(-group, 0)
+
+
+def _way_out(way: Handoff | None) -> list[str]:
+    if way is None:
+        return []
+    forwards = [word for port in way.ports for word in ("forward", str(port))]
+    return ["proxy", f"{way.path}={way.token}", *forwards]
 
 
 def _identities(found: Iterable[Spot]) -> list[str]:

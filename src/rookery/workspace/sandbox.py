@@ -4,9 +4,7 @@ Its boundaries are those of the folder the product was started in, and are fixed
 made: no argument of a call, no file in the workspace and no later change of either widens them.
 """
 
-import fcntl
 import os
-import shutil
 import tempfile
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,8 +20,11 @@ from rookery.errors import Denied, ToolError
 from rookery.workspace.bubblewrap import TEMPORARY, prepare_private
 from rookery.workspace.confinement import (
     Confinement,
+    Handoff,
     Narrowed,
+    Network,
     Spot,
+    WayOut,
     outermost,
     spot,
     spots,
@@ -55,6 +56,7 @@ from rookery.workspace.layers import (
 )
 from rookery.workspace.narrowing import narrow, never_writable, not_kept
 from rookery.workspace.private_caches import PrivateCaches
+from rookery.workspace.private_folder import held, remove_tree
 
 
 @value
@@ -65,7 +67,7 @@ class SandboxWishes:
     root: Path
     home: Path
     mode: Literal["on", "required", "off"] = "on"
-    network: bool = True
+    network: Network = "on"
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
@@ -73,14 +75,13 @@ class SandboxWishes:
 
 @record
 class Launch:
-    """What to start, and what to add to its environment."""
+    """What to start, what to add to its environment, and its way to the network."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
+    way: WayOut | None = None
 
 
-KNOWS_TRUNCATING = 3
-"""The first version of Landlock that keeps a command from cutting files to nothing."""
 MOST_PINNED = 500
 """Each pinned folder is a mount, and a mount costs the start of every command some time."""
 
@@ -119,12 +120,29 @@ class Sandbox:
     @property
     def narrows(self) -> bool:
         """Whether a command can be kept to a part of the workspace."""
-        return _narrows(self.state)
+        return self.state.narrows
 
     @property
     def mounts(self) -> bool:
         """Whether commands see protected files without being able to write them."""
         return self.state.kind.startswith("bubblewrap")
+
+    @property
+    def proxied(self) -> bool:
+        """Whether commands reach the network only by the way they are given."""
+        return self._wishes.network == "known" and self.mounts
+
+    @property
+    def open_to_all(self) -> bool:
+        """Whether commands reach every host although only known ones are wished."""
+        wished = self._wishes.network == "known" and self._wishes.mode != "off"
+        return wished and not self.mounts
+
+    @property
+    def way_folder(self) -> str:
+        """A folder that commands see as their temporary one."""
+        self._found()
+        return os.path.join(self._private, "tmp")
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -144,23 +162,25 @@ class Sandbox:
         ignored: Sequence[str] = (),
         writable: Collection[str] | None = None,
         git: bool = True,
+        way: WayOut | None = None,
     ) -> Launch:
         """How to start a command in the sandbox. Where there is none: as it is.
 
         `cwd` is absolute; `protected`, `ignored` and `writable` are relative to the workspace.
         Of that, only what is `writable` can be written; None is for all of it. Without `git` no
-        repository can be written, as far as there are mounts. Raises `Denied` if
-        a sandbox is required, and `ToolError` if the one there was is gone, or the workspace is.
+        repository can be written, as far as there are mounts. `way` leads to hosts. Raises
+        `Denied` if a sandbox is required, and `ToolError` if the one there was is gone, or the
+        workspace is.
         """
         self._check_workspace()
         layers = self._found()
-        if writable is not None and not _narrows(layers.state):
+        if writable is not None and not layers.state.narrows:
             raise not_kept(f"nothing here can keep it to that: {layers.state.why}")
         if layers.state.kind == "none":
             return self._unconfined(argv, layers.state)
         self._check_still_there(layers)
         self._make_own_folders()
-        confinement = self._confinement(protected, ignored, writable, git=git)
+        confinement = self._confinement(protected, ignored, writable, way, git=git)
         words = prefix(layers, confinement, self._inside(cwd))
         return Launch((*words, *argv), self._environment(layers))
 
@@ -185,8 +205,8 @@ class Sandbox:
             return no_layers("it is switched off")
         if not self._private:
             self._private = os.path.realpath(tempfile.mkdtemp(prefix=f"{NAME}-"))
-            lock = _held(self._private)
-            self._remove = weakref.finalize(self, _remove_tree, self._private, lock)
+            lock = held(self._private)
+            self._remove = weakref.finalize(self, remove_tree, self._private, lock)
             prepare_private(self._private)
             self._caches.make(os.path.join(self._private, "tmp"))
         return find_layers(self._confinement((), (), None), self._programs)
@@ -234,6 +254,7 @@ class Sandbox:
         protected: Iterable[str],
         ignored: Iterable[str],
         part: Collection[str] | None,
+        way: WayOut | None = None,
         *,
         git: bool = True,
     ) -> Confinement:
@@ -276,6 +297,7 @@ class Sandbox:
             hidden=hidden,
             ignored=tuple(masked),
             narrowed=narrowed,
+            way=Handoff.by(way, TEMPORARY["tmp"]) if way else None,
         )
 
     def _hidden(self) -> tuple[str, ...]:
@@ -326,10 +348,6 @@ class Sandbox:
         return {"TMPDIR": temporary, **self._caches.environment(temporary)}
 
 
-def _narrows(state: SandboxState) -> bool:
-    return state.kind.startswith("bubblewrap") or state.landlock >= KNOWS_TRUNCATING
-
-
 def _folder(path: str) -> Spot:
     found = spot(path)
     if not found or not found.folder:
@@ -339,22 +357,3 @@ def _folder(path: str) -> Spot:
 
 def _plain(path: str) -> bool:
     return os.path.isfile(path) or os.path.isdir(path)
-
-
-def _held(folder: str) -> int:
-    """A lock that ends with this process, however it ends: what is left without one is swept by a
-    later run. It is held before it can be seen."""
-    lock = os.open(os.path.join(folder, "lock.new"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    os.rename(os.path.join(folder, "lock.new"), os.path.join(folder, "lock"))
-    return lock
-
-
-def _remove_tree(folder: str, lock: int) -> None:
-    """Also what commands made unwritable or unreadable in it."""
-    for place, folders, _ in os.walk(folder):
-        for name in folders:
-            if not os.path.islink(inner := os.path.join(place, name)):
-                os.chmod(inner, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.close(lock)

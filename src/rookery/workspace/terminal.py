@@ -9,8 +9,8 @@ import codecs
 import math
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from rookery.engine.ports import Artifact, CommandEnd, Permit, RunningCommand
 from rookery.errors import Denied, ToolError
 from rookery.workspace.command_environment import command_environment
 from rookery.workspace.command_output import KeptOutput
+from rookery.workspace.confinement import WayOut
 from rookery.workspace.guarded_process import GuardedProcess, guarded, not_started
 from rookery.workspace.narrowing import check_not_narrowed
 from rookery.workspace.own_programs import find_own_program
@@ -49,6 +50,11 @@ class Launch(Protocol):
     @property
     def environment(self) -> Mapping[str, str]: ...
 
+    @property
+    def way(self) -> WayOut | None:
+        """How it reaches the network, if that is not by itself."""
+        ...
+
 
 class Launcher(Protocol):
     def __call__(self, shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
@@ -65,6 +71,7 @@ class Launcher(Protocol):
 class AsItIs:
     argv: Sequence[str]
     environment: Mapping[str, str]
+    way: WayOut | None = None
 
 
 class AsItIsLauncher:
@@ -112,20 +119,28 @@ class Terminal:
         environment = command_environment(os.environ, confined=permit.confined)
         environment |= ON_A_TERMINAL if terminal else {}
         faults.kp("command.before_start")
-        process = guarded(
-            self._wardens,
-            launch.argv,
-            grace=self._limits.command_grace,
-            folder=folder,
-            environment=environment | dict(launch.environment),
-            terminal=terminal,
-        )
-        command = _Command(process, KeptOutput(keep, self._limits.output_on_disk), self._limits)
+        with _opened(launch.way):
+            process = guarded(
+                self._wardens,
+                launch.argv,
+                grace=self._limits.command_grace,
+                folder=folder,
+                environment=environment | dict(launch.environment),
+                terminal=terminal,
+            )
+            kept = KeptOutput(keep, self._limits.output_on_disk)
+            command = _Command(process, kept, self._limits, launch.way)
+            async with self._attended(command, seconds):
+                yield command
+
+    @asynccontextmanager
+    async def _attended(self, command: "_Command", seconds: float) -> AsyncGenerator[None, None]:
+        """Starts it, and ends it however the context is left."""
         try:
             await command.start(seconds)
             faults.kp("command.started")
             self._wardens.prepare()
-            yield command
+            yield
         finally:
             with anyio.CancelScope(shield=True):
                 await command.finish()
@@ -140,12 +155,31 @@ class Terminal:
         return folder
 
 
+@contextmanager
+def _opened(way: WayOut | None) -> Iterator[None]:
+    if way is None:
+        yield
+        return
+    try:
+        way.start()
+        yield
+    finally:
+        way.close()
+
+
 class _Command:
     """A command that runs, with a limit on its time and on what it writes."""
 
     pid = 0
 
-    def __init__(self, process: GuardedProcess, kept: KeptOutput, limits: Limits) -> None:
+    def __init__(
+        self,
+        process: GuardedProcess,
+        kept: KeptOutput,
+        limits: Limits,
+        way: WayOut | None = None,
+    ) -> None:
+        self._way = way
         self.warden = process.warden
         self._process = process
         self._store = kept
@@ -163,6 +197,10 @@ class _Command:
     @property
     def kept(self) -> bool:
         return self._process.kept and not self._stopping and not self._process.gone
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        return self._way.blocked if self._way else ()
 
     async def start(self, seconds: float) -> None:
         """Wait until the shell runs. Raises `ToolError` if it never will."""

@@ -72,7 +72,7 @@ _NETWORK_LISTED = """
     gradle docker podman apt apt-get yum dnf apk brew nix curl wget ssh scp sftp ftp nc ncat
     telnet ping dig nslookup host gh aws gcloud az kubectl helm terraform twine hub http
 """
-_NETWORK = frozenset(_NETWORK_LISTED.split())
+NETWORK_PROGRAMS = frozenset(_NETWORK_LISTED.split())
 
 
 def changing(words: Sequence[Word]) -> Doing | None:
@@ -80,7 +80,7 @@ def changing(words: Sequence[Word]) -> Doing | None:
     texts = [word.text for word in words]
     name = program_name(texts[0])
     grave = tuple(_grave(name, texts))
-    network = name in _NETWORK
+    network = name in NETWORK_PROGRAMS
     if name == "git":
         return git_changes(words)
     if handler := FILE_CHANGERS.get(name):

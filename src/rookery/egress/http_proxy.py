@@ -1,0 +1,150 @@
+"""One connection to a proxy of ours: what is asked for, and the bytes in both directions.
+
+Each connection carries requests to one host. The `dial` function decides about it and connects,
+so that the address which was judged is the one that is connected to.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import anyio
+from anyio.abc import SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from rookery.core.limits import KIB
+from rookery.core.values import record
+
+LONGEST_HEAD = 256 * KIB
+CONNECT_SECONDS = 10.0
+HEAD_SECONDS = 30.0
+
+_debug = logging.getLogger(__name__)
+
+_DROPPED = (b"connection:", b"keep-alive:", b"proxy-authorization:", b"proxy-connection:")
+_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+
+
+class OutOfReach(Exception):
+    """Nothing may connect there; the text says why."""
+
+
+@record
+class Request:
+    """What a connection begins with. A tunnel has no path and no fields."""
+
+    method: str
+    host: str
+    port: int
+    path: str
+    fields: list[bytes]
+
+    @property
+    def is_tunnel(self) -> bool:
+        return self.method == "CONNECT"
+
+    def head(self, *, target: str = "", fields: tuple[bytes, ...] = ()) -> bytes:
+        """The request as a server expects it, which is to close the connection after it."""
+        kept = [field for field in self.fields if not field.lower().startswith(_DROPPED)]
+        first = f"{self.method} {target or self.path} HTTP/1.1".encode("ascii")
+        return b"\r\n".join([first, *fields, *kept, b"Connection: close"]) + b"\r\n\r\n"
+
+
+@record
+class Dialled:
+    """A connection to the world, what is sent over it before anything else, and what it has said
+    already."""
+
+    stream: SocketStream
+    first: bytes = b""
+    said: bytes = b""
+
+
+Dial: TypeAlias = Callable[[Request], Awaitable[Dialled]]
+"""Raises `OutOfReach` if it may not, and `OSError` or `TimeoutError` if it cannot."""
+
+
+async def attend(client: SocketStream, dial: Dial) -> None:
+    """Serve one connection to its end. Whatever goes wrong with it is its own affair."""
+    async with client:
+        try:
+            await _attend(client, dial)
+        except _GONE:
+            pass
+        except Exception:
+            # one connection must not end the others, and the task with them
+            _debug.exception("a connection to the proxy broke down")
+
+
+async def _attend(client: SocketStream, dial: Dial) -> None:
+    buffered = BufferedByteReceiveStream(client)
+    try:
+        with anyio.fail_after(HEAD_SECONDS):
+            request = _read(await buffered.receive_until(b"\r\n\r\n", LONGEST_HEAD))
+        dialled = await dial(request)
+    except OutOfReach as reason:
+        await _refuse(client, 403, str(reason))
+    except (ValueError, anyio.DelimiterNotFound, anyio.IncompleteRead):
+        await _refuse(client, 400, "This is no request.")
+    except (OSError, TimeoutError):
+        await _refuse(client, 502, "It cannot be reached.")
+    else:
+        async with dialled.stream as world:
+            if request.is_tunnel:
+                await client.send(b"HTTP/1.1 200 Connected\r\n\r\n" + dialled.said)
+            await world.send(dialled.first + buffered.buffer)
+            await splice(client, world)
+
+
+def _read(head: bytes) -> Request:
+    """Raises `ValueError` if it is no request."""
+    first, *fields = head.split(b"\r\n")
+    method, target, _ = first.decode("ascii").split(" ")
+    tunnel = method == "CONNECT"
+    parts = urlsplit(f"//{target}" if tunnel else target)
+    query = f"?{parts.query}" if parts.query else ""
+    path = f"{parts.path or '/'}{query}"
+    port = parts.port or (443 if tunnel else 80)
+    return Request(method, parts.hostname or "", port, path, [] if tunnel else fields)
+
+
+async def connect(addresses: list[str], port: int) -> SocketStream:
+    """The first of the addresses that answers."""
+    failure: OSError | None = None
+    with anyio.fail_after(CONNECT_SECONDS):
+        for address in addresses:
+            try:
+                return await anyio.connect_tcp(address, port)
+            except OSError as error:
+                failure = error
+    raise failure or OSError("there is no address")
+
+
+async def _refuse(client: SocketStream, status: int, reason: str) -> None:
+    body = f"{reason}\n".encode()
+    head = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+    await client.send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+async def splice(client: SocketStream, world: SocketStream) -> None:
+    """Until the world has ended. A client that says no more may still want to hear."""
+    async with anyio.create_task_group() as group:
+
+        async def send_out() -> None:
+            try:
+                async for data in client:
+                    await world.send(data)
+                await world.send_eof()
+            except (*_GONE, OSError):
+                group.cancel_scope.cancel()
+
+        async def bring_in() -> None:
+            with suppress(*_GONE, OSError):
+                async for data in world:
+                    await client.send(data)
+            group.cancel_scope.cancel()
+
+        group.start_soon(send_out)
+        group.start_soon(bring_in)

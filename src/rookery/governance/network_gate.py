@@ -1,0 +1,57 @@
+"""What is asked about commands that name hosts, where commands reach known hosts only."""
+
+from collections.abc import Callable, Sequence
+
+import anyio.to_thread
+
+from rookery.core.blocks import ToolCall
+from rookery.core.hosts import Host, covered, entries
+from rookery.core.rulings import Ruling, ask
+from rookery.core.shell.judgement import Judgement
+from rookery.engine.ports import Action, Outcome, RuleBook
+
+MOST_NAMED = 5
+UNKNOWN = "Blocked: {} is not a known host. Add it to sandbox.hosts in your settings to allow it."
+ANYWHERE = (
+    "{} can reach any host here: no network namespace can be made, so hosts cannot be blocked."
+)
+
+
+class NetworkGate:
+    """A hook. A command that names an unknown host is asked about, whatever else allows it. Where
+    nothing can block hosts (`open_to_all`), so is one whose program reaches any."""
+
+    def __init__(
+        self,
+        rules: RuleBook,
+        *,
+        knows: Callable[[Host], bool],
+        open_to_all: Callable[[], bool],
+        remotes: Sequence[str],
+    ) -> None:
+        self._rules = rules
+        self._knows = knows
+        self._open_to_all = open_to_all
+        self._remotes = remotes
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        judged = action.judgement or Judgement()
+        if not action.command or judged.plain or self._rules.allows(action):
+            return Ruling()
+        # what is known of programs is much to load, and the first request has none
+        from rookery.core.shell.named_hosts import named_hosts, reaches_unnamed
+
+        anywhere = await anyio.to_thread.run_sync(self._open_to_all)
+        named = named_hosts(judged.commands, by_any_program=anywhere)
+        if unknown := self._unknown(named):
+            return ask(UNKNOWN.format(", ".join(map(str, unknown[:MOST_NAMED]))))
+        if anywhere and (program := reaches_unnamed(judged.commands, self._remotes)):
+            return ask(ANYWHERE.format(program))
+        return Ruling()
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+    def _unknown(self, named: Sequence[Host]) -> list[Host]:
+        allowed = entries(self._rules.hosts())
+        return [each for each in named if not (self._knows(each) or covered(each, allowed))]
