@@ -486,10 +486,10 @@ class TaskOversight:
                     self._log.append(Noted(text=str(error)))
 
     async def _learn(self, task: "GovernedTask") -> None:
-        """Lessons that were earned, and where the intents now live in the code."""
+        """Lessons that were earned."""
         from datetime import UTC
 
-        from rookery.workspace.governed.learning import lessons_of, update_map
+        from rookery.workspace.governed.learning import lessons_of
 
         active = self._log.state.intent
         if active and task.project.layout.intent_file.exists():
@@ -497,8 +497,6 @@ class TaskOversight:
             for lesson in lessons_of(task.done, at=at, intent_id=active.intent_id):
                 kept = await anyio.to_thread.run_sync(task.project.knowledge.record, lesson)
                 await task.note_lesson("", kept)
-            if any(each.evolves for each in task.done):
-                await anyio.to_thread.run_sync(update_map, task.project, active.intent_id)
 
     async def _close(self, task: "GovernedTask") -> None:
         await anyio.to_thread.run_sync(task.in_force.release)

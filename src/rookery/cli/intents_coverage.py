@@ -23,6 +23,7 @@ from rookery.core.intents.criteria_standing import (
     to_the_second,
 )
 from rookery.core.intents.intent import digest
+from rookery.core.intents.intent_map import MapEntry, map_text
 from rookery.core.ledger.coverage import (
     Coverage,
     IntentCoverage,
@@ -32,7 +33,7 @@ from rookery.core.ledger.coverage import (
 from rookery.core.ledger.traced import TracedRecord
 from rookery.core.values import value
 from rookery.workspace.ledger.reading import oldest
-from rookery.workspace.orchestration.intent_map_file import write_intent_map
+from rookery.workspace.orchestration.mapped_intents import intent_map
 
 FAULTS = frozenset({"outdated", "uncovered", "orphan"})
 
@@ -68,13 +69,26 @@ def coverage_command(wishes: Wishes, allowed: Sequence[str]) -> int:
 @click.command("map")
 @common
 def map_command(wishes: Wishes) -> int:
-    """Write anew which files and functions each intent lives in. Your own text in it is kept."""
+    """Print which files and functions each intent lives in, as Markdown. Writes no file."""
     desk = open_desk(wishes)
-    changed = write_intent_map(desk.layout, desk.usable.intents, oldest(desk.layout.folder))
-    name = desk.layout.shown(desk.layout.map_file)
-    wishes.say(f"{name} is {'written anew' if changed else 'as it was'}")
-    wishes.tell({"file": name, "changed": changed})
+    entries = intent_map(desk.layout, desk.usable.intents, oldest(desk.layout.folder))
+    wishes.say(map_text(entries).rstrip("\n"))
+    wishes.tell({"intents": [_entry_as_json(each) for each in entries]})
     return 0
+
+
+def _entry_as_json(entry: MapEntry) -> dict[str, object]:
+    files = [
+        {
+            "path": file.path,
+            "symbols": list(file.symbols),
+            "last_change": file.last_change or None,
+            "sha256": file.after or None,
+            "changes": file.changes,
+        }
+        for file in entry.files
+    ]
+    return {"id": entry.intent.id, "name": entry.intent.name, "files": files}
 
 
 @value

@@ -1,10 +1,8 @@
-"""The map of intents: marked regions, kept text, the same bytes for the same ledger."""
+"""The map of intents: the same text for the same ledger."""
 
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rookery.core.intents.activity import Activity, FileActivity, activity
 from rookery.core.intents.intent import Intent, Status
@@ -12,9 +10,8 @@ from rookery.core.intents.intent_map import (
     MapEntry,
     MapFile,
     map_entries,
+    map_text,
     symbols,
-    updated_map,
-    with_entry,
 )
 from rookery.core.ledger.line_ranges import LineRange
 from rookery.core.ledger.records import FileHash, TracedFile
@@ -31,11 +28,13 @@ FILE = MapFile(
 )
 
 
-def test_18_a_region_tells_where_an_intent_lives() -> None:
-    text = updated_map("", [MapEntry(intent=AUTH, files=(FILE,)), MapEntry(intent=POOL)])
-    assert text.endswith(
-        """
-<!-- intent-map:begin INT-001 -->
+def test_18_the_map_tells_where_each_intent_lives() -> None:
+    text = map_text([MapEntry(intent=POOL), MapEntry(intent=AUTH, files=(FILE,))])
+    assert (
+        text
+        == """\
+# Intent map
+
 ## INT-001 JWT
 
 IN_PROGRESS, revision 3
@@ -43,60 +42,22 @@ IN_PROGRESS, revision 3
 - `src/auth.py`: `check`, `Token.expired` (2026-02-20, abababababab, 2 changes)
 
 depends on: B-1
-<!-- intent-map:end INT-001 -->
 
-<!-- intent-map:begin INT-002 -->
 ## INT-002 Pooling
 
 COMPLETED, revision 1
 
 No recorded change.
-<!-- intent-map:end INT-002 -->
 """
     )
 
 
-def test_18_text_outside_the_marks_is_kept() -> None:
-    first = updated_map("", [MapEntry(intent=AUTH), MapEntry(intent=POOL)])
-    mine = first.replace("# Intent map\n", "# My map\n").replace(
-        "<!-- intent-map:begin INT-002 -->", "Between.\n\n<!-- intent-map:begin INT-002 -->"
-    )
-    again = updated_map(f"{mine}\nAt the end.\n", [MapEntry(intent=AUTH, files=(FILE,))])
-    for word in ("# My map", "Between.", "At the end.", "`src/auth.py`"):
-        assert word in again
-    assert "INT-002" not in again, "an intent that is gone leaves no region"
-
-
-def test_18_one_region_can_be_renewed_alone() -> None:
-    both = updated_map("", [MapEntry(intent=AUTH), MapEntry(intent=POOL)])
-    renewed = with_entry(both, MapEntry(intent=AUTH, files=(FILE,)))
-    assert renewed == updated_map(
-        both, [MapEntry(intent=AUTH, files=(FILE,)), MapEntry(intent=POOL)]
-    )
-    alone = with_entry("", MapEntry(intent=AUTH))
-    assert alone == updated_map("", [MapEntry(intent=AUTH)])
-    assert with_entry(alone, MapEntry(intent=POOL)) == both
-
-
-@given(
-    outside=st.text(alphabet="ab \n#-<>!", max_size=80),
-    names=st.lists(st.sampled_from(["A-1", "B-2", "C-3"]), unique=True),
-)
-def test_18_the_same_again_gives_identical_bytes(outside: str, names: list[str]) -> None:
-    entries = [MapEntry(intent=Intent(id=each, name=each), files=(FILE,)) for each in names]
-    once = updated_map(outside, entries)
-    assert updated_map(once, entries) == once
-    assert updated_map(once, entries[::-1]) == once
-
-
-@pytest.mark.parametrize(
-    "name", ["x <!-- intent-map:end INT-001 --> y", "two\nlines", "`code`", "\x1b[31m"]
-)
-def test_18_a_name_cannot_leave_its_region(name: str) -> None:
-    text = updated_map("", [MapEntry(intent=replace(AUTH, name=name))])
-    assert text.count("intent-map:end") - text.count("<! -- intent-map:end") == 1
-    assert updated_map(text, [MapEntry(intent=replace(AUTH, name=name))]) == text
+@pytest.mark.parametrize("name", ["two\nlines", "`code`", "\x1b[31m"])
+def test_18_a_name_stays_on_its_line(name: str) -> None:
+    text = map_text([MapEntry(intent=replace(AUTH, name=name))])
+    assert len(text.splitlines()) == 9
     assert "\x1b" not in text
+    assert "`" not in text
 
 
 SOURCE = """\

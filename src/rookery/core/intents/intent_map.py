@@ -1,11 +1,9 @@
-"""`intent_map.md`: where each intent lives in the code. The text between its marks is ours.
+"""The intent map: where each intent lives in the code, as Markdown.
 
-What stands outside the marks is somebody's and is kept. Everything is sorted, so that the same
-ledger gives the same bytes.
+Everything is sorted, so that the same ledger gives the same text.
 """
 
 import ast
-import re
 from collections.abc import Mapping, Sequence
 
 from rookery.core.intents.activity import Activity, FileActivity
@@ -13,20 +11,9 @@ from rookery.core.intents.intent import Intent
 from rookery.core.ledger.line_ranges import LineRange
 from rookery.core.values import value
 
-FIRST_LINES = """\
-# Intent map
-
-Where each intent lives in the code. What stands between the marks is written anew by
-`rookery intents map`; the rest is yours.
-"""
+TITLE = "# Intent map"
 SHORT_HASH = 12
 MOST_SYMBOLS = 12
-
-_REGION = re.compile(
-    r"<!-- intent-map:begin (?P<id>[A-Za-z][A-Za-z0-9_.-]{0,63}) -->\n.*?"
-    r"<!-- intent-map:end(?: (?P=id))? -->\n?",
-    re.DOTALL,
-)
 
 
 @value
@@ -44,29 +31,9 @@ class MapEntry:
     files: tuple[MapFile, ...] = ()
 
 
-def updated_map(text: str, entries: Sequence[MapEntry]) -> str:
-    """The map with the regions of these intents. A region whose intent is gone goes with it; a new
-    one stands after the others, in the order of ids."""
-    waiting = {each.intent.id: _region(each) for each in sorted(entries, key=_by_id)}
-
-    def renewed(found: re.Match[str]) -> str:
-        return waiting.pop(found["id"], "")
-
-    kept = _REGION.sub(renewed, text if text.strip() else FIRST_LINES)
-    if not waiting:
-        return kept
-    parts = [kept.rstrip("\n"), *(each.rstrip("\n") for each in waiting.values())]
-    return "\n\n".join(parts) + "\n"
-
-
-def with_entry(text: str, entry: MapEntry) -> str:
-    """The map with one region renewed, and every other as it was."""
-    region, wanted = _region(entry), entry.intent.id
-    start = text if text.strip() else FIRST_LINES
-    if not any(found["id"] == wanted for found in _REGION.finditer(start)):
-        kept = start.rstrip("\n")
-        return f"{kept}\n\n{region}"
-    return _REGION.sub(lambda found: region if found["id"] == wanted else found[0], start)
+def map_text(entries: Sequence[MapEntry]) -> str:
+    """The intents in the order of their ids."""
+    return "\n\n".join([TITLE, *map(_section, sorted(entries, key=_by_id))]) + "\n"
 
 
 def map_entries(
@@ -131,10 +98,9 @@ def _by_id(entry: MapEntry) -> str:
     return entry.intent.id
 
 
-def _region(entry: MapEntry) -> str:
+def _section(entry: MapEntry) -> str:
     intent = entry.intent
     lines = [
-        f"<!-- intent-map:begin {intent.id} -->",
         f"## {intent.id} {_words(intent.name)}",
         "",
         f"{intent.status}, revision {intent.revision}",
@@ -143,7 +109,7 @@ def _region(entry: MapEntry) -> str:
     ]
     if intent.depends_on:
         lines += ["", f"depends on: {', '.join(sorted(intent.depends_on))}"]
-    return "\n".join([*lines, f"<!-- intent-map:end {intent.id} -->"]) + "\n"
+    return "\n".join(lines)
 
 
 def _row(file: MapFile) -> str:
@@ -157,6 +123,6 @@ def _row(file: MapFile) -> str:
 
 
 def _words(text: str) -> str:
-    """On one line, and unable to open or close a region."""
-    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
-    return plain.replace("<!--", "<! --").replace("-->", "-- >").replace("`", "'")
+    """On one line, without anything that moves a cursor."""
+    plain = "".join(sign if sign.isprintable() else " " for sign in text)
+    return " ".join(plain.split()).replace("`", "'")

@@ -27,7 +27,6 @@ from rookery.core.facts import (
 )
 from rookery.core.file_steps import commands_running_on
 from rookery.core.intents.by_products import is_by_product
-from rookery.core.intents.change_class import MutationClass
 from rookery.core.intents.changes import Definition
 from rookery.core.intents.criteria_standing import CHECK_TOOL
 from rookery.core.intents.errors import KINDS, Refusal
@@ -331,10 +330,7 @@ class GovernedTask:
         if not recorded:
             self._append(Unrecorded(call_id=call.id, code=LedgerUnwritable.code))
         paths = tuple(each.path for each in told.files)
-        evolves = told.mutation_class == MutationClass.INTENT_EVOLUTION
-        self.done.append(
-            Done(tool=call.name, action=action, outcome=outcome, paths=paths, evolves=evolves)
-        )
+        self.done.append(Done(tool=call.name, action=action, outcome=outcome, paths=paths))
         if may_do_more:
             await self._watch_own_files(call)
 
@@ -392,7 +388,7 @@ class GovernedTask:
         outside = await self._outside(call_id, work)
         old, new = await self._before_and_after(before, after, paths)
         await self._records.settle(call_id, old, new, outside=outside)
-        self.done.append(Done(paths=tuple(work), evolves=bool(work)))
+        self.done.append(Done(paths=tuple(work)))
         if outside and call_id in self._checks:
             named = ", ".join(outside[:MOST_TOLD])
             self._append(Noted(text=f"A check changed files outside the scope: {named}."))

@@ -1,4 +1,4 @@
-"""What a task leaves behind besides its changes: lessons that were earned, and the intent map."""
+"""What a task leaves behind besides its changes: lessons that were earned."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,15 +12,8 @@ from rookery.core.intents.earned_lessons import (
     earned,
 )
 from rookery.core.intents.lessons import Lesson, LessonType
-from rookery.core.ledger.queries import Query
-from rookery.core.limits import MIB
 from rookery.core.values import value
 from rookery.engine.ports import Action, Outcome
-from rookery.workspace.governed.project import GovernedProject
-from rookery.workspace.orchestration.intent_map_file import renew_in_map
-
-LARGEST_LEDGER = 16 * MIB
-"""Above this the map is made by `rookery intents map` only: nobody waits for it at a task's end."""
 
 
 @value
@@ -31,7 +24,6 @@ class Done:
     action: Action | None = None
     outcome: Outcome | None = None
     paths: tuple[str, ...] = ()
-    evolves: bool = False
 
 
 def lessons_of(done: Sequence[Done], *, at: str, intent_id: str) -> tuple[Lesson, ...]:
@@ -60,11 +52,3 @@ def _failure(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "error" in line.lower() or "fail" in line.lower()]
     return (telling or lines or [""])[-1]
-
-
-def update_map(project: GovernedProject, intent_id: str) -> None:
-    """Where an intent now lives in the code. Raises `RookeryError`."""
-    intent = project.read_now().file.find(intent_id)
-    if intent and project.layout.ledger.stat().st_size <= LARGEST_LEDGER:
-        found = project.recording.find(Query(intent=intent_id))
-        renew_in_map(project.layout, intent, list(found)[::-1])

@@ -57,10 +57,6 @@ class Layout:
         return self.folder / "AGENT.md"
 
     @property
-    def map_file(self) -> Path:
-        return self.folder / "intent_map.md"
-
-    @property
     def ledger(self) -> Path:
         return self.folder / LEDGER
 
