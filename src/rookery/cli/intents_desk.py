@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from rookery import NAME, VERSION
+from rookery.cli.governance_exits import Ending
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_argument import paint_for_output
 from rookery.clients.terminal_text import Paint, cells_of, harmless, harmless_line
@@ -35,11 +36,7 @@ from rookery.workspace.orchestration.intent_file import IntentReader, IntentText
 from rookery.workspace.orchestration.layout import Layout, find_layout
 from rookery.workspace.own_programs import find_own_program
 
-FINDINGS = 1
-WARNINGS = 3
-NOT_FOUND = 4
-LOCKED = 5
-NOT_INITIALISED = 6
+FINDINGS, WARNINGS = Ending.FINDINGS, Ending.WARNINGS
 GAP = "  "
 
 
@@ -56,9 +53,9 @@ class IntentsInvalid(RookeryError):
 
 
 _CODES: dict[type[RookeryError], int] = {
-    IntentNotFound: NOT_FOUND,
-    LockTimeout: LOCKED,
-    NotInitialised: NOT_INITIALISED,
+    IntentNotFound: Ending.NOT_FOUND,
+    LockTimeout: Ending.BUSY,
+    NotInitialised: Ending.NOT_INITIALISED,
 }
 
 

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import click
 
 from rookery import NAME, VERSION
+from rookery.cli.governance_exits import Ending as Ending
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_argument import paint_for_output
 from rookery.clients.terminal_text import Paint, harmless_line
@@ -33,15 +33,6 @@ from rookery.workspace.orchestration.layout import Layout, find_ledger
 
 TASK = f"{NAME}-trace"
 """The task in whose name a command records something."""
-
-
-class Ending(IntEnum):
-    FINE = 0
-    FINDINGS = 1
-    WARNINGS = 3
-    NOT_FOUND = 4
-    BUSY = 5
-    NOT_INITIALISED = 6
 
 
 class CannotAnswer(RookeryError):

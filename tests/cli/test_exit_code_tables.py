@@ -1,0 +1,18 @@
+"""The page of exit codes lists every number that a command ends with."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rookery.cli.exit_codes import Exit
+from rookery.cli.governance_exits import Ending
+
+PAGE = Path(__file__).parents[2] / "docs" / "exit-codes.md"
+
+
+@pytest.mark.parametrize(("place", "codes"), [(0, Exit), (1, Ending)])
+def test_every_exit_code_is_in_its_table(place: int, codes: type[Exit] | type[Ending]):
+    tables = PAGE.read_text(encoding="utf-8").split("## `intents` and `trace`")
+    listed = {int(number) for number in re.findall(r"^\| (\d+) \|", tables[place], re.M)}
+    assert listed == set(map(int, codes))
