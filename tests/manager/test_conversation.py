@@ -134,8 +134,10 @@ async def test_12_a_key_that_is_refused_is_an_error_until_it_is_not(project: Pro
             session_id = await supervisor.start(wish)
             shown = await watched.at(session_id, "error")
             assert shown.session.failure
-            assert shown.session.failure.text
-            await supervisor.retry(session_id)
+            assert shown.session.failure.kind == "auth"
+            assert "rookery auth anthropic" in shown.session.failure.text
+            await watched.until(session_id, lambda shown: not shown.session.process_open)
+            await supervisor.retry(session_id)  # with a process that reads the key again
             await watched.until(session_id, lambda shown: "At last." in _said(shown.view))
             assert watched.state(session_id) == "streaming"
             held.open()

@@ -35,6 +35,11 @@ class FailureKind(StrEnum):
     """Any other answer that would be the same next time."""
 
 
+KEY_NOT_ACCEPTED = "did not accept the key"
+KEY_NOT_GIVEN = "wants a key and none was given"
+"""Words by which a client that has only the sentence of a failure knows `BAD_KEY`."""
+
+
 @record
 class Retry:
     """How often a kind is tried again, and how many of those tries come without a wait."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from rookery import NAME
 from rookery.core import values
-from rookery.core.failures import FailureKind
+from rookery.core.failures import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, FailureKind
 from rookery.errors import ProviderError
 from rookery.providers.waits import wait_named_by
 
@@ -264,10 +264,10 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
         case FailureKind.NO_CREDIT:
             return f"The account at {name} has no credit left: {detail}"
         case FailureKind.BAD_KEY if not to.secret:
-            return f"{name} wants a key and none was given: {detail}"
+            return f"{name} {KEY_NOT_GIVEN}: {detail}. Run: {NAME} auth {name}"
         case FailureKind.BAD_KEY:
             return (
-                f"{name} did not accept the key {to.key_source}: {detail}. "
+                f"{name} {KEY_NOT_ACCEPTED} {to.key_source}: {detail}. "
                 f"Set another, or run: {NAME} auth {name}"
             )
         case FailureKind.NO_MODEL:
@@ -282,6 +282,11 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
             return (
                 f"There is nothing at that address of {to.host} (404): {detail}. "
                 "Check the base URL."
+            )
+        case _ if status == 403 and to.secret:
+            return (
+                f"{name} rejected the request (403): {detail}. The key {to.key_source} may not be "
+                f"allowed to do this; set another, or run: {NAME} auth {name}"
             )
         case _:
             return f"{name} rejected the request ({status}): {detail}"

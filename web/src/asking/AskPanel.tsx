@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { sanitised } from "../html";
+import { list } from "../store";
 import { followupOf } from "../transcript/reading";
 import { Button, Key } from "../ui";
 import { harmless, line } from "../visible";
@@ -89,10 +90,16 @@ function Failure({ ask }: { ask: Ask }) {
   const { busy, answer } = useAnswering();
   const hint = useSignal("");
   const stuck = formOf(ask.ask) === "stuck";
+  const isAboutKey = list.value.rows.get(ask.session_id)?.failure?.kind === "auth";
   return (
     <>
-      <AskHead ask={ask} icon="alert" />
+      <AskHead ask={ask} icon="alert" words={isAboutKey ? "The provider refused the key" : undefined} />
       <Words ask={ask} />
+      {isAboutKey && (
+        <p class="quiet">
+          Sign in with <code>rookery auth</code>, then try again: the agent reads the key anew.
+        </p>
+      )}
       {stuck && (
         <textarea
           class="input"

@@ -9,6 +9,7 @@ import re
 from enum import StrEnum
 
 from rookery.core.asks import AskKind
+from rookery.core.failures import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN
 from rookery.core.values import value
 
 
@@ -25,8 +26,9 @@ class ErrorKind(StrEnum):
     CRASH = "crash"
 
 
-ENDS_PROCESS = frozenset((ErrorKind.PAYMENT, ErrorKind.MODEL))
-"""A process that failed so would only fail in the same way again, at a price."""
+ENDS_PROCESS = frozenset((ErrorKind.AUTH, ErrorKind.PAYMENT, ErrorKind.MODEL))
+"""A process that failed so would only fail in the same way again, at a price. A new one reads the
+key again."""
 
 
 @value
@@ -44,7 +46,7 @@ EARLY_EXIT = Failure(
     text="The agent ended before the session was created. Retry to start it again.",
 )
 
-_STATUS_KINDS = {"401": ErrorKind.AUTH, "402": ErrorKind.PAYMENT}
+_STATUS_KINDS = {"401": ErrorKind.AUTH, "402": ErrorKind.PAYMENT, "403": ErrorKind.AUTH}
 _ASK_KINDS = {
     AskKind.INVALID_MODEL: ErrorKind.MODEL,
     AskKind.PAYMENT_REQUIRED_PROMPT: ErrorKind.PAYMENT,
@@ -62,7 +64,7 @@ NO_KEY = 3
 """How a process ends that has no key for its model."""
 _NONE_CHOSEN = re.compile(r"No model was chosen|Name one of the models")
 _ERROR = re.compile(r"^Error: ", re.M)
-_STATUS = re.compile(r"(?:^|:)\s*(40[12])\b")
+_STATUS = re.compile(r"(?:^|[:(])\s*(40[123])\b")
 _NO_MODEL = re.compile(r"(?:^|:)\s*404\b.*\bmodel\b|\bmodel\b[^.]{0,80}\bnot found\b", re.I | re.S)
 
 
@@ -119,6 +121,8 @@ def _how(code: int | None, signal: int | None) -> str:
 
 
 def _kind_of_text(text: str) -> ErrorKind:
+    if KEY_NOT_ACCEPTED in text or KEY_NOT_GIVEN in text:
+        return ErrorKind.AUTH
     if found := _STATUS.search(text):
         return _STATUS_KINDS[found[1]]
     return ErrorKind.MODEL if _NO_MODEL.search(text) else ErrorKind.API
