@@ -19,7 +19,7 @@ from rookery.core.sessions.events import ProcessEvent
 from rookery.core.sessions.failures import Failure
 from rookery.core.sessions.rebuilding import last_ask, rebuilt
 from rookery.core.sessions.record import SessionRecord
-from rookery.core.sessions.session import PendingAsk, Session
+from rookery.core.sessions.session import LastExit, PendingAsk, Session
 from rookery.core.sessions.states import SessionState, SessionStatus
 from session_world import EVENT_OF, LIVELY, Move, World
 
@@ -128,7 +128,12 @@ ROWS = """
 12 | error    | dead   | tool                          | error
 13 | running  | dead   | completion_result             | completed
 14 | running  | dead   | completion_result answered    | paused
-14 | running  | dead   | tool                          | paused
+14 | running  | lost   | tool                          | waiting_approval
+14 | running  | lost   | auto_approval_max_req_reached | waiting_approval
+14 | running  | lost   | followup                      | waiting_input
+14 | running  | lost   | tool answered                 | paused
+14 | running  | ended  | tool                          | paused
+14 | running  | ended  | followup                      | paused
 14 | running  | dead   | -                             | paused
 """
 CASES = [[part.strip() for part in row.split("|")] for row in ROWS.strip().splitlines()]
@@ -146,8 +151,9 @@ def test_6_2_each_row_gives_its_state(case: list[str]):
         saw_session_created=True,
         saw_api_req_started=True,
         answered_ask_ts=9 if answered else None,
+        last_exit=LastExit(code=0) if life == "ended" else None,
     )
-    for alive in {"dead": DEAD, "alive": ALIVE, "either": EITHER}[life]:
+    for alive in {"alive": ALIVE, "either": EITHER}.get(life, DEAD):
         assert rebuilt(record, ask, alive=alive).state == state
 
 

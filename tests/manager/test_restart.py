@@ -2,15 +2,29 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
 from manager.bench import SPEAKS_LONG, WRITES, Project, kill
 from rookery.core.facts import Answered, TaskOpened, UserSpoke
 from rookery.errors import CommandRejected
+from rookery.manager.conversation import Terms
+from rookery.manager.session_folders import SessionFolders
+from rookery.manager.session_process import lives
+from rookery.manager.supervisor import open_supervisor
+from rookery.manager.wishes import Wish
 
 pytestmark = pytest.mark.anyio
 
+ASKS = """\
+- say: Which?
+  calls:
+  - {tool: ask_followup_question, arguments: {question: Which, follow_up: [{text: a}, {text: b}]}}
+- say: Good.
+  calls:
+  - {tool: attempt_completion, arguments: {result: "Done."}}
+"""
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 INSTANTS = {
     "manager.saved:1": "waiting_approval",
@@ -133,23 +147,97 @@ async def test_6_2_sessions_go_on_without_their_manager_and_are_adopted(project:
         assert shown.record.pid in before
 
 
-async def test_6_2_what_died_with_its_manager_is_paused_and_can_be_resumed(project: Project):
-    with project.hosted(project.wish(WRITES)) as hosted:
-        session_id = hosted.hear("waiting_approval")
+async def killed_with_its_manager(project: Project, state: str, wish: Wish) -> str:
+    """As a reboot leaves a session: nobody has seen its process end."""
+    with project.hosted(wish) as hosted:
+        session_id = hosted.hear(state)
         for pid in project.processes():
             if pid != hosted.process.pid:
                 hosted.process.send_signal(signal.SIGSTOP)
                 kill(pid)
         hosted.kill()
     await project.quiet()
+    return session_id
+
+
+async def test_6_2_what_died_at_work_is_paused_and_can_be_resumed(project: Project):
+    session_id = await killed_with_its_manager(project, "streaming", project.wish(SPEAKS_LONG))
     async with project.supervised() as watched:
         shown = watched.supervisor.session(session_id)
         assert shown
         assert (shown.session.state, shown.record.pid) == ("paused", None)
-        assert shown.view.messages
         await watched.supervisor.resume(session_id)
-        await watched.supervisor.approve(session_id, await watched.asked(session_id))
+        await watched.at(session_id, "streaming")
+
+
+async def test_a_question_survives_a_reboot_and_its_answer_starts_the_process(project: Project):
+    session_id = await killed_with_its_manager(project, "waiting_approval", project.wish(WRITES))
+    async with open_supervisor(project.path, project.places, project.environ) as looking:
+        assert len(looking.inbox()) == 1
+    async with project.supervised() as watched:
+        supervisor = watched.supervisor
+        assert watched.state(session_id) == "waiting_approval"
+        (question,) = supervisor.inbox()
+        assert (question.row.ask, bool(question.row.digest)) == ("tool", True)
+        assert not project.processes()
+        with pytest.raises(CommandRejected, match="not what you were shown"):
+            await supervisor.approve(session_id, question.row.ts, terms=Terms(digest="other"))
+        assert watched.state(session_id) == "waiting_approval"
+        terms = Terms(digest=question.row.digest)
+        await supervisor.approve(session_id, question.row.ts, terms=terms)
         await watched.at(session_id, "completed")
+        assert (project.path / "made.txt").read_text() == "one\n"
+    answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
+    assert [fact.ask for fact in answers] == ["resume_task", "tool"]
+
+
+async def test_an_answer_given_after_a_reboot_does_not_count_for_another_question(
+    project: Project,
+):
+    session_id = await killed_with_its_manager(project, "waiting_approval", project.wish(WRITES))
+    (project.path / "made.txt").write_text("there by now\n")
+    async with project.supervised() as watched:
+        supervisor = watched.supervisor
+        (question,) = supervisor.inbox()
+        terms = Terms(digest=question.row.digest)
+        await supervisor.approve(session_id, question.row.ts, terms=terms)
+        await watched.at(session_id, "completed")
+    assert (project.path / "made.txt").read_text() == "there by now\n"
+
+
+async def test_a_rejection_and_an_answer_in_words_survive_a_reboot_too(project: Project):
+    session_id = await killed_with_its_manager(project, "waiting_approval", project.wish(WRITES))
+    async with project.supervised() as watched:
+        (question,) = watched.supervisor.inbox()
+        await watched.supervisor.reject(session_id, question.row.ts, "not this")
+        await watched.at(session_id, "completed")
+    answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
+    assert [(fact.ask, fact.reply, fact.text) for fact in answers[1:]] == [
+        ("tool", "no", "not this")
+    ]
+    assert not (project.path / "made.txt").exists()
+
+    session_id = await killed_with_its_manager(project, "waiting_input", project.wish(ASKS))
+    async with project.supervised() as watched:
+        assert watched.state(session_id) == "waiting_input"
+        question = next(each for each in watched.supervisor.inbox() if each.row.ask == "followup")
+        await watched.supervisor.send(session_id, "Euro", ask_ts=question.row.ts)
+        await watched.at(session_id, "completed")
+    answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
+    assert [(fact.ask, fact.text) for fact in answers[1:]] == [("followup", "Euro")]
+
+
+async def test_a_process_of_the_system_before_a_reboot_is_not_mistaken_for_another(
+    project: Project,
+):
+    async with project.supervised() as watched:
+        session_id = await watched.supervisor.start(project.wish(WRITES))
+        await watched.at(session_id, "waiting_approval")
+        mark = SessionFolders(project.places).of(session_id).mark()
+        assert mark
+        assert lives(mark)
+        assert not lives(replace(mark, boot="of another system"))
+        assert lives(replace(mark, boot=""))  # as it was written before
 
 
 async def test_6_2_what_happens_while_nobody_listens_is_seen_later(project: Project):

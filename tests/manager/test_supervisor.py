@@ -159,19 +159,31 @@ async def test_three_sessions_run_at_once_and_none_hears_of_another(project: Pro
 async def test_8_no_more_run_than_may_and_the_first_to_come_is_the_first_served(project: Project):
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
-        scripts = [WRITES.replace("made", f"made{n}") for n in range(3)]
+        scripts = [SPEAKS_LONG, WRITES, WRITES.replace("made", "other")]
         ids = [await supervisor.start(project.wish(script)) for script in scripts]
-        asked = await watched.asked(ids[0])
+        await watched.at(ids[0], "streaming")
         queued = [shown for each in ids if (shown := supervisor.session(each))]
         assert [shown.queued for shown in queued] == [False, True, True]
         assert [shown.session.state for shown in queued[1:]] == ["creating", "creating"]
         assert len(project.processes()) == 1
         await supervisor.cancel(ids[1])
         assert watched.state(ids[1]) == "stopped"
-        await supervisor.approve(ids[0], asked)
+        await supervisor.cancel(ids[0])
         await watched.at(ids[2], "waiting_approval")
         assert watched.state(ids[1]) == "stopped"
         assert project.log(ids[1]) == []
+
+
+async def test_sessions_that_wait_for_a_person_take_no_turn_of_those_that_work(project: Project):
+    async with project.supervised(limit=1) as watched:
+        supervisor = watched.supervisor
+        scripts = [WRITES.replace("made", f"made{n}") for n in range(2)]
+        ids = [await supervisor.start(project.wish(script)) for script in scripts]
+        first, second = [await watched.asked(each) for each in ids]
+        await supervisor.approve(ids[0], first)
+        await supervisor.approve(ids[1], second)
+        for session_id in ids:
+            await watched.at(session_id, "completed")
 
 
 async def test_8_processes_that_rest_make_room_and_come_back_when_spoken_to(project: Project):

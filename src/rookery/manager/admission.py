@@ -19,9 +19,14 @@ class Admission:
         self._queue.append(session)
 
     def admit(self) -> None:
-        """Whoever waits longest, while there is room. Processes that rest make room for others."""
+        """Whoever waits longest, while there is room. Processes that rest make room for others.
+
+        A session that waits for a person leaves its turn to others, but keeps its process: of
+        processes there are never more than the highest limit."""
         self._queue = deque(each for each in self._queue if each.is_queued)
-        room = self.limit - sum(each.is_running for each in self._sessions.values())
+        sessions = self._sessions.values()
+        room = self.limit - sum(each.is_running for each in sessions)
+        room = min(room, HIGHEST_LIMIT - sum(each.keeper.has_process for each in sessions))
         while self._queue and room > 0:
             room -= 1
             self._queue.popleft().launch()

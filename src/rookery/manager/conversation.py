@@ -38,6 +38,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
 SECONDS_TO_CONNECT = 5.0
 """That an answer waits for a connection which was lost, or is not there yet."""
 NOT_SENT = "The session's process does not answer now. Nothing was sent; try again."
+NOT_AS_SHOWN = "What is asked is not what you were shown, so nothing was answered. Look again."
 NOT_CONFIRMED = (
     "The session's process does not say whether it has heard that. If it has, the question goes "
     "away; if not, answer again."
@@ -151,9 +152,7 @@ class Conversation:
             await self._connected.wait()
         task, row = self._question(order.ask_ts)
         if terms.digest not in (None, row.digest):
-            raise CommandRejected(
-                "What is asked is not what you were shown, so nothing was answered. Look again."
-            )
+            raise CommandRejected(NOT_AS_SHOWN)
         await self._say(
             Answer(
                 task_id=task.task_id,

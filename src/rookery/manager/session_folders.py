@@ -63,6 +63,8 @@ class ProcessMark:
     """It was started to be at hand, and is not to go on before the user wants it."""
     after: int = 0
     """The last event of its session's task that was there before it."""
+    boot: str = ""
+    """Of the system it began in, where that has a name: the next one gives numbers out again."""
 
 
 class SessionFolder:

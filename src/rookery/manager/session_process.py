@@ -129,6 +129,7 @@ def start(
                 new_task=new_task,
                 at_rest=at_rest,
                 after=after,
+                boot=boot_id(),
             )
             try:
                 folder.keep_mark(mark)
@@ -194,6 +195,8 @@ def spawn(command: list[str], log: Path, gate: int, environ: Mapping[str, str]) 
 
 def lives(mark: ProcessMark) -> bool:
     """Whether exactly that process runs: its number may be another's by now."""
+    if mark.boot and mark.boot != boot_id():
+        return False
     if mark.born:
         return born(mark.pid) == mark.born
     try:
@@ -201,6 +204,14 @@ def lives(mark: ProcessMark) -> bool:
     except (OSError, OverflowError):
         return False
     return True
+
+
+def boot_id() -> str:
+    """Of the running system; nothing where it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
 
 
 def born(pid: int) -> int:

@@ -7,6 +7,7 @@ is ever held for answered that is not.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -26,6 +27,7 @@ from rookery.core.sessions.events import (
 from rookery.core.sessions.machine import Step, step, taken_up
 from rookery.core.sessions.orders import (
     Answer,
+    AnswerAgain,
     Cancel,
     Deliver,
     Order,
@@ -36,11 +38,12 @@ from rookery.core.sessions.orders import (
 from rookery.core.sessions.rebuilding import rebuilt
 from rookery.core.sessions.record import SessionRecord, noted, recorded
 from rookery.core.sessions.session import Session
-from rookery.core.sessions.states import STATUS_OF, TRUE_IN
+from rookery.core.sessions.states import STATUS_OF, TRUE_IN, WORKING
 from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
 from rookery.manager.conversation import HandOver, Terms
 from rookery.manager.followed_task import RESUMING, FollowedTask
+from rookery.manager.held_answer import HeldAnswer, ends_holding, held_answer
 from rookery.manager.mailbox import Mailbox
 from rookery.manager.process_keeper import ProcessKeeper, never_run
 from rookery.manager.recollection import Recollection
@@ -103,6 +106,7 @@ class SupervisedSession:
         )
         self._one_act = anyio.Lock()
         self.recollection = Recollection(self.root, desk.tasks, self.wake)
+        self._held: HeldAnswer | None = None
         self._wanted_until = 0.0
         self._moved = anyio.Event()
 
@@ -112,8 +116,8 @@ class SupervisedSession:
 
     @property
     def is_running(self) -> bool:
-        """It works or waits with a process of its own."""
-        return self.is_active and not (self.is_queued or self.is_preparing)
+        """It works with a process of its own. One that waits for a person takes nobody's turn."""
+        return self.session.state in WORKING and not (self.is_queued or self.is_preparing)
 
     @property
     def is_idle(self) -> bool:
@@ -150,8 +154,11 @@ class SupervisedSession:
                 raise CommandRejected(obstacle)
             if answer := _answer_in(trial):
                 await self._answer(event, answer, terms or Terms())
-            else:
-                self.take(event, now=True)
+                return
+            if any(isinstance(order, AnswerAgain) for order in trial.orders):
+                asked = self.question
+                self._held = held_answer(event, terms or Terms(), asked[1] if asked else None)
+            self.take(event, now=True)
 
     async def _answer(self, event: UserEvent, answer: Answer, terms: Terms) -> None:
         await self.keeper.answer(answer, terms)
@@ -205,8 +212,8 @@ class SupervisedSession:
                 self.keeper.cancel(generation)
             case Terminate():
                 self.keeper.terminate(generation)
-            case Answer():
-                pass  # which was given before the machine was told
+            case Answer() | AnswerAgain():
+                pass  # which was given before the machine was told, or is held until it is asked
 
     def wait_for_its_turn(self) -> None:
         self.is_queued = True
@@ -350,10 +357,22 @@ class SupervisedSession:
         for said in task.hear(event):
             if self.session.saw_session_created or self._moves_at_once(said):
                 self.take(said)
+            if ends_holding(said):
+                self._give_held(task.row(said.ts) if isinstance(said, AgentAsked) else None)
         if task.view.usage != usage:
             self.keep()
         self._desk.changed(self.id)
         self.wake()
+
+    def _give_held(self, asked: Message | None) -> None:
+        """Answers what is asked again as the user has answered it."""
+        held, self._held = self._held, None
+        if held and (again := held.again(asked)):
+            self._desk.group.start_soon(self._act_if_possible, *again)
+
+    async def _act_if_possible(self, event: UserEvent, terms: Terms) -> None:
+        with suppress(CommandRejected, StorageError):  # then the question stays in the inbox
+            await self.act(event, terms)
 
     def _moves_at_once(self, said: Event) -> bool:
         """Before the process has what it was started with. Whether it is to go on we answer

@@ -113,7 +113,7 @@ function Foot({ showHelp }: { showHelp: () => void }) {
   const dark = shownTheme.value === "dark";
   const limit = overview.value?.running_limit;
   const blocked = overview.value?.blocked_requests ?? 0;
-  const running = sessions.value.filter((row) => row.flags.is_active && !row.queued).length;
+  const running = sessions.value.filter((row) => row.flags.show_spinner && !row.queued).length;
   const queued = sessions.value.filter((row) => row.queued).length;
   return (
     <footer class="side-foot">

@@ -49,6 +49,7 @@ from rookery.core.sessions.hearing import (
 )
 from rookery.core.sessions.orders import (
     Answer,
+    AnswerAgain,
     Cancel,
     Deliver,
     Letter,
@@ -58,7 +59,7 @@ from rookery.core.sessions.orders import (
     Terminate,
 )
 from rookery.core.sessions.session import LastExit, PendingAsk, Session, settled
-from rookery.core.sessions.states import SessionState
+from rookery.core.sessions.states import WAITING, SessionState
 from rookery.core.sessions.table import Rule, Signal, cell
 from rookery.core.values import record
 
@@ -95,6 +96,7 @@ def taken_up(session: Session) -> Session:
     """A session that rests and gets a process, which is only to be at hand: it does not go on."""
     return replace(
         settled(session),
+        state=SessionState.PAUSED if session.state in WAITING else session.state,
         generation=session.generation + 1,
         process_open=True,
         saw_session_created=False,
@@ -225,7 +227,7 @@ def _carried_on(session: Session, reply: Reply, letter: Letter) -> Step:
     to a result would end the task, so only words go on from there."""
     pending = session.pending_ask
     waits = pending is not None and (reply == "message" or _takes_yes(pending))
-    if waits and session.process_open:
+    if waits and (session.process_open or session.state in WAITING):
         return _answered(session, reply, letter)
     return _respawned(session, letter)
 
@@ -237,6 +239,10 @@ def _takes_yes(ask: PendingAsk) -> bool:
 def _answered(session: Session, reply: Reply, letter: Letter) -> Step:
     if not (pending := session.pending_ask):
         return Step(session)
+    if not session.process_open:
+        again = AnswerAgain(ask_ts=pending.ts, reply=reply, letter=letter)
+        done = _respawned(session, Letter())
+        return Step(done.session, (*done.orders, again))
     going = replace(settled(session), stop_requested=False)
     answer = Answer(ask_ts=pending.ts, reply=reply, letter=letter)
     return Step(_at(SessionState.STREAMING, going), (answer,))

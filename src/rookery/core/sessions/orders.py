@@ -43,6 +43,16 @@ class Answer:
 
 
 @value
+class AnswerAgain:
+    """The process that asked is gone, and its approval would be worth nothing. Give this answer to
+    the next one, if that asks the very same."""
+
+    ask_ts: int
+    reply: Reply
+    letter: Letter
+
+
+@value
 class Deliver:
     """Queue these on the engine, in this order."""
 
@@ -59,4 +69,4 @@ class Terminate:
     """End the process; nothing it still says counts."""
 
 
-Order: TypeAlias = StartTask | Respawn | Answer | Deliver | Cancel | Terminate
+Order: TypeAlias = StartTask | Respawn | Answer | AnswerAgain | Deliver | Cancel | Terminate

@@ -70,7 +70,7 @@ def _state(record: SessionRecord, ask: PendingAsk | None, *, heard: bool) -> Ses
     if status is SessionStatus.STOPPED:
         return SessionState.STOPPED
     if not heard:
-        return _state_without_process(status, ask)
+        return _state_without_process(record, ask)
     if status is SessionStatus.CREATING and not _is_born(record, ask):
         return SessionState.CREATING
     if ask is None:
@@ -95,8 +95,12 @@ _STATES = {
 }
 
 
-def _state_without_process(status: SessionStatus, ask: PendingAsk | None) -> SessionState:
-    match status:
+def _state_without_process(record: SessionRecord, ask: PendingAsk | None) -> SessionState:
+    """A question outlives a process that was lost, as in a reboot: it still waits for the user,
+    whose answer starts another process. One whose end was seen is paused."""
+    if _is_lost(record) and ask is not None and ask.signal in _QUESTIONS:
+        return _STATES[ask.signal]
+    match record.status:
         case SessionStatus.CREATING | SessionStatus.ERROR:
             return SessionState.ERROR
         case SessionStatus.DONE:
@@ -104,6 +108,13 @@ def _state_without_process(status: SessionStatus, ask: PendingAsk | None) -> Ses
         case _:
             finished = ask is not None and ask.ask == AskKind.COMPLETION_RESULT
             return SessionState.COMPLETED if finished else SessionState.PAUSED
+
+
+_QUESTIONS = frozenset((Signal.ASK_APPROVAL, Signal.ASK_LIMIT, Signal.ASK_FOLLOWUP))
+
+
+def _is_lost(record: SessionRecord) -> bool:
+    return record.status is SessionStatus.RUNNING and record.last_exit is None
 
 
 def _failure(

@@ -44,13 +44,14 @@ STATUS_OF: dict[SessionState, SessionStatus] = {
 ENDED = frozenset((SessionStatus.DONE, SessionStatus.ERROR, SessionStatus.STOPPED))
 
 _ACTIVE = frozenset((_S.CREATING, _S.STREAMING, _S.WAITING_APPROVAL, _S.WAITING_INPUT))
-_WORKING = frozenset((_S.CREATING, _S.STREAMING))
+WORKING = frozenset((_S.CREATING, _S.STREAMING))
+WAITING = frozenset((_S.WAITING_APPROVAL, _S.WAITING_INPUT))
 
 TRUE_IN: dict[str, frozenset[SessionState]] = {
-    "show_spinner": _WORKING,
+    "show_spinner": WORKING,
     "show_cancel_button": _ACTIVE,
     "show_resume_button": frozenset((_S.PAUSED, _S.STOPPED, _S.COMPLETED)),
-    "show_auto_mode_warning": _WORKING,
+    "show_auto_mode_warning": WORKING,
     "input_enabled": frozenset((_S.WAITING_INPUT, _S.COMPLETED, _S.PAUSED, _S.STOPPED)),
     "is_active": _ACTIVE,
     "show_approval_buttons": frozenset((_S.WAITING_APPROVAL,)),

@@ -1,0 +1,59 @@
+"""An answer is given again to the same question, and to no other."""
+
+import pytest
+
+from rookery.core.message import Message
+from rookery.core.sessions.events import Activity, AgentAsked, ApiReqStarted, ApproveAction
+from rookery.errors import CommandRejected
+from rookery.manager.conversation import Terms
+from rookery.manager.held_answer import ends_holding, held_answer
+
+BEFORE = Message(ts=5, type="ask", ask="command", content="ls", digest="d")
+YES = ApproveAction(ask_ts=5)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "fits"),
+    [
+        (BEFORE, Message(ts=9, type="ask", ask="command", content="ls", digest="d"), True),
+        (BEFORE, Message(ts=9, type="ask", ask="command", content="ls", digest="e"), False),
+        (BEFORE, Message(ts=9, type="ask", ask="tool", content="ls", digest="d"), False),
+        (BEFORE, None, False),
+        (
+            Message(ts=5, type="ask", ask="followup", content="Which?"),
+            Message(ts=9, type="ask", ask="followup", content="Which?"),
+            True,
+        ),
+        (
+            Message(ts=5, type="ask", ask="followup", content="Which?"),
+            Message(ts=9, type="ask", ask="followup", content="Why?"),
+            False,
+        ),
+    ],
+)
+def test_only_the_same_question_gets_the_answer(before: Message, now: Message | None, fits: bool):
+    again = held_answer(YES, Terms(always=True), before).again(now)
+    if not fits:
+        assert again is None
+        return
+    assert now
+    assert again == (ApproveAction(ask_ts=9), Terms(digest=now.digest, always=True))
+
+
+def test_an_answer_to_what_was_not_shown_is_refused():
+    with pytest.raises(CommandRejected, match="not what you were shown"):
+        held_answer(YES, Terms(digest="other"), BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("said", "over"),
+    [
+        (AgentAsked(generation=1, ts=1, ask="command"), True),
+        (AgentAsked(generation=1, ts=1, ask="completion_result"), True),
+        (AgentAsked(generation=1, ts=1, ask="resume_task"), False),
+        (ApiReqStarted(generation=1, ts=1), True),
+        (Activity(generation=1, ts=1), False),
+    ],
+)
+def test_a_call_of_the_model_or_another_question_ends_it(said: AgentAsked, over: bool):
+    assert ends_holding(said) is over
