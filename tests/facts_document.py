@@ -33,7 +33,6 @@ SENTENCES = {
     "output_streamed": "A piece of a running call's output arrived.",
     "tool_finished": "A call came to its end, and this is what the model is told.",
     "todos_changed": "The checklist is now this one.",
-    "completion_offered": "The model says that the task is done.",
     "mode_switched": "The task goes on in another mode.",
     "todo": "One line of the checklist.",
     "reopen_task": "Go on with a task of an earlier process.",

@@ -40,6 +40,7 @@ SETTINGS = """\
 provider = "{provider}"
 model = "{model}"
 base_url = "{url}"
+nudges = 100
 [models."{model}"]
 window = 1_000_000
 images = true
@@ -91,7 +92,7 @@ def _round(number: int) -> Iterator[Answer]:
     yield [say(f"A picture, {number} times."), call("read_file", path="picture.png")]
     yield [call("write_to_file", path=f"made/{number}.txt", content=f"{number}\n")]
     yield [call("read_file", path=f"missing-{number}.py")]
-    yield [say(f"I forgot to call a tool, {number}.")]
+    yield [say(f"<read_file><path>a.py</path></read_file> as text, {number}.")]
 
 
 class HastyClock(SystemClock):

@@ -23,6 +23,7 @@ from rookery.core.commands import (
 from rookery.core.facts import Asked, ChildBegan, Event, Fact, Gathered
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN
+from rookery.core.next_step import TurnRules
 from rookery.core.task_state import TaskState
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
@@ -85,6 +86,7 @@ class Stage:
         governance: Governance | None = None,
         checkpoints: bool = False,
         spread: Callable[[float], float] = lambda most: most,
+        turn: TurnRules | None = None,
     ) -> None:
         self.root = folder / "work"
         self.root.mkdir(exist_ok=True)
@@ -95,6 +97,7 @@ class Stage:
         self._ids = count(1)
         self._spread = spread
         self._limits = limits or Limits()
+        self._turn = turn or TurnRules()
         self._files = WorkspaceFiles(self.root, self._limits, home=folder)
         self.rules = Permissions(
             folder / "allowed.json", self.root, place=self._files.place, now=self.clock.now
@@ -139,6 +142,7 @@ class Stage:
             new_id=lambda: f"id{next(self._ids)}",
             spread=self._spread,
             limits=self._limits,
+            turn=self._turn,
         )
         return Task(task_id, log, gear, attend)
 

@@ -22,6 +22,7 @@ from rookery.core.findings import Finding, Health
 from rookery.core.hiding import Hiding
 from rookery.core.hosts import faulty_entries
 from rookery.core.limits import Limits
+from rookery.core.next_step import TurnRules
 from rookery.core.queries import About
 from rookery.core.shell.git_lines import GitUse, git_use
 from rookery.core.shell.judgement import Judgement
@@ -322,6 +323,11 @@ async def open_host(
                 new_id=lambda: uuid.uuid4().hex,
                 spread=lambda most: random.uniform(0, most),
                 limits=limits,
+                turn=TurnRules(
+                    words_end=settings.turn_end == "words",
+                    nudges=settings.nudges,
+                    attended=consent.attended,
+                ),
                 hide=hide,
             )
             return Task(task_id, log, gear, attend)

@@ -154,6 +154,7 @@ class Briefing:
             skills=skills,
             rules=rules,
             compact=compact,
+            words_end=self._settings.turn_end == "words",
         )
         return Equipment(provider, system, [compact_spec(s) for s in specs] if compact else specs)
 

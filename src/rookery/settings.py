@@ -34,6 +34,7 @@ Key: TypeAlias = tuple[str, ...]
 """Where a setting stands: `("ui", "colour")` is `colour` in the section `[ui]`."""
 
 Prompt: TypeAlias = Literal["auto", "full", "compact"]
+TurnEnd: TypeAlias = Literal["words", "completion"]
 Approval: TypeAlias = Literal["ask", "auto"]
 Containment: TypeAlias = Literal["on", "required", "off"]
 Network: TypeAlias = Literal["known", "on", "off"]
@@ -441,6 +442,22 @@ class Settings(_Section, frozen=True):
         _Ceiling,
         Meta(description="Mistakes in a row after which you are asked; 0 means never."),
     ] = _USUAL.mistakes
+    turn_end: Annotated[
+        TurnEnd,
+        Meta(
+            description="What ends a turn: an answer in words, or only a call of "
+            "`attempt_completion`, as in Roo Code."
+        ),
+    ] = "words"
+    nudges: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100,
+            description="How often per message of yours the model is told of an answer that looks "
+            "like a slip (cut off, empty, a call written as text); small models may need more.",
+        ),
+    ] = 1
     followup_seconds: Annotated[
         _Amount | None,
         Meta(

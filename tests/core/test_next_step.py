@@ -27,6 +27,7 @@ from rookery.core.facts import (
     TaskClosed,
     TaskOpened,
     TaskReopened,
+    Todo,
     ToolFinished,
     ToolStarted,
     Usage,
@@ -38,6 +39,7 @@ from rookery.core.next_step import (
     Ask,
     CallModel,
     Close,
+    Complete,
     Reconcile,
     Remind,
     Repair,
@@ -46,18 +48,23 @@ from rookery.core.next_step import (
     Skip,
     Step,
     Stop,
+    TurnRules,
     next_step,
 )
 from rookery.core.replies import (
     AFTER_COMPLETION,
+    AFTER_DELEGATING,
     AFTER_DENIAL,
     COMPLETION_TOO_EARLY,
     CUT_OFF,
     EMPTY_ANSWER,
     LOOPING,
+    NO_ANSWER,
     NO_TOOL_USED,
+    NOT_BEGUN,
     REPEATED,
     TOO_MANY_CALLS,
+    WRITTEN_CALL,
     stuck,
 )
 from rookery.core.task_state import TaskState, call_key, fold, times_repeated
@@ -126,15 +133,7 @@ OTHER = call_key(EDIT)
         (TaskState(completion="ok"), Ask(AskKind.COMPLETION_RESULT)),
         (TaskState(completion="ok", queue=frozenset({"m1"})), CallModel()),
         (TaskState(mistakes=3), Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(3))),
-        (TaskState(owes_reminder=True, toolless=1), Remind(NO_TOOL_USED)),
-        (TaskState(owes_reminder=True, toolless=2), Remind(NO_TOOL_USED, mistake=True)),
-        (TaskState(owes_reminder=True, toolless=1, stop=StopReason.LENGTH), Remind(CUT_OFF)),
         (TaskState(stop=StopReason.LENGTH), CallModel()),
-        (TaskState(owes_reminder=True, stop=StopReason.PAUSED, paused=10), CallModel()),
-        (
-            TaskState(owes_reminder=True, stop=StopReason.PAUSED, paused=11),
-            Remind(NO_TOOL_USED),
-        ),
         (TaskState(spent=Spent(requests=9)), CallModel()),
         (
             TaskState(spent=Spent(requests=10)),
@@ -148,6 +147,70 @@ OTHER = call_key(EDIT)
 )
 def test_each_state_has_one_next_step(state: TaskState, step: Step):
     assert next_step(state, LIMITS) == step
+
+
+OPEN = (Todo(id="1", content="a", status="completed"), Todo(id="2", content="b"))
+ALL_DONE = (Todo(id="1", content="a", status="completed"),)
+ALONE = TurnRules(attended=False)
+PATIENT = TurnRules(nudges=2)
+READ_AS_TEXT = Remind(WRITTEN_CALL.format(tool="read_file"), nudge=True)
+
+
+def said(words: str = "It is 4.", **more: Any) -> TaskState:
+    return TaskState(words=words, said=words, **more)
+
+
+@pytest.mark.parametrize(
+    ("state", "turn", "step"),
+    [
+        (said(), TurnRules(), Complete("It is 4.")),
+        (said(stop=StopReason.UNKNOWN), TurnRules(), Complete("It is 4.")),
+        (said(mistakes=3), TurnRules(), Complete("It is 4.")),
+        (said(toolless=9), ALONE, Complete("It is 4.")),
+        (said(stop=StopReason.PAUSED, paused=10), TurnRules(), CallModel()),
+        (said(stop=StopReason.PAUSED, paused=11), TurnRules(), Complete("It is 4.")),
+        (said(queue=frozenset({"m1"})), TurnRules(), Complete("It is 4.")),
+        (said(stop=StopReason.LENGTH), TurnRules(), Remind(CUT_OFF, nudge=True)),
+        (said(stop=StopReason.LENGTH, nudges=1), TurnRules(), Complete("It is 4.")),
+        (said(stop=StopReason.LENGTH, nudges=1), PATIENT, Remind(CUT_OFF, nudge=True)),
+        (said(stop=StopReason.LENGTH), TurnRules(nudges=0), Complete("It is 4.")),
+        (said(written="read_file"), TurnRules(), READ_AS_TEXT),
+        (said(written="read_file", nudges=1), TurnRules(), Complete("It is 4.")),
+        (said(todos=OPEN), ALONE, Remind(NOT_BEGUN, nudge=True)),
+        (said(todos=OPEN, nudges=1), ALONE, Complete("It is 4.")),
+        (said(todos=OPEN, called=True), ALONE, Complete("It is 4.")),
+        (said(todos=OPEN), TurnRules(), Complete("It is 4.")),
+        (said(todos=ALL_DONE), ALONE, Complete("It is 4.")),
+        (said(""), TurnRules(), Remind(EMPTY_ANSWER, nudge=True)),
+        (said("", nudges=1), TurnRules(), Ask(AskKind.API_REQ_FAILED, NO_ANSWER)),
+        (
+            TaskState(words="", said="Tests pass.", nudges=1),
+            TurnRules(),
+            Complete("Tests pass.", False),
+        ),
+    ],
+)
+def test_words_end_the_turn_unless_they_look_like_a_slip_that_was_not_named_yet(
+    state: TaskState, turn: TurnRules, step: Step
+):
+    assert next_step(state, LIMITS, turn) == step
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        (said(toolless=1), Remind(NO_TOOL_USED)),
+        (said(toolless=2), Remind(NO_TOOL_USED, mistake=True)),
+        (said(toolless=1, stop=StopReason.LENGTH), Remind(CUT_OFF)),
+        (said(toolless=4, mistakes=3), Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(3))),
+        (after(FailureKind.EMPTY, 3), Remind(EMPTY_ANSWER, mistake=True)),
+        (after(FailureKind.EMPTY, 6, mistakes=3), Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(3))),
+    ],
+)
+def test_where_only_a_completion_ends_a_turn_words_are_reminded_and_then_mistakes(
+    state: TaskState, step: Step
+):
+    assert next_step(state, LIMITS, TurnRules(words_end=False)) == step
 
 
 @pytest.mark.parametrize(
@@ -178,12 +241,9 @@ def test_each_state_has_one_next_step(state: TaskState, step: Step):
             Ask(AskKind.API_REQ_FAILED, "It failed."),
         ),
         (after(FailureKind.EMPTY), CallModel(2, 1.0, reason="It failed.")),
-        (after(FailureKind.EMPTY, 2), Remind(EMPTY_ANSWER)),
-        (after(FailureKind.EMPTY, 3), Remind(EMPTY_ANSWER, mistake=True)),
-        (
-            after(FailureKind.EMPTY, 6, mistakes=3),
-            Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(3)),
-        ),
+        (after(FailureKind.EMPTY, 2), Remind(EMPTY_ANSWER, nudge=True)),
+        (after(FailureKind.EMPTY, 3, nudges=1), Ask(AskKind.API_REQ_FAILED, "It failed.")),
+        (after(FailureKind.EMPTY, 3, nudges=1, said="Yes."), Complete("Yes.", spoken=False)),
         (
             after(FailureKind.BUSY, spent=Spent(requests=10)),
             Ask(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 10, "type": "requests"}'),
@@ -225,6 +285,15 @@ def state_after(*facts: Fact) -> TaskState:
     return fold(events)
 
 
+OFFERED = CompletionOffered(result="Hm.", spoken=True)
+MORE = Answered(ask_id="q", ask=AskKind.COMPLETION_RESULT, reply="message", text="And b?")
+CUT_TWICE = (
+    spoke(stop=StopReason.LENGTH),
+    Reminded(text=CUT_OFF, nudge=True),
+    spoke(stop=StopReason.LENGTH),
+)
+DELEGATE = ToolCall(id="c4", name="new_task", arguments={"mode": "code", "message": "Do b"})
+DELEGATED = ToolFinished(call_id="c4", text="Done.")
 ASK_AGAIN = Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="yes")
 
 
@@ -233,8 +302,19 @@ ASK_AGAIN = Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="yes")
     [
         ((), CallModel()),
         ((RequestStarted(request_id="r", model="m"),), CallModel()),
-        ((spoke(),), Remind(NO_TOOL_USED)),
+        ((spoke(),), Complete("Hm.")),
         ((spoke(), Reminded(text="x")), CallModel()),
+        ((spoke(), Reminded(text="x", mistake=True), spoke()), Complete("Hm.")),
+        ((spoke(), OFFERED), Ask(AskKind.COMPLETION_RESULT)),
+        ((spoke(), OFFERED, UserSpoke(message_id="m", text="And b?")), CallModel()),
+        ((spoke(), StepCancelled(), ASK_AGAIN), Complete("Hm.")),
+        ((spoke(interrupted=True),), CallModel()),
+        ((spoke(stop=StopReason.LENGTH),), Remind(CUT_OFF, nudge=True)),
+        ((*CUT_TWICE,), Complete("Hm.")),
+        ((*CUT_TWICE, OFFERED, MORE, *CUT_TWICE[:1]), Remind(CUT_OFF, nudge=True)),
+        ((spoke(DELEGATE, READ), DELEGATED), Skip(READ, AFTER_DELEGATING)),
+        ((spoke(READ, DELEGATE), ToolFinished(call_id="c1", text="x")), RunTool(DELEGATE)),
+        ((spoke(DELEGATE, READ), DELEGATED, spoke(READ)), RunTool(READ)),
         ((spoke(READ, EDIT),), RunTool(READ)),
         ((spoke(READ, EDIT), ToolFinished(call_id="c1", text="x")), RunTool(EDIT)),
         ((spoke(READ), WRITING, TaskReopened()), Ask(AskKind.RESUME_TASK)),

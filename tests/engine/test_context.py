@@ -30,7 +30,7 @@ from rookery.core.facts import (
 from rookery.core.failures import FailureKind
 from rookery.core.history import Turn, history
 from rookery.core.limits import Limits
-from rookery.core.next_step import CallModel, Remind, Shorten, next_step
+from rookery.core.next_step import CallModel, Remind, Shorten, TurnRules, next_step
 from rookery.core.tokens import weight
 from rookery.engine.context import Context, Equipment, size
 from rookery.engine.event_log import EventLog
@@ -159,7 +159,7 @@ class Rig:
         """Do what the loop does until a request is accepted; how many were refused."""
         refused = self.model.refused
         for _ in range(10):
-            step = next_step(self.log.state, Limits())
+            step = next_step(self.log.state, Limits(), TurnRules(words_end=False))
             match step:
                 case Shorten():
                     assert await self.context.leave_out(), "nothing was left out"

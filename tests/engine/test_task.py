@@ -19,6 +19,7 @@ from rookery.core.commands import (
 from rookery.core.facts import (
     Asked,
     AssistantSpoke,
+    CompletionOffered,
     Condensed,
     Ending,
     Noted,
@@ -30,6 +31,7 @@ from rookery.core.facts import (
 )
 from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
+from rookery.core.next_step import TurnRules
 from rookery.core.replies import CALL_TAKEN_BACK, EMPTY_ANSWER, NO_TOOL_USED, denied, user_message
 from rookery.engine.engine import MOST_QUEUED, Engine
 from rookery.errors import CommandRejected, ProviderError
@@ -168,19 +170,54 @@ async def test_a_context_that_is_too_long_is_shortened_once_and_nothing_is_delet
     assert sum(isinstance(f, AssistantSpoke) for f in stage.facts) == 5
 
 
-async def test_an_answer_without_a_tool_is_reminded_and_the_second_is_a_mistake(tmp_path: Path):
-    stage = Stage(tmp_path, ["Just words."], ["More words."], [finish()], limits=Limits(mistakes=1))
+async def test_words_complete_the_task_and_further_words_of_the_user_go_on(tmp_path: Path):
+    stage = Stage(tmp_path, ["It is 4."], ["And 9."], limits=Limits(mistakes=1))
+    await stage.play("message And 3 + 6?", "yes")
+    assert stage.asks == ["completion_result", "completion_result"]
+    offered = [f for f in stage.facts if isinstance(f, CompletionOffered)]
+    assert offered == [
+        CompletionOffered(result="It is 4.", spoken=True),
+        CompletionOffered(result="And 9.", spoken=True),
+    ]
+    assert [turn.role for turn in stage.model.requests[1].turns] == ["user", "assistant", "user"]
+
+
+async def test_where_only_a_completion_ends_a_turn_the_second_answer_in_words_is_a_mistake(
+    tmp_path: Path,
+):
+    stage = Stage(
+        tmp_path,
+        ["Just words."],
+        ["More words."],
+        [finish()],
+        limits=Limits(mistakes=1),
+        turn=TurnRules(words_end=False),
+    )
     await stage.play("message use tools", "yes")
     assert stage.model.requests[1].turns[-1].blocks == (Text(text=NO_TOOL_USED),)
     assert stage.asks == ["mistake_limit_reached", "completion_result"]
 
 
-async def test_empty_answers_are_tried_again_then_corrected_then_counted(tmp_path: Path):
+async def test_empty_answers_are_tried_again_then_nudged_and_never_a_mistake(tmp_path: Path):
     stage = Stage(tmp_path, [], [" "], [], [finish()], limits=Limits(mistakes=1))
     await stage.play("yes", "yes")
     assert stage.clock.waits == [1.0]
     assert stage.model.requests[2].turns[-1].blocks[-1] == Text(text=EMPTY_ANSWER)
-    assert stage.asks == ["mistake_limit_reached", "completion_result"]
+    assert stage.asks == ["api_req_failed", "completion_result"]
+
+
+async def test_a_call_after_new_task_in_the_same_answer_is_skipped_with_an_error(tmp_path: Path):
+    delegate = call("new_task", mode="code", message="Do b")
+    stage = Stage(
+        tmp_path, [delegate, write("a", "1")], ["b is done."], ["All done."], automatic=True
+    )
+    await stage.play("yes")
+    assert not (stage.root / "a").exists()
+    done, skipped = stage.model.requests[2].turns[-1].blocks
+    assert isinstance(done, ToolResult)
+    assert isinstance(skipped, ToolResult)
+    assert ("b is done." in done.text, skipped.is_error) == (True, True)
+    assert "new_task stands alone" in skipped.text
 
 
 async def test_three_bad_calls_in_a_row_reach_the_mistake_limit(tmp_path: Path):

@@ -180,13 +180,15 @@ def _offered_before(stored: Sequence[Event]) -> str:
 
 
 class PipeReport(TextReport):
-    """For `-p`: progress and questions go to standard error, only the result to output."""
+    """For `-p`: progress and questions go to standard error, to output only the result, or else
+    the last words of the model."""
 
     def end(self, end: RunEnd) -> None:
         super().end(end)
-        if end.fate is Fate.COMPLETED:
-            result = self.plain.result
-            print(harmless(result) if sys.stdout.isatty() else result)
+        plain = self.plain
+        words = (plain.result if end.fate is Fate.COMPLETED else "") or plain.spoken.last
+        if words:
+            print(harmless(words) if sys.stdout.isatty() else words)
 
 
 def children_of(stored: Iterable[Event], store: TaskStore) -> Iterator[tuple[str, Event]]:

@@ -19,7 +19,6 @@ BY_FAILURE = {
     FailureKind.BUSY: "rate_limited",
     FailureKind.DROPPED: "stalled",
     FailureKind.KEEPALIVE_ONLY: "stalled",
-    FailureKind.EMPTY: "stalled",
 }
 """What the last failure of a request makes of a run that ends with it; others just fail it."""
 

@@ -8,6 +8,7 @@ from typing import TypeGuard
 from rookery.clients.attendant import BESIDE_A_QUESTION
 from rookery.clients.questions import followup
 from rookery.clients.screen import Screen
+from rookery.clients.spoken_words import SpokenWords
 from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Block, ToolCall
@@ -91,6 +92,7 @@ class PlainDisplay:
         self._seq = 0
         self._busy = ""
         self._busy_since: float | None = None
+        self.spoken = SpokenWords()
         self.result = ""
         self.failure = ""
         """The failure that was shown last."""
@@ -99,10 +101,20 @@ class PlainDisplay:
     def show(self, event: Event) -> None:
         self._seq = event.seq
         self._note_business(event.fact)
-        self._write(event.fact)
+        self._write_own(event.fact)
         self._note_rest(event.fact)
         if isinstance(event.fact, BESIDE_A_QUESTION):
             self._screen.repeat_question()
+
+    def _write_own(self, fact: Fact) -> None:
+        """Where the result goes elsewhere, words wait until it is known whether they are it."""
+        self.spoken.see(fact)
+        if released := self.spoken.released(fact):
+            self._screen.prose("text", harmless(released))
+        if isinstance(fact, TextStreamed) and not self._shows_result:
+            self.spoken.hold(fact.text)
+        else:
+            self._write(fact)
 
     def show_of_child(self, task_id: str, event: Event) -> None:
         screen, paint = self._screen, self._screen.paint
@@ -110,8 +122,9 @@ class PlainDisplay:
             case TaskOpened(text=text, mode=mode):
                 words = harmless_line(text.strip().partition("\n")[0])[:LINE_LENGTH]
                 screen.line(paint.cyan(f"▸ sub-task in {harmless_line(mode)} mode: {words}"))
-            case CompletionOffered(result=result):
-                screen.line(f"{paint.cyan('◂')} {harmless(result)}")
+            case CompletionOffered(result=result, spoken=spoken):
+                told = "sub-task done" if spoken else harmless(result)
+                screen.line(f"{paint.cyan('◂')} {told}")
             case fact:
                 self._note_business(fact)
                 self._write(fact)
@@ -137,6 +150,10 @@ class PlainDisplay:
                 self._busy = "running"
             case SavingFiles():
                 self._busy = "saving the files, so that this can be undone"
+            case TextStreamed() if not self._shows_result:
+                if self._busy == "answering":
+                    return
+                self._busy = "answering"
             case Waiting() | OutputStreamed() | CommandQuiet() | FilesChanged() | Noted():
                 return
             case _:
@@ -178,9 +195,9 @@ class PlainDisplay:
             case TodosChanged(todos=todos):
                 for todo in todos:
                     screen.line(f"  {_BOXES[todo.status]} {harmless_line(todo.content)}")
-            case CompletionOffered(result=result):
+            case CompletionOffered(result=result, spoken=spoken):
                 self.result = result
-                self._unproved = self._shows_result
+                self._unproved = self._shows_result and not spoken
             case RequestFailed(message=message, usage=usage):
                 self.usage = added(self.usage, usage)
                 self.failure = message
@@ -194,6 +211,7 @@ class PlainDisplay:
                 screen.line(paint.yellow(f"  trying again {when}"))
                 self._announced = True
             case RequestStarted(attempt=attempt):
+                self.result = ""
                 self._arguments = 0
                 if attempt > 1 and not self._announced:
                     screen.line(paint.yellow("  trying again at once"))

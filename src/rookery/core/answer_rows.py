@@ -93,6 +93,15 @@ def settle_answer(
     return _settle_calls(sheet, shown, [] if fact.interrupted else calls)
 
 
+def last_words(sheet: Sheet, fact: AssistantSpoke) -> int | None:
+    """The row that holds the last words of an answer which is settled, if it has any."""
+    words = [text for kind, text in _said(fact) if kind == "text"]
+    if not words:
+        return None
+    rows = (row for row in reversed(sheet.rows) if row.say == "text" and row.text == words[-1])
+    return next((row.ts for row in rows), None)
+
+
 def break_off(sheet: Sheet, request: Request) -> None:
     """An answer that broke off keeps its words, and has called nothing."""
     for streamed in request.streamed:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import ClassVar, Literal, TypeAlias
 
 from rookery.core.asks import AskKind, Reply
-from rookery.core.blocks import Block, Image
+from rookery.core.blocks import Block, Image, Text
 from rookery.core.failures import FailureKind
 from rookery.core.intents.questions import Choice, IntentQuestion
 from rookery.core.values import record, value
@@ -303,6 +303,16 @@ class AssistantSpoke(Lasting):
     stop: StopReason = StopReason.END
     usage: Usage = Usage()
     interrupted: bool = False
+    written: str = ""
+    """The tool whose call is written in the words instead of being made."""
+
+    @property
+    def words(self) -> str:
+        return "\n\n".join(
+            text
+            for block in self.blocks
+            if isinstance(block, Text) and (text := block.text.strip())
+        )
 
 
 @value
@@ -464,7 +474,11 @@ class TodosChanged(Lasting):
 
 @value
 class CompletionOffered(Lasting):
+    """The model says that the task is done. `spoken` if it just said so in words, which are shown
+    already; otherwise it called `attempt_completion`."""
+
     result: str
+    spoken: bool = False
 
 
 @value
@@ -611,10 +625,12 @@ class HistoryRepaired(Lasting):
 
 @value
 class Reminded(Lasting):
-    """The engine told the model something on its own account."""
+    """The engine told the model something on its own account. A `nudge` is for an answer in words
+    that looks like a slip."""
 
     text: str
     mistake: bool = False
+    nudge: bool = False
 
 
 @value

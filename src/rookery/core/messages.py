@@ -20,6 +20,7 @@ from rookery.core.answer_rows import (
     end_request,
     hear_call,
     hear_words,
+    last_words,
     settle_answer,
 )
 from rookery.core.asks import CATEGORY, AskCategory
@@ -108,6 +109,7 @@ class Transcript:
         "_said",
         "_sheet",
         "_shown",
+        "_spoken",
         "_waiting",
         "usage",
     )
@@ -120,6 +122,8 @@ class Transcript:
         self._said: _Said | None = None
         self._waiting: Mapping[str, UserSpoke] = {}
         self._shown: Mapping[str, int] = {}
+        self._spoken: int | None = None
+        """The row with the last words of the last answer."""
         self._outputs: Mapping[str, int] = {}
         self._running: Mapping[str, ToolStarted] = {}
 
@@ -195,6 +199,10 @@ class Transcript:
                 self._hear_output(call_id, text)
             case ToolFinished():
                 self._finish_tool(fact)
+            case CompletionOffered(spoken=True) if self._spoken is not None:
+                said = sheet.row(self._spoken)
+                sheet.rewrite(replace(said, say="completion_result"))
+                self._spoken = None
             case CompletionOffered(result=result):
                 self._offer_completion(result)
             case Pausing(reason=reason, seconds=seconds):
@@ -229,13 +237,14 @@ class Transcript:
         self._stop("streaming_failed", ANSWER_MISSING)
         for spoken in self.queue:
             self._sheet.say("user_feedback", spoken.text, images=spoken.images)
-        self._said, self._waiting = None, {}
+        self._said, self._waiting, self._spoken = None, {}, None
         self._request = begin_request(self._sheet, fact)
 
     def _end_answer(self, fact: AssistantSpoke) -> None:
         request = self._under_way(fact.request_id)
         row = settle_answer(self._sheet, request.streamed if request else (), fact)
         self._shown = {row.call_id: row.ts} if row else {}
+        self._spoken = last_words(self._sheet, fact)
         if request:
             self._request = replace(request, streamed=())
             self._end_request(fact.usage, "user_cancelled" if fact.interrupted else None)

@@ -16,24 +16,41 @@ from rookery.core.failures import FailureKind, delay_before_retry
 from rookery.core.limits import Limits
 from rookery.core.replies import (
     AFTER_COMPLETION,
+    AFTER_DELEGATING,
     AFTER_DENIAL,
     COMPLETION_TOO_EARLY,
     CUT_OFF,
     EMPTY_ANSWER,
     LOOPING,
+    NO_ANSWER,
     NO_TOOL_USED,
+    NOT_BEGUN,
     REFUSED_AGAIN,
     REPEATED,
     TOO_MANY_CALLS,
+    WRITTEN_CALL,
     stuck,
 )
 from rookery.core.task_state import TaskState, call_key, times_repeated
-from rookery.core.values import record
+from rookery.core.values import record, value
 
 MOST_REFUSALS = 3
 """How often governance refuses the same call before somebody is asked about it."""
 MOST_CUTS = 3
 """How often a context is cut for one answer: each time it becomes strictly smaller."""
+
+
+@value
+class TurnRules:
+    """When a turn ends."""
+
+    words_end: bool = True
+    """An answer in words ends it; otherwise only `attempt_completion` does."""
+    nudges: int = 1
+    """How often, per message of the user, an answer that looks like a slip is not taken as the
+    end of the turn."""
+    attended: bool = True
+    """Somebody sees the answer and can reply."""
 
 
 @record
@@ -86,6 +103,15 @@ class Gather:
 class Remind:
     text: str
     mistake: bool = False
+    nudge: bool = False
+
+
+@record
+class Complete:
+    """End the turn with what the model said; `spoken` if these are its last words."""
+
+    result: str
+    spoken: bool = True
 
 
 @record
@@ -112,11 +138,24 @@ class Stop:
 
 
 Step: TypeAlias = (
-    CallModel | RunTool | Skip | Reconcile | Ask | Gather | Remind | Shorten | Repair | Close | Stop
+    CallModel
+    | RunTool
+    | Skip
+    | Reconcile
+    | Ask
+    | Gather
+    | Remind
+    | Complete
+    | Shorten
+    | Repair
+    | Close
+    | Stop
 )
 
+_USUAL = TurnRules()
 
-def next_step(state: TaskState, limits: Limits) -> Step:
+
+def next_step(state: TaskState, limits: Limits, turn: TurnRules = _USUAL) -> Step:
     """The one thing to do now. The order of the rules is their priority."""
     if state.closed:
         return Stop()
@@ -130,15 +169,18 @@ def next_step(state: TaskState, limits: Limits) -> Step:
     if state.pending:
         return _about_call(state, state.pending[0], limits)
     if state.failure:
-        return _after_failure(state, state.failure, limits)
+        return _after_failure(state, state.failure, limits, turn)
     if state.completion is not None and not state.queue:
         # a child's result is for its parent, which was allowed to ask for it
         return Close() if state.parent else Ask(AskKind.COMPLETION_RESULT)
+    in_words = state.words is not None and not _may_continue(state, limits)
+    if in_words and turn.words_end:
+        return _after_words(state, turn)
     if limits.mistakes and state.mistakes >= limits.mistakes:
         return Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(state.mistakes))
     if state.refused[1] >= MOST_REFUSALS:
         return Ask(AskKind.MISTAKE_LIMIT_REACHED, REFUSED_AGAIN.format(times=state.refused[1]))
-    if state.owes_reminder and not _may_continue(state, limits):
+    if in_words:
         text = CUT_OFF if state.stop is StopReason.LENGTH else NO_TOOL_USED
         return Remind(text, mistake=state.toolless > 1)
     return _request(state, limits)
@@ -151,6 +193,8 @@ def _about_call(state: TaskState, call: ToolCall, limits: Limits) -> Step:
         return Skip(call, AFTER_DENIAL)
     if state.completion is not None:
         return Skip(call, AFTER_COMPLETION)
+    if state.delegated:
+        return Skip(call, AFTER_DELEGATING)
     if state.answered_calls >= limits.calls_per_message:
         return Skip(call, TOO_MANY_CALLS.format(limit=limits.calls_per_message))
     if call.name == "attempt_completion" and state.endings - {Ending.DONE}:
@@ -163,14 +207,45 @@ def _about_call(state: TaskState, call: ToolCall, limits: Limits) -> Step:
     return RunTool(call)
 
 
-def _after_failure(state: TaskState, failure: RequestFailed, limits: Limits) -> Step:
+def _after_words(state: TaskState, turn: TurnRules) -> Step:
+    """Words end the turn, unless they look like a slip that the model was not told of yet."""
+    slip = _slip(state, turn)
+    if slip and state.nudges < turn.nudges:
+        return Remind(slip, nudge=True)
+    return Complete(state.words) if state.words else _without_words(state, NO_ANSWER)
+
+
+def _slip(state: TaskState, turn: TurnRules) -> str:
+    """What to tell a model whose answer was hardly meant as its last; nothing if it was."""
+    if not state.words:
+        return EMPTY_ANSWER
+    if state.stop is StopReason.LENGTH:
+        return CUT_OFF
+    if state.written:
+        return WRITTEN_CALL.format(tool=state.written)
+    open_todos = any(todo.status != "completed" for todo in state.todos)
+    if open_todos and not (state.called or turn.attended):
+        return NOT_BEGUN
+    return ""
+
+
+def _without_words(state: TaskState, message: str) -> Step:
+    """The end of a turn whose last answer is empty: with earlier words of it, if there are any."""
+    if state.said:
+        return Complete(state.said, spoken=False)
+    return Ask(AskKind.API_REQ_FAILED, message)
+
+
+def _after_failure(
+    state: TaskState, failure: RequestFailed, limits: Limits, turn: TurnRules
+) -> Step:
     match failure.error:
         case FailureKind.OVERFLOW if state.cuts < MOST_CUTS:
             return Shorten(failure.message)
         case FailureKind.BROKEN_HISTORY if not state.repaired:
             return Repair()
         case FailureKind.EMPTY if state.failures > 1:
-            return _about_empty_answers(state, limits)
+            return _about_empty_answers(state, failure, limits, turn)
         case FailureKind.NO_CREDIT:
             return Ask(AskKind.PAYMENT_REQUIRED_PROMPT, failure.message)
         case FailureKind.NO_MODEL:
@@ -185,7 +260,13 @@ def _after_failure(state: TaskState, failure: RequestFailed, limits: Limits) -> 
     return step
 
 
-def _about_empty_answers(state: TaskState, limits: Limits) -> Step:
+def _about_empty_answers(
+    state: TaskState, failure: RequestFailed, limits: Limits, turn: TurnRules
+) -> Step:
+    if turn.words_end and state.nudges < turn.nudges:
+        return Remind(EMPTY_ANSWER, nudge=True)
+    if turn.words_end:
+        return _without_words(state, failure.message)
     if limits.mistakes and state.mistakes >= limits.mistakes:
         return Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(state.mistakes))
     return Remind(EMPTY_ANSWER, mistake=state.failures > 2)

@@ -21,12 +21,22 @@ BLOCKED_STILL = (
 BLOCKED_BEFORE = "Blocked: {}. The user has allowed it now. Run the command again if you need it."
 CUT_OFF = (
     "[automatic] Your last answer was cut off at the output limit. Go on in smaller steps: one "
-    "tool call at a time, and large files in several edits."
+    "tool call at a time, and large files in several edits. If it was your final answer, give it "
+    "again in fewer words."
 )
 EMPTY_ANSWER = (
-    "[automatic] Your last answer was empty. Take the next step with a tool, or call "
-    "attempt_completion if the task is done."
+    "[automatic] Your last answer was empty. Take the next step with a tool; if the task is done, "
+    "say so in words."
 )
+WRITTEN_CALL = (
+    "[automatic] Your last answer has a call of {tool} written in its text, so it was not run. "
+    "Make the call itself. If you meant no call, give your answer again."
+)
+NOT_BEGUN = (
+    "[automatic] To-do items are open and you have called no tool yet. Nobody can reply to you: "
+    "take the next step with a tool. If there is nothing to do, give your answer again."
+)
+NO_ANSWER = "The model's answer was empty."
 CONTEXT_CUT = (
     "[automatic] The middle of this conversation was left out because it no longer fits; what the "
     "user said there stands above. Read again whatever you need before you change it."
@@ -47,6 +57,10 @@ NEVER_RUN = (
 NOTHING_RETURNED = "(no output)"
 AFTER_DENIAL = "This call was not run because an earlier call of the same answer was denied."
 AFTER_COMPLETION = "This call was not run because the task had already been offered as complete."
+AFTER_DELEGATING = (
+    "This call was not run: new_task stands alone, and the calls after it in the same answer are "
+    "skipped. Look at the sub-task's result first, then call again if it is still needed."
+)
 COMPLETION_TOO_EARLY = (
     "The task was not offered as complete, because another call of the same answer failed. "
     "Look at its result first."

@@ -54,6 +54,8 @@ from rookery.core.tokens import PER_BYTE, learnt
 from rookery.core.values import record
 
 REMEMBERED_CALLS = 18
+DELEGATING = "new_task"
+"""The tool that hands work to a sub-task."""
 PLANNING = "architect"
 """The mode whose results are plans."""
 LIMITED = tuple(field.name for field in fields(Spent))
@@ -82,13 +84,24 @@ class TaskState:
     answered_calls: int = 0
     endings: frozenset[Ending] = frozenset()
     """How the calls of the last answer ended so far."""
+    delegated: bool = False
+    """A call of the last answer handed its work to a sub-task, or tried to."""
     recent: tuple[str, ...] = ()
     """The latest calls, by name and arguments, to notice a model that walks in circles."""
 
     stop: StopReason = StopReason.END
     toolless: int = 0
     paused: int = 0
-    owes_reminder: bool = False
+    words: str | None = None
+    """What an answer without a call says, until something comes of it."""
+    written: str = ""
+    """The tool whose call stands in these words instead of being made."""
+    nudges: int = 0
+    """Nudges since the user last spoke."""
+    called: bool = False
+    """Whether a tool was called since the user last spoke."""
+    said: str = ""
+    """The last words of the model since the user spoke."""
     mistakes: int = 0
     completion: str | None = None
     plan: str = ""
@@ -164,7 +177,7 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case TaskClosed() | TaskFailed():
             return replace(state, closed=True)
         case UserSpoke(message_id=message_id, text=text):
-            state = replace(state, queue=state.queue | {message_id}, silent=False)
+            state = _new_turn(replace(state, queue=state.queue | {message_id}, silent=False))
             return _told(state, text, message_id)
         case QueueEdited(message_id=message_id, text=text):
             others = tuple(each for each in state.unread if each[0] != message_id)
@@ -186,11 +199,13 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, running=fact)
         case ToolFinished():
             return _after_call(state, fact)
-        case CompletionOffered(result=result):
-            return replace(state, completion=result)
-        case Reminded(mistake=mistake):
-            mistakes = state.mistakes + mistake
-            return replace(state, owes_reminder=False, failure=None, mistakes=mistakes)
+        case CompletionOffered(result=result, spoken=spoken):
+            mistakes = 0 if spoken else state.mistakes
+            done = replace(state, completion=result, words=None, mistakes=mistakes)
+            return replace(done, failure=None, failures=0)
+        case Reminded(mistake=mistake, nudge=nudge):
+            told = replace(state, words=None, failure=None)
+            return replace(told, mistakes=state.mistakes + mistake, nudges=state.nudges + nudge)
         case ModeSwitched(mode=mode):
             return replace(state, mode=mode)
         case ModelSwitched(provider=provider, model=model):
@@ -225,9 +240,10 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, offered=_offered_in(text))
         case Answered(text=text, by="user") if text.strip() in state.offered:
             # whoever picks a suggestion says what the model wrote
-            return _after_reply(state, fact)
+            return _after_reply(_new_turn(state), fact)
         case Answered(text=text, by="user"):
             state = replace(state, silent=state.silent and not text)
+            state = _new_turn(state) if text.strip() else state
             return _told(_after_reply(state, fact), text)
         case Answered():
             return _after_reply(state, fact)
@@ -276,6 +292,10 @@ def _selected(state: TaskState, fact: IntentSelected) -> TaskState:
     known = state.intent is not None and state.intent.digest == fact.digest
     unread = fact.by == "model" and (not known or state.unread_intent)
     return replace(state, intent=fact, unread_intent=unread, distrusted=False)
+
+
+def _new_turn(state: TaskState) -> TaskState:
+    return replace(state, nudges=0, called=False, said="")
 
 
 def _told(state: TaskState, text: str, message_id: str = "") -> TaskState:
@@ -327,7 +347,7 @@ def _after_sending(state: TaskState, started: RequestStarted) -> TaskState:
         queue=frozenset(),
         completion=None,
         failure=None,
-        owes_reminder=False,
+        words=None,
         sent=started.size,
     )
     if started.model == state.model:
@@ -355,10 +375,14 @@ def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
         pending=calls,
         answered_calls=0,
         endings=frozenset(),
+        delegated=False,
         stop=answer.stop,
         toolless=0 if calls else state.toolless + (not paused),
         paused=state.paused + 1 if paused else 0,
-        owes_reminder=not calls,
+        words=None if calls else answer.words,
+        written=answer.written,
+        called=state.called or bool(calls),
+        said=answer.words or state.said,
         failures=0,
         cuts=0,
         repaired=False,
@@ -378,6 +402,7 @@ def _after_call(state: TaskState, end: ToolFinished) -> TaskState:
         running=None,
         answered_calls=state.answered_calls + len(ended),
         endings=state.endings | {end.ending},
+        delegated=state.delegated or any(call.name == DELEGATING for call in ended),
         recent=(*state.recent, *map(call_key, ended))[-REMEMBERED_CALLS:],
         mistakes=mistakes.get(end.ending, state.mistakes),
         spent=end.spent or state.spent,
@@ -407,7 +432,9 @@ def _after_reply(state: TaskState, answer: Answered) -> TaskState:
     state = replace(state, failure=None, failures=0)
     match answer.ask:
         case AskKind.COMPLETION_RESULT:
-            return replace(state, completion=None, owes_reminder=False)
+            return replace(state, completion=None, words=None)
+        case AskKind.API_REQ_FAILED:
+            return replace(state, words=None)
         case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
             state = replace(state, interrupted=False)
             return _redirected(state) if answer.reply == "message" else state
@@ -424,4 +451,4 @@ def _redirected(state: TaskState) -> TaskState:
     """New words overrule what was about to be done; what had begun stays to be settled."""
     begun = state.running.call_id if state.running else None
     kept = tuple(call for call in state.pending if call.id == begun)
-    return replace(state, pending=kept, completion=None, owes_reminder=False)
+    return replace(state, pending=kept, completion=None, words=None)

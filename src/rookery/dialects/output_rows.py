@@ -42,13 +42,14 @@ class _Words:
 
 
 class Speech:
-    """What the model says and thinks. `latest` is what it said last."""
+    """What the model says and thinks. `latest` is what it said last, in the row `latest_id`."""
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
         self._rows: list[_Words] = []
         self._open: _Words | None = None
         self.latest = ""
+        self.latest_id: int | None = None
 
     def hear(self, speaker: Speaker, ts: int, text: str) -> Iterator[Output]:
         if not text:
@@ -77,7 +78,7 @@ class Speech:
             if words.id is None:
                 words.id = self._ids.mint(ts)
             if words.speaker == "assistant":
-                self.latest = words.text
+                self.latest, self.latest_id = words.text, words.id
             yield output(type=words.speaker, id=words.id, content=words.text, done=True)
 
 

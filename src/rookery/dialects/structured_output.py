@@ -182,8 +182,9 @@ class StructuredOutput:
                 yield from self._calls.add_output(ts, call_id, text)
             case ToolFinished() as end:
                 yield from self._calls.finish(ts, end)
-            case CompletionOffered(result=result):
-                self._completion = (ts, result)
+            case CompletionOffered(result=result, spoken=spoken):
+                # words that were told already keep their id
+                self._completion = ((spoken and self._speech.latest_id) or ts, result)
             case TaskReopened():
                 self._failure = ""
             case TaskFailed(message=message):

@@ -1,6 +1,7 @@
 """One request to the model, from open connection to recorded answer."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import anyio
 
@@ -18,6 +19,8 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.failures import FailureKind
+from rookery.core.replies import NO_ANSWER
+from rookery.core.written_calls import written_call
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import (
     CallChunk,
@@ -63,7 +66,7 @@ async def model_turn(
         async with provider.stream(request) as chunks:
             async for chunk in chunks:
                 hearing.hear(chunk)
-        log.append(hearing.answer())
+        log.append(_with_slip(hearing.answer(), request))
     except ProviderError as error:
         log.append(
             RequestFailed(
@@ -127,7 +130,7 @@ class _Hearing:
                     kind=FailureKind.OVERFLOW,
                 )
             case StopChunk(reason) if reason is not StopReason.PAUSED and not _says(blocks):
-                raise ProviderError("The model's answer was empty.", kind=FailureKind.EMPTY)
+                raise ProviderError(NO_ANSWER, kind=FailureKind.EMPTY)
             case StopChunk(reason):
                 return AssistantSpoke(
                     request_id=self._rid, blocks=blocks, stop=reason, usage=self.usage
@@ -137,6 +140,14 @@ class _Hearing:
         return AssistantSpoke(
             request_id=self._rid, blocks=self._answer.said(), usage=self.usage, interrupted=True
         )
+
+
+def _with_slip(answer: AssistantSpoke, request: ModelRequest) -> AssistantSpoke:
+    """The answer; if it calls nothing, with the tool whose call it only wrote."""
+    if any(isinstance(block, ToolCall) for block in answer.blocks):
+        return answer
+    written = written_call(answer.words, [tool.name for tool in request.tools])
+    return replace(answer, written=written)
 
 
 def _says(blocks: tuple[Block, ...]) -> bool:

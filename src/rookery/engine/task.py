@@ -15,6 +15,7 @@ from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
     CommandEnded,
+    CompletionOffered,
     Effect,
     Event,
     Fact,
@@ -35,6 +36,7 @@ from rookery.core.next_step import (
     Ask,
     CallModel,
     Close,
+    Complete,
     Gather,
     Reconcile,
     Remind,
@@ -44,6 +46,7 @@ from rookery.core.next_step import (
     Skip,
     Step,
     Stop,
+    TurnRules,
     next_step,
 )
 from rookery.core.outlines import Definition
@@ -143,6 +146,7 @@ class Gear:
     spread: Callable[[float], float]
     """Draws the wait before a retry from its upper bound, so that clients do not return in step."""
     limits: Limits
+    turn: TurnRules = TurnRules()
     hide: Hiding = Hiding()
     """Takes the secrets that are in use out of what tools return."""
 
@@ -297,7 +301,7 @@ class Task:
         await self._hear_prompts()
         spent = self.log.state.spent
         worked = replace(spent, seconds=spent.seconds + self._work.seconds)
-        return next_step(replace(self.log.state, spent=worked), self._gear.limits)
+        return next_step(replace(self.log.state, spent=worked), self._gear.limits, self._gear.turn)
 
     async def _hear_prompts(self) -> None:
         """Hooks hear what the user said before the model does; that can be stopped."""
@@ -318,14 +322,17 @@ class Task:
                 self.log.append(ToolFinished(call_id=call.id, text=failed(text), ending=ending))
             case Reconcile(call):
                 await self._reconcile(call)
-            case Ask(AskKind.COMPLETION_RESULT):
-                await self._ask_whether_done(step)
+            case Ask(AskKind.COMPLETION_RESULT, text):
+                if await self._is_done(step):
+                    await self.dialogue.ask(step.ask, text)
             case Ask(ask, text):
                 await self.dialogue.ask(ask, text)
             case Gather(text):
                 await self._gather(text)
-            case Remind(text, mistake):
-                self.log.append(Reminded(text=text, mistake=mistake))
+            case Remind(text, mistake, nudge):
+                self.log.append(Reminded(text=text, mistake=mistake, nudge=nudge))
+            case Complete(result, spoken):
+                self.log.append(CompletionOffered(result=result, spoken=spoken))
             case Shorten(message):
                 if not await self._context.leave_out():
                     await self.dialogue.ask(AskKind.API_REQ_FAILED, message)
@@ -339,20 +346,19 @@ class Task:
             case _:
                 assert_never(step)
 
-    async def _ask_whether_done(self, step: Ask) -> None:
+    async def _is_done(self, step: Step) -> bool:
         """Once it is known what calls did to files, and unless something came up meanwhile."""
         await self._undo.settled()
         if not self.log.state.checked:
             await self._gear.governance.check(self._act, self._tool_context)
-        if next_step(self.log.state, self._gear.limits) == step:
-            await self.dialogue.ask(step.ask, step.text)
+        return next_step(self.log.state, self._gear.limits, self._gear.turn) == step
 
     async def _close_if_done(self) -> None:
         """Hooks may find that a child that claims to be done is not."""
         state = self.log.state
         if state.parent and state.completion is not None and not state.over:
             await self._gear.governance.check(self._act, self._tool_context)
-        if isinstance(next_step(self.log.state, self._gear.limits), Close):
+        if isinstance(next_step(self.log.state, self._gear.limits, self._gear.turn), Close):
             await self._close()
 
     async def _call_model(self, step: CallModel) -> None:

@@ -156,7 +156,8 @@ def _fact_to_json(fact: Fact) -> bytes:
         blocks = [msgspec.Raw(_tagged(block)) for block in fact.blocks]
         rest = {name: getattr(fact, name) for name in ("request_id", "stop", "usage")}
         fields = {"kind": "assistant_spoke", **rest, "blocks": blocks}
-        return _encode({**fields, "interrupted": fact.interrupted})
+        written = {"written": fact.written} if fact.written else {}
+        return _encode({**fields, "interrupted": fact.interrupted, **written})
     return _tagged(fact)
 
 
@@ -178,6 +179,7 @@ def _fact_from(fields: dict[str, Any]) -> Fact:
             stop=msgspec.convert(fields.get("stop", "unknown"), StopReason),
             usage=msgspec.convert(fields.get("usage", {}), Usage),
             interrupted=bool(fields.get("interrupted", False)),
+            written=str(fields.get("written", "")),
         )
     return cast(Fact, msgspec.convert(fields, cls))
 

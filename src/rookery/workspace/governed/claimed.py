@@ -131,5 +131,5 @@ def failures_told(checks: Sequence[CriterionCheck]) -> str:
     ]
     return (
         "[automatic] The task was not offered as complete, because its acceptance criteria were "
-        "run and are not met. Mend it, then call attempt_completion again.\n" + "\n".join(parts)
+        "run and are not met. Mend it, then say again that it is done.\n" + "\n".join(parts)
     )
