@@ -126,7 +126,7 @@ ANY_FACT: st.SearchStrategy[Fact] = st.one_of(
         message=WORDS,
         usage=USAGES,
     ),
-    st.builds(Pausing, seconds=st.floats(0, 9), reason=WORDS),
+    st.builds(Pausing, seconds=st.floats(0, 9), reason=WORDS, paced=st.booleans()),
     st.builds(Waiting, request_id=IDS, seconds=st.floats(0, 9)),
     st.builds(
         ToolStarted,
@@ -140,11 +140,11 @@ ANY_FACT: st.SearchStrategy[Fact] = st.one_of(
     st.builds(OutputStreamed, call_id=IDS, text=WORDS),
     st.builds(ToolFinished, call_id=IDS, text=WORDS, ending=st.sampled_from(Ending), images=IMAGES),
     st.just(TodosChanged(todos=(Todo(id="t", content="x"),))),
-    st.builds(CompletionOffered, result=WORDS),
+    st.builds(CompletionOffered, result=WORDS, spoken=st.booleans()),
     st.builds(ModeSwitched, mode=WORDS),
     st.builds(Condensed, upto=SEQS),
     st.builds(HistoryRepaired, upto=SEQS),
-    st.builds(Reminded, text=WORDS, mistake=st.booleans()),
+    st.builds(Reminded, text=WORDS, mistake=st.booleans(), nudge=st.booleans()),
     st.builds(Noted, text=WORDS),
     st.just(Unrecognised(name="moon_rose", raw="{}")),
 )

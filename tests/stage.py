@@ -28,6 +28,7 @@ from rookery.core.task_state import TaskState
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
+from rookery.engine.pace import Pace
 from rookery.engine.ports import (
     Checkpoints,
     Governance,
@@ -87,6 +88,7 @@ class Stage:
         checkpoints: bool = False,
         spread: Callable[[float], float] = lambda most: most,
         turn: TurnRules | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.root = folder / "work"
         self.root.mkdir(exist_ok=True)
@@ -98,6 +100,7 @@ class Stage:
         self._spread = spread
         self._limits = limits or Limits()
         self._turn = turn or TurnRules()
+        self._pace = pace or Pace()
         self._files = WorkspaceFiles(self.root, self._limits, home=folder)
         self.rules = Permissions(
             folder / "allowed.json", self.root, place=self._files.place, now=self.clock.now
@@ -143,6 +146,7 @@ class Stage:
             spread=self._spread,
             limits=self._limits,
             turn=self._turn,
+            pace=self._pace,
         )
         return Task(task_id, log, gear, attend)
 

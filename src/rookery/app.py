@@ -33,6 +33,7 @@ from rookery.egress.way_out import Egress
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
 from rookery.engine.hiding_shell import HidingShell
+from rookery.engine.pace import Pace
 from rookery.engine.ports import Action, Checkpoints, Restored
 from rookery.engine.subtasks import recover
 from rookery.engine.task import Attend, Gear, Task
@@ -125,6 +126,7 @@ async def open_host(
     the model that settings ask for, and its key."""
     limits = settings.as_limits()
     clock = SystemClock()
+    pace = Pace(settings.request_pause)
     home = Path.home()
     files = WorkspaceFiles(workspace, limits, own_folders=places.own_folders, home=home)
     finder = WorkspaceFinder(workspace, files, limits)
@@ -322,6 +324,7 @@ async def open_host(
                 clock=clock,
                 new_id=lambda: uuid.uuid4().hex,
                 spread=lambda most: random.uniform(0, most),
+                pace=pace,
                 limits=limits,
                 turn=TurnRules(
                     words_end=settings.turn_end == "words",

@@ -458,6 +458,15 @@ class Settings(_Section, frozen=True):
             "like a slip (cut off, empty, a call written as text); small models may need more.",
         ),
     ] = 1
+    request_pause: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="Seconds between the starts of two requests to the model at least; 0 means "
+            "no pause.",
+        ),
+    ] = 0.0
     followup_seconds: Annotated[
         _Amount | None,
         Meta(

@@ -12,6 +12,7 @@ from rookery.clients.plain import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, PlainDi
 from rookery.clients.screen import Screen
 from rookery.core import replies
 from rookery.core.asks import AskKind
+from rookery.core.blocks import Text, ToolCall
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -91,6 +92,47 @@ def shown(*facts: Fact, live: bool = False, shows_result: bool = True) -> str:
     return out.getvalue()
 
 
+SAID = [text("It is"), text(" 4."), AssistantSpoke(request_id="r", blocks=(Text(text="It is 4."),))]
+OFFERED = CompletionOffered(result="It is 4.", spoken=True)
+DONE = Asked(ask_id="1", ask=AskKind.COMPLETION_RESULT)
+AGAIN = RequestStarted(request_id="r2", model="m")
+CALLS = AssistantSpoke(
+    request_id="r", blocks=(Text(text="I look."), ToolCall(id="c", name="x", arguments={}))
+)
+
+
+@pytest.mark.parametrize(
+    ("facts", "lines", "last"),
+    [
+        ([*SAID, OFFERED, DONE], [], "It is 4."),
+        ([*SAID, AGAIN], ["It is 4."], "It is 4."),
+        ([*SAID, AGAIN, text("Or 5"), StepCancelled()], ["It is 4.", "Or 5"], "Or 5"),
+        ([*SAID, AGAIN, text("Or"), failed("Gone.")], ["It is 4.", "Or", "✗ Gone."], "Or"),
+        ([text("I look."), CALLS, started("Look")], ["I look.", "● Look"], "I look."),
+        ([*SAID, CompletionOffered(result="Four.")], ["It is 4."], "Four."),
+        ([text(" "), spoke(), AGAIN], [], ""),
+    ],
+)
+def test_where_the_result_goes_elsewhere_words_wait_until_they_are_known_not_to_be_it(
+    facts: list[Fact], lines: list[str], last: str
+):
+    out = io.StringIO()
+    display = PlainDisplay(Screen(out, colour=False, live=False), shows_result=False)
+    for seq, fact in enumerate(facts, 1):
+        display.show(Event(seq, 0, seq, fact))
+    told = [line for line in out.getvalue().splitlines() if line.strip()]
+    assert [line for line in told if not line.startswith("Stopped.")] == lines
+    assert display.spoken.last == last
+
+
+def test_words_of_a_sub_task_are_told_once():
+    out = io.StringIO()
+    display = PlainDisplay(Screen(out, colour=False, live=False), shows_result=True)
+    for seq, fact in enumerate([*SAID, OFFERED], 1):
+        display.show_of_child("t2", Event(seq, 0, seq, fact))
+    assert out.getvalue().splitlines() == ["It is 4.", "◂ sub-task done"]
+
+
 LOOKS = json.dumps({"diffStats": {"added": 3, "removed": 1}})
 NO_ENTRY = json.dumps({"status": "denied", "feedback": "use b.txt\ninstead"})
 MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
@@ -140,6 +182,8 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
             ["  [x] Look", "  [-] Fix", "  [ ] Test␊it"],
         ),
         ([CompletionOffered(result="All\ngood.")], []),
+        ([*SAID, OFFERED, DONE], ["It is 4."]),
+        ([Pausing(seconds=2.5, reason="", paced=True)], ["  next request in 2.5 s"]),
         (
             [
                 CompletionOffered(result="All\ngood."),

@@ -93,7 +93,7 @@ def failed(kind: FailureKind) -> Event:
         (FailureKind.BUSY, "rate_limited"),
         (FailureKind.DROPPED, "stalled"),
         (FailureKind.KEEPALIVE_ONLY, "stalled"),
-        (FailureKind.EMPTY, "stalled"),
+        (FailureKind.EMPTY, "task_failed"),
         (FailureKind.OFFLINE, "task_failed"),
         (FailureKind.REJECTED, "task_failed"),
         (FailureKind.REFUSED, "task_failed"),

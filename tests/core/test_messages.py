@@ -397,6 +397,28 @@ def test_a_completion_streams_is_offered_and_asked_about():
     assert rows(*facts, *offered)[1:] == ["completion_result Done.", "completion_result?"]
 
 
+def test_words_that_end_the_turn_become_the_result_in_their_own_row():
+    facts = [OPENED, STARTED, text("It is 4."), spoke(Text(text="It is 4."))]
+    assert rows(*facts)[1:] == ["text It is 4."]
+    offered = [CompletionOffered(result="It is 4.", spoken=True), asked(AskKind.COMPLETION_RESULT)]
+    assert rows(*facts, *offered)[1:] == ["completion_result It is 4.", "completion_result?"]
+    before, after = messages(log(*facts)), messages(log(*facts, *offered))
+    assert before[-1].ts == after[-2].ts
+
+
+def test_earlier_words_that_end_the_turn_are_shown_again_as_the_result():
+    facts = [OPENED, STARTED, spoke(Text(text="Tests pass."), READ), STARTED]
+    offered = CompletionOffered(result="Tests pass.")
+    assert rows(*facts, offered)[-1] == "completion_result Tests pass."
+
+
+def test_a_pause_between_requests_is_a_row_until_the_next_request():
+    pausing = Pausing(seconds=2.4, reason="", paced=True)
+    assert rows(OPENED, pausing)[1:] == ["api_req_rate_limit_wait~ Next request in 3 s."]
+    assert rows(OPENED, pausing, STARTED)[1:] == []
+    assert rows(OPENED, pausing, StepCancelled())[1:] == []
+
+
 def test_a_completion_that_was_not_offered_is_no_row():
     block = ToolCall(id="c", name="attempt_completion", arguments={"result": "Done."})
     facts = (OPENED, STARTED, call('{"result": "Done."}', "attempt_completion"), spoke(block))

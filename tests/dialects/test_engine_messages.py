@@ -19,11 +19,13 @@ from rookery.core.facts import (
     AssistantSpoke,
     CallStreamed,
     ChildBegan,
+    CompletionOffered,
     Condensed,
     Event,
     Fact,
     ModelSwitched,
     ModeSwitched,
+    Pausing,
     RequestStarted,
     Rewound,
     StepCancelled,
@@ -309,6 +311,24 @@ def test_CL_1_1_a_condensed_conversation_says_how_much_shorter_it_is():
     tell(told, OPENED, Condensed(upto=1, tokens_before=9, tokens_after=3))
     assert told.task
     assert told.task.messages()[1]["contextTruncation"]["newContextTokens"] == 3
+
+
+def test_words_that_end_the_turn_are_told_as_the_result_in_the_same_row():
+    told = driven()
+    tell(told, OPENED, ASKED, TextStreamed(request_id="r", text="It is 4."))
+    spoken = AssistantSpoke(request_id="r", blocks=(Text(text="It is 4."),))
+    offered = CompletionOffered(result="It is 4.", spoken=True)
+    lines = tell(told, spoken, offered, Asked(ask_id="q", ask=AskKind.COMPLETION_RESULT))
+    rows = [spelled(row) for row in told.task.view.messages if row.text == "It is 4."]
+    assert [row["say"] for row in rows] == ["completion_result"]
+    assert json.dumps(lines).count('"say": "completion_result"') == 1
+
+
+def test_a_pause_between_requests_is_told_in_seconds():
+    told = driven()
+    tell(told, OPENED, Pausing(seconds=2.4, reason="", paced=True))
+    row = spelled(told.task.view.messages[-1])
+    assert (row["say"], json.loads(row["text"])) == ("api_req_rate_limit_wait", {"seconds": 3})
 
 
 def test_EN_1_8_condensing_is_always_answered():

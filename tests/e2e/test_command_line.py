@@ -112,7 +112,10 @@ def test_CL_13_1_a_key_on_the_command_line_is_seen_by_nobody(rookery: Installed)
 
 
 def test_CL_13_1_mistakes_in_a_row_until_the_run_gives_up(rookery: Installed):
-    script = rookery.script("- say: Hm.\n" * 12 + FINISHES)
+    wrong = "".join(
+        f"- calls: [{{tool: read_file, arguments: {{wrong: {n}}}}}]\n" for n in range(12)
+    )
+    script = rookery.script(wrong + FINISHES)
     limited = rookery.run("-p", "--consecutive-mistake-limit", "1", *script, "go")
     never = rookery.run("-p", "--consecutive-mistake-limit", "0", *script, "go")
     assert (limited.returncode, never.returncode, never.stdout) == (7, 0, "One.\n")

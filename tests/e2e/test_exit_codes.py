@@ -11,6 +11,7 @@ from terminal_session import Installed
 
 FINISH = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
 WRITE = "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]\n"
+LOOK = "- calls: [{tool: list_files, arguments: {path: ., recursive: false}}]\n"
 QUESTION = (
     '- calls: [{tool: ask_followup_question, arguments: {question: "Which?", follow_up: '
     "[{text: this, mode: null}]}}]\n"
@@ -32,7 +33,9 @@ def fails(kind: str) -> str:
         pytest.param(WRITE + FINISH, ["max"], 4, "limit_reached", id="CL_13_4_budget"),
         pytest.param(WRITE * 9, ["-a"], 5, "policy_denied", id="CL_13_4_denied"),
         pytest.param(QUESTION + FINISH, ["-a"], 6, "needs_human", id="CL_13_4_needs_human"),
-        pytest.param("- say: Hm.\n" * 40, [], 7, "stalled", id="CL_13_4_stalled_in_circles"),
+        pytest.param("- say: Hm.\n" * 40, [], 0, None, id="words_are_an_answer"),
+        pytest.param(fails("empty"), [], 1, "task_failed", id="empty_answers_are_no_stall"),
+        pytest.param(LOOK * 40, [], 7, "stalled", id="CL_13_4_stalled_in_circles"),
         pytest.param(fails("dropped"), [], 7, "stalled", id="CL_13_4_stalled_dropped"),
         pytest.param(fails("keepalive_only"), [], 7, "stalled", id="CL_13_4_stalled_silent"),
         pytest.param(fails("busy"), [], 8, "rate_limited", id="CL_13_4_rate_limited"),

@@ -45,7 +45,7 @@ def test_print_with_require_approval_denies_what_nobody_can_allow(rookery: Insta
 
 
 def test_json_is_one_object_at_the_end(rookery: Installed):
-    with LlmServer([say("Hi.")], [finish("Grüße")]) as server:
+    with LlmServer([say("Hi."), finish("Grüße")]) as server:
         done = rookery.run("-p", "--output-format", "json", *at(server), "go")
     result = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
@@ -164,7 +164,7 @@ def test_an_ephemeral_run_leaves_nothing_behind(fresh: Installed):
 def test_a_timeout_ends_the_run_with_124_and_keeps_the_task(rookery: Installed):
     with LlmServer([say("Let me think ", gate())]) as server:
         done = rookery.run("-p", "--timeout", "0.5", *at(server), "go")
-    assert (done.returncode, done.stdout) == (124, "")
+    assert (done.returncode, done.stdout) == (124, "Let me think\n")
     [session] = rookery.sessions()
     assert "The time given with --timeout is up.\nGo on with: rookery " in done.stderr
     assert session["id"] in done.stderr

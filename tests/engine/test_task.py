@@ -34,6 +34,7 @@ from rookery.core.limits import Limits
 from rookery.core.next_step import TurnRules
 from rookery.core.replies import CALL_TAKEN_BACK, EMPTY_ANSWER, NO_TOOL_USED, denied, user_message
 from rookery.engine.engine import MOST_QUEUED, Engine
+from rookery.engine.pace import Pace
 from rookery.errors import CommandRejected, ProviderError
 from stage import TASK, Stage, call, finish, run, write
 
@@ -129,6 +130,37 @@ async def test_a_pause_before_a_retry_is_announced(tmp_path: Path):
     assert [f for f in stage.facts if isinstance(f, Pausing)] == [
         Pausing(seconds=1.0, reason="Slow down.")
     ]
+
+
+async def test_requests_are_kept_apart_and_the_wait_is_announced(tmp_path: Path):
+    looks = [call("list_files", path=".", recursive=False) for _ in range(2)]
+    delegate = call("new_task", mode="code", message="Look")
+    scenes = ([looks[0]], [delegate], [looks[1]], ["Looked."], ["Done."])
+    stage = Stage(tmp_path, *scenes, automatic=True, pace=Pace(30))
+    await stage.play("yes")
+    assert [round(seconds) for seconds in stage.clock.waits] == [30] * 4
+    assert all(f.paced and not f.reason for f in stage.facts if isinstance(f, Pausing))
+
+
+async def test_a_retry_waits_for_the_longer_of_its_own_wait_and_the_pace(tmp_path: Path):
+    busy = [broken(FailureKind.BUSY, "Slow down.")]
+    stage = Stage(tmp_path, busy, busy, ["Done."], pace=Pace(1.5))
+    await stage.play("yes")
+    waits = [f for f in stage.facts if isinstance(f, Pausing)]
+    assert [(wait.reason, round(wait.seconds, 1)) for wait in waits] == [
+        ("Slow down.", 1.5),
+        ("Slow down.", 2.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "left"), [(1_000, 2.0), (2_500, 0.5), (3_000, 0.0), (9_000, 0.0), (500, 2.0)]
+)
+def test_the_pace_tells_how_long_to_wait_even_if_the_clock_goes_back(now: int, left: float):
+    pace = Pace(2)
+    assert pace.left(now) == 0
+    pace.sent(1_000)
+    assert pace.left(now) == left
 
 
 async def test_a_wait_that_the_server_named_is_kept_and_not_spread(tmp_path: Path):

@@ -111,6 +111,7 @@ class PlainDisplay:
         self.spoken.see(fact)
         if released := self.spoken.released(fact):
             self._screen.prose("text", harmless(released))
+            self._screen.end_line()
         if isinstance(fact, TextStreamed) and not self._shows_result:
             self.spoken.hold(fact.text)
         else:
@@ -206,6 +207,8 @@ class PlainDisplay:
                 screen.status(f"  summarising {tokens:,} tokens that no longer fit")
             case Condensed(usage=usage):
                 self.usage = added(self.usage, usage)
+            case Pausing(seconds=seconds, paced=True):
+                screen.line(paint.dim(f"  next request in {seconds:.3g} s"))
             case Pausing(seconds=seconds):
                 when = f"in {seconds:.0f} s" if seconds >= 1 else "at once"
                 screen.line(paint.yellow(f"  trying again {when}"))

@@ -329,10 +329,12 @@ class RequestFailed(Lasting):
 
 @value
 class Pausing(Passing):
-    """The next try is `seconds` away."""
+    """The next try is `seconds` away; or, if `paced`, the next request, because the user wants
+    requests to be apart."""
 
     seconds: float
     reason: str
+    paced: bool = False
 
 
 @value

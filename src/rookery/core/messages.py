@@ -205,6 +205,8 @@ class Transcript:
                 self._spoken = None
             case CompletionOffered(result=result):
                 self._offer_completion(result)
+            case Pausing(seconds=seconds, paced=True):
+                sheet.pace(seconds)
             case Pausing(reason=reason, seconds=seconds):
                 sheet.count_down(reason, seconds)
             case Condensed(summary=summary, usage=usage):

@@ -5,6 +5,7 @@ that stops the loop is the last row while it is open: what is written meanwhile 
 when it is closed.
 """
 
+import math
 from dataclasses import replace
 from typing import Literal
 
@@ -14,6 +15,7 @@ from rookery.core.growing import Pieces
 from rookery.core.message import Content, Message
 from rookery.core.rows import Rows
 
+PACED = "api_req_rate_limit_wait"
 _TIMER = "\n<retry_timer>"
 
 
@@ -107,6 +109,9 @@ class Sheet:
         content = row.content
         if row.say == "api_req_retry_delayed" and row.text:
             content = row.text.partition(_TIMER)[0]
+        if row.say == PACED:
+            self.remove(row.ts)
+            return
         answered = row.type == "ask"
         self.rewrite(replace(row, partial=False, answered=answered, content=content))
         if row.ts == self.question:
@@ -126,6 +131,10 @@ class Sheet:
             self.rewrite(replace(row, content=text))
         else:
             self.say("api_req_retry_delayed", text, partial=True)
+
+    def pace(self, seconds: float) -> None:
+        """Say that requests are kept apart. The row goes when the wait is over."""
+        self.say(PACED, f"Next request in {math.ceil(seconds)} s.", partial=True)
 
     def _position(self, ts: int) -> int:
         position = self.rows.find(ts)

@@ -9,6 +9,7 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
 from rookery.core.intents.questions import as_json
 from rookery.core.message import Message
+from rookery.core.sheet import PACED
 from rookery.dialects.output_rows import output
 
 Wire: TypeAlias = dict[str, Any]
@@ -102,6 +103,8 @@ def _words(given: object) -> str | None:
 def _text(row: Message) -> str | None:
     """A call that was not prepared yet goes by the name that the model calls the tool by."""
     text = row.text
+    if row.say == PACED and (seconds := re.search(r"\d+", text or "")):
+        return json.dumps({"seconds": int(seconds[0])})
     called = _CALLED.match(text) if text and row.ask == AskKind.TOOL else None
     if called is None or called[1] not in _OUR_NAMES:
         return text

@@ -36,6 +36,7 @@ from rookery.core.replies import (
 from rookery.core.tokens import Room, room, text_weight, weight
 from rookery.core.values import record
 from rookery.engine.event_log import EventLog
+from rookery.engine.pace import Turnstile
 from rookery.engine.ports import (
     ModelRequest,
     Provider,
@@ -74,11 +75,14 @@ class Context:
         *,
         before_cut: Callable[[Trigger], Awaitable[str]] | None = None,
         after_cut: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
+        turnstile: Turnstile | None = None,
     ) -> None:
         """`before_cut` says why nothing may be left out, if so. `after_cut` says again what must
-        not be among what is left out."""
+        not be among what is left out. A summary is a request of its own and goes through the
+        `turnstile`."""
         self._before_cut = before_cut
         self._after_cut = after_cut
+        self._turnstile = turnstile or Turnstile()
         self._log = log
         self._equip = equip
         self._now = now
@@ -90,13 +94,16 @@ class Context:
         """The next request, and whom to send it to. What does not fit is condensed first; None if
         that turned out to need another look at what to do next."""
         gear = await self._equip()
-        request = replace(self._request(gear), now=await self._now())
+        now = await self._now()
+        # from here on nothing is awaited, or words of the user would count as heard
+        request = replace(self._request(gear), now=now)
         self.size = size(request)
         if self._tokens(self.size) > self._room(gear).request:
             await self.condense("auto", beside=text_weight(request.now))
             if self._log.state.failure:
                 return None
-            request = replace(self._request(gear), now=request.now)
+            await self._turnstile.wait()
+            request = replace(self._request(gear), now=now)
             self.size = size(request)
         return gear.provider, request
 
@@ -112,7 +119,9 @@ class Context:
         cut = await self._fitting(int(min(most, before) * KEPT))
         summary = _Summary()
         if cut.upto:
+            await self._turnstile.wait()
             request = self._asking_for_summary(gear)
+            self._turnstile.sent()
             summary = await _summary(gear.provider, request)
             if summary.too_long:
                 self._log.append(summary.too_long)

@@ -61,6 +61,7 @@ from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import model_turn
+from rookery.engine.pace import Pace, Turnstile
 from rookery.engine.ports import (
     Action,
     Artifacts,
@@ -145,6 +146,8 @@ class Gear:
     new_id: Callable[[], str]
     spread: Callable[[float], float]
     """Draws the wait before a retry from its upper bound, so that clients do not return in step."""
+    pace: Pace = Pace()
+    """How far requests are apart at least."""
     limits: Limits
     turn: TurnRules = TurnRules()
     hide: Hiding = Hiding()
@@ -184,6 +187,7 @@ class Task:
             task_id,
             before_cut=gear.governance.condensing,
             after_cut=gear.governance.remind,
+            turnstile=Turnstile(self._keep_pace, self._note_request),
         )
         self._step = anyio.CancelScope()
         self._errands: list[Callable[[], Awaitable[object]]] = []
@@ -365,11 +369,14 @@ class Task:
         gear = self._gear
         if step.delay:
             wait = step.delay if step.named_by_server else gear.spread(step.delay)
-            await self._pause(wait, step.reason)
+            await self._pause(max(wait, gear.pace.left(gear.clock.now())), step.reason)
+        else:
+            await self._keep_pace()
         ready = await self._context.request()
         if ready is None or self._prompts.waiting:
             return
         provider, request = ready
+        self._note_request()
         await model_turn(
             self.log,
             provider,
@@ -381,9 +388,16 @@ class Task:
             largest_arguments=gear.limits.arguments_bytes,
         )
 
-    async def _pause(self, seconds: float, reason: str) -> None:
+    async def _keep_pace(self) -> None:
+        if left := self._gear.pace.left(self._gear.clock.now()):
+            await self._pause(left, paced=True)
+
+    def _note_request(self) -> None:
+        self._gear.pace.sent(self._gear.clock.now())
+
+    async def _pause(self, seconds: float, reason: str = "", *, paced: bool = False) -> None:
         self._hurry = anyio.Event()
-        self.log.append(Pausing(seconds=seconds, reason=reason))
+        self.log.append(Pausing(seconds=seconds, reason=reason, paced=paced))
         await self._gear.clock.wait(self._hurry, seconds)
 
     async def _gather(self, text: str) -> None:

@@ -26,6 +26,7 @@ from rookery.core.facts import (
     Asked,
     AssistantSpoke,
     ChildBegan,
+    CompletionOffered,
     PromptRefused,
     QueueEdited,
     RequestStarted,
@@ -331,6 +332,30 @@ async def test_CS_16_7_words_for_a_task_that_is_done_are_what_to_do_next():
         await played.type("and now")
         await played.press("enter")
         assert [(each.reply, each.text) for each in played.sent(Answer)] == [("message", "and now")]
+
+
+async def test_an_answer_in_words_is_shown_once_and_gives_the_input_back():
+    async with play() as played:
+        played.host.tell(
+            TaskOpened(text="What is 2 + 2?"),
+            RequestStarted(request_id="r1", model="m"),
+            TextStreamed(request_id="r1", text="It is **4**."),
+        )
+        await played.settle()
+        assert "It is 4." in played.screen
+        played.host.tell(
+            AssistantSpoke(request_id="r1", blocks=(Text(text="It is **4**."),)),
+            CompletionOffered(result="It is **4**.", spoken=True),
+            Asked(ask_id="a1", ask=AskKind.COMPLETION_RESULT),
+        )
+        await played.settle()
+        assert played.screen.count("It is 4.") == 1
+        assert "✔ It is 4." in played.screen
+        await played.type("and 3 + 3?")
+        await played.press("enter")
+        assert [(each.reply, each.text) for each in played.sent(Answer)] == [
+            ("message", "and 3 + 3?")
+        ]
 
 
 async def test_words_that_came_too_late_for_the_last_step_are_what_to_do_next():

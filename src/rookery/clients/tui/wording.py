@@ -73,6 +73,8 @@ def work_in_words(view: View | None) -> str:
             return "Running a command"
         case "api_req_retry_delayed":
             return "Waiting to try again"
+        case "api_req_rate_limit_wait":
+            return "Waiting before the next request"
         case "api_req_started":
             return "Waiting for the model"
         case _:
