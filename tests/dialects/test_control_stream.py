@@ -381,7 +381,21 @@ class TestAttribution:
             ("queue", "drained", "m3"),
             ("user", "", "m3"),
         ]
-        assert gist(told.see(*COMPLETE))[0] == ("result", "", "m3")
+        assert gist(told.see(*COMPLETE)) == [
+            *(("result", "", each) for each in ("s", "m1", "m2", "m3")),
+            ("control", "done", "s"),
+        ]
+
+    def test_an_answer_in_the_turn_leaves_queued_messages_their_results(self):
+        told = started()
+        told.stream.queue("id1", "m1")
+        told.see(says("id1"), spoke(Text(text="hm")), REQUEST)
+        told.see(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
+        question = told.stream.question
+        assert question
+        told.stream.deliver(question, "message", "a1", words=True)
+        told.see(Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="x"), REQUEST)
+        assert gist(told.see(*COMPLETE))[:3] == [("result", "", each) for each in ("s", "m1", "a1")]
 
     def test_a_turn_that_completes_with_words_waiting_ends_before_they_are_heard(self):
         told = started()
@@ -544,7 +558,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_CS_14_3_whatever_happens_a_start_is_settled_at_most_once_and_each_turn_has_one_result(
+def test_a_start_is_settled_once_and_each_turn_and_each_queued_message_has_one_result(
     steps: list[str],
 ):
     told = Driven()
@@ -580,7 +594,12 @@ def test_CS_14_3_whatever_happens_a_start_is_settled_at_most_once_and_each_turn_
     events += told.stream.finish()
     settled = [one for one in events if one["type"] == "control"]
     assert [one["requestId"] for one in settled] == ["s"]
-    assert len([one for one in events if one["type"] == "result"]) == turns
+    results = [one["requestId"] for one in events if one["type"] == "result"]
+    heard = [one["requestId"] for one in events if one["type"] == "user"]
+    queued = [each for each in heard if each.startswith("m")]
+    assert [each for each in results if each.startswith("m")] == queued
+    assert len(results) == len(set(results))
+    assert turns <= len(results) <= turns + len(queued)
 
 
 def test_a_command_without_a_request_is_not_attributed():

@@ -28,6 +28,7 @@ USUAL_MODELS = {
     "openrouter": "anthropic/claude-opus-5.5",
     "vercel-ai-gateway": "anthropic/claude-opus-5.5",
     "gemini": "gemini-2.5-pro",
+    "roo": "anthropic/claude-opus-5.5",
 }
 BY_KEY = ("anthropic", "openai", "openrouter", "gemini", "vercel-ai-gateway")
 

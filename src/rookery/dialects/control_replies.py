@@ -62,7 +62,7 @@ def _reply(
     return output(
         type="control",
         subtype=subtype,
-        requestId=request_id or None,
+        requestId=request_id,
         command=command or None,
         taskId=task_id or None,
         content=content or CONTENTS[code],

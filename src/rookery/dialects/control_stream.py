@@ -1,8 +1,8 @@
 """What the driver of a process is told: of its commands, and of the task that they drive.
 
 One task is driven at a time, with those that work for it. A turn of it begins with what the
-driver says and ends with exactly one `result`; the command that started the task is closed with
-its first turn. Nothing here is sent to anybody: each method gives the events to be written.
+driver says and ends with one `result` for each request that it answers; the command that started
+the task is closed with its first turn. Nothing here is sent to anybody: each method gives the events to be written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -313,7 +313,7 @@ class ControlStream:
 
     def _complete_turn(self) -> Iterator[Output]:
         self._in_turn = self._offered = False
-        yield self._attributed(self._tasks[self.task_id].output.result(True))
+        yield from self._tell_results(True)
         yield from self._settle_start("task_completed")
         self._by.complete()
 
@@ -322,9 +322,16 @@ class ControlStream:
         interrupted it."""
         if self._in_turn and self.task_id:
             self._in_turn = self._offered = False
-            result = self._tasks[self.task_id].output.result(False, code, reason)
-            yield self._attributed(result, self._by.interrupted)
+            yield from self._tell_results(False, code, reason)
         yield from self._settle_start("task_failed" if code == "task_failed" else "task_aborted")
+
+    def _tell_results(
+        self, success: bool, code: str | None = None, reason: str = ""
+    ) -> Iterator[Output]:
+        """One for each request that the turn answers: a driver waits for each of them."""
+        result = self._tasks[self.task_id].output.result(success, code, reason)
+        for request_id in self._by.end_turn():
+            yield self._attributed(result, request_id)
 
     def _settle_start(self, code: str) -> Iterator[Output]:
         if self.start:

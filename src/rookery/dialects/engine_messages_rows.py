@@ -96,6 +96,19 @@ def fields_in(text: str | None) -> Wire:
     return fields if isinstance(fields, dict) else {}
 
 
+def tool_name(name: str, payload: Mapping[str, Any] | None) -> str:
+    """What webviews call a tool: what its payload says, or what it is called while it arrives."""
+    known = payload or {}
+    said = known.get("tool")
+    return said if isinstance(said, str) else _arriving_name(name, known)
+
+
+def _arriving_name(name: str, known: Mapping[str, Any]) -> str:
+    if name == "list_files":
+        return "listFilesRecursive" if known.get("recursive") else "listFilesTopLevel"
+    return ARRIVING_TOOLS.get(name, name)
+
+
 def _words(given: object) -> str | None:
     return given if isinstance(given, str) else None
 
@@ -109,9 +122,7 @@ def _text(row: Message) -> str | None:
     if called is None or called[1] not in _OUR_NAMES:
         return text
     fields = fields_in(text)
-    name = ARRIVING_TOOLS.get(called[1])
-    if name is None:
-        name = "listFilesRecursive" if fields.get("recursive") else "listFilesTopLevel"
+    name = _arriving_name(called[1], fields)
     return json.dumps({**fields, "tool": name}, ensure_ascii=False)
 
 

@@ -35,6 +35,7 @@ from rookery.core.governance_tally import GovernanceTally
 from rookery.core.intents.questions import as_json
 from rookery.core.usage import added
 from rookery.dialects.call_rows import CallRows
+from rookery.dialects.engine_messages_rows import tool_name
 from rookery.dialects.output_rows import Ids, Output, Speech, output
 
 SCHEMA_VERSION = 1
@@ -253,10 +254,30 @@ class StructuredOutput:
 
 
 class DrivenOutput(StructuredOutput):
-    """What is told to a program that answers what is asked."""
+    """What a program that answers questions is sent. Tools go by the names that drivers of the
+    Roo CLI know, such as `readFile`."""
 
     def __init__(self, *, session_id: str, after: int, ids: Ids) -> None:
         super().__init__(session_id=session_id, stream=True, after=after, ids=ids)
+        self._names: dict[int, str] = {}
+        """The names of the calls that are open, by the ids of their rows."""
+
+    def see(self, event: Event) -> list[Output]:
+        return [self._renamed(one) for one in super().see(event)]
+
+    def settle(self, code: str | None = None, reason: str = "") -> list[Output]:
+        return [self._renamed(one) for one in super().settle(code, reason)]
+
+    def _renamed(self, told: Output) -> Output:
+        match told:
+            case {"type": "tool_use", "tool_use": {"name": name, **rest}}:
+                name = self._names[told["id"]] = tool_name(name, rest.get("input"))
+                return {**told, "tool_use": {"name": name, **rest}}
+            case {"type": "tool_result", "tool_result": {"name": name, **rest}}:
+                take = self._names.pop if "done" in told else self._names.get
+                return {**told, "tool_result": {"name": take(told["id"], name), **rest}}
+            case _:
+                return told
 
     def _is_in_words(self, question: Asked) -> bool:
         return question.ask is AskKind.FOLLOWUP
