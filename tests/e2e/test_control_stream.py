@@ -517,3 +517,49 @@ def test_an_input_that_cannot_be_read_is_one_sentence(rookery: Installed):
     assert done.returncode == 2
     assert done.stderr.startswith("Error: The input cannot be read (Bad file descriptor).")
     assert done.stderr.count("\n") == 1
+
+
+def test_tools_go_by_the_names_that_drivers_of_the_roo_cli_know(rookery: Installed):
+    (rookery.workspace / "a.txt").write_text("one\n")
+    read = call("read_file", path="a.txt")
+    write = call("write_to_file", path="b.txt", content="two\n")
+    edit = call("apply_diff", path="a.txt", diff="<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE")
+    with (
+        LlmServer([read], [write], [edit], [LOOK], [touch("c")], [finish("Done.")]) as server,
+        Driver(rookery, *at(server)) as driver,
+    ):
+        driver.send("start", "s1", prompt="go")
+        driver.done("s1")
+        assert driver.end() == 0
+    names = ["readFile", "newFileCreated", "appliedDiff", "listFilesTopLevel", "execute_command"]
+    closed = [event for event in driver.of(type="tool_use") if event.get("done")]
+    assert [event["tool_use"]["name"] for event in closed] == names
+    ended = [event for event in driver.of(type="tool_result") if event.get("done")]
+    assert [event["tool_result"]["name"] for event in ended] == names
+    parts = {event["tool_use"]["name"] for event in driver.of(type="tool_use")}
+    assert parts == set(names)
+
+
+@pytest.mark.parametrize(("given", "requests"), [("", 10), ("mistake_limit = 2\n", 2)])
+def test_a_driven_run_asks_for_a_hint_after_ten_mistakes(
+    rookery: Installed, given: str, requests: int
+):
+    (rookery.home / "config" / "settings.toml").write_text(given)
+    wrong = [[call("read_file", number=number)] for number in range(12)]
+    with LlmServer(*wrong) as server, Driver(rookery, *at(server)) as driver:
+        driver.send("start", "s1", prompt="go")
+        driver.wait(type="system", subtype="waiting", code="mistake_limit_reached")
+        assert len(server.requests) == requests
+        driver.send("shutdown", "x")
+        assert driver.end() == 0
+
+
+def test_the_roo_provider_has_a_default_model(rookery: Installed):
+    rookery.environ["ROO_API_KEY"] = "roo-key"
+    with LlmServer([finish("Done.")]) as server:
+        flags = ["--provider", "roo", "--base-url", server.url]
+        with Driver(rookery, *flags) as driver:
+            driver.send("start", "s1", prompt="go")
+            driver.done("s1")
+            assert driver.end() == 0
+    assert server.requests[0].body["model"] == "anthropic/claude-opus-5.5"

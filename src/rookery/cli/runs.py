@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 
 import click
+import msgspec
 
 from rookery import NAME, VERSION
 from rookery.app import Consent, vocabulary
@@ -34,6 +35,8 @@ from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore, never_trusted
 
 FOLLOWUP_SECONDS = 60.0
+DRIVEN_MISTAKE_LIMIT = 10
+"""What programs that drive the Roo CLI expect, unless a flag or the settings say otherwise."""
 _FLAGS_BY_SETTING = {
     "--followup-seconds": "--followup-timeout",
     "--mistake-limit": "--consecutive-mistake-limit",
@@ -272,7 +275,10 @@ def _settings(
         raise SettingsError(_as_it_was_typed(str(error))) from error
     for sentence in found.refused:
         note(sentence)
-    return _with_usable_shell(found.settings)
+    settings = found.settings
+    if wishes.driven and ("mistake_limit",) not in found.origins:
+        settings = msgspec.structs.replace(settings, mistake_limit=DRIVEN_MISTAKE_LIMIT)
+    return _with_usable_shell(settings)
 
 
 def _as_it_was_typed(sentence: str) -> str:

@@ -222,12 +222,16 @@ class Wishes:
     @property
     def interactive(self) -> bool:
         """Somebody can be asked. With `-p` only if `-a` wants it, and beside the output."""
-        driven = self.front_end in (FrontEnd.CONTROL_STREAM, FrontEnd.ENGINE_MESSAGES)
         unseen = self.output_format != "text" or (self.once and not self.require_approval)
-        if driven or unseen:
+        if self.driven or unseen:
             return False
         screen = sys.stderr if self.once else sys.stdout
         return sys.stdin.isatty() and screen.isatty()
+
+    @property
+    def driven(self) -> bool:
+        """A program writes commands and reads events."""
+        return self.stdin_prompt_stream or self.json_io
 
     @property
     def approval(self) -> str | None:
