@@ -73,22 +73,20 @@ def test_22_101_the_order_of_lines_is_free_for_whoever_does_not_know_it():
     assert exit_code(report) == 0
 
 
-def test_22_101_swapped_lines_are_told_to_whoever_knows_the_order(bench: LedgerBench):
+def test_22_101_swapped_lines_are_a_warning_and_no_failure(bench: LedgerBench):
     lines = bench.lines
     bench.active.write_bytes(b"".join([*lines[:-2], lines[-1], lines[-2]]))
     report = bench.report()
     assert ("WARN", "not-as-left") in codes(report)
-    assert exit_code(report) == 1
+    assert (exit_code(report), exit_code(report, strict=True)) == (0, 1)
 
 
 @pytest.mark.parametrize("more", ["repeated", "empty"])
-def test_15_11_lines_that_add_no_record_are_told_to_whoever_knows_the_end(
-    bench: LedgerBench, more: str
-):
+def test_15_11_lines_that_add_no_record_are_noted(bench: LedgerBench, more: str):
     added = bench.lines[-1] if more == "repeated" else b"\n"
     bench.active.write_bytes(bench.active.read_bytes() + added)
     assert ("WARN", "not-as-left") in codes(bench.report())
-    assert exit_code(bench.report()) == 1
+    assert exit_code(bench.report()) == 0
 
 
 def test_15_14_another_writer_may_add_to_the_end(bench: LedgerBench):

@@ -335,14 +335,30 @@ def test_22_105_a_switched_branch_begins_a_new_stream_and_merges_back(repository
     there = ledger.append(change("task", 2))
     start = own(repository.lines[-2])
     assert (start["kind"], start["reason"], there.seq) == ("stream_start", "head_missing", 1)
-    # the records of the other branch are known, and not here
-    assert {finding.code for finding in repository.report().findings} == {"known-head"}
+    assert exit_code(repository.report(), strict=True) == 0
+    assert "other-branch" in codes(repository)
     commit(repository)
     git(repository.root, "checkout", "-q", "main")
     git(repository.root, "merge", "-q", "older", "-m", "merged")
     assert exit_code(repository.report()) == 0
     assert exit_code(repository.report(known=None)) == 0
     assert repository.report().kinds["mutation"] == 3
+
+
+def test_a_checked_out_branch_verifies_and_a_cut_file_does_not(repository: LedgerBench):
+    repository.ledger().append(change("task", 0))
+    commit(repository)
+    git(repository.root, "branch", "older")
+    repository.ledger().append(change("task", 1))
+    commit(repository)
+    git(repository.root, "checkout", "-q", "older")
+    assert exit_code(repository.report()) == 0
+    git(repository.root, "checkout", "-q", "main")
+    assert codes(repository) == set()
+    older = b"".join(repository.lines[:-2])
+    repository.active.write_bytes(older)
+    assert "known-head" in codes(repository)
+    assert exit_code(repository.report()) == 1
 
 
 def test_15_6_a_stream_is_not_continued_in_a_file_that_was_replaced(bench: LedgerBench):

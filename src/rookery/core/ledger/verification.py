@@ -23,7 +23,6 @@ _OUR_WAYS_OUT = {
     "expected": "Restore a ledger that had this state, or compare with the state of this one.",
     "unchained": WAYS_OUT["unchained"],
     "torn-tail": f"Mend the last line: {NAME} trace verify --fix-tail",
-    "not-as-left": f"Restore the file, or take it as it is: {_ACCEPT}",
     "pruned-by-others": f"Restore what was pruned, or accept the loss: {_ACCEPT}",
 }
 

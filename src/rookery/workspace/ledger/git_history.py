@@ -48,7 +48,8 @@ class GitHistory:
     def __init__(self, folder: Path, top: Path, program: str) -> None:
         self.top = top
         self._program = program
-        self._prefix = folder.relative_to(top).as_posix().removeprefix(".")
+        inside = folder.relative_to(top).as_posix()
+        self._prefix = "" if inside == "." else inside
         self._variables, self._options = git_hardening(str(top))
 
     def commit(self, name: str) -> Commit:
@@ -109,6 +110,21 @@ class GitHistory:
 
     def note_text(self, name: str) -> bytes:
         return self._run("cat-file", "blob", name)
+
+    def refs(self, most: int) -> list[str]:
+        """Branches, tags and stashes, the newest first."""
+        return self._said(
+            "for-each-ref", f"--count={most}", "--sort=-committerdate", "--format=%(refname)"
+        ).split()
+
+    def blobs_at(self, revision: str, *paths: str) -> list[str]:
+        """The files at these paths of the folder, as a revision has them; none if it has none."""
+        paths = tuple(f"{self._inside}{path}" for path in paths)
+        try:
+            rows = self._said("ls-tree", "-r", "--full-tree", revision, "--", *paths)
+        except GitFailed:  # a tag of something else, or a repository without a commit
+            return []
+        return [words[2] for row in rows.splitlines() if (words := row.split())[1] == "blob"]
 
     def add_note(self, ref: str, revision: str, text: bytes) -> None:
         """In the place of the one that is there."""

@@ -20,6 +20,7 @@ from rookery.core.ledger.verification import (
 )
 from rookery.errors import StorageError
 from rookery.workspace.ledger.errors import LedgerUnreadable
+from rookery.workspace.ledger.other_branches import verified_with_branches
 from rookery.workspace.ledger.segments import lines, newest_first, oldest_first
 from rookery.workspace.ledger.signing import Signer
 
@@ -48,10 +49,14 @@ def verified(
     require_chain: bool = False,
 ) -> Report:
     """The report of a verification, as the auditor's script makes it."""
-    verifier = Verifier(known=known, expected=expected, require_chain=require_chain)
-    read_into(verifier, folder, ledger_files(str(folder)))
-    verifier.backlog(calls_in_journal(str(folder)))
-    return verifier.report()
+
+    def verify(head: KnownHead | None) -> Report:
+        verifier = Verifier(known=head, expected=expected, require_chain=require_chain)
+        read_into(verifier, folder, ledger_files(str(folder)))
+        verifier.backlog(calls_in_journal(str(folder)))
+        return verifier.report()
+
+    return verified_with_branches(folder, known, verify)
 
 
 def read_into(verifier: Verifier, folder: Path, files: Iterable[tuple[str, bool]]) -> None:

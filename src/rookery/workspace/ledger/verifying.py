@@ -12,6 +12,7 @@ from rookery.core.ledger.verification import (
     ledger_files,
 )
 from rookery.workspace.ledger.ledger_file import Ledger
+from rookery.workspace.ledger.other_branches import verified_with_branches
 from rookery.workspace.ledger.pruning import segments_before
 from rookery.workspace.ledger.reading import read_into
 from rookery.workspace.ledger.segments import active_file, open_ledger_file
@@ -26,15 +27,19 @@ def verified_since(
     require_chain: bool = False,
 ) -> Report:
     """Sealed files that end before are passed over; with nothing given, none is."""
-    verifier = Verifier(known=known, expected=expected, require_chain=require_chain)
     old = segments_before(folder, since) if since else []
-    for segment in old:
-        verifier.pass_over(segment.seal.tips)
     passed = {str(segment.path) for segment in old}
     files = [file for file in ledger_files(str(folder)) if file[0] not in passed]
-    read_into(verifier, folder, files)
-    verifier.backlog(calls_in_journal(str(folder)))
-    return verifier.report()
+
+    def verify(head: KnownHead | None) -> Report:
+        verifier = Verifier(known=head, expected=expected, require_chain=require_chain)
+        for segment in old:
+            verifier.pass_over(segment.seal.tips)
+        read_into(verifier, folder, files)
+        verifier.backlog(calls_in_journal(str(folder)))
+        return verifier.report()
+
+    return verified_with_branches(folder, known, verify)
 
 
 def mend_tail(ledger: Ledger, *, task_id: str) -> bool:
