@@ -2,7 +2,8 @@
 
 One task is driven at a time, with those that work for it. A turn of it begins with what the
 driver says and ends with one `result` for each request that it answers; the command that started
-the task is closed with its first turn. Nothing here is sent to anybody: each method gives the events to be written.
+the task is closed with its first turn. Nothing here is sent to anybody: each method gives the
+events to be written.
 """
 
 from collections.abc import Iterable, Iterator
