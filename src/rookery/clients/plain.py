@@ -6,6 +6,7 @@ from collections import deque
 from typing import TypeGuard
 
 from rookery.clients.attendant import BESIDE_A_QUESTION
+from rookery.clients.markdown_stream import MarkdownStream, Span
 from rookery.clients.questions import followup
 from rookery.clients.screen import Screen
 from rookery.clients.spoken_words import SpokenWords
@@ -74,6 +75,7 @@ class PlainDisplay:
 
     def __init__(self, screen: Screen, *, shows_result: bool) -> None:
         self._screen = screen
+        self._words = MarkdownStream(screen.paint)
         self._shows_result = shows_result
         self._arguments = 0
         self._output = _Output()
@@ -161,11 +163,25 @@ class PlainDisplay:
                 self._busy = ""
         self._busy_since = None
 
+    def _say(self, text: str) -> None:
+        """Words of the model, with their Markdown drawn where it is read and not piped."""
+        if not self._screen.is_live:
+            self._screen.prose("text", harmless(text))
+            return
+        self._put(self._words.add(harmless(text), self._screen.width))
+
+    def _put(self, spans: list[Span]) -> None:
+        for span in spans:
+            put = self._screen.verbatim if span.verbatim else self._screen.prose
+            put("text", span.text)
+
     def _write(self, fact: Fact) -> None:
         screen, paint = self._screen, self._screen.paint
+        if not isinstance(fact, TextStreamed | Waiting):
+            self._put(self._words.finish(screen.width))
         match fact:
             case TextStreamed(text=text) if text:
-                screen.prose("text", harmless(text))
+                self._say(text)
             case ThinkingStreamed(text=text) if text:
                 screen.prose("thinking", harmless(text), paint.dim)
             case CallStreamed(name=name, arguments=arguments):
@@ -182,7 +198,7 @@ class PlainDisplay:
             case Asked(ask=AskKind.COMPLETION_RESULT) if self._unproved:
                 # not before it was seen whether it holds
                 self._unproved = False
-                screen.sentence(f"{paint.green('✔')} {harmless(self.result)}")
+                self._show_result(paint.green("✔"))
             case Asked(ask=AskKind.FOLLOWUP, text=text):
                 self._question, _ = followup(text)
             case Asked(title=title):
@@ -251,6 +267,16 @@ class PlainDisplay:
                 screen.sentence(paint.red(f"✗ The task failed: {harmless(message)}"))
             case _:
                 pass
+
+    def _show_result(self, mark: str) -> None:
+        if not self._screen.is_live:
+            self._screen.sentence(f"{mark} {harmless(self.result)}")
+            return
+        self._screen.end_line()
+        self._screen.prose("text", f"{mark} ")
+        self._say(self.result)
+        self._put(self._words.finish(self._screen.width))
+        self._screen.end_line()
 
     def _begin_call(self, started: ToolStarted) -> None:
         self._called.pop(started.call_id, None)

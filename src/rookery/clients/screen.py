@@ -42,6 +42,20 @@ class Screen:
         self.stream(what, paint(self._wrapped(self._wrap, text, self._width())))
         self._unfinished = "" if text.endswith("\n") else what
 
+    @property
+    def is_live(self) -> bool:
+        """It is a terminal on which words come one by one."""
+        return self._live
+
+    @property
+    def width(self) -> int:
+        return self._width()
+
+    def verbatim(self, what: str, text: str) -> None:
+        """Behind the same thing, but not wrapped: code, a table."""
+        self._wrap = WordWrap()
+        self.stream(what, text)
+
     def stream(self, what: str, text: str, *, margin: str = "") -> None:
         """Words behind those of the same thing, or on a line of their own."""
         self._clear_status()

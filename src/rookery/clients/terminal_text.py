@@ -144,6 +144,9 @@ _STAND_INS = {
     "·": "-",
     "−": "-",
     "→": "->",
+    "│": "|",
+    "─": "-",
+    "┼": "+",
     "␣": "_",
     "␉": "<tab>",
     "×": "x",
@@ -157,6 +160,9 @@ def spell_plainly(error: UnicodeError) -> tuple[str, int]:
     return "".join(_STAND_INS.get(char, "?") for char in lacking), error.end
 
 
+_END = "\x1b[0m"
+
+
 @record
 class Paint:
     """Colours, or none."""
@@ -164,13 +170,19 @@ class Paint:
     on: bool
 
     def _wrap(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.on else text
+        if not self.on:
+            return text
+        # a style inside another one must not end both
+        return f"\x1b[{code}m{text.replace(_END, f'{_END}{chr(27)}[{code}m')}{_END}"
 
     def dim(self, text: str) -> str:
         return self._wrap("2", text)
 
     def bold(self, text: str) -> str:
         return self._wrap("1", text)
+
+    def italic(self, text: str) -> str:
+        return self._wrap("3", text)
 
     def red(self, text: str) -> str:
         return self._wrap("31", text)
