@@ -182,11 +182,12 @@ async def test_another_model_goes_on_with_the_task(tmp_path: Path):
     ("wish", "why"),
     [
         (SwitchModel(task_id="t", provider="nobody", model="x"), "no provider 'nobody'"),
+        (OpenTask(task_id="t9", text="x", provider="nobody", model="x"), "no provider 'nobody'"),
         (SwitchModel(task_id="t", provider="anthropic", model="x"), "no key for anthropic"),
         (SwitchMode(task_id="t", mode="dream"), "There is no mode 'dream'"),
         (SwitchApproval(task_id="u", automatic=True), "Task u is not open"),
     ],
-    ids=["provider", "key", "mode", "task"],
+    ids=["provider", "provider of a new task", "key", "mode", "task"],
 )
 async def test_a_wish_that_cannot_be_granted_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wish: object, why: str

@@ -70,7 +70,11 @@ class Workplace:
         match command:
             case SwitchModel(provider=provider, model=model):
                 self._check_model(provider, model)
-            case OpenTask(mode=mode) | SwitchMode(mode=mode):
+            case OpenTask(mode=mode, provider=provider, model=model):
+                self._check_mode(mode)
+                if model:
+                    self._check_model(provider, model)
+            case SwitchMode(mode=mode):
                 self._check_mode(mode)
             case _:
                 pass

@@ -14,8 +14,6 @@ from rookery.core.commands import (
     Command,
     OpenTask,
     Speak,
-    SwitchApproval,
-    SwitchModel,
 )
 from rookery.core.facts import (
     Answered,
@@ -109,9 +107,7 @@ async def test_CS_14_4_a_configuration_is_sent_with_its_task(desk: Desk):
     wanted = {"mode": "ask", "model": "big", "autoApprovalEnabled": True}
     await desk.hear(Start(request_id="s", prompt="go", task_id="t", configuration=wanted))
     assert desk.sent == [
-        OpenTask(task_id="t", text="go", mode="ask"),
-        SwitchModel(task_id="t", provider="p", model="big"),
-        SwitchApproval(task_id="t", automatic=True),
+        OpenTask(task_id="t", text="go", mode="ask", provider="p", model="big", automatic=True),
     ]
     assert desk.followed == ["t"]
 
@@ -122,13 +118,12 @@ async def test_a_start_that_misspells_approval_is_refused(desk: Desk):
     assert (desk.replies("s"), desk.sent) == ([("error", "client_error")], [])
 
 
-async def test_CS_14_3_a_task_whose_model_is_refused_is_closed_again(desk: Desk):
-    desk.fails[SwitchModel] = CommandRejected("There is no model big.")
+async def test_CS_14_3_a_task_whose_model_is_refused_is_not_begun(desk: Desk):
+    desk.fails[OpenTask] = CommandRejected("There is no model big.")
     await desk.hear(
         Start(request_id="s", prompt="go", task_id="t", configuration={"model": "big"}), SAYS
     )
     assert desk.replies("s") == [("ack", "accepted"), ("error", "task_error")]
-    assert desk.sent[-1] == CloseTask(task_id="t")
     assert (desk.followed, desk.replies("m")) == ([], [("error", "no_active_task")])
 
 

@@ -324,3 +324,17 @@ def test_what_nobody_answered_is_on_record_as_answered_by_rule(rookery: Installe
     (journal,) = rookery.home.rglob("journal.jsonl")
     (answered,) = [line for line in journal.read_text().splitlines() if '"kind":"answered"' in line]
     assert '"by":"policy"' in answered
+
+
+def test_a_model_chosen_before_the_first_message_is_used_for_it(rookery: Installed):
+    with LlmServer([finish()]) as server:
+        flags = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+        with rookery.terminal(*flags) as terminal:
+            terminal.wait_for("What should be done?")
+            terminal.type("/model nosuch thing")
+            terminal.wait_for("There is no provider 'nosuch'")
+            terminal.type("/model claude-other")
+            terminal.wait_for("It begins with claude-other.")
+            terminal.type("go")
+            terminal.wait_for("accepts")
+    assert [request.body["model"] for request in server.requests] == ["claude-other"]

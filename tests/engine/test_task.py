@@ -17,13 +17,16 @@ from rookery.core.commands import (
     Speak,
 )
 from rookery.core.facts import (
+    ApprovalSwitched,
     Asked,
     AssistantSpoke,
     CompletionOffered,
     Condensed,
     Ending,
+    ModelSwitched,
     Noted,
     Pausing,
+    RequestStarted,
     TaskClosed,
     ToolFinished,
     ToolStarted,
@@ -423,6 +426,22 @@ async def test_opening_the_same_task_twice_opens_it_once(tmp_path: Path):
         await question(engine, AskKind.COMPLETION_RESULT)
         process.cancel_scope.cancel()
     assert len(stage.model.requests) == 1
+
+
+async def test_what_is_chosen_with_the_opening_is_known_before_the_first_request(tmp_path: Path):
+    stage = Stage(tmp_path, [finish()])
+    async with anyio.create_task_group() as process:
+        engine = stage.engine(process)
+        opening = OpenTask(task_id=TASK, text="Do it", provider="p", model="big", automatic=False)
+        await engine.send(opening)
+        facts = []
+        async for event in engine.follow(TASK):
+            facts.append(event.fact)
+            if isinstance(event.fact, RequestStarted):
+                break
+        process.cancel_scope.cancel()
+    assert ModelSwitched(provider="p", model="big") in facts
+    assert ApprovalSwitched(automatic=False) in facts
 
 
 async def test_rewinding_forgets_what_came_after_and_asks_before_going_on(tmp_path: Path):

@@ -3,19 +3,18 @@
 import os
 import sys
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 
-import click
 import msgspec
 
-from rookery import NAME, VERSION
+from rookery import NAME
 from rookery.app import Consent, vocabulary
+from rookery.cli.first_words import FirstWords, ask_for_first_words
 from rookery.cli.model_choice import choose_model
 from rookery.cli.session_ids import chosen_session
 from rookery.cli.wishes import FrontEnd, Wishes
-from rookery.clients.keyboard import line_at_once
 from rookery.clients.slash_lines import looks_like_a_command, no_such_command
 from rookery.clients.terminal_text import harmless
 from rookery.core.characters import as_utf8
@@ -116,7 +115,12 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     if wishes.resumes:
         first = ReopenTask(task_id=task_id)
     elif prompt.strip() or wishes.front_end is FrontEnd.LINES:
-        first = _new_task(wishes, settings, choice, store, prompt)
+
+        def check(provider: str, model: str) -> None:
+            wanted = msgspec.structs.replace(settings, provider=provider, model=model)
+            choose_model(wanted, os.environ, usual.keys_file, None)
+
+        first = _new_task(wishes, settings, choice, store, prompt, check)
         _check_command(first.text, usual, wishes.workspace, trusted=trusted)
     return Run(
         settings=settings,
@@ -298,32 +302,26 @@ def _with_usable_shell(settings: Settings) -> Settings:
 
 
 def _new_task(
-    wishes: Wishes, settings: Settings, choice: ModelChoice, store: TaskStore, prompt: str
+    wishes: Wishes,
+    settings: Settings,
+    choice: ModelChoice,
+    store: TaskStore,
+    prompt: str,
+    check: Callable[[str, str], None],
 ) -> OpenTask:
+    words = FirstWords(text=prompt, mode=settings.mode)
     if not prompt.strip() and wishes.interactive:
-        prompt = _asked_for(choice, settings.mode, wishes.workspace)
-    if not prompt.strip():
+        words = ask_for_first_words(choice, settings.mode, str(wishes.workspace), check)
+    if not words.text.strip():
         raise SettingsError("Say what to work on, as an argument or on standard input.")
     task_id = (wishes.create_with_session_id or str(uuid.uuid4())).lower()
     if store.exists(task_id):
         raise SettingsError(f"Session {task_id} exists already. Go on with --session-id {task_id}.")
-    return OpenTask(task_id=task_id, text=prompt, mode=settings.mode)
-
-
-def _asked_for(choice: ModelChoice, mode: str, workspace: Path) -> str:
-    """The task, as somebody types it who gave none."""
-    model = f"{choice.provider} {harmless(choice.name)}"
-    where = f"{harmless(mode)} mode · {harmless(str(workspace))}"
-    print(f"{NAME} {VERSION} · {model} · {where}")
-    prompt = ""
-    try:
-        while not prompt.strip():
-            typed = line_at_once(sys.stdin.fileno(), "What should be done? (Ctrl-D leaves) ")
-            if typed is None:
-                print()
-                raise click.exceptions.Exit(0)
-            prompt = as_utf8(typed)
-    except KeyboardInterrupt:
-        print()
-        raise
-    return prompt
+    return OpenTask(
+        task_id=task_id,
+        text=as_utf8(words.text),
+        mode=words.mode,
+        provider=words.provider,
+        model=words.model,
+        automatic=words.automatic,
+    )

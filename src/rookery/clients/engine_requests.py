@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from rookery.clients.engine_answers import EngineAnswers
@@ -111,9 +112,8 @@ class EngineRequests:
                 f"Task {first.task_id} was there before. Leave taskId out, or take another."
             )
         now = self._now()
-        await self._host.send(first)
+        await self._host.send(self._as_wanted(first, settings or self._told.wanted))
         self._known.add(first.task_id)
-        await self._begin_as(first.task_id, settings or self._told.wanted)
         self._told.drive(first.task_id)
         self._tell(self._told.created(now, first.text))
         self._follow(first.task_id)
@@ -121,14 +121,13 @@ class EngineRequests:
             await self._close(before)
         self._beside(self.tell_history)
 
-    async def _begin_as(self, task_id: str, wanted: StartSettings) -> None:
-        """Before it does anything it is to work as it is wanted to, or not at all."""
-        try:
-            for change in self._changes(task_id, wanted):
-                await self._host.send(change)
-        except RookeryError:
-            await self._close(task_id)
-            raise
+    def _as_wanted(self, first: OpenTask, wanted: StartSettings) -> OpenTask:
+        """Its first request is already as it is wanted to be."""
+        about = self._told.about
+        if wanted.provider or wanted.model:
+            provider, model = wanted.provider or about.provider, wanted.model or about.model
+            first = replace(first, provider=provider, model=model)
+        return replace(first, automatic=wanted.automatic)
 
     async def reopen(self, task_id: str) -> None:
         """Go on with a stored task."""

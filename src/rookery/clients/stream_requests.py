@@ -12,14 +12,11 @@ from rookery.core.commands import (
     Answer,
     Cancel,
     CloseTask,
-    Command,
     OpenTask,
     Speak,
-    SwitchApproval,
-    SwitchModel,
 )
 from rookery.core.intents.questions import Choice
-from rookery.core.queries import About, AskAbout, AskModes
+from rookery.core.queries import AskAbout, AskModes
 from rookery.dialects.ask_replies import ANSWERED_BY_MESSAGES, goes_on
 from rookery.dialects.control_stream import ControlStream
 from rookery.dialects.output_rows import Output
@@ -152,16 +149,19 @@ class Requests:
         if wanted.mode:
             await self._check_mode(wanted.mode)
         mode = wanted.mode or about.mode
+        model = wanted.model or (about.model if wanted.provider else "")
         await self._host.send(
-            OpenTask(task_id=task_id, text=command.prompt, images=command.images, mode=mode)
+            OpenTask(
+                task_id=task_id,
+                text=command.prompt,
+                images=command.images,
+                mode=mode,
+                provider=(wanted.provider or about.provider) if model else "",
+                model=model,
+                automatic=wanted.automatic,
+            )
         )
         self._known.add(task_id)
-        try:
-            for change in _changes(task_id, wanted, about):
-                await self._host.send(change)
-        except RookeryError:
-            await self._close(task_id)
-            raise
 
     async def _check_mode(self, mode: str) -> None:
         known = [each.slug for each in await self._host.query(AskModes())]
@@ -281,13 +281,3 @@ class Requests:
     async def _close(self, task_id: str) -> None:
         with suppress(CommandRejected):  # it has closed itself meanwhile
             await self._host.send(CloseTask(task_id=task_id))
-
-
-def _changes(task_id: str, wanted: StartSettings, about: About) -> Sequence[Command]:
-    changes: list[Command] = []
-    if wanted.provider or wanted.model:
-        provider, model = wanted.provider or about.provider, wanted.model or about.model
-        changes.append(SwitchModel(task_id=task_id, provider=provider, model=model))
-    if wanted.automatic is not None:
-        changes.append(SwitchApproval(task_id=task_id, automatic=wanted.automatic))
-    return changes

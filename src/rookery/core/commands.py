@@ -20,6 +20,14 @@ class OpenTask:
     text: str
     images: tuple[Image, ...] = ()
     mode: str = "code"
+    provider: str = ""
+    model: str = ""
+    """The model to begin with; the usual one if there is none. Without a provider, one of the
+    usual provider."""
+    automatic: bool | None = None
+    """Whether it acts without asking, if that is not as usual."""
+    intent: str = ""
+    """The id of the intent that it works for from the beginning."""
 
 
 @value

@@ -161,6 +161,12 @@ class Engine:
                 workspace=self._workspace,
             )
         )
+        if command.model:
+            task.log.append(ModelSwitched(provider=command.provider, model=command.model))
+        if command.automatic is not None:
+            task.log.append(ApprovalSwitched(automatic=command.automatic))
+        if command.intent:
+            task.select_intent(command.intent)
         self._group.start_soon(self._run, task, name=f"task {task.id}")
 
     def _reopen(self, task_id: str) -> None:

@@ -1,9 +1,9 @@
 """What is chosen while there is no task, and holds for the next one."""
 
 import uuid
-from collections.abc import Sequence
 
-from rookery.core.commands import Command, SelectIntent, SwitchApproval, SwitchModel
+from rookery.core.blocks import Image
+from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, SwitchModel
 from rookery.core.queries import AskIntents, KnownIntent
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
@@ -51,18 +51,24 @@ class Beginning:
             if self.task_id not in str(refusal):
                 raise
 
-    def begun(self) -> Sequence[Command]:
-        """What the task is told that has just been opened; another one is next."""
-        task_id, self.task_id = self.task_id, str(uuid.uuid4())
-        told: list[Command] = []
-        if (model := self._model) is not None:
-            told.append(SwitchModel(task_id=task_id, provider=model.provider, model=model.model))
-        if (approval := self._approval) is not None:
-            told.append(SwitchApproval(task_id=task_id, automatic=approval.automatic))
-        if (intent := self.intent) is not None:
-            told.append(SelectIntent(task_id=task_id, intent_id=intent.id))
+    def opening(self, text: str, images: tuple[Image, ...], mode: str) -> OpenTask:
+        """What opens it, so that all choices hold for its very first request."""
+        model = self._model
+        return OpenTask(
+            task_id=self.task_id,
+            text=text,
+            images=images,
+            mode=mode,
+            provider=model.provider if model else "",
+            model=model.model if model else "",
+            automatic=self.automatic,
+            intent=self.intent.id if self.intent else "",
+        )
+
+    def begun(self) -> None:
+        """It was opened; another one is next."""
+        self.task_id = str(uuid.uuid4())
         self._approval = self.intent = None
-        return told
 
 
 async def _intent(intent_id: str, host: Host) -> KnownIntent:

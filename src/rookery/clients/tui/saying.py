@@ -12,7 +12,7 @@ from rookery.clients.tui.seam import Desk
 from rookery.clients.tui.session import RESUMES, Question, Said, Session
 from rookery.clients.tui.showing import Showing
 from rookery.core.asks import Reply
-from rookery.core.commands import OpenTask, ReopenTask
+from rookery.core.commands import ReopenTask
 
 TYPED_AHEAD = "That was typed before the question was in sight. Answer it now: y or n."
 UNREAD = "Read it to its end first: Tab, then ↓."
@@ -56,12 +56,12 @@ class Saying:
         return self._questions.answer(question, *commands)
 
     async def _open(self, said: Said) -> bool:
-        mode, task_id = self._showing.mode_now, self._showing.next.task_id
-        opening = OpenTask(task_id=task_id, text=said.text, images=said.images, mode=mode)
+        following = self._showing.next
+        task_id = following.task_id
+        opening = following.opening(said.text, said.images, self._showing.mode_now)
         if not await self._desk.send(opening):
             return False
-        for choice in self._showing.next.begun():
-            await self._desk.send(choice)
+        following.begun()
         self._looking.turn_to(task_id)
         return True
 

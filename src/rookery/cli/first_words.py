@@ -1,0 +1,90 @@
+"""The first message, typed at a terminal, and what is chosen before it."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import click
+
+from rookery import NAME, VERSION
+from rookery.clients.keyboard import line_at_once
+from rookery.clients.terminal_text import harmless
+from rookery.core.values import value
+from rookery.errors import SettingsError
+from rookery.model_choices import ModelChoice
+
+HELP = """\
+/model [PROVIDER] NAME   begin with this model
+/mode NAME               begin in this mode
+/approve on, off         act without asking, or ask
+Anything else is the task. Ctrl-D leaves."""
+
+
+@value
+class FirstWords:
+    text: str = ""
+    mode: str = ""
+    provider: str = ""
+    model: str = ""
+    automatic: bool | None = None
+
+
+def ask_for_first_words(
+    choice: ModelChoice, mode: str, workspace: str, check: Callable[[str, str], None]
+) -> FirstWords:
+    """`check` raises `SettingsError` if there is no such model of a provider."""
+    print(f"{NAME} {VERSION} · {choice.provider} {harmless(choice.name)} · ", end="")
+    print(f"{harmless(mode)} mode · {harmless(workspace)}")
+    words = FirstWords(mode=mode)
+    try:
+        while not words.text.strip():
+            words = _next(words, _line(), choice, check)
+    except KeyboardInterrupt:
+        print()
+        raise
+    return words
+
+
+def _line() -> str:
+    typed = line_at_once(sys.stdin.fileno(), "What should be done? (Ctrl-D leaves) ")
+    if typed is None:
+        print()
+        raise click.exceptions.Exit(0)
+    return typed
+
+
+def _next(
+    words: FirstWords, line: str, choice: ModelChoice, check: Callable[[str, str], None]
+) -> FirstWords:
+    name, _, rest = line.strip().partition(" ")
+    rest = rest.strip()
+    match name:
+        case "/help":
+            print(HELP)
+        case "/model" if rest:
+            return _with_model(words, rest, choice, check)
+        case "/mode" if rest:
+            print(f"It begins in {harmless(rest)} mode.")
+            return replace(words, mode=rest)
+        case "/approve" if rest in ("on", "off"):
+            print("It acts without asking." if rest == "on" else "It asks before it acts.")
+            return replace(words, automatic=rest == "on")
+        case "/model" | "/mode" | "/approve":
+            print(HELP)
+        case _:
+            return replace(words, text=line)
+    return words
+
+
+def _with_model(
+    words: FirstWords, wanted: str, choice: ModelChoice, check: Callable[[str, str], None]
+) -> FirstWords:
+    provider, _, model = wanted.rpartition(" ")
+    provider = provider.strip() or choice.provider
+    try:
+        check(provider, model)
+    except SettingsError as error:
+        print(f"{error} The model stays {harmless(words.model or choice.name)}.")
+        return words
+    print(f"It begins with {harmless(model)}.")
+    return replace(words, provider=provider, model=model)
