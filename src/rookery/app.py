@@ -357,6 +357,13 @@ async def open_host(
 def _about(
     settings: Settings, choice: ModelChoice, models: Models, workspace: Path, consent: Consent
 ) -> About:
+    allowances = {
+        "edits": settings.approve_edits,
+        "modes": settings.approve_modes,
+        "subtasks": settings.approve_subtasks,
+        "outside": consent.outside,
+        "protected": consent.protected,
+    }
     return About(
         version=VERSION,
         workspace=str(workspace),
@@ -366,6 +373,7 @@ def _about(
         automatic=consent.automatic,
         trusted=consent.trusted,
         mode=settings.mode,
+        allows=tuple(name for name, allowed in allowances.items() if allowed),
     )
 
 

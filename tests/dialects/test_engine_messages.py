@@ -39,6 +39,7 @@ from rookery.core.facts import (
 from rookery.core.queries import About, KnownTask
 from rookery.dialects.engine_messages import EngineMessages, title
 from rookery.dialects.engine_messages_rows import Wire, read_row, spelled
+from rookery.dialects.engine_messages_state import grants
 from rookery.dialects.engine_messages_task import PACE, SHORT
 from rookery.dialects.extension_client import ExtensionClient
 from rookery.dialects.start_settings import StartSettings
@@ -346,6 +347,7 @@ def test_4_3_what_is_chosen_before_there_is_a_task_is_shown_and_kept():
     told.launch(())
     [line] = told.choose(StartSettings(mode="debug", automatic=True))
     assert (line["state"]["mode"], line["state"]["alwaysAllowWrite"]) == ("debug", True)
+    assert line["state"]["alwaysAllowWriteOutsideWorkspace"] is False
     told.choose(StartSettings(model="n"))
     assert told.wanted == StartSettings(mode="debug", automatic=True, model="n")
 
@@ -387,3 +389,24 @@ def test_CL_1_1_what_is_a_message(given_row: Any, ok: bool):
 
 def test_the_committed_schema_is_the_generated_one():
     assert FILE.read_text(encoding="utf-8") == text()
+
+
+@pytest.mark.parametrize(
+    ("automatic", "allows", "granted"),
+    [
+        (False, (), {"ReadOnly"}),
+        (False, ("edits",), {"ReadOnly", "Write"}),
+        (False, ("outside", "protected"), {"ReadOnly", "ReadOnlyOutsideWorkspace"}),
+        (
+            True,
+            (),
+            {"ReadOnly", "Write", "Browser", "Mcp", "ModeSwitch", "Subtasks", "Execute"},
+        ),
+        (False, ("modes", "subtasks"), {"ReadOnly", "ModeSwitch", "Subtasks"}),
+    ],
+)
+def test_the_flags_say_what_really_runs_without_a_question(
+    automatic: bool, allows: tuple[str, ...], granted: set[str]
+):
+    flags = grants(automatic, allows)
+    assert {name.removeprefix("alwaysAllow") for name, on in flags.items() if on} == granted

@@ -107,6 +107,8 @@ class About:
     trusted: bool = False
     mode: str = "code"
     """What new tasks start in."""
+    allows: tuple[str, ...] = ()
+    """What else needs no question: some of edits, modes, subtasks, outside and protected."""
 
 
 @value

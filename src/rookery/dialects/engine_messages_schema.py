@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rookery.dialects.engine_messages_reading import KINDS
-from rookery.dialects.engine_messages_state import GRANTS
+from rookery.dialects.engine_messages_state import grants
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -97,7 +97,7 @@ _STATE = _object(
     mode=_TEXT,
     apiConfiguration=_object("apiProvider apiModelId", apiProvider=_TEXT, apiModelId=_TEXT),
     autoApprovalEnabled=_FLAG,
-    **dict.fromkeys(GRANTS, _FLAG),
+    **dict.fromkeys(grants(False), _FLAG),
     clineMessages=_list({"$ref": "#/$defs/row"}),
     clineMessagesSeq=_COUNT,
     currentTaskId=_or_null(_TEXT),

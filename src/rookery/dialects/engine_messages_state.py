@@ -1,5 +1,7 @@
 """What a webview is shown around the rows: the parts of a `state`, each by its name there."""
 
+from collections.abc import Collection
+
 from rookery.core.queries import About, KnownTask
 from rookery.core.usage import Totals
 from rookery.dialects.engine_messages_rows import Wire
@@ -7,23 +9,30 @@ from rookery.dialects.engine_messages_task import ShownTask
 from rookery.dialects.output_rows import output
 from rookery.dialects.start_settings import StartSettings
 
-GRANTS = (
-    "alwaysAllowReadOnly",
-    "alwaysAllowReadOnlyOutsideWorkspace",
-    "alwaysAllowWrite",
-    "alwaysAllowWriteOutsideWorkspace",
-    "alwaysAllowWriteProtected",
-    "alwaysAllowMcp",
-    "alwaysAllowModeSwitch",
-    "alwaysAllowSubtasks",
-    "alwaysAllowExecute",
-)
-"""Settings that say the same as `autoApprovalEnabled` here: there is one switch."""
+
+def grants(automatic: bool, allows: Collection[str] = ()) -> dict[str, bool]:
+    """What is done without a question, setting by setting as webviews know them."""
+    outside, protected = "outside" in allows, "protected" in allows
+    writes = automatic or "edits" in allows
+    return {
+        "alwaysAllowReadOnly": True,
+        "alwaysAllowReadOnlyOutsideWorkspace": outside,
+        "alwaysAllowWrite": writes,
+        "alwaysAllowWriteOutsideWorkspace": writes and outside,
+        "alwaysAllowWriteProtected": writes and protected,
+        "alwaysAllowBrowser": automatic,
+        "alwaysAllowMcp": automatic,
+        "alwaysAllowModeSwitch": automatic or "modes" in allows,
+        "alwaysAllowSubtasks": automatic or "subtasks" in allows,
+        "alwaysAllowExecute": automatic,
+        "alwaysAllowFollowupQuestions": False,
+    }
+
 
 PARTS = {
     "mode": ("mode",),
     "model": ("apiConfiguration",),
-    "automatic": ("autoApprovalEnabled", *GRANTS),
+    "automatic": ("autoApprovalEnabled", *grants(False)),
     "usage": ("currentTaskItem",),
     "todos": ("currentTaskTodos",),
     "queue": ("messageQueue",),
@@ -45,7 +54,7 @@ def surroundings(about: About, wanted: StartSettings, task: ShownTask | None) ->
         "mode": (view.mode if view else "") or wanted.mode or about.mode,
         "apiConfiguration": {"apiProvider": provider, "apiModelId": model},
         "autoApprovalEnabled": automatic,
-        **dict.fromkeys(GRANTS, automatic),
+        **grants(automatic, about.allows),
         "currentTaskId": task.task_id if task else None,
         "currentTaskItem": _item(task, about) if task else None,
         "currentTaskTodos": [_todo(each) for each in view.todos] if view else [],

@@ -269,15 +269,13 @@ class DrivenOutput(StructuredOutput):
         return [self._renamed(one) for one in super().settle(code, reason)]
 
     def _renamed(self, told: Output) -> Output:
-        match told:
-            case {"type": "tool_use", "tool_use": {"name": name, **rest}}:
-                name = self._names[told["id"]] = tool_name(name, rest.get("input"))
-                return {**told, "tool_use": {"name": name, **rest}}
-            case {"type": "tool_result", "tool_result": {"name": name, **rest}}:
-                take = self._names.pop if "done" in told else self._names.get
-                return {**told, "tool_result": {"name": take(told["id"], name), **rest}}
-            case _:
-                return told
+        if use := told.get("tool_use"):
+            name = self._names[told["id"]] = tool_name(use["name"], use.get("input"))
+            return {**told, "tool_use": {**use, "name": name}}
+        if result := told.get("tool_result"):
+            take = self._names.pop if "done" in told else self._names.get
+            return {**told, "tool_result": {**result, "name": take(told["id"], result["name"])}}
+        return told
 
     def _is_in_words(self, question: Asked) -> bool:
         return question.ask is AskKind.FOLLOWUP
