@@ -309,6 +309,18 @@ async def test_PROT_1_where_too_much_is_ignored_nothing_is_taken_for_new(
     assert await checkpoints.effects(first.id, second.id) == ()
 
 
+async def test_PROT_1_a_protected_file_is_found_among_more_files_than_are_kept(ground: Ground):
+    for number in range(20):
+        ground.put(f"many/{number}/a.txt", "x")
+    checkpoints = ground.open(checkpoint_files=5)
+    first = await checkpoints.save(None)
+    ground.put("many/19/.envrc", "evil")
+    ground.put(".vscode/tasks.json", "evil")
+    second = await checkpoints.save(None)
+    effects = await checkpoints.effects(first.id, second.id)
+    assert {effect.path for effect in effects} >= {"many/19/.envrc", ".vscode/tasks.json"}
+
+
 async def test_PROT_1_GIT_9_only_protected_files_are_kept_of_who_wants_no_checkpoints(
     ground: Ground,
 ):

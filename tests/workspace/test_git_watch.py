@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from rookery.core.blocks import ToolCall
+from rookery.core.rulings import Decision
 from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.git_watch import GitWatch
@@ -392,3 +393,17 @@ async def test_what_a_person_let_git_leave_half_done_is_nothing_to_be_told_of(wa
     (watched.git / "index.lock").touch()
     await watched.run("true")
     assert watched.told == []
+
+
+# ── large trees ─────────────────────────────────────────────────────────────────────────
+
+
+async def test_where_there_are_too_many_folders_to_look_at_the_user_is_asked(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("rookery.workspace.folder_search.MOST_FOLDERS", 1)
+    (watched.root / "a").mkdir()
+    action = Action(title="Run", perform=perform, command="make")
+    ruling = await watched.watch.before(CALL, action)
+    assert ruling.decision is Decision.ASK
+    assert "too many folders" in ruling.reasons[0]

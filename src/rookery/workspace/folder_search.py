@@ -9,7 +9,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from rookery.core.values import record
@@ -28,8 +27,8 @@ DEPENDENCIES = frozenset(
     }
 )
 """Folders that are passed over: they are huge, and packages bring such files along."""
-MOST_FOLDERS = 10_000
-MOST_FILES = 500
+MOST_FOLDERS = 300_000
+MOST_FILES = 2_000
 
 
 @record
@@ -71,16 +70,18 @@ class FolderSearch:
                 break
             pause()
             folder = waiting.pop()
-            with suppress(OSError):  # it has gone, or nobody can look into it
-                status = os.lstat(os.path.join(self._root, folder))
+            try:
+                status = os.lstat(f"{self._root}/{folder}")
                 if _place(status) in private or not stat.S_ISDIR(status.st_mode):
                     continue
                 listed = self._listed(folder, status)
-                found.append(listed)
-                files += len(listed.files)
-                waiting += listed.folders
-                if times_are_settled(status, began):
-                    standing[folder] = listed
+            except OSError:  # it has gone, or nobody can look into it
+                continue
+            found.append(listed)
+            files += len(listed.files)
+            waiting += listed.folders
+            if times_are_settled(status, began):
+                standing[folder] = listed
         self._known = standing
         if waiting or files > MOST_FILES:
             return None

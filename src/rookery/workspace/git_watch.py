@@ -30,6 +30,10 @@ from rookery.workspace.harmless_repositories import is_harmless, is_harmless_wor
 from rookery.workspace.setting_aside import set_aside
 from rookery.workspace.text_files import sha
 
+TOO_MANY_FOLDERS = (
+    "There are too many folders here to find out whether it makes repositories in which git "
+    "would run programs."
+)
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -81,6 +85,9 @@ class GitWatch:
                 self._known = await anyio.to_thread.run_sync(self._look)
             self._announced = call.id
             self._call, self._action = call.id, action
+            assert self._known
+            if not self._known.whole and action.may_change_files:
+                return ask(TOO_MANY_FOLDERS)
             if problem := await anyio.to_thread.run_sync(self._protect, action):
                 return ask(problem)
         return Ruling()

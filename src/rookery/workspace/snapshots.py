@@ -93,7 +93,7 @@ class Survey:
         self.index: Rows = {}
         self.skipped = Skipped()
         self.ignored_folders: list[str] = []
-        """Those in which only what is followed was looked at."""
+        """Those in which only what is followed was looked at, or nothing at all."""
         self.followed: set[str] = set()
         """That is what was found of it."""
         self.gone: list[str] = []
@@ -252,6 +252,7 @@ class Survey:
         if inside.depth > _DEEPEST or full:
             self._skip(entries, name, here, "too many files" if full else "too deep")
             self.whole = False
+            self.ignored_folders.append(here)
             return
         with self._opened(entries, folder, name, here) as inner:
             if inner is not None:
@@ -340,7 +341,8 @@ class Survey:
 
     def _counted(self, entries: Folder, name: str, place: _Place) -> bool:
         self._files += 1
-        if self._files > self._limits.checkpoint_files and not place.followed.was_known(name):
+        full = self._files > self._limits.checkpoint_files
+        if full and not (place.followed.was_known(name) or is_protected(place.path + name)):
             self._skip(entries, name, place.path + name, "too many files")
             return False
         return True
