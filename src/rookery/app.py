@@ -71,6 +71,7 @@ from rookery.workspace.git_mending import GitMending
 from rookery.workspace.git_views import GitEyes
 from rookery.workspace.git_watch import GitWatch
 from rookery.workspace.launching import Launching, NoSandboxNotice
+from rookery.workspace.orchestration.host_writes import was_written
 from rookery.workspace.sandbox import Sandbox, SandboxWishes
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
@@ -193,7 +194,15 @@ async def open_host(
         def shields(effects: Sequence[Effect], expected: Collection[str]) -> Sequence[str]:
             # what the sandbox can do is found out with the first command, not before
             by = shielded_where_it_is_mounted if sandbox.mounts else shielded
-            return by(effects, expected)
+            found = by(effects, expected)
+            own = {e.path for e in effects if e.path in found and written_by_host(e)}
+            return [path for path in found if path not in own]
+
+        def written_by_host(effect: Effect) -> bool:
+            path = files.boundaries.root / effect.path
+            return effect.after is not None and was_written(
+                places.host_writes, path, effect.after.blob
+            )
 
         def exposed(action: Action) -> bool:
             """Whether a command could destroy what is in git's own folders."""

@@ -1,6 +1,7 @@
 """The governed project of a workspace, for tasks, for commands and for going back in the past."""
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def heads_of(layout: Layout, places: Places) -> Path:
 def open_project(
     settings: Settings, layout: Layout, places: Places, *, allow: frozenset[str] = frozenset()
 ) -> GovernedProject:
+    layout = replace(layout, written=places.host_writes)
     # without the folder there is no ledger, and nobody but the user makes that folder
     kept = layout.folder.is_dir() and not layout.folder.is_symlink()
     recording = Recording(

@@ -10,6 +10,7 @@ import pytest
 from governed.family import Family
 from governed.ledger_lines import told_of
 from governed.stage import FILE, Alone, Governed, at, choose, intents, read, run, wait, write
+from governed.test_attacks import UNKNOWN
 from governed.test_commands import until_there
 from llm_server import LlmServer, call, finish, gate, say
 from rookery.core.facts import Asked
@@ -189,6 +190,23 @@ def test_4_7_what_a_person_does_to_an_intent_while_a_command_runs_stays(governed
         )
         running[0].result()
     assert told.codes[2] in ("REQ-003", "REQ-012")
+    assert "status: PAUSED" in governed.text(FILE)
+    assert governed.is_whole()
+
+
+def test_4_7_it_stays_too_if_nobody_was_asked_about_the_command(governed: Governed):
+    governed.put("src/auth/a.py")
+    line = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
+
+    def pause() -> None:
+        until_there(governed, "src/auth/up")
+        governed.cli("intents", "pause", "INT-001")
+        governed.put("src/auth/go")
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(pause)
+        governed.alone([choose()], [run(line)], [write("src/auth/b.py")], flags=UNKNOWN)
+        running.result()
     assert "status: PAUSED" in governed.text(FILE)
     assert governed.is_whole()
 

@@ -1,4 +1,5 @@
 import os
+import shutil
 import re
 import signal
 import subprocess
@@ -319,6 +320,21 @@ async def test_PROT_1_a_protected_file_is_found_among_more_files_than_are_kept(g
     second = await checkpoints.save(None)
     effects = await checkpoints.effects(first.id, second.id)
     assert {effect.path for effect in effects} >= {"many/19/.envrc", ".vscode/tasks.json"}
+
+
+@pytest.mark.parametrize("ignored", ["", ".orchestration/\n"])
+async def test_15_7_what_others_add_to_the_ledger_is_in_no_checkpoint(ground: Ground, ignored: str):
+    ground.put(".gitignore", ignored)
+    ground.put(".orchestration/active_intents.yaml", "a")
+    kept = ProtectedFilesOnly(ground.work, ground.home, Limits())
+    for checkpoints in (kept, ground.open()):
+        before = await checkpoints.save(None)
+        for name in ("agent_trace.jsonl", "trace/0001.jsonl", ".state/leases/one.json"):
+            ground.put(f".orchestration/{name}", "more")
+        after = await checkpoints.save(None)
+        assert await checkpoints.effects(before.id, after.id) == ()
+        shutil.rmtree(ground.work / ".orchestration")
+        ground.put(".orchestration/active_intents.yaml", "a")
 
 
 async def test_PROT_1_GIT_9_only_protected_files_are_kept_of_who_wants_no_checkpoints(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -208,7 +209,8 @@ def open_desk(wishes: Wishes) -> Desk:
             found.notice
             or f"No intents govern {wishes.folder}. Begin with them here: {NAME} intents init"
         )
-    return Desk(found.layout, find_places(os.environ))
+    places = find_places(os.environ)
+    return Desk(replace(found.layout, written=places.host_writes), places)
 
 
 def workspace_of(folder: Path) -> Path:

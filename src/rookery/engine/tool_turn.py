@@ -16,7 +16,7 @@ from rookery.core.replies import STOPPED_BY_USER, approved_with, failed
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
-from rookery.engine.ports import Action, Outcome, Tool, ToolContext
+from rookery.engine.ports import Action, Outcome, Permit, Tool, ToolContext
 from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
 from rookery.faults import kp
@@ -77,7 +77,7 @@ async def _carried_out(
     action = await tool.prepare(args, ctx)
     _refuse_to_write_placeholders(call, action)
     permit, said = await gate.pass_through(call, action)
-    await _made_ready(call, action, gate, undo)
+    await _made_ready(call, action, permit, gate, undo)
     log.append(_started(call, action, hide))
     kp("tool.started")
     try:
@@ -102,11 +102,14 @@ async def _carried_out(
     return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome
 
 
-async def _made_ready(call: ToolCall, action: Action, gate: Gate, undo: Undo) -> None:
+async def _made_ready(
+    call: ToolCall, action: Action, permit: Permit, gate: Gate, undo: Undo
+) -> None:
     """Files are saved, and governance puts on record what is about to be done. Both wait for the
     disk, so they do it at the same time."""
+    narrowed = permit.writable is not None
     if not gate.governance.governs:
-        await undo.before(call, action)
+        await undo.before(call, action, narrowed=narrowed)
         return
     errors: list[Exception] = []
 
@@ -118,7 +121,7 @@ async def _made_ready(call: ToolCall, action: Action, gate: Gate, undo: Undo) ->
 
     async with anyio.create_task_group() as group:
         group.start_soon(attempt, gate.governance.begun(call))
-        group.start_soon(attempt, undo.before(call, action))
+        group.start_soon(attempt, undo.before(call, action, narrowed=narrowed))
     if errors:
         raise errors[0]
 

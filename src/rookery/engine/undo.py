@@ -30,6 +30,7 @@ from rookery.core.file_steps import (
     steps_since,
     unsettled,
 )
+from rookery.core.intents.governance_mode import is_hosts_own
 from rookery.core.replies import PUT_BACK
 from rookery.core.shell.git_lines import GitUse, git_use
 from rookery.core.shell.judgement import Deed
@@ -58,6 +59,8 @@ class _Watched:
     approved: bool
     """A person said yes to the call. What it did stands."""
     git: GitUse = GitUse.NONE
+    narrowed: bool = False
+    """It could not write the files of governance, so others have if they are changed."""
 
 
 @record
@@ -106,8 +109,9 @@ class Undo:
         self._settled = anyio.Event()
         self._settled.set()
 
-    async def before(self, call: ToolCall, action: Action) -> None:
-        """Save what the call may change, once what the last one did is settled."""
+    async def before(self, call: ToolCall, action: Action, *, narrowed: bool = False) -> None:
+        """Save what the call may change, once what the last one did is settled. `narrowed` if it
+        is a command that can only write to a part of the workspace."""
         if not action.may_change_files:
             return
         await self._settled.wait()
@@ -135,6 +139,7 @@ class Undo:
             frozenset(t.path for t in judged if t.deed is not Deed.READ),
             approved=approved_by_user(self._log.events, call.id),
             git=git_use(action.judgement),
+            narrowed=narrowed,
         )
 
     async def after(self, call_id: str) -> None:
@@ -291,6 +296,8 @@ class Undo:
         if watched.paths is not None:
             return ()
         found = self._shielded(effects, watched.expected)
+        if watched.narrowed:
+            found = [path for path in found if not is_hosts_own(path)]
         if found and watched.approved:
             self._log.append(Noted(text=f"{APPROVED}: {_named(found)}."))
             return ()

@@ -63,6 +63,11 @@ class Places:
         return self.config / "governance"
 
     @property
+    def host_writes(self) -> Path:
+        """What the host last wrote into files of governance."""
+        return self.governance / "written"
+
+    @property
     def mcp_file(self) -> Path:
         """The user's own MCP servers."""
         return self.config / "mcp.json"

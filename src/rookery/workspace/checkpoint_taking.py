@@ -15,7 +15,7 @@ from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.ignore_memory import IGNORE_FILE, IgnoreMemory
 from rookery.workspace.shadow_repository import ShadowRepository
 from rookery.workspace.snapshot_trees import UNSEEN, Trees, uncovered_among
-from rookery.workspace.snapshots import Survey
+from rookery.workspace.snapshots import Survey, is_anothers
 from rookery.workspace.stat_index import Rows, read_index, write_index
 
 Pause = Callable[[], None]
@@ -58,11 +58,17 @@ def _is_no_dependency(path: str) -> bool:
 
 
 def _never_by_command(path: str) -> bool:
-    return protected(path, new=False) not in ("", *OF_BUILDS)
+    return protected(path, new=False) not in ("", *OF_BUILDS) and not _is_in_anothers(path)
 
 
 def _not_made_by_command(path: str) -> bool:
-    return protected(path, new=True) not in ("", *OF_BUILDS)
+    return protected(path, new=True) not in ("", *OF_BUILDS) and not _is_in_anothers(path)
+
+
+def _is_in_anothers(path: str) -> bool:
+    """Whether it is, or is in, what other tasks write while this one works."""
+    names = path.split("/")
+    return any(is_anothers(name, "/".join([*names[:at], ""])) for at, name in enumerate(names))
 
 
 WHOLE_WORKSPACE = Scope(_all_that_is_not_ignored, _never_by_command)

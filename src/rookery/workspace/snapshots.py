@@ -160,7 +160,7 @@ class Survey:
             entries.put_own_rights(os.fstat(folder).st_mode)
         for entry in found:
             name = entry.name
-            if _is_anothers(name, path):
+            if is_anothers(name, path):
                 entries.put_uncovered(name)
                 continue
             if entry.is_dir(follow_symlinks=False):
@@ -364,7 +364,7 @@ class Survey:
         self.skipped.add(path, why)
 
 
-def _is_anothers(name: str, path: str) -> bool:
+def is_anothers(name: str, path: str) -> bool:
     """What other tasks write while this one works: the ledger, and the worktrees that other
     sessions have in the project. It is not ours to save, and not ours to put back."""
     folder = f"/{path}"

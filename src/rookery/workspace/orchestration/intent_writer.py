@@ -16,6 +16,7 @@ from rookery.errors import RookeryError
 from rookery.faults import kp
 from rookery.platform.attributes import attributes_at, keep_attributes
 from rookery.workspace.orchestration.file_locks import file_lock
+from rookery.workspace.orchestration.host_writes import note_write
 from rookery.workspace.orchestration.intent_edits import AddIntent, Edit, edited, expected
 from rookery.workspace.orchestration.intent_file import LARGEST, IntentText, parsed
 from rookery.workspace.orchestration.layout import Layout
@@ -108,6 +109,7 @@ class IntentWriter:
             kp("intents.written")
             if path.read_bytes() != before:
                 raise self._not_written("somebody else is changing it")
+            note_write(self._layout.written, path, after)
             os.replace(temporary, path)
             kp("intents.renamed")
         except OSError as error:

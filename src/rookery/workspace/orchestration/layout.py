@@ -35,10 +35,12 @@ What everybody who works here should know.
 
 @record
 class Layout:
-    """Of one governance root. `workspace` is the root it lies in, or is."""
+    """Of one governance root. `workspace` is the root it lies in, or is. `written` is where it is
+    noted what the host writes, if it is."""
 
     root: Path
     workspace: Path
+    written: Path | None = None
 
     @property
     def folder(self) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rookery.errors import RookeryError
 from rookery.platform.attributes import attributes_at, keep_attributes
+from rookery.workspace.orchestration.host_writes import note_write
 from rookery.workspace.orchestration.layout import Layout
 
 
@@ -20,6 +21,7 @@ def replace_file(layout: Layout, path: Path, data: bytes) -> None:
     if layout.folder.is_symlink() or path.is_symlink():
         raise NotReplaced(f"{name} is a link; nothing was written. Remove it.")
     try:
+        note_write(layout.written, path, data)
         _replace(path, data)
     except OSError as error:
         reason = error.strerror or str(error)
