@@ -1,6 +1,6 @@
 import os
-import shutil
 import re
+import shutil
 import signal
 import subprocess
 import time
