@@ -260,10 +260,11 @@ class TaskOversight:
         from rookery.workspace.ledger.reading import verified
 
         try:
-            known = KnownHeads(heads_of(project.layout, self._over.places)).read()
+            heads = KnownHeads(heads_of(project.layout, self._over.places))
+            known = heads.read()
         except ValueError as error:
             return f"What is known of the ledger cannot be read ({error})."
-        whole = verified(project.layout.folder, known=known).whole
+        whole = verified(project.layout.folder, known=known, keys=heads.trace_keys).whole
         return "" if whole else "The ledger is not whole, so nothing may be changed."
 
     async def _take_up(self, task: "GovernedTask", project: "GovernedProject") -> None:

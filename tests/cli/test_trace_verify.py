@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.trace_desk import Ending
+from rookery.core.ledger.canonical import canonical, leaf_hash
+from rookery.core.ledger.records import Entry, Writer
 from rookery.errors import SettingsError, StorageError
 from rookery.workspace.ledger.ledger_file import Ledger
 from traced_workspace import TASK, TracedWorkspace, trace
@@ -261,3 +263,36 @@ def test_22_102_only_a_person_at_a_terminal_accepts_a_shorter_ledger(work: Trace
     with pytest.raises(SettingsError, match="Only a person at a terminal"):
         trace("verify", "--accept")
     assert trace("verify") == Ending.FINDINGS
+
+
+def forge(work: TracedWorkspace) -> None:
+    """Records that are chained correctly, by somebody without the key."""
+    ledger = Ledger(work.folder, writer=Writer(name="rookery", version="0.1.0"))
+    ledger.append(Entry(kind="decision", task_id="forged"))
+    ledger.close()
+
+
+def test_records_that_were_added_without_the_key_stay_a_warning(
+    work: TracedWorkspace, capsys: Captured
+):
+    assert trace("verify", "--strict") == 0
+    assert "  signed     15 here" in capsys.readouterr().out
+    forge(work)
+    assert trace("verify", "--strict") == Ending.WARNINGS
+    assert "WARN  2 records are not signed here" in capsys.readouterr().out
+    work.agent_writes("src/auth/later.py", "LATER = 1\n")
+    assert trace("verify", "--strict") == Ending.WARNINGS, "it stays, though a record builds on it"
+    assert trace("verify") == 0
+
+
+def test_a_signed_record_that_was_changed_and_chained_anew_fails(
+    work: TracedWorkspace, capsys: Captured
+):
+    *before, last = work.lines
+    record = json.loads(last)
+    own = record["metadata"]["orchestration"]
+    own["intent_id"] = "INT-999"
+    own["hash"] = leaf_hash(record)
+    work.active.write_bytes(b"".join([*before, canonical(record) + b"\n"]))
+    assert trace("verify") == Ending.FINDINGS
+    assert "is not what was signed" in capsys.readouterr().out

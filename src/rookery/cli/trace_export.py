@@ -64,7 +64,7 @@ def _stated(desk: Desk, intent: str, key: Path | None, output: Path | None) -> i
 
     if not intent:
         raise SettingsError("A statement is about one intent: name it with --intent.")
-    report = verified(desk.folder, known=desk.known_head())
+    report = verified(desk.folder, known=desk.known_head(), keys=desk.heads.trace_keys)
     if not report.whole:
         raise CannotAnswer(
             "Nothing was exported, because the ledger does not verify. Run `rookery trace verify` "

@@ -142,7 +142,7 @@ def prune_command(desk: Desk, before: str, dry_run: bool, yes: bool) -> int:
     names = [segment.path.relative_to(desk.layout.root).as_posix() for segment in segments]
     records = sum(segment.records for segment in segments)
     told = f"{counted(len(names), 'file')} with {counted(records, 'record')}"
-    if not verified(desk.folder, known=desk.known_head()).whole:
+    if not verified(desk.folder, known=desk.known_head(), keys=desk.heads.trace_keys).whole:
         raise CannotAnswer(
             "Nothing was removed, because the ledger does not verify, and what is removed could "
             "not be examined later. Run `rookery trace verify` to see what is wrong.",

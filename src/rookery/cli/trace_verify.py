@@ -77,6 +77,7 @@ def verify_command(
         known=known.head,
         expected=expect or known.state,
         require_chain=require_chain,
+        keys=desk.heads.trace_keys,
     )
     lost = 0 if since else lost_records(report, known.head)
     if desk.as_json:
@@ -134,6 +135,7 @@ def _as_json(report: Report) -> dict[str, object]:
         "seals": report.seals,
         "tips": [{"stream": a, "seq": b, "hash": c} for a, b, c in report.tips],
         "state": report.state,
+        "signed": report.signed,
         "known_head": report.known or None,
         "failures": report.failures,
         "unchained": report.unchained,

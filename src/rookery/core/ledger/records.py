@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from rookery.core.ledger.canonical import canonical, leaf_hash
 from rookery.core.ledger.line_ranges import LineRange
+from rookery.core.ledger.verify_ledger import signature
 from rookery.core.values import value
 
 VERSION = "0.1.0"
@@ -133,9 +134,10 @@ class Writer:
 
 
 def record_of(
-    entry: Entry, *, id: str, timestamp: str, writer: Writer, link: Link
+    entry: Entry, *, id: str, timestamp: str, writer: Writer, link: Link, key: bytes = b""
 ) -> dict[str, Any]:
-    """The whole record with its hash. Raises ValueError for what has no canonical form."""
+    """The whole record with its hash, signed if there is a key. Raises ValueError for what has no
+    canonical form."""
     record: dict[str, Any] = {
         "version": VERSION,
         "id": id,
@@ -145,11 +147,16 @@ def record_of(
         "metadata": {"orchestration": _own(entry, link)},
     }
     try:
-        mark = leaf_hash(record)
+        return _marked(record, key)
     except UnicodeEncodeError:  # names of files and commands may be no Unicode
-        record = _unicode(record)
-        mark = leaf_hash(record)
-    record["metadata"]["orchestration"]["hash"] = mark
+        return _marked(_unicode(record), key)
+
+
+def _marked(record: dict[str, Any], key: bytes) -> dict[str, Any]:
+    own = record["metadata"]["orchestration"]
+    if key:
+        own["mac"] = signature(key, canonical(record))
+    own["hash"] = leaf_hash(record)
     return record
 
 

@@ -12,6 +12,7 @@ any order: `seq` decides. What a chain cannot show, that its end was cut off, is
 that is known from elsewhere (`--head`, `--expect`).
 """
 
+import hmac
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,6 +35,7 @@ BACKWARDS = 300
 """Seconds by which clocks may go back inside a stream."""
 NO_BYTES = bytes(32)
 """What the digest of a file begins with."""
+UNSIGNED = "from another machine, from before records were signed, or forged"
 CLAIM = (
     "Shows that records were not altered or removed since the known head; it cannot show that "
     "nothing happened outside governed tools."
@@ -59,6 +61,16 @@ def leaf_hash(record: dict[str, Any]) -> str:
     bare = {name: value for name, value in own.items() if name != "hash"}
     whole = {**record, "metadata": {**record["metadata"], "orchestration": bare}}
     return PREFIX + sha256(b"\0" + canonical(whole)).hexdigest()
+
+
+def key_id(key: bytes) -> str:
+    """The name of a signing key, which gives nothing of it away."""
+    return sha256(b"trace key\0" + key).hexdigest()[:16]
+
+
+def signature(key: bytes, record: bytes) -> str:
+    """Of a record in canonical form, without its `hash` and its `mac`."""
+    return f"{key_id(key)}:{hmac.digest(key, record, 'sha256').hex()}"
 
 
 def state_id(tips: Iterable[Tip]) -> str:
@@ -153,6 +165,8 @@ class Report(NamedTuple):
     unchained: dict[str, int]
     """Records without a chain, by the tool that wrote them."""
     kinds: dict[str, int]
+    signed: int | None = None
+    """Records whose signature was checked and holds; None if there was no key to check with."""
 
     @property
     def state(self) -> str:
@@ -212,7 +226,11 @@ class Verifier:
         known: KnownHead | None = None,
         expected: str = "",
         require_chain: bool = False,
+        keys: Iterable[bytes] = (),
     ) -> None:
+        """`keys` are those with which records are signed; without any, signatures do not count."""
+        self._keys = {key_id(key): key for key in keys}
+        self._signed = 0
         self._known = known
         self._expected = expected.removeprefix(PREFIX).lower()
         self._require_chain = require_chain
@@ -304,6 +322,7 @@ class Verifier:
             untold=self._untold,
             unchained=dict(self._unchained),
             kinds=dict(self._kinds),
+            signed=self._signed if self._keys else None,
         )
 
     def _records_on(self, line: bytes, place: Place) -> Iterator[tuple[dict[str, Any], str, Place]]:
@@ -323,7 +342,23 @@ class Verifier:
             if mark != own["hash"]:
                 where = place._replace(detail=_described(own, record))
                 self._fail("hash", "content does not match its hash", where, own["stream"])
+            if self._keys:
+                self._check_signature(whole, own, place)
             yield {**own, "timestamp": record.get("timestamp")}, mark, place
+
+    def _check_signature(self, whole: bytes, own: dict[str, Any], place: Place) -> None:
+        """Only who has the key can sign, so a record that is signed was written here."""
+        mac = own.get("mac")
+        key = self._keys.get(mac.partition(":")[0]) if isinstance(mac, str) else None
+        if key is None or not isinstance(mac, str):
+            return
+        bare = whole
+        for name in ("hash", "mac"):
+            bare = bare.replace(f'"{name}":"{own[name]}",'.encode(), b"", 1)
+        if hmac.compare_digest(signature(key, bare).encode(), mac.encode("utf-8", "replace")):
+            self._signed += 1
+        else:
+            self._fail("signature", "is not what was signed", place, own["stream"])
 
     def _decoded(self, line: bytes, place: Place) -> tuple[list[Any], bool]:
         """The objects on the line, and whether it is one object in canonical form."""
@@ -525,6 +560,10 @@ class Verifier:
         for kind, words in {"repair": "repaired tail", "recovered": "recovered call"}.items():
             if count := self._kinds[kind]:
                 self._info(kind, f"{count:,} {words}{'' if count == 1 else 's'}")
+        unsigned = self._records - self._signed
+        if self._keys and unsigned:
+            records = "record is" if unsigned == 1 else "records are"
+            self._warn("unsigned", f"{unsigned:,} {records} not signed here: {UNSIGNED}", None)
         for writer, count in self._unchained.items():
             self._add(
                 Finding(
@@ -733,7 +772,10 @@ MISSING = (
 _DAMAGED = "Ask for an undamaged copy of the file."
 WAYS_OUT = {
     **dict.fromkeys(
-        ("hash", "prev", "gap", "fork", "seal", "anchor", "checkpoint", "shape", "unreadable"),
+        (
+            *("hash", "prev", "gap", "fork", "seal", "anchor", "checkpoint", "shape"),
+            *("signature", "unreadable"),
+        ),
         _DAMAGED,
     ),
     "expected": "Ask whoever noted the state whether it is of this ledger, or for a newer copy.",
@@ -771,6 +813,7 @@ def told(
         f"  anchors    ok ({_counted(len(report.tips), 'tip')})",
         f"  known head {report.known or 'none to compare with'}",
         *([f"  seals      {report.seals} ok"] if report.seals else []),
+        *([] if report.signed is None else [f"  signed     {report.signed:,} here"]),
         *([f"  notes      {', '.join(notes)}"] if notes else []),
         f"state {report.state}",
         *([] if strict and others else [CLAIM]),
@@ -922,6 +965,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--expect", default="", metavar="STATE", help="a state it must have reached"
     )
     parser.add_argument("--require-chain", action="store_true", help="allow no unchained records")
+    parser.add_argument("--key", metavar="FILE", help="the trace.key that records are signed with")
     parser.add_argument("--strict", action="store_true", help="let warnings count as failures")
     chosen = parser.parse_args(arguments)
     files = ledger_files(chosen.path)
@@ -934,7 +978,16 @@ def main(arguments: list[str] | None = None) -> int:
                 known = known_head(file.read())
         except (OSError, ValueError) as error:
             parser.error(f"{chosen.head} cannot be used ({error})")
-    verifier = Verifier(known=known, expected=chosen.expect, require_chain=chosen.require_chain)
+    keys = []
+    if chosen.key:
+        try:
+            with open(chosen.key, "rb") as file:
+                keys = [file.read()]
+        except OSError as error:
+            parser.error(f"{chosen.key} cannot be used ({error})")
+    verifier = Verifier(
+        known=known, expected=chosen.expect, require_chain=chosen.require_chain, keys=keys
+    )
     read_files(verifier, files)
     verifier.backlog(calls_in_journal(chosen.path))
     report = verifier.report()

@@ -48,12 +48,20 @@ class JournalKey:
     @cached_property
     def _key(self) -> bytes:
         try:
-            return _kept(self._path) if self._path else secrets.token_bytes(_LENGTH)
+            return kept_key(self._path) if self._path else secrets.token_bytes(_LENGTH)
         except OSError:  # work goes on: only what a crash leaves behind will not be believed
             return secrets.token_bytes(_LENGTH)
 
 
-def _kept(path: Path) -> bytes:
+def key_at(path: Path) -> bytes:
+    """The key that lies there; empty if there is none that can be read."""
+    try:
+        return path.read_bytes() if _fits(path) else b""
+    except OSError:
+        return b""
+
+
+def kept_key(path: Path) -> bytes:
     """The key that lies there, or a new one."""
     if not _fits(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

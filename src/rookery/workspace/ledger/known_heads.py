@@ -13,6 +13,7 @@ from pathlib import Path
 from rookery.core.ledger.tail import LedgerTail
 from rookery.core.ledger.verify_ledger import NO_BYTES, KnownHead, Tip, known_head, state_id
 from rookery.workspace.ledger.errors import LedgerUnreadable
+from rookery.workspace.ledger.journal_key import key_at
 from rookery.workspace.ledger.made_once import made_once
 from rookery.workspace.ledger.state_folder import make_state_folder
 from rookery.workspace.orchestration.small_files import UnfitFile, whole_file
@@ -99,6 +100,17 @@ class KnownHeads:
     def journal_key(self) -> Path:
         """What proves that an entry in the call journal was written here."""
         return self.path.with_name("journal.key")
+
+    @property
+    def trace_key(self) -> Path:
+        """What records are signed with."""
+        return self.path.with_name("trace.key")
+
+    @property
+    def trace_keys(self) -> list[bytes]:
+        """Those of all workspaces of this user: a ledger may hold records of several clones."""
+        found = self.path.parent.parent.glob(f"*/{self.trace_key.name}")
+        return [key for path in found if (key := key_at(path))]
 
     def read(self) -> KnownHead | None:
         """What is known, or None. Raises ValueError if the file says nothing that can be used."""

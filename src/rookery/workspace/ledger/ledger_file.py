@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -25,6 +26,7 @@ from rookery.core.values import value
 from rookery.faults import kp
 from rookery.workspace.ledger.active_file import ActiveFile
 from rookery.workspace.ledger.errors import LedgerUnreadable, unwritable
+from rookery.workspace.ledger.journal_key import kept_key
 from rookery.workspace.ledger.known_heads import KnownHeads
 from rookery.workspace.ledger.ledger_lock import WAIT, exclusive
 from rookery.workspace.ledger.sealing import move_sealed, newest_seal, seal_entry
@@ -248,7 +250,12 @@ class Ledger:
         stream = self._streams[entry.task_id]
         link = Link(stream=stream.name, seq=stream.seq + 1, prev=stream.hash)
         record = record_of(
-            entry, id=str(uuid4()), timestamp=self._time(), writer=self._writer, link=link
+            entry,
+            id=str(uuid4()),
+            timestamp=self._time(),
+            writer=self._writer,
+            link=link,
+            key=self._key,
         )
         mark, line = record["metadata"]["orchestration"]["hash"], line_of(record)
         self._streams[entry.task_id] = _Stream(
@@ -257,6 +264,14 @@ class Ledger:
         page.file.append(line)
         page.tail.take(line)
         return Appended(id=record["id"], stream=link.stream, seq=link.seq, hash=mark)
+
+    @cached_property
+    def _key(self) -> bytes:
+        """Without one, records are not signed, and verifying says so."""
+        try:
+            return kept_key(self._heads.trace_key) if self._heads else b""
+        except OSError:
+            return b""
 
     def _open_stream(self, page: _Page, task_id: str) -> None:
         """Go on with the task's stream, or begin a new one; tell of what was repaired."""

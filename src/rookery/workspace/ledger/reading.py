@@ -1,6 +1,6 @@
 """The records of a workspace's ledger, for whoever asks; streamed, never held as a whole."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rookery.core.ledger.exports import (
@@ -47,11 +47,12 @@ def verified(
     known: KnownHead | None = None,
     expected: str = "",
     require_chain: bool = False,
+    keys: Sequence[bytes] = (),
 ) -> Report:
     """The report of a verification, as the auditor's script makes it."""
 
     def verify(head: KnownHead | None) -> Report:
-        verifier = Verifier(known=head, expected=expected, require_chain=require_chain)
+        verifier = Verifier(known=head, expected=expected, require_chain=require_chain, keys=keys)
         read_into(verifier, folder, ledger_files(str(folder)))
         verifier.backlog(calls_in_journal(str(folder)))
         return verifier.report()

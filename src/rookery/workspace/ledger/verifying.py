@@ -1,6 +1,7 @@
 """A verification that begins somewhere, and the mending of a torn end."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from rookery.core.ledger.records import Entry
@@ -25,6 +26,7 @@ def verified_since(
     known: KnownHead | None = None,
     expected: str = "",
     require_chain: bool = False,
+    keys: Sequence[bytes] = (),
 ) -> Report:
     """Sealed files that end before are passed over; with nothing given, none is."""
     old = segments_before(folder, since) if since else []
@@ -32,7 +34,7 @@ def verified_since(
     files = [file for file in ledger_files(str(folder)) if file[0] not in passed]
 
     def verify(head: KnownHead | None) -> Report:
-        verifier = Verifier(known=head, expected=expected, require_chain=require_chain)
+        verifier = Verifier(known=head, expected=expected, require_chain=require_chain, keys=keys)
         for segment in old:
             verifier.pass_over(segment.seal.tips)
         read_into(verifier, folder, files)
