@@ -1,14 +1,20 @@
 """`rookery sessions` as it is typed: real processes, a scripted model."""
 
+import fcntl
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from manager.bench import SPEAKS_LONG, WRITES
-from sessions_shell import Shell, opened_shell
+from rookery.manager.holder import manager_folder
+from rookery.storage.places import find_places
+from rookery.storage.recovery import JOURNAL
+from rookery.storage.tasks import TaskStore
+from sessions_shell import PATIENCE, Shell, opened_shell
 from text_process import PLAINLY
 from warm_start import start_warm
 
@@ -18,6 +24,12 @@ ASKS = """\
     arguments: {question: Which colour, follow_up: [{text: red}, {text: blue}]}
 - calls:
   - {tool: attempt_completion, arguments: {result: "Painted."}}
+"""
+SLOW = f"""\
+- say: {" ".join(["word"] * 30)}
+  pause: 0.05
+  calls:
+  - {{tool: attempt_completion, arguments: {{result: "Done."}}}}
 """
 FAILS = """\
 - fail: {kind: bad_key, message: "401 The key has expired.", status: 401}
@@ -250,3 +262,51 @@ def test_all_sessions_are_stopped_and_one_is_resumed(shell: Shell):
     assert shell.run("wait", second, "--timeout", "0")[0] == 1, "it rests already"
     assert shell.run("cancel", first)[0] == 0
     assert shell.run("wait", first)[0] == 1
+
+
+@plays(SLOW)
+def test_queued_sessions_get_their_turn_although_no_manager_is_open(shell: Shell):
+    shell.environ["ROOKERY_MANAGER_RUNNING_LIMIT"] = "1"
+    ids = [shell.start() for _ in range(2)]
+    places = find_places(shell.environ)
+    tasks = TaskStore(places)
+    assert not tasks.exists(ids[-1])
+
+    def done(session_id: str) -> bool:
+        return tasks.exists(session_id) and "Done." in (
+            tasks.folder(session_id) / JOURNAL
+        ).read_text("utf-8")
+
+    until(lambda: all(map(done, ids)), "the end of the last session")
+    lock = manager_folder(places, shell.path) / "queue.lock"
+    until(lambda: _is_free(lock), "the end of whoever kept the queue")
+    assert set(shell.states().values()) == {"completed"}
+
+
+@plays(SLOW)
+def test_the_queue_survives_a_manager_that_is_killed(shell: Shell):
+    shell.environ["ROOKERY_MANAGER_RUNNING_LIMIT"] = "1"
+    places = find_places(shell.environ)
+    tasks = TaskStore(places)
+    with shell.manager() as manager:
+        ids = [shell.start() for _ in range(2)]
+        lock = manager_folder(places, shell.path) / "queue.lock"
+        until(lambda: lock.exists() and not _is_free(lock), "somebody who keeps the queue")
+        manager.kill()
+    until(lambda: tasks.exists(ids[1]), "the beginning of the second session")
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def _is_free(lock: Path) -> bool:
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True

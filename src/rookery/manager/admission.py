@@ -18,6 +18,10 @@ class Admission:
     def queue(self, session: SupervisedSession) -> None:
         self._queue.append(session)
 
+    @property
+    def has_queue(self) -> bool:
+        return any(each.is_queued for each in self._queue)
+
     def admit(self) -> None:
         """Whoever waits longest, while there is room. Processes that rest make room for others.
 

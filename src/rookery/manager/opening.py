@@ -22,6 +22,7 @@ from rookery.manager.desk.unserved_devices import UnservedDevices
 from rookery.manager.desk.workspaces import Workspaces
 from rookery.manager.desk.worktree_desk import worktree_families
 from rookery.manager.holder import held_by, manager_folder
+from rookery.manager.queue_keeping import CALLED, start_keepers
 from rookery.manager.shown import Shown
 from rookery.manager.supervisor import Supervisor, open_supervisor
 from rookery.storage.places import Places
@@ -90,6 +91,8 @@ async def open_manager(
             yield manager
             return
         manager.desk = Desk(all_families)
+        if called != CALLED:
+            supervisor.group.start_soon(start_keepers, supervisor, environ)
         with held_by(places, supervisor.project, called):
             yield manager
 

@@ -291,6 +291,11 @@ class Supervisor:
         """Of sessions that run at once."""
         return self._admission.limit
 
+    @property
+    def has_queue(self) -> bool:
+        """Sessions wait for their turn."""
+        return self._admission.has_queue
+
     def records(self) -> list[SessionRecord]:
         if self.read_only:
             return [each.record for each in self.all()]

@@ -133,7 +133,7 @@ function Foot({ showHelp }: { showHelp: () => void }) {
       {limit !== undefined && (
         <span
           class="small quiet"
-          title={`${running} of at most ${limit} sessions run${queued ? `, ${queued} ${queued === 1 ? "waits" : "wait"} in the queue` : ""}.`}
+          title={`${running} of at most ${limit} sessions work${queued ? `, ${queued} ${queued === 1 ? "waits" : "wait"} in the queue` : ""}.`}
         >
           {running}/{limit}
           {queued > 0 && ` +${queued}`}
