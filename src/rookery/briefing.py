@@ -139,7 +139,8 @@ class Briefing:
         mode = self.mode_of(state)
         provider = self._provider_of(mode)
         rules, skills, commands = await anyio.to_thread.run_sync(self._written_down, mode.slug)
-        self._tell_problems(tell, [*rules.problems, *commands.problems, *self._news()])
+        wrong = [*rules.problems, *self._skill_files.read().problems, *commands.problems]
+        self._tell_problems(tell, [*wrong, *self._news()])
         specs = [*self._specs_for(mode, skills), *more()]
         compact = self._is_brief(provider)
         system = system_prompt(

@@ -85,13 +85,14 @@ def skill(name: str, origin: str = "user", *modes: str) -> Skill:
     return Skill(name=name, description="d", path=f"{origin}/{name}", origin=origin, modes=modes)  # type: ignore[arg-type]
 
 
-def test_of_skills_the_projects_and_the_modes_own_come_first():
-    general, mine, theirs = skill("a"), skill("a", "user", "code"), skill("a", "project")
+def test_of_skills_the_users_own_comes_first_and_then_that_of_the_mode():
+    general, mine, theirs = skill("a"), skill("a", "user", "code"), skill("a", "project", "ask")
     other = skill("b", "user", "ask")
     skills = (general, mine, theirs, other)
     assert skills_for(skills, "code") == (mine,)
-    assert skills_for(skills, "ask") == (theirs, other)
-    assert skills_for((theirs, general), "debug") == (theirs,)
+    assert skills_for(skills, "ask") == (general, other)
+    assert skills_for((mine, theirs), "ask") == (theirs,)
+    assert skills_for((theirs, general), "ask") == (general,)
 
 
 def test_skills_and_commands_are_given_with_their_origin():

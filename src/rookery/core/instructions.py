@@ -105,15 +105,13 @@ def _disarmed(text: str, *tags: str) -> str:
 
 
 def skills_for(skills: tuple[Skill, ...], mode: str) -> tuple[Skill, ...]:
-    """The skills of a mode by name; one made for the mode is taken before one for all."""
+    """The skills of a mode by name. The user's own is taken before a project's, then one made for
+    the mode before one for all."""
     chosen: dict[str, Skill] = {}
     for skill in skills:
         if not skill.modes or mode in skill.modes:
             before = chosen.get(skill.name)
-            if before is None or (bool(skill.modes), _rank(skill)) >= (
-                bool(before.modes),
-                _rank(before),
-            ):
+            if before is None or _rank(skill) >= _rank(before):
                 chosen[skill.name] = skill
     return tuple(chosen[name] for name in sorted(chosen))
 
@@ -148,8 +146,8 @@ def command_text(command: SlashCommand, arguments: str = "") -> str:
     )
 
 
-def _rank(skill: Skill) -> int:
-    return ("built-in", "user", "project").index(skill.origin)
+def _rank(skill: Skill) -> tuple[int, bool]:
+    return ("built-in", "project", "user").index(skill.origin), bool(skill.modes)
 
 
 def _attribute(text: str) -> str:

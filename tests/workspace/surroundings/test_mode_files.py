@@ -191,14 +191,12 @@ def test_TRUST_4_a_projects_mode_never_does_more_than_the_one_it_replaces(
     mode = find_mode(found.modes, slug)
     assert mode
     assert (mode.name, mode.source, list(mode.groups)) == ("theirs", "project", groups)
-    assert found.problems == (
-        (
-            f"The project's own mode {slug} may not do more than the usual one, so this was "
-            f"taken from it: {taken}.",
-        )
-        if taken
-        else ()
+    instead = f"The project's mode {slug} is used here instead of yours."
+    limited = (
+        f"The project's own mode {slug} may not do more than the usual one, so this was "
+        f"taken from it: {taken}."
     )
+    assert found.problems == (*([instead] if users else []), *([limited] if taken else []))
 
 
 def test_TRUST_4_one_file_of_a_project_does_not_widen_by_way_of_the_other(bench: ConfigBench):

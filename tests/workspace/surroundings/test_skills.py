@@ -40,11 +40,11 @@ def test_a_skill_is_told_of_and_its_text_read_on_demand(bench: ConfigBench):
     [
         ("~/.agents/skills", "~/.roo/skills"),
         ("~/.roo/skills", "config/skills"),
-        ("config/skills", ".agents/skills"),
         (".agents/skills", ".roo/skills"),
         (".roo/skills", ".rookery/skills"),
-        (".rookery/skills", "~/.agents/skills-code"),
-        ("~/.agents/skills-code", ".agents/skills-code"),
+        (".rookery/skills", "~/.agents/skills"),
+        (".rookery/skills-code", "~/.agents/skills"),
+        ("config/skills", "~/.agents/skills-code"),
     ],
 )
 def test_which_of_two_skills_of_a_name_counts(bench: ConfigBench, weaker: str, stronger: str):
@@ -52,6 +52,24 @@ def test_which_of_two_skills_of_a_name_counts(bench: ConfigBench, weaker: str, s
     put(bench, weaker, "a")
     (skill,) = skills_for(files(bench).read().skills, "code")
     assert skill.description == f"About {stronger}"
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "told"),
+    [
+        ("config/skills", ".roo/skills", True),
+        ("config/skills", ".roo/skills-code", True),
+        ("config/skills-code", ".roo/skills-code", True),
+        ("config/skills-code", ".roo/skills", False),
+    ],
+)
+def test_a_projects_skill_that_is_not_used_is_told(
+    bench: ConfigBench, own: str, theirs: str, told: bool
+):
+    put(bench, own, "a")
+    put(bench, theirs, "a")
+    expected = ("The project's skill a is not used: you have one of that name.",) if told else ()
+    assert files(bench).read().problems == expected
 
 
 @pytest.mark.parametrize(

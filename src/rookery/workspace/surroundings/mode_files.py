@@ -114,6 +114,8 @@ def _within(usual: Sequence[Mode], mode: Mode, look: Look) -> Mode:
     replaced = find_mode(usual, mode.slug)
     if replaced is None:
         return mode
+    if replaced.source == "user":
+        look.complain(f"The project's mode {mode.slug} is used here instead of yours.")
     if more := gains(replaced, mode):
         bound = {group.name: group.pattern for group in replaced.groups}
         taken = ", ".join(_without(name, bound.get(name, "")) for name in more)

@@ -1,5 +1,6 @@
 """Skills: folders with a SKILL.md, of which the model is told the name and what it is for. The
-text itself is read when the model asks for it.
+text itself is read when the model asks for it. A project adds skills, and replaces none of the
+user's.
 """
 
 import re
@@ -76,7 +77,23 @@ class SkillFiles:
                 found.pop(key, None)
                 found[key] = skill
                 self._files[skill] = folder, file
+        _tell_unused(tuple(found.values()), look)
         return FoundSkills(skills=tuple(found.values()), problems=tuple(look.problems))
+
+
+def _tell_unused(skills: tuple[Skill, ...], look: Look) -> None:
+    users = [skill for skill in skills if skill.origin == "user"]
+    for skill in skills:
+        if skill.origin == "project" and any(_hides(own, skill) for own in users):
+            look.complain(
+                f"The project's skill {skill.name} is not used: you have one of that name."
+            )
+
+
+def _hides(own: Skill, other: Skill) -> bool:
+    """Whether a skill takes the place of another in all of the other's modes."""
+    same_modes = not own.modes or (bool(other.modes) and set(other.modes) <= set(own.modes))
+    return own.name == other.name and same_modes
 
 
 def _skills_of(folder: ConfigFolder, look: Look) -> Iterator[tuple[Skill, str]]:
