@@ -116,11 +116,38 @@ def test_a_session_can_be_named_by_the_beginning_of_its_id(rewind, tmp_path: Pat
     assert rewind()[2].startswith("Error: There is no session ")
 
 
+def test_steps_of_old_that_changed_only_ignored_files_are_passed_over(rewind):
+    """They are on record as changes."""
+    Path(".gitignore").write_text("*.log\n")
+    first = saved()
+    Path("a.txt").write_text("one\n")
+    second = saved()
+    Path("x.log").write_text("tested\n")
+    third = saved()
+    assert second != third
+    keep(*step("c1", "Edit", first, second, at=2), *step("c2", "Test", second, third, at=6))
+    code, out, err = rewind("--last", "-y")
+    assert (code, err) == (0, "")
+    assert "Put back 1 file: a.txt.\n" in out
+    assert not Path("a.txt").exists()
+
+
+def test_a_rewind_that_puts_nothing_back_says_so(rewind):
+    two_changes()
+    assert rewind("--to", "1", "--files", "-y")[0] == 0
+    code, out, err = rewind("--to", "1", "--files", "-y")
+    assert (code, out, err) == (
+        0,
+        "No file has to be put back.\nNo file had to be put back.\n",
+        "",
+    )
+
+
 def test_GIT_6_files_go_back_step_by_step(rewind):
     two_changes()
     code, out, err = rewind("--last", "-y")
     assert (code, err) == (0, "")
-    assert "  create    a.txt\n1 file put back.\n" in out
+    assert "  create    a.txt\nPut back 1 file: a.txt.\n" in out
     assert Path("a.txt").read_text() == "two\n"
     assert [type(fact) for fact in kept()[-2:]] == [FilesRestored, Rewound]
     rewind("--to", "1", "-y")

@@ -214,6 +214,19 @@ def test_what_was_taken_back_already_is_not_the_last_change():
     assert last_change(log(*steps, back, FilesRestored(to=1, before="b", after="a"))) is None
 
 
+def test_undo_goes_past_a_step_of_which_nothing_had_to_be_put_back():
+    steps = [
+        OPENED,
+        *saved_and_started("c1", "a", "Edit x"),
+        step("c1", "a", "b", since=2),
+        *saved_and_started("c2", "b", "Run tests"),
+        step("c2", "b", "c", since=6),
+    ]
+    in_vain = FilesRestored(to=5, before="c", after="c")
+    assert last_change(log(*steps, in_vain)) == 1
+    assert points(log(*steps, in_vain)) == points(log(*steps))
+
+
 def test_a_change_that_was_taken_back_and_brought_again_is_the_last_one():
     steps = [OPENED, *saved_and_started("c1", "a", "Edit x"), step("c1", "a", "b", since=2)]
     back = FilesRestored(to=1, before="b", after="a")

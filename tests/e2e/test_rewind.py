@@ -100,7 +100,7 @@ def test_GIT_6_the_points_are_listed_and_looking_changes_nothing(rookery: Instal
     told = rewound(rookery, "--last", "--dry-run")
     words, count, *rows = told.splitlines()
     assert words == f"The conversation goes back to {listed[-1][0]}: 1 step taken back."
-    assert count == "Files put back: 3."
+    assert count == "3 files to put back."
     assert sorted(rows) == [
         "  change    run.sh",
         "  create    gone.bin",
@@ -175,7 +175,7 @@ def test_GIT_6_the_files_alone_are_put_back(rookery: Installed, files: State, wo
 
 def test_GIT_6_the_conversation_alone_is_taken_back(rookery: Installed, worked: State):
     told = rewound(rookery, "--to", "1", "--conversation", "-y")
-    assert "Files put back" not in told
+    assert "put back" not in told
     assert state(rookery.workspace) == worked
     sent = heard(rookery, "and now?")
     assert "new/b.txt" not in sent
@@ -276,6 +276,61 @@ def test_GIT_6_steps_that_were_taken_back_before_are_not_counted_again(
     told = [rewound(rookery, "--last", "-y") for _ in range(3)]
     assert [re.findall(r"(\d+ steps?) taken back", each) for each in told] == [["1 step"]] * 3
     assert state(rookery.workspace) == files
+
+
+TESTED = """
+- calls: [{tool: write_to_file, arguments: {path: a.txt, content: "one\\n"}}]
+- calls: [{tool: execute_command, arguments: {command: "./tests"}}]
+- calls: [{tool: write_to_file, arguments: {path: b.txt, content: "two\\n"}}]
+- calls: [{tool: execute_command, arguments: {command: "./tests"}}]
+- calls: [{tool: attempt_completion, arguments: {result: Worked.}}]
+"""
+TESTS = """#!/bin/sh
+mkdir -p .cache/v out
+echo '*' > .cache/.gitignore
+date +%N > .cache/v/$$
+date +%N > out/$$.log
+"""
+
+
+@pytest.fixture
+def with_tests(tmp_path: Path) -> Installed:
+    """A project whose tests write only ignored files, some below a folder that is not."""
+    made = Installed(tmp_path)
+    (made.workspace / ".gitignore").write_text("*.log\n")
+    (made.workspace / "tests").write_text(TESTS)
+    (made.workspace / "tests").chmod(0o755)
+    return made
+
+
+def written(rookery: Installed) -> set[str]:
+    return {name for name in ("a.txt", "b.txt") if (rookery.workspace / name).exists()}
+
+
+def test_undo_goes_past_commands_that_wrote_only_ignored_files(with_tests: Installed):
+    assert with_tests.run("-p", *with_tests.script(TESTED), "go").returncode == 0
+    assert "Put back 1 file: b.txt.\n" in rewound(with_tests, "--last", "-y")
+    assert written(with_tests) == {"a.txt"}
+    assert "Put back 1 file: a.txt.\n" in rewound(with_tests, "--last", "-y")
+    assert written(with_tests) == set()
+    done = with_tests.run("rewind", "--last", "-y")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No step is left that has changed files." in done.stderr
+    assert (with_tests.workspace / "out").is_dir()
+
+
+def test_a_person_who_undoes_again_and_again_goes_back_change_by_change(with_tests: Installed):
+    with with_tests.terminal("-y", *with_tests.script(TESTED), "go") as terminal:
+        terminal.wait_for(DONE)
+        terminal.type("/undo")
+        terminal.wait_for("Put back 1 file: b.txt.")
+        terminal.wait_for("Go on? [Y/n, or say what to do instead] ")
+        terminal.type("/undo")
+        terminal.wait_for("Put back 1 file: a.txt.")
+        terminal.wait_for("Go on? [Y/n, or say what to do instead] ")
+        terminal.type("/undo")
+        terminal.wait_for("There is nothing to undo: no step is left that changed files.")
+    assert written(with_tests) == set()
 
 
 def test_GIT_6_the_points_are_shown_to_a_person_who_goes_back_to_one(

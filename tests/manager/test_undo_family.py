@@ -27,9 +27,10 @@ from rookery.core.managing.requests import (
     RestoreSession,
 )
 from rookery.core.managing.shown import CheckpointRow
+from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.errors import CommandRejected
 from rookery.manager.desk.desk import Desk
-from rookery.manager.desk.undo_family import NO_FILE, UndoFamily
+from rookery.manager.desk.undo_family import UndoFamily
 from rookery.manager.desk.workspaces import Workspaces
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +95,7 @@ async def test_files_go_back_and_what_that_does_is_told_before(project: Project)
         assert not (project.path / "other.txt").exists()
         assert not any(isinstance(event.fact, Rewound) for event in project.log(session_id))
         done = await desk.do(RestoreSession(session_id=session_id, to=to))
-        assert done.notes == (NO_FILE,), "there is nothing left to do"
+        assert done.notes == (NO_FILE_PUT_BACK,), "there is nothing left to do"
         undone = named(await desk.do(ListCheckpoints(session_id=session_id)), "Put back 2 files")
         await desk.do(RestoreSession(session_id=session_id, to=undone.seq))
         assert (project.path / "made.txt").read_text() == "two\n"

@@ -359,3 +359,40 @@ async def test_who_may_use_a_file_stays_as_it_was_when_it_is_put_back(bench: Ben
     await bench.back()
     assert file.read_text() == "mine\n"
     assert still_restricted(file)
+
+
+# ── what counts as a change ─────────────────────────────────────────────────────────────
+
+ONLY_IGNORED = [
+    "echo x > x.log",
+    "echo more >> old.log",
+    "rm old.log",
+    "mkdir -p out/deep; echo x > out/deep/x.log",
+    "mkdir -p .cache/v; echo '*' > .cache/.gitignore; echo x > .cache/v/x",
+    "mkdir build; echo x > build/x",
+    "rm -r logs",
+]
+CHANGES = [
+    "echo x > a",
+    "rm a",
+    "chmod 600 a",
+    "mkdir empty",
+    "git init -q inner",
+    "mkdir -p out; echo x > out/x.log; echo x > out/a",
+    "head -c 5000 /dev/zero > large",
+    "echo x >> large.bin",
+    "echo '*.txt' >> .gitignore",
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [*((each, False) for each in ONLY_IGNORED), *((each, True) for each in CHANGES)],
+)
+async def test_a_step_counts_unless_it_changed_only_ignored_files(
+    bench: Bench, command: str, changes: bool
+):
+    bench.shell("printf '*.log\\nbuild/\\n' > .gitignore; echo a > a; echo l > old.log")
+    bench.shell("mkdir logs; echo l > logs/a.log; head -c 3000 /dev/zero > large.bin")
+    await bench.run(command)
+    assert await bench.checkpoints.changed_files(*bench.steps[-1]) is changes

@@ -28,7 +28,8 @@ from rookery.core.facts import (
     ToolStarted,
     live,
 )
-from rookery.core.points import Point, last_change, points
+from rookery.core.points import Point, points, standing_changes
+from rookery.core.replies import restored_files
 from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.storage.places import find_places
@@ -39,13 +40,15 @@ if TYPE_CHECKING:
     from rookery.app import Past
 
 MOST_SHOWN = 30
+NO_FILE = "No file has to be put back."
 MOST_ALIKE = 5
 """Files of one folder that are named one by one."""
 
 
 @value
 class _Wish:
-    to: int
+    to: Sequence[int]
+    """The points of which one is meant: the first at which files have to be put back."""
     files: bool
     words: bool
     overwrite: bool
@@ -93,14 +96,13 @@ def command(
     task_id = chosen_session(store, session, workspace, "rewind")
     events = list(store.read(task_id))
     known = points(events)
-    if last:
-        to = _before_last_change(events)
-    if to is None:
+    if to is None and not last:
         _list(known)
         return 0
+    wanted = _changes_to_undo(events) if last else [to or 0]
     settings = find_settings(places.settings_file, None, os.environ, {}).settings
     home = _home_of(events, workspace)
-    wish = _Wish(to=to, files=not conversation, words=not files, overwrite=overwrite)
+    wish = _Wish(to=wanted, files=not conversation, words=not files, overwrite=overwrite)
 
     from rookery.app import open_past
 
@@ -115,7 +117,7 @@ def command(
 
 
 async def _rewind(past: "Past", wish: _Wish, *, dry_run: bool, sure: bool) -> int:
-    to = past.settled_before(wish.to)
+    to = await _point_meant(past, wish)
     if wish.words:
         print(f"The conversation goes back to {to}: {_steps_after(past.events, to)} taken back.")
     if wish.files and not await _preview_files(past, to, wish):
@@ -131,8 +133,19 @@ async def _rewind(past: "Past", wish: _Wish, *, dry_run: bool, sure: bool) -> in
         _tell(past.events[now:])
     if wish.words:
         past.append(Rewound(to=to))
-    print(f"Done. To take this back: {NAME} rewind {past.task_id} --to {now}")
+    if any(point.to >= now for point in points(past.events)):
+        print(f"Done. To take this back: {NAME} rewind {past.task_id} --to {now}")
     return 0
+
+
+async def _point_meant(past: "Past", wish: _Wish) -> int:
+    """Sessions of old have steps on record that changed only ignored files."""
+    first, *earlier = [past.settled_before(to) for to in wish.to]
+    for to in (first, *earlier) if earlier else ():
+        plan = await past.rehearse(to, overwrite=wish.overwrite)
+        if plan.effects or plan.kept or plan.problem:
+            return to
+    return first
 
 
 def _steps_after(events: Sequence[Event], to: int) -> str:
@@ -147,7 +160,7 @@ async def _preview_files(past: "Past", to: int, wish: _Wish) -> bool:
     if plan.problem:
         print(f"The files cannot be put back. {plan.problem}", file=sys.stderr)
         return False
-    print(f"Files put back: {len(plan.effects)}.")
+    print(f"{_count(len(plan.effects), 'file')} to put back." if plan.effects else NO_FILE)
     rows = list(_summary(plan.effects))
     for verb, what in rows[:MOST_SHOWN]:
         print(f"  {verb:9} {harmless_line(what)}")
@@ -178,8 +191,8 @@ def _tell(events: Sequence[Event]) -> None:
     """What happened while the files were put back."""
     for event in events:
         match event.fact:
-            case FilesRestored(count=count):
-                print(f"{_count(count, 'file')} put back.")
+            case FilesRestored() as restored:
+                print(harmless_line(restored_files(restored)))
             case Noted(text=text):
                 print(harmless_line(text))
             case _:
@@ -199,10 +212,9 @@ def _home_of(events: Sequence[Event], workspace: Path) -> Path:
     return home if home.is_dir() else workspace
 
 
-def _before_last_change(events: Sequence[Event]) -> int:
-    last = last_change(events)
-    if last is not None:
-        return last
+def _changes_to_undo(events: Sequence[Event]) -> Sequence[int]:
+    if found := standing_changes(events):
+        return found
     if any(isinstance(event.fact, CheckpointSaved) for event in events):
         raise SettingsError("No step is left that has changed files.")
     if any(isinstance(e.fact, ToolStarted) and e.fact.changes for e in events):

@@ -40,7 +40,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.points import points
+from rookery.core.points import NOTHING_TO_UNDO, last_change, points
 from rookery.core.values import record, value
 
 HELP = """\
@@ -281,10 +281,10 @@ class SlashLines:
         return task_id
 
     def _undo(self) -> Heard:
-        changes = [point.to for point in points(self._events) if point.changed_files]
-        if not changes:
-            return Heard(words="There is nothing to undo: no step has changed files.")
-        return self._back(changes[-1], files=True, words=True)
+        to = last_change(self._events)
+        if to is None:
+            return Heard(words=NOTHING_TO_UNDO)
+        return self._back(to, files=True, words=True)
 
     def _go_back(self, to: str, *, files: bool, words: bool) -> Heard:
         if to.isdecimal() and 1 <= int(to) <= len(self._events):

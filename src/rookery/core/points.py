@@ -18,6 +18,8 @@ from rookery.core.facts import (
 from rookery.core.replies import restored_files
 from rookery.core.values import record
 
+NOTHING_TO_UNDO = "There is nothing to undo: no step is left that changed files."
+
 
 @record
 class Point:
@@ -39,18 +41,27 @@ def points(events: Iterable[Event]) -> list[Point]:
     too. Each is one thing the user said, or one call that may have changed files. Calls are
     told apart by their checkpoints, as the same id may come again."""
     known = list(events)
-    restores = {event.seq for event in known if isinstance(event.fact, FilesRestored)}
+    restores = {event.seq for event in known if _restored_files(event)}
     return _points(known, _changing(known, ()) | restores)
 
 
 def last_change(events: Iterable[Event]) -> int | None:
     """Where the last call that changed files can be undone, of those that nobody has taken back
     already: to go there again and again goes back step by step."""
+    return next(iter(standing_changes(events)), None)
+
+
+def standing_changes(events: Iterable[Event]) -> list[int]:
+    """Where calls that changed files can be undone, the last one first."""
     known = list(events)
     standing = _changing(known, _taken_back(known))
-    return max(
-        (point.to for point in _points(known, standing) if point.changed_files), default=None
-    )
+    found = {point.to for point in _points(known, standing) if point.changed_files}
+    return sorted(found, reverse=True)
+
+
+def _restored_files(event: Event) -> bool:
+    fact = event.fact
+    return isinstance(fact, FilesRestored) and bool(fact.kept or fact.before != fact.after)
 
 
 def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
@@ -84,7 +95,7 @@ def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
             case Rewound(to=to):
                 asked.clear()
                 found.append(Point(before, ts, f"(The conversation went back to {to}.)"))
-            case FilesRestored() as restored:
+            case FilesRestored() as restored if _restored_files(event):
                 touched = event.seq in changing
                 what, paths = f"({restored_files(restored)})", restored.paths
                 found.append(Point(before, ts, what, changed_files=touched, paths=paths))

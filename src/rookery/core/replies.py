@@ -114,6 +114,7 @@ CREDENTIALS = (
     "what you need to know."
 )
 NAMED_FILES = 5
+NO_FILE_PUT_BACK = "No file had to be put back."
 FILE_AS_SPECIFIED = "The file is as you specified it; there is no need to read it again."
 FILES_AS_SPECIFIED = "The files are as you specified them; there is no need to read them again."
 AS_SPECIFIED = (FILE_AS_SPECIFIED, FILES_AS_SPECIFIED)
@@ -131,6 +132,8 @@ def stuck(mistakes: int) -> str:
 
 def restored_files(restored: FilesRestored) -> str:
     """What a restore did, for the user."""
+    if not restored.count and not restored.kept:
+        return NO_FILE_PUT_BACK
     files = f"{restored.count} {'file' if restored.count == 1 else 'files'}"
     named = ", ".join(restored.paths[:NAMED_FILES])
     more = ", …" if restored.count > NAMED_FILES else ""

@@ -868,6 +868,11 @@ class Checkpoints(Protocol):
         """What differs between two checkpoints."""
         ...
 
+    async def changed_files(self, before: str, after: str) -> bool:
+        """Whether more than ignored files differs between two checkpoints; also if that cannot
+        be found out."""
+        ...
+
     async def tidy(self, keep: Collection[str]) -> str:
         """Remove the oldest checkpoints but those in `keep`, if together they take too much
         room; what was done in a sentence, or nothing."""

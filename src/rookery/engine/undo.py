@@ -201,7 +201,7 @@ class Undo:
         intruders, done = self._intruders(effects, watched), Restored()
         if intruders:
             done = await self._put_back(before.id, saved.id, intruders, CHANGED_BEFORE_A_CRASH)
-        changed = self._enter(watched, before, saved.id)
+        changed = await self._enter(watched, before, saved.id)
         if lost.paths is None:
             left = [effect for effect in effects if effect.path not in intruders]
             self._recovered = (lost.call_id, before.id, saved.id, left)
@@ -222,11 +222,12 @@ class Undo:
         done = await self._checkpoints.restore(steps, overwrite=overwrite)
         if done.problem:
             self._log.append(Noted(text=done.problem))
-        nothing_done = done.before == done.after and not done.kept
-        if not done.after or nothing_done:
+        if not done.after or all(before == after for before, after in steps):
             return
+        # also if nothing had to be done: then the next undo takes back what was before that
         self._enter_restored(to, done, named=[effect.path for effect in done.effects])
-        await self._governance.restored(done)
+        if done.before != done.after:
+            await self._governance.restored(done)
 
     async def put_back(self, call_id: str, paths: Collection[str]) -> None:
         """Take back what a command did to some files, because the user wants it."""
@@ -261,15 +262,18 @@ class Undo:
         effects = await self._checkpoints.effects(before.id, after)
         if intruders := self._intruders(effects, watched):
             after = (await self._put_back(before.id, after, intruders, CHANGED)).after or after
-        changed = self._enter(watched, before, after)
+        changed = await self._enter(watched, before, after)
         if watched.paths is None and self._governance.governs:
             self._steps[watched.call_id] = (before.id, after, changed)
             left = [effect for effect in effects if effect.path not in intruders]
             await self._governance.changed(watched.call_id, before.id, after, left)
         return after
 
-    def _enter(self, watched: _Watched, before: _Saved, after: str) -> int:
-        """Put a change on record; the event that does."""
+    async def _enter(self, watched: _Watched, before: _Saved, after: str) -> int:
+        """Put a change on record; the event that does. If only ignored files changed, both of
+        its checkpoints are the same: then there is nothing to undo."""
+        if not await self._checkpoints.changed_files(before.id, after):
+            after = before.id
         change = FilesChanged(
             call_id=watched.call_id, before=before.id, after=after, since=before.seq
         )

@@ -28,6 +28,12 @@ def differences(
     return [effect for effect in found if only is None or _is_chosen(effect, only)]
 
 
+def differ(repository: ShadowRepository, before: str, after: str) -> bool:
+    """Whether there is a difference that undo could take back, or at least name."""
+    made = made_repositories(repository, [(before, after)])
+    return bool(differences(repository, before, after)) or any(made)
+
+
 def made_repositories(repository: ShadowRepository, steps: Steps) -> Iterator[str]:
     """Where steps made a repository, the workspace's own excepted."""
     for before, after in steps:

@@ -24,6 +24,7 @@ from rookery.workspace.checkpoint_commits import Steps
 from rookery.workspace.checkpoint_reading import (
     content,
     contents,
+    differ,
     differences,
     files_at,
 )
@@ -85,6 +86,14 @@ class ShadowCheckpoints:
             )
         except (OSError, StorageError):
             return ()
+
+    async def changed_files(self, before: str, after: str) -> bool:
+        if before == after:
+            return False
+        try:
+            return await self._read(partial(differ, before=before, after=after))
+        except (OSError, StorageError):
+            return True
 
     async def restore(
         self,

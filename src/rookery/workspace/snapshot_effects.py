@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from rookery.core.facts import Effect
 from rookery.core.undo import is_unknown
 from rookery.workspace.object_store import ObjectStore
-from rookery.workspace.snapshot_trees import Folder, Trees
+from rookery.workspace.snapshot_trees import Folder, Trees, holds_ignored, leaves
 
 
 def effects(
@@ -46,9 +46,14 @@ def _effects(
         now = new.version(name) or new.unsaved(name)
         known = was or old.covers(name) or sure_before(path)
         changed = was != now or is_unknown(was)  # of what is not saved, only the marks differ
-        if changed and known and (now or new.covers(name) or sure_after(path)):
-            yield Effect(path, was, now)
         inner = old.folder(name), new.folder(name)
+        if (
+            changed
+            and known
+            and (now or new.covers(name) or sure_after(path))
+            and not _is_only_about_ignored(store, *inner)
+        ):
+            yield Effect(path, was, now)
         if inner[0] or inner[1]:
             yield from _effects(
                 store,
@@ -58,6 +63,16 @@ def _effects(
                 sure_before,
                 sure_after,
             )
+
+
+def _is_only_about_ignored(store: ObjectStore, old: Trees | None, new: Trees | None) -> bool:
+    """Whether a folder came for the sake of ignored files, or went with nothing but those. They
+    are never removed, so it could not go, and they are not stored, so it would come back empty."""
+    if new and not old:
+        return holds_ignored(store, new)
+    if old and not new:
+        return holds_ignored(store, old) and next(leaves(store, old), None) is None
+    return False
 
 
 def _within(named: Collection[str]) -> Callable[[str], bool]:

@@ -205,6 +205,19 @@ def leaves(store: ObjectStore, trees: Trees, prefix: str = "") -> Iterator[tuple
             yield f"{prefix}{name}", version
 
 
+def holds_ignored(store: ObjectStore, trees: Trees) -> bool:
+    """Whether something is in the folder, at any depth, of which only the name is stored. What
+    nobody has looked at is not known to be ignored."""
+    folder = Folder(store, trees)
+    for name, (mode, known) in folder.uncovered.items():
+        if mode != _TREE_MODE:
+            if known == UNCOVERED and name not in folder.files:
+                return True
+        elif holds_ignored(store, folder.folder(name) or folder.uncovered_below(name)):
+            return True
+    return False
+
+
 def version_of(store: ObjectStore, trees: Trees, path: str) -> Version | None:
     *folders, name = path.split("/")
     for part in folders:

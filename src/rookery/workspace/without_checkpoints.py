@@ -23,6 +23,9 @@ class WithoutCheckpoints:
     async def effects(self, before: str, after: str) -> Sequence[Effect]:
         return ()
 
+    async def changed_files(self, before: str, after: str) -> bool:
+        return False
+
     async def tidy(self, keep: Collection[str]) -> str:
         return ""
 
@@ -51,6 +54,9 @@ class ProtectedFilesOnly:
 
     async def effects(self, before: str, after: str) -> Sequence[Effect]:
         return await self._kept.effects(before, after)
+
+    async def changed_files(self, before: str, after: str) -> bool:
+        return await self._kept.changed_files(before, after)
 
     async def tidy(self, keep: Collection[str]) -> str:
         return await self._kept.tidy(keep)

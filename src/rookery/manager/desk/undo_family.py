@@ -23,7 +23,7 @@ from rookery.core.managing.requests import (
 )
 from rookery.core.managing.shown import CheckpointRow
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
-from rookery.core.replies import restored_files
+from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
 from rookery.core.values import value
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.desk.desk import Handlers
@@ -43,7 +43,6 @@ SECONDS_TO_SETTLE = 5.0
 AT_WORK = "The session is working. Cancel it or wait until it rests, then go back."
 STILL_AT_IT = "The files are still being put back; the session tells when that is done."
 WORDS_STAYED = "The conversation stayed as it is."
-NO_FILE = "No file had to be put back."
 
 
 class Hosts(Protocol):
@@ -144,7 +143,7 @@ class UndoFamily:
         if plan.problem:
             raise CommandRejected(f"Nothing was changed. {plan.problem}")
         if not (plan.written or plan.removed or plan.kept):
-            return _Told(back=True, notes=(NO_FILE,))
+            return _Told(back=True, notes=(NO_FILE_PUT_BACK,))
         after = await self._last_event(task_id)
         await host.send(RestoreFiles(task_id=task_id, to=to, overwrite=overwrite))
         return await _told_of_restore(host, task_id, after)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.clients.slash_lines import Heard, SlashLines, Vocabulary, no_such_command
 from rookery.clients.tui.seam import Desk
-from rookery.core.points import Point, last_change, points
+from rookery.core.points import NOTHING_TO_UNDO, Point, last_change, points
 from rookery.core.queries import AskCommands, AskIntents, AskModels, AskModes
 from rookery.core.values import record
 from rookery.errors import CommandRejected
@@ -129,7 +129,7 @@ async def _undo(app: "App[Any]", desk: Desk, words: str) -> None:
 
     to = last_change(desk.events(desk.task_id)) if desk.task_id else None
     if to is None:
-        desk.toast("There is nothing to undo: no step has changed files.", "warning")
+        desk.toast(NOTHING_TO_UNDO, "warning")
     else:
         await _go_back(app, desk, str(to), Back.BOTH)
 

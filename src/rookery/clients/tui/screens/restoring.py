@@ -18,6 +18,7 @@ from rookery.clients.tui.seam import Desk
 from rookery.core.commands import RestoreFiles, Rewind
 from rookery.core.points import Point
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
+from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.errors import CommandRejected
 
 
@@ -102,12 +103,20 @@ class RestoreScreen(ReadingScreen[bool]):
     async def action_go_back(self) -> None:
         self._going = True
         if await self._went_back():
-            self._desk.toast(f"Went back: {self._back.value}.", "success")
+            self._desk.toast(self._said, "success")
             if self._takes_back_words:
                 self._desk.take_back(self._point.what)
             self.dismiss(True)
         else:
             self._going = False
+
+    @property
+    def _said(self) -> str:
+        plan = self._rehearsal
+        if self._back is Back.WORDS or (plan and (plan.written or plan.removed)):
+            return f"Went back: {self._back.value}."
+        words = f"Went back: {Back.WORDS.value}. " if self._back is Back.BOTH else ""
+        return f"{words}{NO_FILE_PUT_BACK}"
 
     @property
     def _takes_back_words(self) -> bool:
