@@ -94,14 +94,14 @@ def opened(text: str = "go") -> Fact:
     return TaskOpened(text=text, mode="code", workspace="/srv")
 
 
-def step(call_id: str, title: str, *, changed: bool = True) -> list[Fact]:
-    """A call whose files were saved, with what it did."""
+def step(call_id: str, title: str, *, changed: bool = True, at: int = 0) -> list[Fact]:
+    """A call whose files were saved, by event `at` if that matters, with what it did."""
     after = f"after {call_id}" if changed else f"before {call_id}"
     return [
         CheckpointSaved(id=f"before {call_id}", call_id=call_id),
         ToolStarted(call_id=call_id, tool="edit", title=title),
         ToolFinished(call_id=call_id, text=""),
-        FilesChanged(call_id=call_id, before=f"before {call_id}", after=after, since=0),
+        FilesChanged(call_id=call_id, before=f"before {call_id}", after=after, since=at),
     ]
 
 
@@ -180,7 +180,7 @@ class TestGoingBack:
 
     def test_undo_after_an_undo_does_not_bring_the_change_back(self):
         restored = FilesRestored(to=1, before="b", after="a", paths=("a",), count=1)
-        slash = watching(opened(), *step("c1", "Edit a"), restored)
+        slash = watching(opened(), *step("c1", "Edit a", at=2), restored)
         assert slash.hear("/undo").words.startswith("There is nothing to undo")
 
     @pytest.mark.parametrize("facts", [[], [opened()], [opened(), *step("c", "x", changed=False)]])
