@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rookery.workspace.sandbox import Launch, Sandbox
+from rookery.workspace.sandbox import Sandbox
+from rookery.workspace.sandbox_wishes import Launch
 
 
 class WithoutLandlock(Sandbox):

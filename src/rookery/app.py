@@ -72,7 +72,8 @@ from rookery.workspace.git_views import GitEyes
 from rookery.workspace.git_watch import GitWatch
 from rookery.workspace.launching import Launching, NoSandboxNotice
 from rookery.workspace.orchestration.host_writes import was_written
-from rookery.workspace.sandbox import Sandbox, SandboxWishes
+from rookery.workspace.sandbox import Sandbox
+from rookery.workspace.sandbox_wishes import SandboxWishes
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
 from rookery.workspace.wardens import WardensInAdvance

@@ -16,10 +16,12 @@ from rookery.core.hosts import Host, entries
 from rookery.core.limits import Limits
 from rookery.egress.way_out import Egress
 from rookery.engine.ports import Permit
+from rookery.errors import ToolError
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.launching import Launching
 from rookery.workspace.layers import PROGRAMS
-from rookery.workspace.sandbox import Sandbox, SandboxWishes
+from rookery.workspace.sandbox import Sandbox
+from rookery.workspace.sandbox_wishes import SandboxWishes
 from rookery.workspace.terminal import Terminal
 
 pytestmark = [
@@ -247,6 +249,61 @@ async def test_nothing_of_the_way_is_left_behind(tmp_path: Path):
             await here.run("true")
         assert not [name for name in os.listdir(here.sandbox.way_folder) if "way-" in name]
     assert len(os.listdir("/proc/self/fd")) <= files + 2
+
+
+SERVER = "python3 -m http.server {port} --bind 127.0.0.1"
+HELD = f"{CURL} --retry 50 --retry-delay 0 --retry-connrefused http://localhost:{{port}}/"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+async def test_a_server_in_the_background_is_reached_by_the_next_command_and_from_here(
+    tmp_path: Path,
+):
+    port = free_port()
+    async with place(tmp_path, 1) as here:
+        permit = Permit(digest="", command=SERVER.format(port=port))
+        async with here.terminal.run(permit, seconds=60, keep=Kept()):
+            said, _ = await here.run(HELD.format(port=port))
+            assert "<!DOCTYPE" in said
+            with anyio.fail_after(20):
+                assert "200 OK" in await answer_of(port)
+        with anyio.fail_after(20):
+            await gone(port)
+
+
+async def answer_of(port: int) -> str:
+    """The first words of a server of this machine, once it is there."""
+    while True:
+        try:
+            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+                await stream.send(b"GET / HTTP/1.0\r\n\r\n")
+                return (await stream.receive()).decode()
+        except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
+            await anyio.sleep(0.05)
+
+
+async def gone(port: int) -> None:
+    while True:
+        try:
+            await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
+        except OSError:
+            return
+        await anyio.sleep(0.05)
+
+
+async def test_a_network_that_was_killed_is_not_done_without(tmp_path: Path):
+    async with place(tmp_path, 1) as here:
+        await here.run("true")
+        shared = here.sandbox.shared_network
+        assert shared
+        shared._holder.kill()
+        shared._holder.wait()
+        with pytest.raises(ToolError, match="The network of the sandbox is gone"):
+            await here.run("true")
 
 
 async def test_who_does_not_know_the_token_hands_nothing_over(tmp_path: Path):

@@ -12,7 +12,8 @@ from rookery.engine.ports import Permit
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.launching import MOST_LOOKED_AT, MOST_MASKED, Launching
 from rookery.workspace.layers import PROGRAMS
-from rookery.workspace.sandbox import Sandbox, SandboxWishes
+from rookery.workspace.sandbox import Sandbox
+from rookery.workspace.sandbox_wishes import SandboxWishes
 
 SECRET = "decoy-77a1"
 pytestmark = pytest.mark.skipif(

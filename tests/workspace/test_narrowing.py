@@ -624,7 +624,8 @@ WITHOUT_ANY = """
 import sys
 from pathlib import Path
 from rookery.errors import Denied
-from rookery.workspace.sandbox import Sandbox, SandboxWishes
+from rookery.workspace.sandbox import Sandbox
+from rookery.workspace.sandbox_wishes import SandboxWishes
 folder = Path(sys.argv[1])
 for mode in ("on", "required", "off"):
     sandbox = Sandbox(SandboxWishes(root=folder, home=folder, mode=mode), "/nonexistent")

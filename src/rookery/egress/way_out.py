@@ -21,6 +21,7 @@ from anyio.abc import SocketListener, SocketStream
 from rookery.core.hosts import Entry, Host, covered, entries, host
 from rookery.egress.addresses import Find, find_addresses
 from rookery.egress.http_proxy import Dialled, OutOfReach, Request, attend, connect, splice
+from rookery.egress.published_ports import Inside, PublishedPorts
 from rookery.egress.upstream import dial_through, upstream_for
 
 MOST_CONNECTIONS = 100
@@ -50,14 +51,39 @@ class Egress:
         self._known = known
         self._environ = environ
         self._find = find
+        self._ways: list[WayOut] = []
+        self._watching: anyio.CancelScope | None = None
 
     def knows(self, wanted: Host) -> bool:
         return covered(wanted, self._known())
 
-    def open(self, folder: str, allowed: Collection[str] = ()) -> "WayOut":
-        """`folder` is where the Unix socket is put. Its other end must see it too."""
+    def open(
+        self, folder: str, allowed: Collection[str] = (), inside: Inside | None = None
+    ) -> "WayOut":
+        """`folder` is where the Unix socket is put. Its other end must see it too. `inside` is the
+        network that commands share."""
         reach = Reach(self._known(), entries(allowed), self._environ, self._find)
-        return WayOut(folder, reach, self._start_soon)
+        return WayOut(folder, reach, self, inside)
+
+    def began(self, way: "WayOut", inside: Inside | None) -> None:
+        if inside and not self._ways:
+            self._watching = anyio.CancelScope()
+            published = PublishedPorts(inside, self._our_ports)
+            self._start_soon(partial(published.watch, self._watching))
+        self._ways.append(way)
+
+    def ended(self, way: "WayOut") -> None:
+        if way in self._ways:
+            self._ways.remove(way)
+        if not self._ways and self._watching:
+            self._watching.cancel()
+            self._watching = None
+
+    def start_soon(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        self._start_soon(work)
+
+    def _our_ports(self) -> set[int]:
+        return {port for way in self._ways for port in way.listened_on}
 
 
 class Reach:
@@ -104,12 +130,16 @@ class Reach:
 class WayOut:
     """Open from its making, in whichever thread, until `close`."""
 
-    def __init__(self, folder: str, reach: Reach, start_soon: StartSoon) -> None:
+    def __init__(
+        self, folder: str, reach: Reach, egress: Egress, inside: Inside | None = None
+    ) -> None:
         self.name = f"way-{secrets.token_hex(8)}"
         self.token = secrets.token_hex(16)
         self.ports = reach.local_ports
         self._reach = reach
-        self._start_soon = start_soon
+        self._egress = egress
+        self._inside = inside
+        self.listened_on: set[int] = set()
         self._path = os.path.join(folder, self.name)
         self._scope: anyio.CancelScope | None = None
         self._socket = _listening(folder, self.name)
@@ -121,9 +151,11 @@ class WayOut:
 
     def start(self) -> None:
         self._scope = anyio.CancelScope()
-        self._start_soon(partial(self._serve, self._scope))
+        self._egress.start_soon(partial(self._serve, self._scope))
+        self._egress.began(self, self._inside)
 
     def close(self) -> None:
+        self._egress.ended(self)
         if self._scope:
             self._scope.cancel()
         else:
@@ -148,6 +180,7 @@ class WayOut:
                 with anyio.move_on_after(1):
                     await anyio.wait_readable(launcher)
                     if found := _received(launcher, self.token):
+                        self.listened_on = {each.getsockname()[1] for each, _ in found}
                         self._shut_door()
                         return found
 

@@ -39,6 +39,8 @@ class Abilities:
     """An `env` that can ignore signals: otherwise asking bubblewrap to end kills the command."""
     closes_users: bool = True
     """Whether bubblewrap can keep commands from making user namespaces of their own."""
+    joining: tuple[str, ...] = ()
+    """What leads into the network that commands share; without it each has its own."""
 
 
 def prepare_private(private: str) -> None:
@@ -57,10 +59,11 @@ def bubblewrap(
     """The words before a command. `needed` are folders without which it could not start."""
     return [
         *([able.env, _KEEPS_SIGNALS] if able.env else []),
+        *able.joining,
         program,
         *_NAMESPACES,
         *(["--disable-userns"] if able.closes_users else []),
-        *([] if confinement.network == "on" else ["--unshare-net"]),
+        *([] if confinement.network == "on" or able.joining else ["--unshare-net"]),
         "--die-with-parent",
         *("--cap-drop", "ALL"),
         *_machine(),

@@ -150,6 +150,10 @@ def hand_over(where: str, ports: list[int]) -> None:
         product.close()
     except OSError as error:
         raise Refused(f"there is no way to the network ({error.strerror})") from error
+    try:  # noqa: SIM105 (contextlib is slow to import)
+        os.unlink(path)
+    except OSError:
+        pass  # the product was quicker
     lead_to(served[0].getsockname()[1])
     for each in served.values():
         each.close()

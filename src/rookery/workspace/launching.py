@@ -22,7 +22,9 @@ from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.ignore import IGNORE_FILES
 from rookery.workspace.narrowing import NEVER_WRITABLE, check_not_narrowed
 from rookery.workspace.plain_argv import plain_argv
-from rookery.workspace.sandbox import Launch, Sandbox
+from rookery.workspace.sandbox import Sandbox
+from rookery.workspace.sandbox_wishes import Launch
+from rookery.workspace.shared_network import SharedNetwork
 
 MOST_LOOKED_AT = 2_000
 """Entries of the workspace among which protected ones are looked for, from the top. What lies
@@ -48,8 +50,9 @@ class _Special:
 
 
 class Network(Protocol):
-    def open(self, folder: str, allowed: Collection[str]) -> WayOut:
-        """A way to the hosts that are known, and to those that are allowed besides."""
+    def open(self, folder: str, allowed: Collection[str], inside: SharedNetwork | None) -> WayOut:
+        """A way to the hosts that are known, and to those that are allowed besides. `inside` is
+        the network that commands share, if they do."""
         ...
 
 
@@ -101,7 +104,8 @@ class Launching:
     def _way_out(self, permit: Permit) -> WayOut | None:
         if self._network is None or not self._sandbox.proxied:
             return None
-        return self._network.open(self._sandbox.way_folder, permit.hosts)
+        sandbox = self._sandbox
+        return self._network.open(sandbox.way_folder, permit.hosts, sandbox.shared_network)
 
     def _left_to_git(self, path: str, permit: Permit) -> bool:
         """Whether git may change it: a mount in its way would leave a checkout half done. What is

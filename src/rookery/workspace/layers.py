@@ -92,8 +92,9 @@ class Layers:
     able: Abilities | None = None
 
 
-def find_layers(confinement: Confinement, programs: str) -> Layers:
-    """The best that works here. It takes a trivial command or two."""
+def find_layers(confinement: Confinement, programs: str, joining: tuple[str, ...] = ()) -> Layers:
+    """The best that works here. It takes a trivial command or two. `joining` leads into a network
+    that commands share."""
     if not sys.platform.startswith("linux"):
         return no_layers(f"there is none for {sys.platform} yet")
     from rookery.workspace.confine import landlock_version
@@ -101,7 +102,7 @@ def find_layers(confinement: Confinement, programs: str) -> Layers:
     network = confinement.network
     version = max(0, landlock_version())
     refusal = "bubblewrap is not installed"
-    for program, able in _bubblewraps(programs):
+    for program, able in _bubblewraps(programs, joining):
         kind: Kind = "bubblewrap+landlock" if version else "bubblewrap"
         state = SandboxState(
             kind=kind, network=network, landlock=version, closes_users=able.closes_users
@@ -138,13 +139,14 @@ def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
     return [*mounts, *confine, *words, "--"]
 
 
-def _bubblewraps(programs: str) -> Iterable[tuple[str, Abilities]]:
+def _bubblewraps(programs: str, joining: tuple[str, ...]) -> Iterable[tuple[str, Abilities]]:
     """With all it can do first; older ones, and other kinds of `env`, can do less."""
     program = shutil.which("bwrap", path=programs)
     env = shutil.which("env", path=programs) or ""
-    for env_used, closes_users in product(dict.fromkeys((env, "")), (True, False)):
+    ways = product(dict.fromkeys((joining, ())), dict.fromkeys((env, "")), (True, False))
+    for joins, env_used, closes_users in ways:
         if program:
-            yield program, Abilities(env_used, closes_users)
+            yield program, Abilities(env_used, closes_users, joins)
 
 
 def _try(layers: Layers, confinement: Confinement) -> str:

@@ -7,22 +7,18 @@ made: no argument of a call, no file in the workspace and no later change of eit
 import os
 import tempfile
 import weakref
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from threading import Lock
-from typing import Literal
 
 from rookery import NAME
-from rookery.core.values import record, value
 from rookery.errors import Denied, ToolError
 from rookery.workspace.bubblewrap import TEMPORARY, prepare_private
 from rookery.workspace.confinement import (
     Confinement,
     Handoff,
     Narrowed,
-    Network,
     Spot,
     WayOut,
     outermost,
@@ -47,6 +43,7 @@ from rookery.workspace.hidden_places import (
     without,
 )
 from rookery.workspace.layers import (
+    INTERPRETER,
     PROGRAMS,
     Layers,
     SandboxState,
@@ -57,30 +54,8 @@ from rookery.workspace.layers import (
 from rookery.workspace.narrowing import narrow, never_writable, not_kept
 from rookery.workspace.private_caches import PrivateCaches
 from rookery.workspace.private_folder import held, remove_tree
-
-
-@value
-class SandboxWishes:
-    """`writable` and `hidden` are places the user added; a hidden place is never writable.
-    `own` are the product's folders, of which commands see nothing."""
-
-    root: Path
-    home: Path
-    mode: Literal["on", "required", "off"] = "on"
-    network: Network = "on"
-    writable: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
-
-
-@record
-class Launch:
-    """What to start, what to add to its environment, and its way to the network."""
-
-    argv: tuple[str, ...]
-    environment: Mapping[str, str]
-    way: WayOut | None = None
-
+from rookery.workspace.sandbox_wishes import Launch, SandboxWishes
+from rookery.workspace.shared_network import SharedNetwork, shared_network
 
 MOST_PINNED = 500
 """Each pinned folder is a mount, and a mount costs the start of every command some time."""
@@ -109,6 +84,7 @@ class Sandbox:
         self._caches = PrivateCaches(self._home, writable=self._writable_places, hidden=hidden)
         self._layers: Layers | None = None
         self._private = ""
+        self._shared: SharedNetwork | None = None
         self._probing = Lock()
 
     @property
@@ -188,6 +164,9 @@ class Sandbox:
         """Remove what commands left in their private temporary folders."""
         with self._probing:
             self._layers = None
+            if self._shared:
+                self._shared.close()
+                self._shared = None
             if self._private:
                 self._remove()
                 self._private = ""
@@ -209,7 +188,10 @@ class Sandbox:
             self._remove = weakref.finalize(self, remove_tree, self._private, lock)
             prepare_private(self._private)
             self._caches.make(os.path.join(self._private, "tmp"))
-        return find_layers(self._confinement((), (), None), self._programs)
+        if self._wishes.network == "known":
+            self._shared = shared_network(INTERPRETER, self._programs)
+        joining = self._shared.joining if self._shared else ()
+        return find_layers(self._confinement((), (), None), self._programs, joining)
 
     def _unconfined(self, argv: Sequence[str], state: SandboxState) -> Launch:
         if self._wishes.mode == "required":
@@ -219,7 +201,15 @@ class Sandbox:
             )
         return Launch(tuple(argv), {})
 
+    @property
+    def shared_network(self) -> SharedNetwork | None:
+        """The network that all commands are in, if they are in one."""
+        able = self._found().able
+        return self._shared if able and able.joining else None
+
     def _check_still_there(self, layers: Layers) -> None:
+        if self._shared and layers.able and layers.able.joining:
+            self._shared.check()
         if layers.program and not os.access(layers.program, os.X_OK):
             raise ToolError(
                 f"The sandbox cannot be started any more: {layers.program} is gone. The command "
