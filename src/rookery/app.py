@@ -253,6 +253,7 @@ async def open_host(
                 running=lambda: bool(commands_running_on(log.events)),
                 started=lambda call_id: was_started(log.events, call_id),
                 approved=lambda call_id: approved_by_user(log.events, call_id),
+                unconfined=lambda: sandbox.state.kind == "none",
                 eyes=eyes,
                 mending=GitMending(
                     files.boundaries.root, places.data / "git-history", places.data / "set-aside"

@@ -72,6 +72,17 @@ async def test_configuration_that_a_command_changed_or_removed_is_as_it_was(watc
     assert (watched.git / "config").read_bytes() == before
 
 
+async def test_a_large_hook_is_neither_cut_when_it_is_set_aside_nor_when_it_comes_back(
+    watched: Watched,
+):
+    hook = watched.git / "hooks" / "pre-commit"
+    hook.write_bytes(b"mine" * 2**20)
+    await watched.run("head -c 3000000 /dev/zero > .git/hooks/pre-commit")
+    assert hook.read_bytes() == b"mine" * 2**20
+    (kept,) = watched.aside.iterdir()
+    assert kept.read_bytes() == bytes(3_000_000)
+
+
 async def test_a_link_in_the_place_of_configuration_is_removed(watched: Watched):
     before = (watched.git / "config").read_bytes()
     await watched.run("cp .git/config evil; ln -sf ../evil .git/config")
@@ -407,3 +418,51 @@ async def test_where_there_are_too_many_folders_to_look_at_the_user_is_asked(
     ruling = await watched.watch.before(CALL, action)
     assert ruling.decision is Decision.ASK
     assert "too many folders" in ruling.reasons[0]
+
+
+# ── what a person approved, and linked worktrees ────────────────────────────────────────
+
+
+APPROVED = [
+    ("cp", ("cp", "-r", "x", "sub"), False, True),
+    ("an installer where nothing confines", ("pre-commit", "install"), True, True),
+    ("an installer in a sandbox", ("pre-commit", "install"), False, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "unconfined", "stays"), [row[1:] for row in APPROVED], ids=[row[0] for row in APPROVED]
+)
+async def test_what_an_approved_command_left_to_git(
+    tmp_path: Path, said: tuple[str, ...], unconfined: bool, stays: bool
+):
+    await anyio.run_process(["git", "init", "-q", str(tmp_path)])
+    watch = GitWatch(
+        tmp_path,
+        tmp_path / "aside",
+        lambda told: None,
+        attended=lambda: False,
+        approved=lambda call_id: True,
+        unconfined=lambda: unconfined,
+    )
+    judged = Judgement(commands=(said,))
+    action = Action(title="Run", perform=perform, command="it", judgement=judged)
+    await watch.before(CALL, action)
+    hook = tmp_path / ".git/hooks/pre-commit"
+    hook.write_text("checks")
+    await watch.after(CALL, action, Outcome(text=""))
+    assert hook.exists() is stays
+
+
+async def test_K17_a_worktrees_own_folder_of_the_repository_is_watched_too(watched: Watched):
+    await anyio.run_process(["bash", "-c", COMMIT], cwd=watched.root)
+    await anyio.run_process(["git", "worktree", "add", "-q", "../linked"], cwd=watched.root)
+    linked = watched.root.parent / "linked"
+    own = watched.git / "worktrees" / "linked"
+    before = (own / "commondir").read_text(), (own / "gitdir").read_text()
+    watched.watch = GitWatch(linked, watched.aside, watched.told.append, attended=lambda: False)
+    watched.root = linked
+    await watched.run(f"echo evil | tee {own}/config.worktree {own}/commondir {own}/gitdir")
+    assert ((own / "commondir").read_text(), (own / "gitdir").read_text()) == before
+    assert not (own / "config.worktree").exists()
+    await anyio.run_process(["git", "status"], cwd=linked)

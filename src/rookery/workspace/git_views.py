@@ -6,10 +6,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from rookery.core.limits import MIB
 from rookery.core.values import value
 from rookery.workspace.descriptors import opened_folder, present
 from rookery.workspace.folder_search import FolderSearch
 from rookery.workspace.git_folders import (
+    committing_parts,
+    common_folder,
     entries,
     git_folders,
     git_programs,
@@ -17,7 +20,7 @@ from rookery.workspace.git_folders import (
     links_inside,
 )
 
-LARGEST = 1024 * 1024
+LARGEST = 20 * MIB
 """Bytes of a file that are looked at: what git runs or obeys is small."""
 _STATES = (
     "sequencer",
@@ -78,12 +81,13 @@ class GitEyes:
         self._search = FolderSearch(root, lambda path: False, [private])
         self.repositories: frozenset[str] = frozenset()
         """Those that were there at the last look."""
+        self._own = _own_part(root)
 
     def look(self, known: Collection[str]) -> GitView:
         """Where there are too many folders, only repositories that are known are looked at."""
         found = self._search.find([""])
         there = [path for path in {".git", *known} if os.path.lexists(self._root / path)]
-        repositories = frozenset(found.repositories if found else there)
+        repositories = frozenset((*(found.repositories if found else there), *self._own))
         self.repositories = repositories
         picture: Picture = {}
         unfinished: set[str] = set()
@@ -109,6 +113,15 @@ class GitEyes:
                 return Found(git=git, mode=mode, data=_content(at, name, mode))
         except OSError:
             return None  # it has gone, or a link has come in its way, which is found itself
+
+
+def _own_part(root: Path) -> tuple[str, ...]:
+    """The folder that a linked worktree has in its repository, which lies outside."""
+    whole = os.path.realpath(root)
+    if os.path.isdir(git := os.path.join(whole, ".git")) or not os.path.lexists(git):
+        return ()
+    common = common_folder(whole)
+    return (os.path.relpath(committing_parts(whole, common)[-1], whole),) if common else ()
 
 
 def _obeyed(git: str) -> Iterator[str]:

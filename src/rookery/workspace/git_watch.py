@@ -7,6 +7,7 @@ aside as a whole, unless it holds nothing that git would run. Locks and half-don
 command leaves behind are told, and left to the user.
 """
 
+import errno
 import os
 import secrets
 import stat
@@ -25,10 +26,9 @@ from rookery.engine.ports import Action, Outcome
 from rookery.workspace.descriptors import opened_folder, present
 from rookery.workspace.git_folders import is_folder
 from rookery.workspace.git_mending import GitMending
-from rookery.workspace.git_views import Found, GitEyes, GitView
+from rookery.workspace.git_views import LARGEST, Found, GitEyes, GitView
 from rookery.workspace.harmless_repositories import is_harmless, is_harmless_worktree
-from rookery.workspace.setting_aside import set_aside
-from rookery.workspace.text_files import sha
+from rookery.workspace.setting_aside import move_aside, set_aside
 
 TOO_MANY_FOLDERS = (
     "There are too many folders here to find out whether it makes repositories in which git "
@@ -40,7 +40,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class GitWatch:
     """A hook. `aside` is where things are moved, `tell` hears a sentence about it. `attended`
     if a person allows commands one by one; `running` if a command runs in the background;
-    `started` if a call was let through and begun; `approved` if a person said yes to it. What
+    `started` if a call was let through and begun; `approved` if a person said yes to it, and
+    `unconfined` if there is no sandbox that it could get around by what it leaves to git. What
     a command could destroy, being `exposed` to it, is copied first and mended after it."""
 
     def __init__(
@@ -53,6 +54,7 @@ class GitWatch:
         running: Callable[[], bool] = lambda: False,
         started: Callable[[str], bool] = lambda call_id: True,
         approved: Callable[[str], bool] = lambda call_id: False,
+        unconfined: Callable[[], bool] = lambda: False,
         eyes: GitEyes | None = None,
         mending: GitMending | None = None,
         exposed: Callable[[Action], bool] = lambda action: False,
@@ -65,6 +67,7 @@ class GitWatch:
         self._running = running
         self._started = started
         self._approved = approved
+        self._unconfined = unconfined
         self._mending = mending
         self._exposed = exposed
         self._call = ""
@@ -144,7 +147,7 @@ class GitWatch:
         if judged is None or self._known is None:
             return
         if (judged.needs_keys and self._attended()) or (
-            self._approved(call.id) and only_moves_files(judged)
+            self._approved(call.id) and (only_moves_files(judged) or self._unconfined())
         ):
             self._known = now
         for target in judged.targets:
@@ -171,7 +174,7 @@ class GitWatch:
             put_back, left = list[str](), list[str]()
             for path in filter(known.of_known, _differing(known, now)):
                 try:
-                    if self._undo(path, now.obeyed.get(path), known.obeyed.get(path)):
+                    if self._undo(path, known.obeyed.get(path)):
                         put_back.append(path)
                 except OSError as error:
                     left.append(f"{path}: {error.strerror}")
@@ -220,18 +223,16 @@ class GitWatch:
     def _whole(self, path: str) -> str:
         return str(self._root / path)
 
-    def _undo(self, path: str, now: Found | None, known: Found | None) -> bool:
+    def _undo(self, path: str, known: Found | None) -> bool:
         """Whether there was anything to do: with a whole git folder, nothing is lost that git
         could run."""
-        if now:
-            self._aside.mkdir(parents=True, exist_ok=True, mode=0o700)
-            kept = self._aside / f"{os.path.basename(path)}-{sha(now.data)[:12]}"
-            kept.write_bytes(now.data)
         *folders, name = path.split("/")
         if known and not self._make_folders(folders, known.git):
             return False
         with opened_folder(self._root, folders) as folder:
-            _clear(present(folder), name)
+            _clear(present(folder), name, self._aside / f"{name}-{secrets.token_hex(4)}")
+            if known and len(known.data) >= LARGEST:
+                raise OSError(errno.EFBIG, "what was there is too large to have been kept")
             if known:
                 _restore(present(folder), name, known)
         return True
@@ -275,14 +276,17 @@ def _not_done(problems: list[str]) -> Iterator[str]:
         )
 
 
-def _clear(at: int, name: str) -> None:
-    """Make the place free. A folder gets a name that git does not know."""
+def _clear(at: int, name: str, aside: Path) -> None:
+    """Make the place free. A folder gets a name that git does not know; all else goes aside,
+    but a pipe or a device holds nothing."""
     try:
         mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return
     if stat.S_ISDIR(mode):
         os.rename(name, f"{name}.set-aside-{secrets.token_hex(4)}", src_dir_fd=at, dst_dir_fd=at)
+    elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+        move_aside(at, name, aside)
     else:
         os.unlink(name, dir_fd=at)
 
