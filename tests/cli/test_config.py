@@ -89,6 +89,44 @@ class TestSet:
         assert '[models."gpt-4.1"]\nwindow = 9000\n' in file.read_text()
         assert said(capsys, "get", "models.gpt-4.1.window") == "9000\n"
 
+    @pytest.mark.parametrize(
+        ("values", "kept"),
+        [
+            (['["npm test", "a,b"]'], '["npm test", "a,b"]'),
+            (["['make']"], '["make"]'),
+            (["npm test", "a,b", "[x]"], '["npm test", "a,b", "[x]"]'),
+            (["make"], '["make"]'),
+            (["[]"], "[]"),
+            ([""], "[]"),
+        ],
+    )
+    def test_a_list_is_several_values_or_one(
+        self, file: Path, values: list[str], kept: str, capsys: Captured
+    ):
+        said(capsys, "set", "commands.allow", *values)
+        assert file.read_text().endswith(f"\n[commands]\nallow = {kept}\n")
+
+    @pytest.mark.parametrize(
+        ("name", "values", "sentence"),
+        [
+            ("commands.allow", ['["make"'], '["make" is no list. Write ["one", "two"]'),
+            ("commands.allow", ["[1, 2]"], "commands.allow must be"),
+            ("commands.allow", ['["x"]\nmode = "code"'], "is no list"),
+            ("mode", ["code", "ask"], "mode takes one value, not 2"),
+        ],
+    )
+    def test_what_is_no_list_changes_nothing(
+        self, file: Path, name: str, values: list[str], sentence: str, capsys: Captured
+    ):
+        assert sentence in said(capsys, "set", name, *values, code=2)
+        assert file.read_text() == MINE
+
+    def test_comments_inside_a_list_are_kept(self, file: Path, capsys: Captured):
+        file.write_text('[commands]\nallow = [  # mine\n  "a # b",\n  # the tests\n  "c", # d\n]\n')
+        said(capsys, "set", "commands.allow", "e")
+        expected = '[commands]\n# mine\n# the tests\n# d\nallow = ["e"]\n'
+        assert file.read_text() == expected
+
     def test_what_would_make_the_file_unreadable_is_refused(self, file: Path, capsys: Captured):
         told = said(capsys, "set", "context.instructions", "x" * 1500, code=2)
         assert "shorten the value" in told

@@ -43,7 +43,7 @@ allow = [
             ("commands", "allow"),
             ("ls",),
             'allow = [\n  "npm test",  # quick\n  "make",\n]',
-            'allow = ["ls"]',
+            '# quick\nallow = ["ls"]',
         ),
         (
             ("sandbox", "use"),

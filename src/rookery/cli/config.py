@@ -29,7 +29,7 @@ from rookery.storage.places import find_places
 from rookery.storage.settings_edits import change_settings, text_of, with_value, without
 from rookery.storage.settings_files import find_settings
 from rookery.storage.settings_held import other_voice, settings_here, spoken
-from rookery.storage.settings_values import checked_text, spelled
+from rookery.storage.settings_values import checked, checked_text, is_list, spelled
 
 _HERE = click.option(
     "-w",
@@ -76,16 +76,16 @@ def get_command(name: str, workspace: Path, form: str) -> int:
 
 @command.command("set")
 @click.argument("name")
-@click.argument("text", metavar="VALUE")
+@click.argument("texts", metavar="VALUE...", nargs=-1, required=True)
 @_PROJECT
 @_HERE
-def set_command(name: str, text: str, project: bool, workspace: Path) -> int:
+def set_command(name: str, texts: tuple[str, ...], project: bool, workspace: Path) -> int:
     """Set a setting in your own file. The rest of the file stays as you wrote it.
 
-    A list is written with commas in between, a switch as true or false.
+    A list is several values, or one such as a,b or ["a", "b"]. A switch is true or false.
     """
-    key, _ = setting_called(name)
-    wanted = checked_text(key, text, name=spelled(key))
+    key, setting = setting_called(name)
+    wanted = _wanted(key, setting.expected, texts)
     if project:
         _insist_that_it_tightens(key, wanted)
     if key == ("mode",):
@@ -95,6 +95,14 @@ def set_command(name: str, text: str, project: bool, workspace: Path) -> int:
     _say(f"{spelled(key)} = {shown(wanted)} in {file}")
     _tell_who_wins(key, workspace, file)
     return 0
+
+
+def _wanted(key: Key, expected: str, texts: Sequence[str]) -> Any:
+    if len(texts) == 1:
+        return checked_text(key, texts[0], name=spelled(key))
+    if not is_list(key):
+        raise SettingsError(f"{spelled(key)} takes one value, not {len(texts)}: {expected}.")
+    return checked(key, list(texts), name=spelled(key))
 
 
 def _insist_on_a_mode(slug: str, workspace: Path) -> None:

@@ -7,6 +7,7 @@ file is read again, and is taken only if it says what it said before, but for th
 import fcntl
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -200,8 +201,10 @@ def _ways_to_set(lines: list[str], key: Key, spelling: str) -> Iterator[list[str
         if _is_about(found, key):
             line = lines[found.first]
             kept = line[: line.index("=")] + "= " if "=" in line else f"{spelled(key)} = "
-            whole = kept + spelling + _comment(lines[found.first : found.after])
-            yield [*lines[: found.first], whole, *lines[found.after :]]
+            before = lines[found.first : found.after]
+            whole = kept + spelling + _comment(before)
+            inside = _comments(before) if len(before) > 1 else []
+            yield [*lines[: found.first], *inside, whole, *lines[found.after :]]
     section, name = key[:-1], spelled(key[-1:])
     for header in _sections(lines):
         if header.key == section:
@@ -302,6 +305,17 @@ def _comment(lines: Sequence[str]) -> str:
             if char == "#" and tomllib.loads(lines[0][:at]) == says:
                 return f"  {lines[0][at:]}"
     return ""
+
+
+_STRINGS_AND_COMMENTS = re.compile(
+    r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|(#[^\n]*)', re.DOTALL
+)
+
+
+def _comments(lines: Sequence[str]) -> list[str]:
+    """What stands for people inside a value of several lines, which becomes one line."""
+    found = _STRINGS_AND_COMMENTS.finditer("\n".join(lines))
+    return [each[1].rstrip() for each in found if each[1]]
 
 
 def _says(table: Mapping[str, Any], key: Key) -> bool:

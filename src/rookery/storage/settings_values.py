@@ -55,13 +55,24 @@ def checked(key: Key, value: Any, *, name: str) -> Any:
 
 def checked_text(key: Key, text: str, *, name: str) -> Any:
     """As `checked`, for places that hold nothing but text: a number is written in digits, a
-    list with commas in between."""
-    for read in (str, int, float, _switch, _texts):
+    list with commas in between, or as TOML and JSON write it."""
+    for read in (str, int, float, _switch):
         try:
             return checked(key, read(text), name=name)
         except (ValueError, SettingsError):
             continue
+    if is_list(key):
+        return checked(key, _texts(text), name=name)
     return checked(key, text, name=name)
+
+
+def is_list(key: Key) -> bool:
+    """Whether a setting takes several values."""
+    setting = all_settings().get(general(key))
+    try:
+        return setting is not None and msgspec.convert([], setting.type) == ()
+    except msgspec.ValidationError:
+        return False
 
 
 def _switch(text: str) -> bool:
@@ -70,8 +81,26 @@ def _switch(text: str) -> bool:
     return text == "true"
 
 
-def _texts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")]
+def _texts(text: str) -> Any:
+    if text.lstrip().startswith("["):
+        return _array(text)
+    return [part.strip() for part in text.split(",")] if text.strip() else []
+
+
+def _array(text: str) -> Any:
+    """A list as TOML writes it, which is how JSON writes it, too."""
+    import tomllib
+
+    try:
+        table = tomllib.loads(f"list = {text}")
+    except (ValueError, RecursionError):
+        raise SettingsError(_NO_LIST.format(text=text)) from None
+    if len(table) != 1:
+        raise SettingsError(_NO_LIST.format(text=text))
+    return table["list"]
+
+
+_NO_LIST = """{text} is no list. Write ["one", "two"], or one,two."""
 
 
 def settings_from(values: Mapping[Key, Any]) -> Settings:
