@@ -519,6 +519,9 @@ class Settings(_Section, frozen=True):
             **msgspec.structs.asdict(self.limits),
         )
 
+    def with_model(self, provider: str, model: str) -> "Settings":
+        return msgspec.structs.replace(self, provider=provider, model=model)
+
     def with_usual_shell(self) -> "Settings":
         commands = msgspec.structs.replace(self.commands, shell=None)
         return msgspec.structs.replace(self, commands=commands)

@@ -52,6 +52,7 @@ Other commands:
   rookery trust      trust this folder, or no longer; --list shows what you allowed
   rookery doctor     whether everything is in place, and which protection holds here
   rookery models     the models known for your keys, and those of servers on this machine
+  rookery modes      modes: list, export to a file, import from one
   rookery config     settings: get, set, edit, explain where a value comes from
   rookery auth       keep an API key, say which there are, remove one
   rookery completion completion of commands for your shell

@@ -166,6 +166,7 @@ _SUBCOMMANDS = {
     "trust": "trust",
     "doctor": "doctor",
     "models": "models",
+    "modes": "modes",
     "config": "config",
     "settings": "settings",
     "auth": "auth",

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 
-import msgspec
-
 from rookery import NAME
 from rookery.app import Consent, vocabulary
 from rookery.cli.first_words import FirstWords, ask_for_first_words
@@ -117,8 +115,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     elif prompt.strip() or wishes.front_end is FrontEnd.LINES:
 
         def check(provider: str, model: str) -> None:
-            wanted = msgspec.structs.replace(settings, provider=provider, model=model)
-            choose_model(wanted, os.environ, usual.keys_file, None)
+            choose_model(settings.with_model(provider, model), os.environ, usual.keys_file, None)
 
         first = _new_task(wishes, settings, choice, store, prompt, check)
         _check_command(first.text, usual, wishes.workspace, trusted=trusted)

@@ -48,6 +48,13 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
     return found or {}, "\n".join(lines[end + 1 :]).strip("\n")
 
 
+def written(content: Any) -> str:
+    """Plain values as YAML that people can read."""
+    import yaml
+
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100))
+
+
 def _loaded(text: str) -> Any:
     import yaml
 

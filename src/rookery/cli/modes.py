@@ -1,0 +1,208 @@
+"""`rookery modes`: list modes, and hand them on to others."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from rookery import PROJECT_FOLDER
+from rookery.cli.main import resolve_folder
+from rookery.cli.session_argument import confirmed, format_option
+from rookery.clients.terminal_text import harmless, visible_line
+from rookery.core.limits import Limits
+from rookery.core.modes import Mode, find_mode
+from rookery.errors import SettingsError
+from rookery.storage.disk import put, reason
+from rookery.storage.places import find_places
+from rookery.storage.trust import TrustStore
+from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.surroundings.mode_exchange import (
+    LARGEST_EXPORT,
+    HandedOn,
+    RuleFile,
+    added_to,
+    exported,
+    handed_on_in,
+)
+from rookery.workspace.surroundings.mode_files import FILE_NAME, FoundModes, ModeFiles
+
+_HERE = click.option(
+    "-w",
+    "--workspace",
+    type=click.Path(path_type=Path),
+    default=".",
+    callback=resolve_folder,
+    help="The folder whose modes are meant.",
+)
+_READABLE = 0o644
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> int:
+    """List modes, export them to a file, or import them from one."""
+    return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
+
+
+@command.command("list")
+@_HERE
+@format_option
+def list_command(workspace: Path, form: str) -> int:
+    """Print the modes and where each comes from."""
+    found = _modes(workspace)
+    if form == "json":
+        modes = [{"slug": m.slug, "name": m.name, "source": m.source} for m in found.modes]
+        print(json.dumps({"modes": modes, "problems": list(found.problems)}))
+        return 0
+    width = max(len(mode.slug) for mode in found.modes)
+    for mode in found.modes:
+        what = mode.when_to_use or mode.name
+        print(visible_line(f"{mode.slug:{width}}  {mode.source:8}  {what}"))
+    for problem in found.problems:
+        print(visible_line(f"note: {problem}"))
+    return 0
+
+
+@command.command("export")
+@click.argument("slugs", metavar="SLUG...", nargs=-1, required=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
+@_HERE
+def export_command(slugs: tuple[str, ...], output: Path | None, workspace: Path) -> int:
+    """Print modes with their rules, in the shape that `import` and Roo Code read."""
+    known = _modes(workspace).modes
+    text = exported([_handed_on(slug, known, workspace) for slug in slugs])
+    if output is None:
+        print(harmless(text) if sys.stdout.isatty() else text, end="")
+        return 0
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SettingsError(f"{output} exists already. Nothing was written.") from None
+    except OSError as error:
+        raise SettingsError(f"{output} could not be written: {reason(error)}.") from error
+    print(harmless(f"Wrote {', '.join(slugs)} to {output}."))
+    return 0
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--project", is_flag=True, help="Into the project, not into your own modes.")
+@click.option("-y", "--yes", is_flag=True, help="Add them without a question.")
+@_HERE
+def import_command(file: Path, project: bool, yes: bool, workspace: Path) -> int:
+    """Add the modes of a file. They are shown first, and replace nothing."""
+    found = _read(file)
+    folder = workspace / PROJECT_FOLDER if project else find_places(os.environ).config
+    target = folder / FILE_NAME
+    text = _with_modes(target, found)
+    _insist_on_free_places(folder, found)
+    for line in _told(found):
+        print(visible_line(line))
+    if not yes and not confirmed(f"Add this to {target}?"):
+        print("Nothing was changed.")
+        return 1
+    _write(folder, target, text, found, shared=project)
+    print(harmless(f"Added {', '.join(each.mode.slug for each in found)} to {target}."))
+    return 0
+
+
+def _modes(workspace: Path) -> FoundModes:
+    places = find_places(os.environ)
+    home = Path.home()
+    files = WorkspaceFiles(workspace, Limits(), own_folders=places.own_folders, home=home)
+    trusted = TrustStore(places.trust_file).trusts(workspace)
+    return ModeFiles(places.config, home, files.boundaries, trusted=trusted).read()
+
+
+def _handed_on(slug: str, known: Sequence[Mode], workspace: Path) -> HandedOn:
+    mode = find_mode(known, slug)
+    if mode is None:
+        there = ", ".join(each.slug for each in known)
+        raise SettingsError(f"There is no mode {slug!r} here. There are: {there}.")
+    if mode.source == "project":
+        folders = [workspace / PROJECT_FOLDER, workspace / ".roo"]
+    else:
+        folders = [find_places(os.environ).config, Path.home() / ".roo"]
+    return HandedOn(mode=mode, rules=tuple(_rules(folders, slug)))
+
+
+def _rules(folders: Sequence[Path], slug: str) -> Iterator[RuleFile]:
+    for folder in folders:
+        top = folder / f"rules-{slug}"
+        for file in sorted(top.rglob("*.md")) if top.is_dir() else ():
+            if file.is_file() and not file.is_symlink():
+                text = file.read_text(encoding="utf-8", errors="replace")
+                yield RuleFile(path=file.relative_to(top).as_posix(), text=text)
+
+
+def _read(file: Path) -> tuple[HandedOn, ...]:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST_EXPORT + 1)
+        if len(data) > LARGEST_EXPORT:
+            raise SettingsError(f"{file} is larger than {LARGEST_EXPORT} bytes.")
+        return handed_on_in(data.decode("utf-8-sig"))
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {reason(error)}.") from error
+    except ValueError as error:
+        raise SettingsError(f"{file} cannot be imported: {error}. Nothing was changed.") from error
+
+
+def _with_modes(target: Path, found: Sequence[HandedOn]) -> str:
+    try:
+        text = target.read_text(encoding="utf-8") if target.exists() else ""
+        return added_to(text, [each.mode for each in found])
+    except OSError as error:
+        raise SettingsError(f"{target} cannot be read: {reason(error)}.") from error
+    except ValueError as error:
+        wrong = f"{target} cannot be added to: {error}. Nothing was changed."
+        raise SettingsError(wrong) from error
+
+
+def _insist_on_free_places(folder: Path, found: Sequence[HandedOn]) -> None:
+    for each in found:
+        for rule in each.rules:
+            place = folder / f"rules-{each.mode.slug}" / rule.path
+            if place.exists() or place.is_symlink():
+                raise SettingsError(f"{place} exists already. Nothing was changed.")
+
+
+def _told(found: Sequence[HandedOn]) -> Iterator[str]:
+    for each in found:
+        mode = each.mode
+        groups = ", ".join(
+            f"{group.name} ({group.pattern})" if group.pattern else group.name
+            for group in mode.groups
+        )
+        yield f"{mode.slug}: {mode.name}. It may use: {groups or 'no tools'}."
+        yield f"  role: {mode.role}"
+        if mode.instructions:
+            yield f"  instructions: {mode.instructions}"
+        for rule in each.rules:
+            yield f"  rule {rule.path}: {rule.text}"
+        if mode.provider or mode.model:
+            yield "  Its provider and model are not taken; choose them yourself."
+
+
+def _write(
+    folder: Path, target: Path, text: str, found: Sequence[HandedOn], *, shared: bool
+) -> None:
+    if target.is_symlink() or folder.is_symlink():
+        raise SettingsError(f"{target} is a link, so nothing is written through it.")
+    try:
+        for each in found:
+            for rule in each.rules:
+                place = folder / f"rules-{each.mode.slug}" / rule.path
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with place.open("x", encoding="utf-8") as file:
+                    file.write(rule.text)
+        folder.mkdir(parents=True, exist_ok=True)
+        put(target, [text.encode()])
+        if shared:
+            target.chmod(_READABLE)
+    except OSError as error:
+        raise SettingsError(f"{target} could not be written: {reason(error)}.") from error

@@ -1,0 +1,125 @@
+"""`rookery modes`: what is exported can be imported, and an import replaces nothing."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rookery.cli.main import run
+from rookery.storage.places import find_places
+from rookery.storage.trust import TrustStore
+from rookery.workspace.surroundings.mode_exchange import added_to, handed_on_in
+from rookery.workspace.surroundings.mode_files import modes_in
+
+MODE = r"""
+customModes:
+  - slug: docs
+    name: Writer
+    roleDefinition: You write.
+    groups: [read, [edit, {fileRegex: '\.md$', description: pages}]]
+    model: their-model
+    rulesFiles:
+      - {relativePath: rules-docs/style.md, content: "Be short.\n"}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "their.yaml"
+    file.write_text(MODE)
+    return file
+
+
+def own(home: Path) -> Path:
+    return home / "config" / "modes.yaml"
+
+
+def test_an_import_is_shown_and_added_with_its_rules(
+    home: Path, file: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert run(["modes", "import", str(file), "-y"]) == 0
+    told = capsys.readouterr().out
+    assert r"docs: Writer. It may use: read, edit (\.md$)." in told
+    assert "Be short." in told
+    (mode,) = modes_in(own(home).read_text(), "user")
+    assert (mode.slug, mode.model) == ("docs", "")
+    assert (home / "config" / "rules-docs" / "style.md").read_text() == "Be short.\n"
+    assert run(["modes", "export", "docs"]) == 0
+    again = handed_on_in(capsys.readouterr().out)
+    assert [(each.mode.slug, [rule.path for rule in each.rules]) for each in again] == [
+        ("docs", ["style.md"])
+    ]
+
+
+def test_without_a_terminal_nothing_is_added_unasked(home: Path, file: Path):
+    assert run(["modes", "import", str(file)]) == 2
+    assert not own(home).exists()
+
+
+def test_what_is_there_is_not_replaced(home: Path, file: Path, capsys: pytest.CaptureFixture[str]):
+    own(home).parent.mkdir(parents=True)
+    mine = "customModes:\n  - {slug: docs, name: Mine, roleDefinition: x, groups: []}\n"
+    own(home).write_text(mine)
+    assert run(["modes", "import", str(file), "-y"]) == 2
+    assert "it has a mode docs already. Nothing was changed." in capsys.readouterr().err
+    assert own(home).read_text() == mine
+    own(home).unlink()
+    rule = own(home).parent / "rules-docs" / "style.md"
+    rule.parent.mkdir()
+    rule.write_text("mine")
+    assert run(["modes", "import", str(file), "-y"]) == 2
+    assert (rule.read_text(), own(home).exists()) == ("mine", False)
+
+
+def test_a_project_gets_them_where_it_keeps_its_own(home: Path, file: Path):
+    TrustStore(find_places(os.environ).trust_file).trust(Path.cwd())
+    assert run(["modes", "import", str(file), "-y", "--project"]) == 0
+    assert "docs" in (Path.cwd() / ".rookery" / "modes.yaml").read_text()
+
+
+def test_modes_are_listed_with_their_source(home: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["modes", "list", "--format", "json"]) == 0
+    modes = json.loads(capsys.readouterr().out)["modes"]
+    assert {"slug": "ask", "name": "Ask", "source": "built-in"} in modes
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("customModes: []", "no mode"),
+        ("x: 1", "no list customModes"),
+        (MODE.replace("rules-docs/style.md", "../../.bashrc"), "no path for one"),
+        (MODE.replace("rules-docs/style.md", "/etc/passwd"), "no path for one"),
+        (MODE.replace("rules-docs/style.md", ".hidden"), "no path for one"),
+        (MODE.replace("rules-docs/style.md", "a\\..\\b"), "no path for one"),
+        (MODE.replace("[read, ", "[all, "), "names the group 'all'"),
+    ],
+)
+def test_a_faulty_file_is_refused(text: str, wrong: str):
+    with pytest.raises(ValueError, match=wrong):
+        handed_on_in(text)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "# my modes\n",
+        "customModes:\n  # mine\n  - slug: a\n    name: A\n    roleDefinition: r\n    groups: []\n",
+        "customModes:\n- {slug: a, name: A, roleDefinition: r, groups: [read]}\n",
+    ],
+    ids=["nothing", "a comment", "indented", "not indented"],
+)
+def test_what_stands_in_a_file_of_modes_stays(before: str):
+    after = added_to(before, [handed_on_in(MODE)[0].mode])
+    assert after.startswith(before.rstrip())
+    slugs = [each["slug"] for each in yaml.safe_load(after)["customModes"]]
+    assert slugs == [*(["a"] if "slug" in before else []), "docs"]
+
+
+def test_a_file_that_cannot_be_added_to_is_left_alone():
+    flow = "customModes: [{slug: a, name: A, roleDefinition: r, groups: []}]\n"
+    with pytest.raises(ValueError, match="only you can add to"):
+        added_to(flow, [handed_on_in(MODE)[0].mode])
