@@ -522,6 +522,9 @@ class Settings(_Section, frozen=True):
     def with_model(self, provider: str, model: str) -> "Settings":
         return msgspec.structs.replace(self, provider=provider, model=model)
 
+    def with_mistake_limit(self, limit: int) -> "Settings":
+        return msgspec.structs.replace(self, mistake_limit=limit)
+
     def with_usual_shell(self) -> "Settings":
         commands = msgspec.structs.replace(self.commands, shell=None)
         return msgspec.structs.replace(self, commands=commands)

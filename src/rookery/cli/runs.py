@@ -278,7 +278,7 @@ def _settings(
         note(sentence)
     settings = found.settings
     if wishes.driven and ("mistake_limit",) not in found.origins:
-        settings = msgspec.structs.replace(settings, mistake_limit=DRIVEN_MISTAKE_LIMIT)
+        settings = settings.with_mistake_limit(DRIVEN_MISTAKE_LIMIT)
     return _with_usable_shell(settings)
 
 
