@@ -1,9 +1,13 @@
 """A turn ends when the model has answered, however it says so."""
 
 import json
+import signal
 
-from llm_server import LlmServer, call, say
-from terminal_session import Installed
+import pytest
+
+from control_driver import Driver
+from llm_server import LlmServer, call, gate, say
+from terminal_session import PATIENCE, Installed
 
 ANSWER = "The answer is 4."
 
@@ -68,3 +72,62 @@ def test_a_run_that_is_not_completed_prints_the_last_words(rookery: Installed):
     with LlmServer([say("I look first."), listing]) as server:
         done = rookery.run("-p", *at(server), "Look", ROOKERY_MAX_REQUESTS="1")
     assert (done.returncode, done.stdout) == (4, "I look first.\n")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_words_of_a_sub_task_are_the_last_ones_if_the_run_ends_in_it(rookery: Installed, form: str):
+    begin = call("new_task", mode="code", message="Count.")
+    listing = call("list_files", path=".", recursive=False)
+    with LlmServer([say("I delegate."), begin], [say("I count."), listing]) as server:
+        flags = ["-p", "--output-format", form, *at(server)]
+        done = rookery.run(*flags, "Count", ROOKERY_MAX_REQUESTS="2")
+    words = json.loads(done.stdout)["content"] if form == "json" else done.stdout.strip()
+    assert (done.returncode, words) == (4, "I count.")
+
+
+def test_a_run_that_is_terminated_prints_the_words_so_far(rookery: Installed):
+    waiting = gate()
+    with LlmServer([say("I think that ", waiting)]) as server:
+        process = rookery.start("-p", *at(server), "go")
+        waiting.wait_until_reached()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (143, b"I think that\n")
+
+
+def test_a_sub_task_that_only_announces_its_work_is_nudged_where_nobody_can_reply(
+    rookery: Installed,
+):
+    begin = call("new_task", mode="code", message="Count.", todos="[ ] count")
+    script = [[begin], [say("I will count.")], [say("There are 3.")], [say("Three.")]]
+    with LlmServer(*script) as server:
+        done = rookery.run("-p", *at(server), "Count")
+    assert (done.returncode, done.stdout) == (0, "Three.\n")
+    assert "To-do items are open" in json.dumps(server.requests[2].body["messages"][-1])
+    assert "There are 3." in json.dumps(server.requests[3].body["messages"][-1])
+
+
+def test_a_driver_gets_one_result_for_each_answer_in_words(rookery: Installed):
+    with (
+        LlmServer([say(ANSWER)], [say("And 9.")]) as server,
+        Driver(rookery, *at(server)) as driver,
+    ):
+        driver.send("start", "s1", prompt="What is 2 + 2?")
+        driver.wait(type="result")
+        driver.send("message", "m1", prompt="And 3 + 6?")
+        driver.wait(type="result", requestId="m1")
+        assert driver.end() == 0
+    results = [(each["content"], each["requestId"]) for each in driver.of(type="result")]
+    assert results == [(ANSWER, "s1"), ("And 9.", "m1")]
+    told = [each["content"] for each in driver.of(type="assistant") if each.get("done")]
+    assert told == [ANSWER, "And 9."]
+
+
+def test_requests_are_apart_as_the_user_wants(rookery: Installed):
+    look = call("list_files", path=".", recursive=False)
+    with LlmServer([look], [say(ANSWER)]) as server:
+        done = rookery.run("-p", *at(server), "Look", ROOKERY_REQUEST_PAUSE="0.7")
+    assert (done.returncode, done.stdout) == (0, f"{ANSWER}\n")
+    first, second = server.requests
+    assert second.at - first.at >= 500
+    assert "  next request in 0." in done.stderr

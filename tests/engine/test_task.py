@@ -26,8 +26,10 @@ from rookery.core.facts import (
     ModelSwitched,
     Noted,
     Pausing,
+    Reminded,
     RequestStarted,
     TaskClosed,
+    TaskOpened,
     ToolFinished,
     ToolStarted,
     UserSpoke,
@@ -37,6 +39,7 @@ from rookery.core.limits import Limits
 from rookery.core.next_step import TurnRules
 from rookery.core.replies import CALL_TAKEN_BACK, EMPTY_ANSWER, NO_TOOL_USED, denied, user_message
 from rookery.engine.engine import MOST_QUEUED, Engine
+from rookery.engine.event_log import EventLog
 from rookery.engine.pace import Pace
 from rookery.errors import CommandRejected, ProviderError
 from stage import TASK, Stage, call, finish, run, write
@@ -215,6 +218,20 @@ async def test_words_complete_the_task_and_further_words_of_the_user_go_on(tmp_p
         CompletionOffered(result="And 9.", spoken=True),
     ]
     assert [turn.role for turn in stage.model.requests[1].turns] == ["user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("reminded", [False, True])
+async def test_a_task_that_was_reminded_under_the_old_rule_goes_on(tmp_path: Path, reminded: bool):
+    stage = Stage(tmp_path, ["It is 4."])
+    words = AssistantSpoke(request_id="r", blocks=(Text(text="It is 5."),))
+    old = [TaskOpened(text="Do it"), words, Reminded(text=NO_TOOL_USED), words]
+    log = EventLog(stage.store.create(TASK), stage.clock.now)
+    for fact in [*old, *([Reminded(text=NO_TOOL_USED, mistake=True)] if reminded else [])]:
+        log.append(fact)
+    log.close()
+    await stage.play("yes", "yes", reopen=True)
+    assert stage.asks == ["resume_task", "completion_result"]
+    assert len(stage.model.requests) == (1 if reminded else 0)
 
 
 async def test_where_only_a_completion_ends_a_turn_the_second_answer_in_words_is_a_mistake(

@@ -5,7 +5,7 @@ import pytest
 from governed.ledger_lines import told_of
 from governed.stage import FILE, Governed, choose, intents, run, write
 from governed.test_commands import codes, program
-from llm_server import call, finish
+from llm_server import Part, call, finish, say
 from rookery.core.facts import Asked, CriteriaChecked, Noted, StepCancelled
 
 UNKNOWN = ("--governance-allow", "unknown")
@@ -41,8 +41,9 @@ def test_what_is_claimed_and_passes_is_a_success_with_its_check_on_record(checke
     assert checked.is_whole()
 
 
-def test_what_fails_goes_back_to_the_model_which_mends_it(checked: Governed):
-    told = checked.alone([choose()], [finish("It is done.")], [write(DONE)], flags=UNKNOWN)
+@pytest.mark.parametrize("claim", [finish("It is done."), say("It is done.")])
+def test_what_fails_goes_back_to_the_model_which_mends_it(checked: Governed, claim: Part):
+    told = checked.alone([choose()], [claim], [write(DONE)], flags=UNKNOWN)
     assert (told.exit_code, states(told.governance)) == (0, [("AC-1", "passed")])
     assert "AC-1 (./check.sh) failed:\\nno such file" in told.requests[2]
     assert [each["outcome"] for each in told_of(checked.root, "command")] == ["failure", "success"]

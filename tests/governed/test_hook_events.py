@@ -10,7 +10,7 @@ import pytest
 from control_driver import Driver
 from governed.stage import Governed, at, choose, write
 from governed.test_hooks import hooked, script
-from llm_server import LlmServer, call, finish
+from llm_server import LlmServer, Part, call, finish, say
 from rookery.core.facts import Asked, Condensed, Noted
 from terminal_session import PATIENCE
 
@@ -116,10 +116,13 @@ def test_a_hook_can_keep_the_conversation_from_being_condensed(ungoverned: Gover
     assert heard(ungoverned)[0]["trigger"] == "manual"
 
 
-def test_hooks_hear_of_the_end_of_a_sub_task_and_can_send_it_back(ungoverned: Governed):
+@pytest.mark.parametrize("end", [finish, say])
+def test_hooks_hear_of_the_end_of_a_sub_task_and_can_send_it_back(
+    ungoverned: Governed, end: Callable[[str], Part]
+):
     hears(ungoverned, "SubagentStop", "Half")
     child = call("new_task", mode="code", message="Do a part.", todos=None)
-    told = ungoverned.play([child], [finish("Half done.")], [finish("All done.")])
+    told = ungoverned.play([child], [end("Half done.")], [end("All done.")])
     first, second = heard(ungoverned)
     assert first["last_assistant_message"] == "Half done."
     assert second["last_assistant_message"] == "All done."

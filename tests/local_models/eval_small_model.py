@@ -34,6 +34,7 @@ NEAR = 0.2
 SETTINGS = f"""\
 max_requests = {{requests}}
 mistake_limit = 2
+nudges = 3
 [context]
 prompt = "compact"
 [models.small]

@@ -121,6 +121,7 @@ class PlainDisplay:
 
     def show_of_child(self, task_id: str, event: Event) -> None:
         screen, paint = self._screen, self._screen.paint
+        self.spoken.see(event.fact)
         match event.fact:
             case TaskOpened(text=text, mode=mode):
                 words = harmless_line(text.strip().partition("\n")[0])[:LINE_LENGTH]

@@ -111,6 +111,8 @@ class StructuredOutput:
         """What a task that works for this one uses is used for this one; the rest of it is told
         by its own session."""
         self._governance.see(event.fact)
+        if isinstance(event.fact, AssistantSpoke):
+            self._speech.latest = event.fact.words or self._speech.latest
         match event.fact:
             case AssistantSpoke(usage=usage) | RequestFailed(usage=usage) | Condensed(usage=usage):
                 self._usage = added(self._usage, usage)

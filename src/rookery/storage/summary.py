@@ -82,7 +82,7 @@ def words_of(fact: Fact) -> str:
             return title if command in title else f"{title}\n{command}"
         case ToolFinished(text=text):
             return text[:RESULT_LENGTH]
-        case CompletionOffered(result=result):
+        case CompletionOffered(result=result, spoken=False):
             return result
         case _:
             return ""
