@@ -406,12 +406,6 @@ def test_words_that_end_the_turn_become_the_result_in_their_own_row():
     assert before[-1].ts == after[-2].ts
 
 
-def test_earlier_words_that_end_the_turn_are_shown_again_as_the_result():
-    facts = [OPENED, STARTED, spoke(Text(text="Tests pass."), READ), STARTED]
-    offered = CompletionOffered(result="Tests pass.")
-    assert rows(*facts, offered)[-1] == "completion_result Tests pass."
-
-
 def test_a_pause_between_requests_is_a_row_until_the_next_request():
     pausing = Pausing(seconds=2.4, reason="", paced=True)
     assert rows(OPENED, pausing)[1:] == ["api_req_rate_limit_wait~ Next request in 3 s."]

@@ -157,7 +157,7 @@ READ_AS_TEXT = Remind(WRITTEN_CALL.format(tool="read_file"), nudge=True)
 
 
 def said(words: str = "It is 4.", **more: Any) -> TaskState:
-    return TaskState(words=words, said=words, **more)
+    return TaskState(words=words, **more)
 
 
 @pytest.mark.parametrize(
@@ -183,11 +183,6 @@ def said(words: str = "It is 4.", **more: Any) -> TaskState:
         (said(todos=ALL_DONE), ALONE, Complete("It is 4.")),
         (said(""), TurnRules(), Remind(EMPTY_ANSWER, nudge=True)),
         (said("", nudges=1), TurnRules(), Ask(AskKind.API_REQ_FAILED, NO_ANSWER)),
-        (
-            TaskState(words="", said="Tests pass.", nudges=1),
-            TurnRules(),
-            Complete("Tests pass.", False),
-        ),
     ],
 )
 def test_words_end_the_turn_unless_they_look_like_a_slip_that_was_not_named_yet(
@@ -243,7 +238,6 @@ def test_where_only_a_completion_ends_a_turn_words_are_reminded_and_then_mistake
         (after(FailureKind.EMPTY), CallModel(2, 1.0, reason="It failed.")),
         (after(FailureKind.EMPTY, 2), Remind(EMPTY_ANSWER, nudge=True)),
         (after(FailureKind.EMPTY, 3, nudges=1), Ask(AskKind.API_REQ_FAILED, "It failed.")),
-        (after(FailureKind.EMPTY, 3, nudges=1, said="Yes."), Complete("Yes.", spoken=False)),
         (
             after(FailureKind.BUSY, spent=Spent(requests=10)),
             Ask(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 10, "type": "requests"}'),

@@ -108,10 +108,9 @@ class Remind:
 
 @record
 class Complete:
-    """End the turn with what the model said; `spoken` if these are its last words."""
+    """End the turn with what the model said."""
 
     result: str
-    spoken: bool = True
 
 
 @record
@@ -212,7 +211,7 @@ def _after_words(state: TaskState, turn: TurnRules) -> Step:
     slip = _slip(state, turn)
     if slip and state.nudges < turn.nudges:
         return Remind(slip, nudge=True)
-    return Complete(state.words) if state.words else _without_words(state, NO_ANSWER)
+    return Complete(state.words) if state.words else Ask(AskKind.API_REQ_FAILED, NO_ANSWER)
 
 
 def _slip(state: TaskState, turn: TurnRules) -> str:
@@ -227,13 +226,6 @@ def _slip(state: TaskState, turn: TurnRules) -> str:
     if open_todos and not (state.called or turn.attended):
         return NOT_BEGUN
     return ""
-
-
-def _without_words(state: TaskState, message: str) -> Step:
-    """The end of a turn whose last answer is empty: with earlier words of it, if there are any."""
-    if state.said:
-        return Complete(state.said, spoken=False)
-    return Ask(AskKind.API_REQ_FAILED, message)
 
 
 def _after_failure(
@@ -266,7 +258,7 @@ def _about_empty_answers(
     if turn.words_end and state.nudges < turn.nudges:
         return Remind(EMPTY_ANSWER, nudge=True)
     if turn.words_end:
-        return _without_words(state, failure.message)
+        return Ask(AskKind.API_REQ_FAILED, failure.message)
     if limits.mistakes and state.mistakes >= limits.mistakes:
         return Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(state.mistakes))
     return Remind(EMPTY_ANSWER, mistake=state.failures > 2)

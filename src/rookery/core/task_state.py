@@ -100,8 +100,6 @@ class TaskState:
     """Nudges since the user last spoke."""
     called: bool = False
     """Whether a tool was called since the user last spoke."""
-    said: str = ""
-    """The last words of the model since the user spoke."""
     mistakes: int = 0
     completion: str | None = None
     plan: str = ""
@@ -295,7 +293,7 @@ def _selected(state: TaskState, fact: IntentSelected) -> TaskState:
 
 
 def _new_turn(state: TaskState) -> TaskState:
-    return replace(state, nudges=0, called=False, said="")
+    return replace(state, nudges=0, called=False)
 
 
 def _told(state: TaskState, text: str, message_id: str = "") -> TaskState:
@@ -382,7 +380,6 @@ def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
         words=None if calls else answer.words,
         written=answer.written,
         called=state.called or bool(calls),
-        said=answer.words or state.said,
         failures=0,
         cuts=0,
         repaired=False,

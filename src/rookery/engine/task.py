@@ -335,8 +335,8 @@ class Task:
                 await self._gather(text)
             case Remind(text, mistake, nudge):
                 self.log.append(Reminded(text=text, mistake=mistake, nudge=nudge))
-            case Complete(result, spoken):
-                self.log.append(CompletionOffered(result=result, spoken=spoken))
+            case Complete(result):
+                self.log.append(CompletionOffered(result=result, spoken=True))
             case Shorten(message):
                 if not await self._context.leave_out():
                     await self.dialogue.ask(AskKind.API_REQ_FAILED, message)
