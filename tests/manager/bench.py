@@ -42,6 +42,19 @@ WRITES = """\
   - {tool: attempt_completion, arguments: {result: "Done a third time."}}
 """
 """Asks for leave to write, if it has to ask."""
+HANDS_ON = """\
+part one:
+  - calls:
+      - {tool: write_to_file, arguments: {path: made.txt, content: "one\\n"}}
+  - calls:
+      - {tool: attempt_completion, arguments: {result: Part one is done.}}
+"":
+  - calls:
+      - {tool: new_task, arguments: {mode: code, message: Do part one.}}
+  - calls:
+      - {tool: attempt_completion, arguments: {result: Done.}}
+"""
+"""Has another task ask for leave to write."""
 SPEAKS_LONG = f"""\
 - say: {" ".join(["word"] * 2000)}
   pause: 0.05

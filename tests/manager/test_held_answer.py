@@ -6,7 +6,7 @@ from rookery.core.message import Message
 from rookery.core.sessions.events import Activity, AgentAsked, ApiReqStarted, ApproveAction
 from rookery.errors import CommandRejected
 from rookery.manager.conversation import Terms
-from rookery.manager.held_answer import ends_holding, held_answer
+from rookery.manager.held_answer import held_answer
 
 BEFORE = Message(ts=5, type="ask", ask="command", content="ls", digest="d")
 YES = ApproveAction(ask_ts=5)
@@ -48,12 +48,14 @@ def test_an_answer_to_what_was_not_shown_is_refused():
 @pytest.mark.parametrize(
     ("said", "over"),
     [
-        (AgentAsked(generation=1, ts=1, ask="command"), True),
-        (AgentAsked(generation=1, ts=1, ask="completion_result"), True),
-        (AgentAsked(generation=1, ts=1, ask="resume_task"), False),
-        (ApiReqStarted(generation=1, ts=1), True),
-        (Activity(generation=1, ts=1), False),
+        (AgentAsked(generation=1, ts=9, ask="command"), True),
+        (AgentAsked(generation=1, ts=9, ask="completion_result"), True),
+        (AgentAsked(generation=1, ts=9, ask="resume_task"), False),
+        (AgentAsked(generation=1, ts=5, ask="command"), False),
+        (ApiReqStarted(generation=1, ts=9), True),
+        (ApiReqStarted(generation=1, ts=4), False),
+        (Activity(generation=1, ts=9), False),
     ],
 )
 def test_a_call_of_the_model_or_another_question_ends_it(said: AgentAsked, over: bool):
-    assert ends_holding(said) is over
+    assert held_answer(YES, Terms(), BEFORE).ends_with(said) is over

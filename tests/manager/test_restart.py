@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from manager.bench import SPEAKS_LONG, WRITES, Project, kill
+from manager.bench import HANDS_ON, SPEAKS_LONG, WRITES, Project, kill
 from rookery.core.facts import Answered, TaskOpened, UserSpoke
 from rookery.errors import CommandRejected
 from rookery.manager.conversation import Terms
@@ -225,6 +225,29 @@ async def test_a_rejection_and_an_answer_in_words_survive_a_reboot_too(project: 
         await watched.at(session_id, "completed")
     answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
     assert [(fact.ask, fact.text) for fact in answers[1:]] == [("followup", "Euro")]
+
+
+async def test_a_question_of_a_sub_task_survives_a_reboot_too(project: Project):
+    acts = {"waiting_approval": ["approve"]}
+    with project.hosted(project.wish(HANDS_ON), acts=acts) as hosted:
+        session_id = hosted.hear("waiting_approval")
+        hosted.hear("waiting_approval")
+        for pid in project.processes():
+            if pid != hosted.process.pid:
+                hosted.process.send_signal(signal.SIGSTOP)
+                kill(pid)
+        hosted.kill()
+    await project.quiet()
+    async with project.supervised() as watched:
+        supervisor = watched.supervisor
+        assert watched.state(session_id) == "waiting_approval"
+        (question,) = supervisor.inbox()
+        assert question.task_id != session_id
+        assert question.row.title
+        terms = Terms(digest=question.row.digest)
+        await supervisor.approve(session_id, question.row.ts, terms=terms)
+        await watched.result(session_id, "Done.")
+        assert (project.path / "made.txt").read_text() == "one\n"
 
 
 async def test_a_process_of_the_system_before_a_reboot_is_not_mistaken_for_another(

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from manager.bench import IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
+from manager.bench import HANDS_ON, IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
 from rookery.core.facts import Answered, TaskOpened, UserSpoke
 from rookery.errors import CommandRejected
 from text_process import PLAINLY
@@ -368,21 +368,9 @@ async def test_a_session_is_renamed_put_away_and_removed(project: Project):
 
 
 async def test_a_question_of_a_task_that_works_for_another_is_the_sessions(project: Project):
-    script = """\
-part one:
-  - calls:
-      - {tool: write_to_file, arguments: {path: made.txt, content: "one\\n"}}
-  - calls:
-      - {tool: attempt_completion, arguments: {result: Part one is done.}}
-"":
-  - calls:
-      - {tool: new_task, arguments: {mode: code, message: Do part one.}}
-  - calls:
-      - {tool: attempt_completion, arguments: {result: Done.}}
-"""
     async with project.supervised() as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(script))
+        session_id = await supervisor.start(project.wish(HANDS_ON))
         asked = []
         for _ in range(2):
             await watched.until(session_id, lambda _: bool(supervisor.inbox()))

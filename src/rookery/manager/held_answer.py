@@ -6,6 +6,7 @@ the answer is dropped and the user decides anew.
 """
 
 from dataclasses import replace
+from typing import TypeGuard
 
 from rookery.core.message import Message
 from rookery.core.sessions.events import (
@@ -21,6 +22,7 @@ from rookery.core.values import record
 from rookery.errors import CommandRejected
 from rookery.manager.conversation import NOT_AS_SHOWN, Terms
 
+_NO_QUESTIONS = (Signal.ACTIVITY, Signal.ASK_RESUME_TASK, Signal.ASK_RESUME_COMPLETED_TASK)
 AnswerEvent = ApproveAction | RejectAction | SendMessage
 
 
@@ -36,6 +38,12 @@ class HeldAnswer:
             return None
         return replace(self.event, ask_ts=row.ts), replace(self.terms, digest=row.digest)
 
+    def ends_with(self, said: Event) -> TypeGuard[AgentAsked | ApiReqStarted]:
+        """Whether the answer is given now or never. A process also tells what was before."""
+        if not isinstance(said, AgentAsked | ApiReqStarted) or said.ts <= self.question.ts:
+            return False
+        return isinstance(said, ApiReqStarted) or ask_signal(said.ask) not in _NO_QUESTIONS
+
 
 def held_answer(event: Event, terms: Terms, question: Message | None) -> HeldAnswer:
     """Raises `CommandRejected` if what was shown is not what was asked."""
@@ -43,18 +51,6 @@ def held_answer(event: Event, terms: Terms, question: Message | None) -> HeldAns
         raise CommandRejected(NOT_AS_SHOWN)
     assert isinstance(event, AnswerEvent)
     return HeldAnswer(event, terms, question)
-
-
-def ends_holding(said: Event) -> bool:
-    """Whether an answer is given now or never."""
-    if isinstance(said, AgentAsked):
-        signal = ask_signal(said.ask)
-        return signal not in (
-            Signal.ACTIVITY,
-            Signal.ASK_RESUME_TASK,
-            Signal.ASK_RESUME_COMPLETED_TASK,
-        )
-    return isinstance(said, ApiReqStarted)
 
 
 def _is_same(before: Message, now: Message) -> bool:

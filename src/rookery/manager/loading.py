@@ -21,7 +21,8 @@ async def load(session: SupervisedSession) -> None:
     _note_what_its_log_tells(session)
     at_hand = current is not None and current.at_rest and not session.record.saw_session_created
     goes_on = (alive or waits_for_its_turn) and not at_hand
-    session.session = rebuilt(session.record, session.root.ask, alive=goes_on)
+    ask = session.root.ask if goes_on else session.stored_ask
+    session.session = rebuilt(session.record, ask, alive=goes_on)
     if at_hand and alive:
         session.session = replace(session.session, process_open=True)
     if mark and lives(mark):

@@ -58,6 +58,16 @@ class Recollection:
         """A task of the session, as it is stored; None if it is none."""
         return await anyio.to_thread.run_sync(self._read_own, task_id)
 
+    async def workers(self, task: FollowedTask) -> tuple[FollowedTask, ...]:
+        """The stored tasks at work for another, the innermost last."""
+        found: list[FollowedTask] = []
+        waiting = list(task.children.values())
+        while waiting and len(found) < _DEEPEST:
+            if worker := await self.task(waiting.pop(0).task_id):
+                found.append(worker)
+                waiting += worker.children.values()
+        return tuple(found)
+
     def _read_root(self) -> FollowedTask:
         events = self._read(self._root.task_id)
         if glimpse := glimpse_of(events):

@@ -37,13 +37,13 @@ from rookery.core.sessions.orders import (
 )
 from rookery.core.sessions.rebuilding import rebuilt
 from rookery.core.sessions.record import SessionRecord, noted, recorded
-from rookery.core.sessions.session import Session
+from rookery.core.sessions.session import PendingAsk, Session
 from rookery.core.sessions.states import STATUS_OF, TRUE_IN, WORKING
 from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
 from rookery.manager.conversation import HandOver, Terms
 from rookery.manager.followed_task import RESUMING, FollowedTask
-from rookery.manager.held_answer import HeldAnswer, ends_holding, held_answer
+from rookery.manager.held_answer import HeldAnswer, held_answer
 from rookery.manager.mailbox import Mailbox
 from rookery.manager.process_keeper import ProcessKeeper, never_run
 from rookery.manager.recollection import Recollection
@@ -106,6 +106,8 @@ class SupervisedSession:
         )
         self._one_act = anyio.Lock()
         self.recollection = Recollection(self.root, desk.tasks, self.wake)
+        self._workers: tuple[FollowedTask, ...] = ()
+        """Stored tasks that worked for it when its process ended, the innermost last."""
         self._held: HeldAnswer | None = None
         self._wanted_until = 0.0
         self._moved = anyio.Event()
@@ -131,8 +133,16 @@ class SupervisedSession:
         """The open question: which task asks it, and its row."""
         if not (pending := self.session.pending_ask):
             return None
-        rows = ((task.task_id, task.row(pending.ts)) for task in self.keeper.tasks)
+        stored = () if self.keeper.is_listening else self._workers
+        tasks = (*self.keeper.tasks, *stored)
+        rows = ((task.task_id, task.row(pending.ts)) for task in tasks)
         return next(((task_id, row) for task_id, row in rows if row and row.type == "ask"), None)
+
+    @property
+    def stored_ask(self) -> PendingAsk | None:
+        """What was asked last and is open, by the session's task or one that works for it."""
+        asks = (task.ask for task in (*reversed(self._workers), self.root))
+        return next((ask for ask in asks if ask), None)
 
     @property
     def announced(self) -> bool:
@@ -262,8 +272,9 @@ class SupervisedSession:
         if self.root.view.seq or self.keeper.is_listening:  # by now
             return
         self.root.become(remembered)
+        self._workers = await self.recollection.workers(remembered)
         if not self.session.process_open:
-            self.session = rebuilt(self.record, self.root.ask, alive=False)
+            self.session = rebuilt(self.record, self.stored_ask, alive=False)
 
     async def host(self, *, reopen: bool) -> Host:
         """Its process, to be asked and told what is no business of the machine. One is started, at
@@ -357,7 +368,7 @@ class SupervisedSession:
         for said in task.hear(event):
             if self.session.saw_session_created or self._moves_at_once(said):
                 self.take(said)
-            if ends_holding(said):
+            if self._held and self._held.ends_with(said):
                 self._give_held(task.row(said.ts) if isinstance(said, AgentAsked) else None)
         if task.view.usage != usage:
             self.keep()

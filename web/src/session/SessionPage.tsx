@@ -121,11 +121,17 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
       )}
       {row.flags.show_spinner && (
         <div class="working">
-          <Spinner /> {workInWords(last, view.parts.value.silence ?? 0, row)}
+          <Spinner /> {workInWords(last, view.parts.value.silence ?? 0, row, isOpen(view))}
         </div>
       )}
       {row.state === "creating" && row.logs.length > 0 && (
         <pre class="set-up-log">{harmless(uncoloured(row.logs.slice(-LINES_OF_SET_UP).join("\n")))}</pre>
+      )}
+      {row.state === "paused" && view.told.value && !isOpen(view) && (
+        <Notice icon="pause">
+          No process of the agent runs, for example because the machine was restarted. What was finished is kept:
+          resume, or say how to go on.
+        </Notice>
       )}
       {row.failure && !isToldBelow(view) && <FailureNotice row={row} began={rows.length > 0} />}
       {isWithoutItsWorktree(row) && <WorktreeRemoved />}
@@ -133,10 +139,16 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
   );
 }
 
+/** Something is asked that was not answered yet. */
+function isOpen(view: TaskView): boolean {
+  const open = view.row(view.parts.value.open_ask);
+  return open !== null && !open.answered;
+}
+
 /** A failure that is asked about is told where it is answered. */
 function isToldBelow(view: TaskView): boolean {
   const open = view.row(view.parts.value.open_ask);
-  return open !== null && !open.answered && formOf(open.ask ?? "") !== "rest";
+  return isOpen(view) && formOf(open?.ask ?? "") !== "rest";
 }
 
 /** If it never began, what it was to do is told here, and its log is all that tells more. */
@@ -171,11 +183,12 @@ function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
   );
 }
 
-/** What is asked by this task, and by those that work for it. */
+/** What is asked by this task, and by those that work for it. Nothing is while the agent works: what
+ *  was asked is answered, and the process that asked may be gone. */
 function Asks({ row, view, task_id }: { row: SessionRow; view: TaskView; task_id: string }) {
   const { session_id } = row;
   const open = view.row(view.parts.value.open_ask);
-  const own = open && !open.answered ? askOfRow(session_id, task_id, open) : null;
+  const own = open && !open.answered && !row.flags.show_spinner ? askOfRow(session_id, task_id, open) : null;
   const others = inbox.value.filter((each) => each.session_id === session_id && each.task_id !== task_id);
   const asks = [...(own ? [own] : []), ...others.map(askOfInbox)].filter((ask) => formOf(ask.ask) !== "rest");
   return (

@@ -1,9 +1,10 @@
 import type { Row, SessionRow } from "../protocol";
 
 /** What an agent is busy with, told from its last row. */
-export function workInWords(last: Row | null, silence: number, session: SessionRow): string {
-  if (session.queued) return "Waits for its turn: as many sessions are running as may.";
+export function workInWords(last: Row | null, silence: number, session: SessionRow, asks = false): string {
+  if (session.queued) return "Waits for its turn. It starts when a session at work is done or needs you.";
   if (session.state === "creating") return session.step ? `Starting: ${session.step}` : "Starting";
+  if (asks) return "Starting the agent again; it gets your answer when it asks the same";
   if (silence) return `Waiting for the model for ${Math.round(silence)} s`;
   switch (last?.say ?? last?.ask) {
     case "reasoning":
