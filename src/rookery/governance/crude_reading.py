@@ -48,7 +48,9 @@ def crude_commands(text: str, home: str) -> Iterator[SimpleCommand]:
             yield SimpleCommand(words(re.findall(r"[^\s$<>]+", segment)))
         if "," in said[0]:
             # the braces around it have been taken for the end of a command
-            yield SimpleCommand(words([*said[0].split(","), *said[1:]]))
+            parts = said[0].split(",")[:MOST_CRUDE]
+            for place in range(len(parts)):
+                yield SimpleCommand(words([*parts[place:], *said[1:]]))
         for place, word in enumerate(said[:MOST_CRUDE]):
             if program_name(word) in _RUNS_TEXT:
                 rest = said[place + 1 : place + 1 + MOST_CRUDE]

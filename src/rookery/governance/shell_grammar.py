@@ -85,6 +85,7 @@ _NAMES_ITS_HOME = re.compile(r"(?<![$\w{])(?:HOME|PWD)\b")
 """As something that is set, and not only looked up: then nobody knows what it is."""
 _PUT_IN = re.compile(r"\\(?P<escaped>[$`\\])|\\\n|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|`[^`]*`", re.S)
 """What a shell makes something else of in a document, as far as a pattern can tell."""
+_NUMBERED = re.compile(r"(?<![^\s;&|(])(?:[0-9]+|\{\w+\})<<<")
 _BLANK = re.compile(r"(?<!\\)\s")
 
 
@@ -131,11 +132,14 @@ def _in_all_readings(text: str, home: str) -> ShellLine:
         doubts = ("it has lines that go on after a backslash", *doubts)
         other = other.replace("\\\n", "")
     if _DOUBTFUL["ERROR"] in doubts:
-        # the grammar does not know that a file can be opened for both
-        other = other.replace("<>", "> ")
+        # the grammar does not know that a file can be opened for both, or a text by a number
+        other = _NUMBERED.sub("<<<", other.replace("<>", "> "))
     other = _with_values(other)
-    more = _parsed(other, home).commands if other != text and len(other) <= LONGEST else ()
-    return replace(line, commands=(*line.commands, *more), doubts=doubts)
+    if other == text or len(other) > LONGEST:
+        return replace(line, doubts=doubts)
+    more = _parsed(other, home)
+    commands, documents = (*line.commands, *more.commands), (*line.documents, *more.documents)
+    return replace(line, commands=commands, doubts=doubts, documents=documents)
 
 
 def _in_documents(bodies: Sequence[Script], home: str) -> Iterator[SimpleCommand]:

@@ -213,7 +213,9 @@ def _from_shell(arguments: Sequence[Word]) -> Wrapped:
     for place, word in enumerate(arguments):
         if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word.text):
             rest = [one for one in arguments[place + 1 :] if not one.text.startswith(("-", "+"))]
-            return Wrapped(scripts=tuple(one.script for one in rest[:1]))
+            # what follows the text is put in for $0, $1 and so on
+            more = (one for one in rest[1:MOST_RESTS] if " " in one.text)
+            return Wrapped(scripts=tuple(one.script for one in (*rest[:1], *more)))
         if not word.known:
             # it may be that option, and a script file as well
             return Wrapped(scripts=tuple(one.script for one in arguments[place:][:MOST_RESTS]))
