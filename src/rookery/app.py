@@ -308,6 +308,7 @@ async def open_host(
                         allow=settings.commands.allow,
                         deny=settings.commands.deny,
                         trusted=consent.trusted,
+                        confines=lambda: sandbox.state.kind != "none",
                     ),
                     ApprovalGate(
                         rules,

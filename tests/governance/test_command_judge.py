@@ -201,6 +201,95 @@ def test_PATH_9_rg_is_taken_to_show_hidden_files(tmp_path: Path, folder: str, li
     assert any("would come upon" in note for note in judged.notes)
 
 
+def _clean(folder: Path) -> Bench:
+    """A workspace in which every pattern leads only to files that may be read."""
+    made = bench(folder)
+    for name in (
+        "link_out",
+        "link_secret",
+        "link_keys",
+        "dangling",
+        "secret.txt",
+        ".rookeryignore",
+    ):
+        (made.root / name).unlink()
+    return made
+
+
+NAMED = [
+    ("-o", "sort *", False),
+    ("--output=x", "sort *", False),
+    ("src/-o", "sort src/*", False),
+    ("-R", "ls *", False),
+    ("[ab].txt", "cat [ab].txt", True),
+    ("a b.txt", "cat *.txt", True),
+    ("src/a b.py", "find src -name '*.py' | xargs wc -l", False),
+    ("src/a b.py", "find src -name '*.py' -print0 | xargs -0 wc -l", True),
+    ("src/a'b", "find src -type f | xargs cat", False),
+    ('src/a"b', "find src -type f | xargs cat", False),
+    ("src/a\\b", "find src -type f | xargs cat", False),
+    ("src/a\nb", "find src -type f | xargs cat", False),
+    ("src/x -o y/", "find src | xargs cat", False),
+    ("src/.env", "find src -type f | xargs cat", True),
+    (".npmrc", "npm ls", False),
+    (".npmrc", "cd src && npm ls", False),
+    ("src/.npmrc", "npm ls", True),
+    ("src/.npmrc", "cd src && npm ls", False),
+    (".npmrc", "npm --version", False),
+    ("rust-toolchain.toml", "cargo --version", False),
+    ("rust-toolchain.toml", "cd src && rustc --version", False),
+    (".yarnrc.yml", "yarn --version", False),
+    ("package.json", "pnpm --version", False),
+    (".mvn/jvm.config", "mvn --version", False),
+    ("conftest.py", "pytest --version", False),
+    ("tests/conftest.py", "pytest --version", False),
+    ("pyproject.toml", "pytest --version", False),
+    (".tool-versions", "node --version", False),
+    ("mise.toml", "python --version", False),
+    ("setup.cfg", "flake8 --version", False),
+    (".hg/hgrc", "hg --version", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "line", "unasked"), NAMED)
+def test_K2_no_name_of_a_file_makes_more_of_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: str, unasked: bool
+):
+    made = _clean(tmp_path)
+    monkeypatch.setenv("PATH", str(made.programs))
+    assert made.judge(line.replace(".txt", ".md"), "").plain
+    file = made.root / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.mkdir(parents=True) if name.endswith("/") else file.touch()
+    assert bool(made.judge(line, "").plain) is unasked
+
+
+def test_CMD_6_another_program_of_the_name_in_the_workspace_is_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made = _clean(tmp_path)
+    own = made.root / "venv" / "bin"
+    own.mkdir(parents=True)
+    monkeypatch.setenv("PATH", f"{own}:{made.programs}")
+    assert made.judge("cat README.md", "").plain
+    assert made.judge("pip list", "").plain is None, "a script would look for others there"
+    (made.programs / "gcc").write_bytes(b"\x7fELF")
+    assert made.judge("gcc --version", "").plain
+    (own / "gcc").write_text("#!/bin/sh\n", encoding="utf-8")
+    (own / "gcc").chmod(0o755)
+    assert made.judge("gcc --version", "").plain is None
+
+
+def test_CMD_3_patterns_and_folders_are_run_as_they_were_judged(here: Bench):
+    wc, xargs, find = (str(here.programs / name) for name in ("wc", "xargs", "find"))
+    judged = here.judge("cd src && wc -l *.py > /dev/null", "")
+    ran = PlainCommand((wc, "-l", "app.py", "util.py"), "kept", "dropped", "src")
+    assert judged.plain == (Pipeline((ran,)),)
+    judged = here.judge("find src -name '*.py' | xargs -n 1 wc -l", "")
+    first = PlainCommand((find, "src", "-name", "*.py"))
+    assert judged.plain == (Pipeline((first, PlainCommand((xargs, "-n", "1", wc, "-l")))),)
+
+
 HIDDEN = ["rm -rf build", "git reset --hard", "rm -rf .", "git push --force", "rm -rf /"]
 DENIED = ("rm -rf", "git reset", "git push")
 

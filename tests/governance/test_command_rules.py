@@ -106,6 +106,14 @@ async def test_TRUST_nothing_is_allowed_by_itself_in_an_untrusted_project(here: 
 
 
 @pytest.mark.anyio
+async def test_without_a_sandbox_every_command_asks_unless_the_user_allowed_it(here: Bench):
+    rules = CommandRules(allow=["wc"], deny=[], trusted=True, confines=lambda: False)
+    for line, expected in [("ls", NONE), ("cat README.md", NONE), ("wc README.md", ALLOW)]:
+        action = Action(title="x", perform=_never, command=line, judgement=here.judge(line, ""))
+        assert (await rules.before(CALL, action)).decision is expected
+
+
+@pytest.mark.anyio
 async def test_an_action_without_a_command_is_none_of_its_business():
     rules = CommandRules(allow=["*"], deny=["*"], trusted=True)
     assert (await rules.before(CALL, Action(title="x", perform=_never))).decision is NONE

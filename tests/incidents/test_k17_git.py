@@ -40,13 +40,14 @@ class Trusted:
 
 @pytest.fixture(scope="module")
 def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusted]:
-    """The worst case: the folder is trusted and there is no sandbox, so nothing else protects."""
+    """The worst case: nobody is asked and there is no sandbox, so nothing else protects."""
     world = World(tmp_path_factory.mktemp("git"))
     git_everything(world)
     before = tree(world.workspace)
     asked = [run(command) for command in QUESTIONS]
     asked += [run(command, cwd="vendor/lib") for command in INSIDE]
-    visit = world.visit(*[[each] for each in asked], flags=("-p", "-a", "--sandbox", "off"))
+    flags = ("-p", "-y", "-a", "--sandbox", "off")
+    visit = world.visit(*[[each] for each in asked], flags=flags)
     names = (*QUESTIONS, *(f"{command} inside" for command in INSIDE))
     yield Trusted(world, visit, dict(zip(names, visit.results, strict=True)), before)
     remove(world)

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,17 @@ def test_a_program_that_cannot_be_started_is_named(path: str, status: int, tmp_p
     code, out, errors = run(plain, tmp_path)
     assert (code, out) == (0, "said\n")
     assert errors.startswith(f"{path}: ")
+
+
+def test_CMD_3_a_command_runs_in_its_folder_and_its_output_may_be_dropped(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    inside = replace(command("pwd", "-P"), folder="in")
+    quiet = replace(SAY, output="dropped")
+    loud = replace(command("ls", "nowhere", errors="with output"), output="dropped")
+    assert run((line(inside),), tmp_path)[1] == f"{tmp_path.resolve()}/in\n"
+    assert run((line(quiet), line(SAY, when="succeeded")), tmp_path)[1] == "said\n"
+    assert "nowhere" in run((line(loud),), tmp_path)[1]
+    assert run((line(replace(SAY, folder="gone")),), tmp_path)[0] == 127
 
 
 def test_CMD_6_a_name_is_no_path():

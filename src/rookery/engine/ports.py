@@ -273,6 +273,8 @@ class Permit:
     """Whether the command may write in git's own folders."""
     hosts: frozenset[str] = frozenset()
     """Hosts that the command may reach besides the known ones."""
+    withheld: Callable[[str], bool] | None = None
+    """Whether a file of the workspace is left out wherever folders are looked through."""
 
 
 @record

@@ -14,7 +14,7 @@ from rookery.core.shell.changers import changing
 from rookery.core.shell.command_entries import begins_with
 from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.core.shell.outputs import outputs, together, with_scripts
-from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand, plain
+from rookery.core.shell.plain_commands import Plain, plain
 from rookery.core.shell.programs import Doing, Operand, known_reader, reading
 from rookery.core.shell.shell_words import (
     Script,
@@ -23,14 +23,21 @@ from rookery.core.shell.shell_words import (
     Word,
     joined,
     spelled_out,
-    words,
 )
 from rookery.core.shell.wrappers import SHELLS, Wrapped, assignment, program_name, wrapped
 from rookery.engine.ports import Files
 from rookery.governance.command_folders import Folders, Scope
 from rookery.governance.command_targets import Finding, Hiding, Targets
 from rookery.governance.crude_reading import unread_line, without_escapes
-from rookery.governance.program_paths import find_program, temporary_folders
+from rookery.governance.plain_spelling import Spelling, any_patterns, line_of
+from rookery.governance.program_paths import (
+    all_safe,
+    find_program,
+    is_script,
+    is_shadowed,
+    temporary_folders,
+)
+from rookery.governance.project_code import made_to_run
 from rookery.governance.shell_grammar import shell_line
 
 DEEPEST = 6
@@ -84,7 +91,8 @@ class CommandJudge:
             said = "it is too long to be looked at"
             return Judgement(why_not=said, grave=(said,), too_deep=True)
         parsed = plain(command)
-        line = _line_of(parsed) if parsed else shell_line(Script(command), home=self._home)
+        start = str(self._root / cwd)
+        line = line_of(parsed) if parsed else shell_line(Script(command), home=self._home)
         told = _Told(line.doubts)
         unfolded = _Unfolding(self._home)
         commands = unfolded.all_of(line)
@@ -93,8 +101,8 @@ class CommandJudge:
             told.doubts.append("it runs commands in commands, deeper than is looked into")
         if _FORK_BOMB.search(command):
             told.grave.append("starts itself over and over until the machine gives up")
-        self._look_at(commands, str(self._root / cwd), told)
-        spelled = self._with_programs(parsed) if parsed else None
+        self._look_at(commands, start, told)
+        spelled = self._spelled(parsed, start, told) if parsed else None
         if spelled and _runs_git(commands) and not self._own_repository():
             spelled = None
             told.doubts.append("git would look into a repository that is not this folder's own")
@@ -127,6 +135,7 @@ class CommandJudge:
             where = folders.of(command)
             doing = _doing(command)
             told.hear_of(doing)
+            told.doubts += made_to_run(doing, where, str(self._root))
             if command.scope[:1] == (_ELSEWHERE,):
                 told.grave += _graves_elsewhere(doing)
                 continue
@@ -136,25 +145,28 @@ class CommandJudge:
         if len(commands) > MOST_COMMANDS:
             told.grave.append("has more commands than can be looked at")
 
-    def _with_programs(self, parsed: Plain) -> Plain | None:
-        """The line with absolute programs; None if one of them is not to be had safely."""
+    def _spelled(self, parsed: Plain, start: str, told: "_Told") -> Plain | None:
+        """The line as it would be run without a shell: absolute programs, and files for patterns.
+        What these say is judged as well. None if that is not to be had safely."""
+        spelling = Spelling(self._files, self._root, start, self._find_program)
+        spelled = spelling.spelled(parsed)
+        told.doubts += spelling.doubts
+        if spelled is not None and spelled != parsed and any_patterns(parsed):
+            again = _Told(())
+            expanded = spelling.with_files(parsed)
+            self._look_at(list(line_of(expanded).commands) if expanded else [], start, again)
+            told.hear_more(again)
+        return spelled
+
+    def _find_program(self, name: str, *, unshadowed: bool = False) -> str | None:
         path = os.environ.get("PATH", os.defpath)
-        pipelines = []
-        for pipeline in parsed:
-            commands = []
-            for command in pipeline.commands:
-                program = find_program(
-                    command.words[0],
-                    path,
-                    self._root,
-                    temporary=self._temporary,
-                    writable=self._writable,
-                )
-                if program is None:
-                    return None
-                commands.append(PlainCommand((program, *command.words[1:]), command.errors))
-            pipelines.append(Pipeline(tuple(commands), pipeline.when))
-        return tuple(pipelines)
+        unsafe = {"temporary": self._temporary, "writable": self._writable}
+        program = find_program(name, path, self._root, **unsafe)
+        if program is None or not unshadowed:
+            return program
+        shadowed = is_shadowed(name, path, self._root, **unsafe)
+        led = is_script(program) and not all_safe(path, self._root, **unsafe)
+        return None if shadowed or led else program
 
 
 class _Told:
@@ -176,6 +188,12 @@ class _Told:
         if doing.network:
             self.network = True
             self.notes.append("uses the network")
+
+    def hear_more(self, other: "_Told") -> None:
+        """What is against the same line, read in another way."""
+        self.doubts += other.doubts
+        self.grave += other.grave
+        self.only_reads = self.only_reads and other.only_reads
 
     def hear(self, finding: Finding) -> None:
         self.targets += finding.targets
@@ -254,7 +272,7 @@ class _Unfolding:
         if self._unread < 0:
             return unread_line(script.text, "it holds more text than can be looked at", self._home)
         parsed = plain(script.text)
-        return _line_of(parsed) if parsed else shell_line(script, home=self._home)
+        return line_of(parsed) if parsed else shell_line(script, home=self._home)
 
 
 def _readings(scripts: Iterable[Script]) -> Iterator[Script]:
@@ -286,16 +304,6 @@ def _runs_git(commands: Sequence[SimpleCommand]) -> bool:
     return any(program_name(one.words[0].text) == "git" for one in commands if one.words)
 
 
-def _line_of(parsed: Plain) -> ShellLine:
-    return ShellLine(
-        tuple(
-            SimpleCommand(words(command.words))
-            for pipeline in parsed
-            for command in pipeline.commands
-        )
-    )
-
-
 def _doing(command: SimpleCommand) -> Doing:
     said = command.words
     if not said:
@@ -303,7 +311,9 @@ def _doing(command: SimpleCommand) -> Doing:
     if not said[0].known:
         return Doing(why_not=f"which program it runs is not known before: {said[0].text[:40]}")
     name = program_name(said[0].text)
-    if name in _SHELL_OWN:
+    if name == "cd" and len(said) == 2 and said[1].known:
+        return Doing(reads_only=True)
+    if name in _SHELL_OWN and not (name == "printf" and reading(said).reads_only):
         return Doing()
     read = reading(said)
     if read.reads_only:

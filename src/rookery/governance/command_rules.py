@@ -4,14 +4,16 @@ A list of denied commands is a convenience and no protection: there are more way
 thing than can be listed. What protects is the sandbox.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Decision, Ruling, allow, deny
 from rookery.core.shell.command_entries import EVERYTHING, begins_with
 from rookery.core.shell.judgement import Judgement
-from rookery.core.shell.plain_commands import plain
+from rookery.core.shell.plain_commands import Pipeline, PlainCommand, plain
 from rookery.engine.ports import Action, Outcome
 
 if TYPE_CHECKING:
@@ -22,7 +24,17 @@ class CommandRules:
     """Denies what the user has denied, asks about what is grave, and allows what is understood
     to do no harm or is on the user's list. About the rest it has no opinion."""
 
-    def __init__(self, *, allow: Sequence[str], deny: Sequence[str], trusted: bool) -> None:
+    def __init__(
+        self,
+        *,
+        allow: Sequence[str],
+        deny: Sequence[str],
+        trusted: bool,
+        confines: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`confines` tells whether commands run in a sandbox: without one every command asks,
+        unless the user's own lists or settings allow it."""
+        self._confines = confines
         self._allow = [argv for entry in allow if (argv := _argv(entry))]
         self._allow_all = EVERYTHING in allow
         self._deny = [entry.split() for entry in deny if entry.strip()]
@@ -36,7 +48,9 @@ class CommandRules:
             return deny(reason)
         if judged.grave:
             return Ruling(Decision.ASK, judged.grave)
-        if (judged.plain and self._trusted) or self._allowed(action.command, judged):
+        if self._allowed(action.command, judged):
+            return allow()
+        if judged.plain and self._trusted and await anyio.to_thread.run_sync(self._confines):
             return allow()
         return Ruling()
 
@@ -82,7 +96,8 @@ def _fault(entry: str) -> str:
     parsed = plain(entry)
     if parsed is None:
         return "it needs a shell. Write one program with plain words, such as 'npm test'."
-    if len(parsed) > 1 or len(parsed[0].commands) > 1 or parsed[0].commands[0].errors != "kept":
+    alone = PlainCommand(parsed[0].commands[0].words)
+    if parsed != (Pipeline((alone,)),):
         return "it is more than one command. Give each command an entry of its own."
     if "/" in parsed[0].commands[0].words[0]:
         return "a program named by its path is always asked about."

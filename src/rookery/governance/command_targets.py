@@ -149,7 +149,8 @@ class Targets:
         real = self._real(operand.deed, path)
         shown = self._shown(real)
         reach = self._reach(operand, real)
-        target = Target(operand.deed, place.path, outside=place.outside, reach=reach)
+        deep = operand.deed is Deed.READ and operand.deep and os.path.isdir(real)
+        target = Target(operand.deed, place.path, outside=place.outside, reach=reach, deep=deep)
         if operand.deed is Deed.READ:
             return self._read(place, target, shown)
         return Finding(

@@ -43,6 +43,41 @@ def find_program(
     return None
 
 
+def is_shadowed(
+    name: str,
+    path_variable: str,
+    root: Path,
+    *,
+    temporary: Sequence[str],
+    writable: Sequence[str] = (),
+) -> bool:
+    """Whether a shell would rather find another program of the name, in an unsafe folder."""
+    unsafe = (str(root), *temporary, *(os.path.realpath(folder) for folder in writable))
+    safe = _safe_folders(path_variable, unsafe)
+    for folder in path_variable.split(os.pathsep):
+        program = os.path.join(os.path.join(str(root), folder), name)
+        if os.path.isfile(program) and os.access(program, os.X_OK):
+            return folder not in safe
+    return False
+
+
+def all_safe(
+    path_variable: str, root: Path, *, temporary: Sequence[str], writable: Sequence[str] = ()
+) -> bool:
+    """Whether nobody could have put a program where one is looked for by its name."""
+    unsafe = (str(root), *temporary, *(os.path.realpath(folder) for folder in writable))
+    return len(_safe_folders(path_variable, unsafe)) == len(path_variable.split(os.pathsep))
+
+
+def is_script(program: str) -> bool:
+    """Whether it is a text that other programs run, which are looked for by their names."""
+    try:
+        with open(program, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return True
+
+
 @cache
 def _safe_folders(path_variable: str, unsafe: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(

@@ -51,7 +51,7 @@ class CodebaseSearch:
             raise ToolError(f"{path} is outside the workspace, which alone is indexed.")
 
         async def perform(permit: Permit) -> Outcome:
-            found = await self._index.search(query, path, permit, shown_by(ctx.files))
+            found = await self._index.search(query, path, permit, shown_by(ctx.files, permit))
             return Outcome(text=_report(query, found))
 
         below = {"path": path} if args.path else {}
@@ -68,13 +68,15 @@ class CodebaseSearch:
         )
 
 
-def shown_by(files: Files) -> Callable[[str], bool]:
+def shown_by(files: Files, permit: Permit) -> Callable[[str], bool]:
     """Whether a file may be shown now, whatever held when it was indexed."""
 
     def may_show(path: str) -> bool:
         try:
             place = files.place(path)
         except ToolError:
+            return False
+        if permit.withheld and permit.withheld(path):
             return False
         return place.path == path and not (place.ignored or place.credential or place.outside)
 

@@ -50,7 +50,7 @@ class ListCodeDefinitionNames:
         async def perform(permit: Permit) -> Outcome:
             inside = None
             if not is_outside(path):
-                may_show = shown_by(ctx.files)
+                may_show = shown_by(ctx.files, permit)
                 inside = await self._outlines.outlines_in(path, permit, may_show)
             found = [await self._of_file(path, ctx, permit)] if inside is None else inside
             return Outcome(text=_report(path, found))

@@ -64,12 +64,13 @@ class Boundaries:
             "Go on without it, or ask the user for what you need to know."
         )
 
-    def hiding(self, top: str) -> "Hiding":
-        """What a walk through the folder must leave out; the rules are those of this moment."""
+    def hiding(self, top: str, withheld: Callable[[str], bool] | None = None) -> "Hiding":
+        """What a walk through the folder must leave out; the rules are those of this moment.
+        Besides, `withheld` tells of files of the workspace whether they are left out."""
         secret = self._secret_places()
         near = near_credentials(top, str(self._home), secret)
         is_credential = self._credentials(secret) if near else _never
-        return Hiding(self._ignore.rules(), is_credential, self.root, top)
+        return Hiding(self._ignore.rules(), is_credential, self.root, top, withheld)
 
     def _found(self, said: str) -> tuple[str, tuple[str, ...], bool]:
         """Where a path leads, by which links, and whether it is kept from the agent. If it is
@@ -158,13 +159,16 @@ class Hiding:
         is_credential: Callable[[str], bool],
         root: Path,
         top: str,
+        withheld: Callable[[str], bool] | None = None,
     ) -> None:
+        self._withheld = withheld
         self._rules = rules
         self._is_credential = is_credential
         self._root = root
         self._top = top
         self.ignored = 0
         self.credentials = 0
+        self.ruled_out = 0
 
     def hides(self, path: str, *, is_folder: bool, target: str = "") -> bool:
         """Whether an entry of a folder that is not hidden is; `target` is where a link leads."""
@@ -176,13 +180,22 @@ class Hiding:
         if self._is_credential(absolute):
             self.credentials += 1
             return True
+        if self._withheld and any(map(self._is_withheld, filter(None, (absolute, leads)))):
+            self.ruled_out += 1
+            return True
         return False
+
+    def _is_withheld(self, absolute: str) -> bool:
+        below = absolute.removeprefix(f"{str(self._root).rstrip('/')}/")
+        return self._withheld is not None and self._withheld(below)
 
     def notes(self) -> Iterator[str]:
         if self._rules.problem:
             yield f"({self._rules.problem} No file is shown until the user mends that.)"
         elif self.ignored:
             yield f"({self.ignored} hidden by {' and '.join(self._rules.names)}.)"
+        if self.ruled_out:
+            yield f"({self.ruled_out} hidden by the rules of the intent.)"
         if self.credentials:
             yield f"({self.credentials} hidden: places where credentials are kept.)"
 

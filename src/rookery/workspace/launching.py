@@ -82,7 +82,7 @@ class Launching:
         if not permit.confined:
             check_not_narrowed(permit.writable)
             return Launch(tuple(words), {})
-        found = self._special_files()
+        found = self._special_files(permit.withheld)
         shielded = dict.fromkeys((*found.protected, *self._repositories()))
         way = self._way_out(permit)
         try:
@@ -134,12 +134,13 @@ class Launching:
             self._special_files()
         return state.line if self._masks_all else f"{state.line}; some ignored files can be read"
 
-    def _hiding(self) -> Hiding:
-        return self._boundaries.hiding(str(self._root))
+    def _hiding(self, withheld: Callable[[str], bool] | None = None) -> Hiding:
+        return self._boundaries.hiding(str(self._root), withheld)
 
-    def _special_files(self) -> _Special:
-        hiding = self._hiding()
-        found = _special_files(self._root, hiding, thorough=_has_rules(hiding))
+    def _special_files(self, withheld: Callable[[str], bool] | None = None) -> _Special:
+        hiding = self._hiding(withheld)
+        thorough = withheld is not None or _has_rules(hiding)
+        found = _special_files(self._root, hiding, thorough=thorough)
         self._masks_all = found.whole
         return found
 

@@ -2,9 +2,9 @@
 
 It is run as a script of its own, inside the sandbox. Its arguments are lists, each behind its
 length: variables for git, then pipelines. A pipeline is `when` it is run and a list of commands;
-a command is what becomes of its `errors`, how many words git's sub-command stands behind, and a
-list of words, of which the first is a path. It ends as the last program of the last pipeline
-that ran.
+a command is what becomes of its `errors` and of its `output`, the folder it runs in, how many
+words git's sub-command stands behind, and a list of words, of which the first is a path. It ends
+as the last program of the last pipeline that ran.
 """
 
 # like the warden it is in the way of every command; `os` and `signal` take long to import
@@ -14,6 +14,7 @@ import sys
 
 NOT_STARTED, NOT_THERE = 126, 127
 NOWHERE = "/dev/null"
+SETTINGS_OF_THE_USER = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
 NAMED_PROGRAMS = r"^(filter\..*|diff\..*\.(textconv|command)|merge\..*\.driver)$"
 _IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
@@ -39,6 +40,8 @@ class Command:
 
     def __init__(self, words: Words) -> None:
         self.errors = words.next()
+        self.output = words.next()
+        self.folder = words.next()
         self.lead = int(words.next())
         self.words = words.list()
 
@@ -85,6 +88,8 @@ def become(command: Command, source: int, target: int, variables: dict[str, str]
     status = NOT_STARTED
     program = command.words[0]
     try:
+        if command.folder:
+            os.chdir(command.folder)
         environment = git_environment(command, variables) if command.lead else os.environ
         os.dup2(source, 0)
         os.dup2(target, 1)
@@ -92,6 +97,8 @@ def become(command: Command, source: int, target: int, variables: dict[str, str]
             os.dup2(1, 2)
         elif command.errors == "dropped":
             os.dup2(os.open(NOWHERE, os.O_WRONLY), 2)
+        if command.output == "dropped":
+            os.dup2(os.open(NOWHERE, os.O_WRONLY), 1)
         for number in _IGNORED_BY_PYTHON:
             _signal.signal(number, _signal.SIG_DFL)
         os.execve(program, command.words, environment)
@@ -105,7 +112,10 @@ def become(command: Command, source: int, target: int, variables: dict[str, str]
 def git_environment(command: Command, variables: dict[str, str]) -> dict[bytes, bytes]:
     """Without what was inherited for git, with the variables, and with no program by name."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(b"GIT_")}
+    asks = command.words[command.lead : command.lead + 1] == ["config"]
     for name, text in variables.items():
+        if asks and name in SETTINGS_OF_THE_USER:
+            continue  # to look up a setting runs nothing, and most of them are there
         kept[name.encode()] = text.encode(errors="surrogateescape")
     programs = named_programs(command, kept)
     for at, key in enumerate(programs):

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
@@ -97,7 +98,10 @@ class WorkspaceFinder:
         if not (self._root / start).is_dir():
             raise ToolError(f"{path} is not a folder. read_file reads a file.")
         return await anyio.to_thread.run_sync(
-            self._listing, start, recursive, abandon_on_cancel=True
+            partial(self._listing, withheld=permit.withheld),
+            start,
+            recursive,
+            abandon_on_cancel=True,
         )
 
     async def search(self, path: str, regex: str, glob: str | None, permit: Permit) -> str:
@@ -110,7 +114,8 @@ class WorkspaceFinder:
             raise ToolError(f"{path} is a device, pipe or socket, not a file.")
         await self._refuse_faulty(regex)
         search = await anyio.to_thread.run_sync(
-            lambda: _Search(self._tree(start), self._limits, glob), abandon_on_cancel=True
+            lambda: _Search(self._tree(start, permit.withheld), self._limits, glob),
+            abandon_on_cancel=True,
         )
         with anyio.move_on_after(self._limits.search_seconds) as time:
             while not search.found.full and (batch := await search.next_batch()):
@@ -134,14 +139,14 @@ class WorkspaceFinder:
             raise Denied(f"There is no permit to look into {located}.")
         return "" if located == "." else located
 
-    def _tree(self, start: str) -> "Tree":
+    def _tree(self, start: str, withheld: Callable[[str], bool] | None = None) -> "Tree":
         from rookery.workspace.tree import Tree
 
         most, seconds = self._limits.search_files, self._limits.search_seconds
         if start.startswith("/"):
-            hiding = self._files.boundaries.hiding("/")
+            hiding = self._files.boundaries.hiding("/", withheld)
             return Tree(Path("/"), start[1:], most, seconds, hiding, top=start[1:])
-        hiding = self._files.boundaries.hiding(str(self._root))
+        hiding = self._files.boundaries.hiding(str(self._root), withheld)
         return Tree(self._root, start, most, seconds, hiding)
 
     async def _refuse_faulty(self, regex: str) -> None:
@@ -177,8 +182,10 @@ class WorkspaceFinder:
                     process.kill()
                     return
 
-    def _listing(self, start: str, recursive: bool) -> str:
-        tree = self._tree(start)
+    def _listing(
+        self, start: str, recursive: bool, *, withheld: Callable[[str], bool] | None
+    ) -> str:
+        tree = self._tree(start, withheld)
         shown: list[Entry] = []
         passed_over: list[Entry] = []
         most = self._limits.list_entries

@@ -46,6 +46,9 @@ PATH_TOOLS = frozenset(
     | {"generate_image"}
 )
 COMMAND_TOOLS = frozenset({"execute_command"})
+READ = "read_file"
+"""A rule about this tool is about every way to read a file."""
+LIST = "list_files"
 OTHER_TOOLS = frozenset(
     {"read_command_output", "access_mcp_resource", "ask_followup_question", "update_todo_list"}
     | {"attempt_completion", "switch_mode", "skill", "run_slash_command", "select_active_intent"}
@@ -161,6 +164,37 @@ def decide(
     allowing = [permission_rule(text, also=known) for text in permissions.allow]
     covering = _covering(allowing, call)
     return (Decision.ALLOW, covering) if covering else (Decision.NONE, "")
+
+
+def about_reading(
+    permissions: Permissions, tool: str, paths: Collection[str]
+) -> tuple[Decision, str]:
+    """What the rules say about reading files by a tool, and the rule that says so. Reading what
+    no rule names is allowed. Raises `PatternError`."""
+    for decision, texts in ((Decision.DENY, permissions.deny), (Decision.ASK, permissions.ask)):
+        for text in texts:
+            rule = permission_rule(text)
+            if _is_about_reading(rule, tool) and (
+                rule.forbids is None or any(map(rule.forbids.covers, paths))
+            ):
+                return decision, text
+    return Decision.NONE, ""
+
+
+def withheld(permissions: Permissions, tool: str) -> tuple[ScopePattern, ...]:
+    """What a walk through folders must leave out: nobody can be asked about each file of it."""
+    rules = [permission_rule(text) for text in (*permissions.deny, *permissions.ask)]
+    return tuple(
+        rule.forbids for rule in rules if rule.forbids is not None and _is_about_reading(rule, tool)
+    )
+
+
+def _is_about_reading(rule: PermissionRule, tool: str) -> bool:
+    if rule.form is Form.COMMANDS:
+        return False
+    if READ in rule.tools:
+        return rule.form is Form.PATHS or tool != LIST
+    return rule.form is Form.PATHS and normal_tool(tool) in rule.tools
 
 
 def _covering(rules: Sequence[PermissionRule], call: RuleCall) -> str:

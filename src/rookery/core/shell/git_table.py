@@ -15,7 +15,7 @@ _LOG = """
     --format=FORMAT --pretty[=FORMAT] --abbrev-commit --no-abbrev-commit --abbrev[=NUM]
     --date=TEXT --relative-date --merges --no-merges --first-parent --reverse --follow --topo-order
     --date-order --author-date-order --full-history --simplify-merges --left-right --cherry-pick
-    --cherry-mark --cherry --ancestry-path --boundary --parents --children -S=TEXT -G=TEXT
+    --cherry-mark --cherry --ancestry-path --boundary --parents --children -S+TEXT -G+TEXT
     --pickaxe-regex --pickaxe-all --diff-filter=TEXT -M -C -B --find-renames[=TEXT]
     --find-copies[=TEXT] --no-renames -w -b -a --text --ignore-all-space --ignore-space-change
     --ignore-blank-lines --ignore-space-at-eol --word-diff[=TEXT] --word-diff-regex=TEXT
@@ -156,7 +156,8 @@ GIT_READERS: dict[str, Reader] = {
     "git stash show": Reader(
         flags="-p -u --patch --stat --name-only --name-status", operands="REV?", here=True
     ),
-    "git config --get": Reader(operands="KEY", here=True),
+    "git config": Reader(flags="--get --global --local --system", operands="KEY", here=True),
+    "git config --get": Reader(flags="--global --local --system", operands="KEY", here=True),
     "git config get": Reader(operands="KEY", here=True),
     "git worktree list": Reader(flags="-v --porcelain", operands="", here=True),
     "git count-objects": Reader(flags="-v -H", operands="", here=True),

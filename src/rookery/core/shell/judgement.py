@@ -17,13 +17,15 @@ class Target:
     """A file or folder that a command names, and what it would do to it.
 
     `path` is as permits know it: relative to the workspace, or absolute outside it. A `reach`
-    says how much that is, such as "214 files below build/".
+    says how much that is, such as "214 files below build/". It is `deep` if what is below a
+    folder is read as well.
     """
 
     deed: Deed
     path: str
     outside: bool = False
     reach: str = ""
+    deep: bool = False
 
 
 @value

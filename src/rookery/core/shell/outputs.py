@@ -43,6 +43,7 @@ _TABLE: dict[str, _Outputs] = {
     "uniq": _Outputs(operands="second"),
     "shuf": _Outputs("-o --output"),
     "iconv": _Outputs("-o --output"),
+    "base64": _Outputs("-o --output"),
     "tree": _Outputs("-o"),
     "tar": _ARCHIVE,
     "bsdtar": _ARCHIVE,
@@ -188,7 +189,9 @@ def _scripts(words: Sequence[Word]) -> Iterator[Script]:
 
 
 def _name(words: Sequence[Word]) -> str:
-    return re.sub(r"(?<=[a-z+])-?[0-9.]+$", "", program_name(words[0].text)) if words else ""
+    name = program_name(words[0].text) if words else ""
+    known = name in _TABLE or name in SCRIPTED
+    return name if known else re.sub(r"(?<=[a-z+])-?[0-9.]+$", "", name)
 
 
 def _is_usual(word: Word) -> bool:

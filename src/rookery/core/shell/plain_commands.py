@@ -2,10 +2,15 @@
 
 The grammar is positive: simple commands joined by `&&`, `||`, `;` and `|`, made of words from
 a fixed set of characters. Whatever is not in it is not plain, and is left to a person.
+
+`cd folder &&` is no command here, but where the commands behind it run, and `[ -f x ]` is the
+program `test`. Patterns of file names are kept, and replaced by whoever looks at the folder.
 """
 
+import posixpath
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from rookery.core.values import record
@@ -17,12 +22,20 @@ Errors: TypeAlias = Literal["kept", "with output", "dropped"]
 When: TypeAlias = Literal["always", "succeeded", "failed"]
 
 
+Output: TypeAlias = Literal["kept", "dropped"]
+
+
 @record
 class PlainCommand:
-    """One program and its arguments. `errors` says where its standard error goes."""
+    """One program and its arguments. `errors` says where its standard error goes, `output` what
+    becomes of the rest. It runs in `folder`, seen from where the line runs. `patterns` are those
+    of file names that a shell would put in for words, by the places of these."""
 
     words: tuple[str, ...]
     errors: Errors = "kept"
+    output: Output = "kept"
+    folder: str = ""
+    patterns: tuple[tuple[int, str], ...] = ()
 
 
 @record
@@ -52,18 +65,28 @@ SHELL_WORDS = frozenset(_SHELL_WORDS_LISTED.split())
 _UNARY_TESTS = {"-e", "-f", "-d", "-s", "-L", "-h", "-r", "-w", "-x", "-n", "-z"}
 _NUMBER_TESTS = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}
 
-_CHARACTERS = r"[ #%&(-\[\]-_a-~]*"
-_LITERAL = rf"'{_CHARACTERS}'|\"{_CHARACTERS}\""
-_BARE = r"[A-Za-z0-9_./:,@%+-]|(?<=[A-Za-z0-9])[~^]"
+_SINGLE = r"'[ -&(-~]*'"
+_DOUBLE = r"\"(?:[ #%-\[\]-_a-~]|\\(?=[A-Za-z0-9.,:()\[\]{}|*+?/<>^=_ -])|\$(?=\"))*\""
+"""Where a backslash or a dollar sign means nothing, shells leave it as it is."""
+_LITERAL = rf"{_SINGLE}|{_DOUBLE}"
+_GLOB = r"[*?]|\[[!^]?[A-Za-z0-9_.-]+\]"
+_BARE = rf"[A-Za-z0-9_./:,@%+-]|(?<=[A-Za-z0-9])[~^]|(?<=[A-Za-z0-9_])=|{_GLOB}"
 _WORD = re.compile(rf"(?:{_LITERAL}|{_BARE})+")
 _OPTION = re.compile(rf"-(?:{_LITERAL}|{_BARE}|=)*")
+_ESCAPED = re.compile(r"\\[()!](?= |$)")
+"""Signs of `find`, which shells would take for their own."""
 _JOINT = re.compile(r" (&&|\|\||\||;) |(;) ")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,@%+-]*")
 _PIECE = re.compile(rf"{_LITERAL}|[^'\"]+")
 _DIGITS = re.compile(r"[0-9]{1,9}")
 
 _WHEN: dict[str, When] = {";": "always", "&&": "succeeded", "||": "failed"}
-_ERRORS: dict[str, Errors] = {"2>/dev/null": "dropped", "2>&1": "with output"}
+_TO_NOWHERE = r"> ?/dev/null"
+_SIGN = rf" (?:2>&1|[12]?{_TO_NOWHERE}|&{_TO_NOWHERE})"
+_SIGNS = re.compile(rf"(?:{_SIGN})+(?=$| (?:&&|\|\||\||;) |; )")
+_PATTERN = re.compile(_GLOB)
+_TESTS = {"[ ": " ]", "[[ ": " ]]"}
+MOST_PATTERNS = 16
 
 
 def plain(text: str) -> Plain | None:
@@ -73,6 +96,7 @@ def plain(text: str) -> Plain | None:
     pipelines: list[Pipeline] = []
     commands: list[PlainCommand] = []
     when: When = "always"
+    folder = ""
     count = position = 0
     while True:
         read = _command(text, position)
@@ -80,72 +104,131 @@ def plain(text: str) -> Plain | None:
         if read is None or count > MOST_COMMANDS:
             return None
         command, position = read
-        commands.append(command)
         joint = _JOINT.match(text, position)
         if joint is None and position != len(text):
             return None
         sign = (joint[1] or joint[2]) if joint else ""
-        if sign != "|":
-            pipelines.append(Pipeline(tuple(commands), when))
-            commands = []
+        if command.words[0] == "cd":
+            if commands or when != "always" or sign not in {"&&", ";"} or not _enters(command):
+                return None
+            folder = posixpath.join(folder, command.words[1])
+        else:
+            commands.append(_in_folder(command, folder))
+            if sign != "|":
+                pipelines.append(Pipeline(tuple(commands), when))
+                commands = []
+            when = _WHEN.get(sign, when)
         if joint is None:
             return tuple(pipelines)
-        when = _WHEN.get(sign, when)
         position = joint.end()
+
+
+def _enters(command: PlainCommand) -> bool:
+    """Whether it is a `cd` that leads to the same folder for every shell."""
+    words = command.words
+    return (
+        len(words) == 2
+        and not words[1].startswith("-")
+        and bool(words[1])
+        and not (command.patterns or command.errors != "kept" or command.output != "kept")
+    )
+
+
+def _in_folder(command: PlainCommand, folder: str) -> PlainCommand:
+    return replace(command, folder=folder) if folder else command
 
 
 def _command(text: str, position: int) -> tuple[PlainCommand, int] | None:
     """The simple command that begins here, and where it ends."""
-    words: list[str] = []
-    errors: Errors = "kept"
+    closing = next((end for start, end in _TESTS.items() if text.startswith(start, position)), "")
+    words = ["test"] if closing else []
+    if closing:
+        position = text.index(" ", position) + 1
+        if text.startswith("! ", position):
+            words, position = ["test", "!"], position + 2
+    patterns: list[tuple[int, str]] = []
     first = _PROGRAM.match(text, position)
-    if first is None:
+    if first is None and not closing:
         return None
     while True:
         end = _word_end(text, position)
         if end is None:
             return None
-        words.append(_unquoted(text[position:end]))
+        word, pattern = _unquoted(text[position:end])
+        patterns += [(len(words), pattern)] if pattern else []
+        words.append(word)
         position = end
-        if (wish := _errors_wish(text, position)) is not None:
-            errors, position = wish
+        if closing and text.startswith(closing, position):
+            position += len(closing)
+            break
+        if _SIGNS.match(text, position) and not closing:
             break
         if text[position : position + 1] != " " or _JOINT.match(text, position):
             break
         position += 1
-    if words[0] != first[0] or not _means_a_program(words):
+    named = closing or (first is not None and words[0] == first[0])
+    if not named or not _means_a_program(words) or len(patterns) > MOST_PATTERNS:
         return None
-    return PlainCommand(tuple(words), errors), position
+    if closing and (patterns or not text.startswith(closing, position - len(closing))):
+        return None
+    errors, output, position = _redirected(text, position)
+    return PlainCommand(tuple(words), errors, output, patterns=tuple(patterns)), position
 
 
 def _word_end(text: str, position: int) -> int | None:
+    if escaped := _ESCAPED.match(text, position):
+        return escaped.end()
     pattern = _OPTION if text.startswith("-", position) else _WORD
     found = pattern.match(text, position)
     return found.end() if found and found.end() > position else None
 
 
-def _errors_wish(text: str, position: int) -> tuple[Errors, int] | None:
-    for said, errors in _ERRORS.items():
-        if text.startswith(f" {said}", position):
-            end = position + len(said) + 1
-            if end == len(text) or _JOINT.match(text, end):
-                return errors, end
-    return None
+def _redirected(text: str, position: int) -> tuple[Errors, Output, int]:
+    """What becomes of both outputs, sign by sign as a shell reads them."""
+    found = _SIGNS.match(text, position)
+    errors: Errors = "kept"
+    output: Output = "kept"
+    for sign in re.findall(_SIGN, found[0]) if found else ():
+        if sign == " 2>&1":
+            errors = "dropped" if output == "dropped" else "with output"
+        elif sign.startswith(" 2"):
+            errors = "dropped"
+        elif sign.startswith(" &"):
+            errors = output = "dropped"
+        else:
+            output = "dropped"
+    return errors, output, found.end() if found else position
 
 
-def _unquoted(word: str) -> str:
-    return "".join(piece[1:-1] if piece[0] in "'\"" else piece for piece in _PIECE.findall(word))
+def _unquoted(word: str) -> tuple[str, str]:
+    """The word, and the pattern that it is for file names, if it is one."""
+    if _ESCAPED.fullmatch(word):
+        return word[1:], ""
+    text = pattern = ""
+    is_pattern = False
+    for piece in _PIECE.findall(word):
+        said = piece[1:-1] if piece[0] in "'\"" else piece
+        text += said
+        pattern += re.sub(r"([*?\[{])", r"[\1]", said) if said is not piece else said
+        is_pattern = is_pattern or (said is piece and bool(_PATTERN.search(piece)))
+    return text, pattern if is_pattern else ""
 
 
 def _means_a_program(words: Sequence[str]) -> bool:
     """Whether every shell runs a program of this name, or does exactly what it would do."""
     match words:
+        case ["cd", *_]:
+            return True
         case ["echo", *said]:
             return not said or not said[0].startswith("-") or said[0].startswith("---")
+        case ["printf", said, *_]:
+            return not said.startswith("-")
         case ["pwd" | "true" | "false"]:
             return True
         case ["pwd" | "true" | "false", *_]:
             return False
+        case ["test", "!", check, operand]:
+            return check in _UNARY_TESTS and not operand.startswith(("-", "(", "!"))
         case ["test", check, operand]:
             return check in _UNARY_TESTS and not operand.startswith(("-", "(", "!"))
         case ["test", left, check, right]:

@@ -5,6 +5,7 @@ out of the workspace, waits for ever, or reads a list of further paths.
 """
 
 from rookery.core.shell.git_table import GIT_READERS
+from rookery.core.shell.package_table import PACKAGE_READERS
 from rookery.core.shell.reader import Reader
 
 _SUM = "-b -t --tag --binary --text"
@@ -76,6 +77,7 @@ READERS: dict[str, Reader] = {
         """,
         here=True,
         whole_flags=True,
+        signs="( ) !",
     ),
     "tree": Reader(
         flags="""
@@ -187,6 +189,26 @@ READERS: dict[str, Reader] = {
         """,
         operands="JQ PATH*",
     ),
-    "sed -n": Reader(flags="-E -r -u", operands="SED PATH*"),
+    "sed": Reader(
+        flags="-n -E -r -u -s -z -e=SED --expression=SED --quiet --silent --regexp-extended",
+        operands="SED PATH*",
+    ),
+    "awk": Reader(flags="-F+TEXT -v+SET", operands="AWK PATH*"),
+    "gawk": Reader(flags="-F+TEXT -v+SET", operands="AWK PATH*"),
+    "mawk": Reader(flags="-F+TEXT -v+SET", operands="AWK PATH*"),
+    "printf": Reader(operands="TEXT TEXT*", all_operands=True),
+    "xxd": Reader(flags="-p -b -u -i -e -l=NUM -s=NUM -c=NUM -g=NUM", operands="PATH"),
+    "base64": Reader(flags="-d -i -w+NUM --decode --ignore-garbage --wrap=NUM", operands="PATH?"),
+    "shuf": Reader(flags="-n+NUM -e -r -z", operands="PATH?"),
+    "unzip -l": Reader(flags="-v -q", operands="PATH"),
+    "bash -n": Reader(operands="PATH", unshadowed=True),
+    "sh -n": Reader(operands="PATH", unshadowed=True),
+    "dash -n": Reader(operands="PATH", unshadowed=True),
+    "node --check": Reader(operands="PATH", unshadowed=True),
+    "node -c": Reader(operands="PATH", unshadowed=True),
+    "hostname": Reader(flags="-f -s -d", operands=""),
+    "free": Reader(flags="-h -m -g -k -b -t --human", operands=""),
+    "lscpu": Reader(operands=""),
+    **PACKAGE_READERS,
     **GIT_READERS,
 }

@@ -6,12 +6,14 @@ files or start programs if asked to.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
+from rookery.core.shell.awk_program import only_prints
 from rookery.core.shell.judgement import Deed
 from rookery.core.shell.program_table import READERS
 from rookery.core.shell.reader import Reader
+from rookery.core.shell.sed_script import sed_script
 from rookery.core.shell.shell_words import Word
 from rookery.core.shell.wrappers import program_name
 from rookery.core.values import record, value
@@ -53,8 +55,11 @@ class Doing:
     network: bool = False
     why_not: str = ""
     grave: tuple[str, ...] = ()
+    unless: str = ""
+    """Files of the project that would make it run something, if they are there."""
 
 
+_GIVEN = {"-e", "--regexp", "--expression"}
 _FLAG = re.compile(r"^(-[^=+\[]*)(=|\+|\[=|)([A-Z]*)\]?$")
 _KINDS = {
     "NUM": re.compile(r"[+-]?[0-9]+[A-Za-z]{0,3}"),
@@ -66,28 +71,38 @@ _KINDS = {
     "REV": re.compile(r"[A-Za-z0-9_.@/:^~{}+,-]+"),
     "FORMAT": re.compile(r"(?!.*(%G|signature)).*", re.S),
     "DATE": re.compile(r"\+.*", re.S),
-    "KEY": re.compile(r"(user|core|init|branch|pull|merge)\.[A-Za-z0-9._/-]+"),
-    "SED": re.compile(
-        r"(?:[0-9]+(?:,\+?[0-9]+)?|/[^/\[]+/(?:,(?:/[^/\[]+/|\+?[0-9]+))?)[pdq=]"
-        r"(?:; ?[0-9]+(?:,[0-9]+)?[pdq])*"
-    ),
+    "KEY": re.compile(r"(user|core|init|branch|pull|push|merge|commit)\.[A-Za-z0-9._/-]+"),
+    "SED": re.compile(r".+", re.S),
+    "AWK": re.compile(r".+", re.S),
+    "SET": re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.S),
+    "NAME": re.compile(r"[A-Za-z0-9@_][A-Za-z0-9@/._-]*"),
     "JQ": re.compile(
+        r"(?!.*[0-9]{6})(?!.*[0-9][eE][+-]?[0-9])"
         r"(?!.*\b(env|ENV|import|include|modulemeta|get_search_list|range|repeat|until|while|def"
         r"|inputs?|combinations|recurse(?=\s*\())\b).*",
         re.S,
     ),
 }
+_SCRIPTS: dict[str, Callable[[str], bool]] = {
+    "SED": lambda text: (script := sed_script(text)) is not None and script.only_prints,
+    "AWK": only_prints,
+}
+"""Programs in small languages, of which more must hold than a pattern can tell."""
+
+
+def _fits(kind: str, text: str) -> bool:
+    return bool(_KINDS[kind].fullmatch(text)) and (kind not in _SCRIPTS or _SCRIPTS[kind](text))
 
 
 def known_reader(texts: Sequence[str]) -> bool:
-    return bool(_row(texts)[0])
+    return bool(reader_row(texts)[0])
 
 
 def reading(words: Sequence[Word]) -> Doing:
     """What a reader would do, by its row in the table."""
     texts = [word.text for word in words]
     texts[0] = program_name(texts[0]) if "/" in texts[0] else texts[0]
-    name, used = _row(texts)
+    name, used = reader_row(texts)
     if not name:
         return Doing(why_not=f"{texts[0]} is not a program known here")
     reader = READERS[name]
@@ -98,16 +113,22 @@ def reading(words: Sequence[Word]) -> Doing:
     if doubt:
         return Doing(why_not=f"{name}: {doubt}", operands=tuple(read.paths))
     deep = reader.deep == "always" or any(flag in reader.deep.split() for flag in read.flags)
-    paths = tuple(Operand(Deed.READ, one.word, deep=deep, maybe=one.maybe) for one in read.paths)
+    paths = tuple(
+        Operand(Deed.READ, one.word, deep=deep or bool(one.word.below), maybe=one.maybe)
+        for one in read.paths
+    )
     if (reader.here or deep) and all(one.maybe for one in paths):
         paths = (*paths, Operand(Deed.READ, Word("."), deep=deep))
-    return Doing(operands=paths, reads_only=True, search=Search(reader.follows))
+    search = Search(reader.follows)
+    return Doing(operands=paths, reads_only=True, search=search, unless=reader.unless)
 
 
-def _row(texts: Sequence[str]) -> tuple[str, int]:
+def reader_row(texts: Sequence[str]) -> tuple[str, int]:
     """The longest row of the table that the words begin with, and how many words that is."""
     said = list(texts[:4])
     dropped = 0
+    if not said:
+        return "", 0
     if said[0] == "git" and said[1:2] in (["--no-pager"], ["-P"]):
         said.pop(1)
         dropped = 1
@@ -136,6 +157,7 @@ class _Reading:
         self._whole = reader.whole_flags
         self._all_operands = reader.all_operands
         self._argument_files = reader.argument_files
+        self._signs = frozenset(reader.signs.split())
         self._operands: list[tuple[Word, bool]] = []
         self.flags: list[str] = []
         self.paths: list[Operand] = []
@@ -153,6 +175,8 @@ class _Reading:
                 if ended:
                     return "a second --"
                 ended = True
+            elif text in self._signs and word.known:
+                continue
             elif ended or text == "-" or not text.startswith("-"):
                 self._operands.append((word, ended))
             elif doubt := self._option(text, waiting):
@@ -196,7 +220,7 @@ class _Reading:
 
     def _value(self, name: str, value: str) -> str:
         kind = self._known[name][0]
-        if not _KINDS[kind].fullmatch(value):
+        if not _fits(kind, value):
             return f"{value[:40]} for {name}"
         self.flags.append(name)
         if kind == "PATH":
@@ -206,7 +230,7 @@ class _Reading:
     def sort(self, kinds: str) -> str:
         """Give each operand its kind: one each, then the one with a star for the rest."""
         wanted = kinds.split()
-        if wanted[:1] == ["TEXT"] and {"-e", "--regexp"} & set(self.flags):
+        if wanted[:1] in (["TEXT"], ["SED"]) and _GIVEN & set(self.flags):
             wanted.pop(0)
         for word, after_dashes in self._operands:
             if self._argument_files and word.text.startswith("@"):
@@ -219,7 +243,7 @@ class _Reading:
                 kind = "PATH"
             if kind not in {"PATH", "REV"} and not word.known:
                 return f"{word.text[:40]} is not known before it runs"
-            if not _KINDS[kind].fullmatch(word.text):
+            if not _fits(kind, word.text):
                 return f"{word.text[:40]} is no operand known here"
             if kind == "PATH" and word.text != "-":
                 self.paths.append(Operand(Deed.READ, word))

@@ -4,7 +4,8 @@
 after the equals sign or as the next word, and `--x[=TEXT]` may go without. `-#` is a number as
 an option. Kinds: NUM, COUNT that is no large number, LIST of numbers, TEXT, GLOB, PATH that is
 read, REV that git knows or a path, FORMAT of git, DATE format, KEY of git's settings, SED script
-that prints, JQ filter that comes to an end.
+and AWK program that only print, SET for a variable and its value, NAME of a package, JQ filter
+that comes to an end.
 """
 
 from rookery.core.values import value
@@ -17,6 +18,9 @@ class Reader:
     that is below a folder. `follows`: it follows links on the way.
     `argument_files`: it takes further words from a file that is named after an @.
     `whole_flags`: its options are words with one dash. `all_operands`: a dash means nothing to it.
+    `signs` are words that are neither. `unless`: files of the project, as patterns, that would make
+    it run something. `unshadowed`: it must be the program that a shell would find, so not if the
+    workspace has another of the name.
     """
 
     flags: str = ""
@@ -27,3 +31,6 @@ class Reader:
     argument_files: bool = False
     whole_flags: bool = False
     all_operands: bool = False
+    signs: str = ""
+    unless: str = ""
+    unshadowed: bool = False

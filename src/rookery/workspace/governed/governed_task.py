@@ -33,6 +33,7 @@ from rookery.core.intents.errors import KINDS, Refusal
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.core.intents.lessons import Lesson
+from rookery.core.intents.permission_rules import READ
 from rookery.core.intents.scope_suggestions import writable_prefixes
 from rookery.core.intents.scope_verdict import Op, PathFinding, Verdict
 from rookery.core.rulings import Decision, Ruling, allow
@@ -45,6 +46,7 @@ from rookery.workspace.governed.file_records import content, files_told
 from rookery.workspace.governed.in_force import InForce
 from rookery.workspace.governed.learning import Done
 from rookery.workspace.governed.project import GovernedProject
+from rookery.workspace.governed.reading_rules import strictest_reading, withholding
 from rookery.workspace.governed.refused_paths import displaced, unreadable
 from rookery.workspace.governed.selecting import Chosen, choose, context_of
 from rookery.workspace.governed.touched import (
@@ -94,6 +96,8 @@ class GovernedTask:
         self._records = CallRecords(project, task_id, state, events, append)
         self.in_force = InForce(project, task_id, state, append, self._note)
         self._verdicts: dict[str, tuple[CallVerdict, Standing | None]] = {}
+        self._withheld: dict[str, Callable[[str], bool] | None] = {}
+        """What a call that looks through folders leaves out."""
         self.announce: Callable[[str, dict[str, Any]], Awaitable[None]] = _to_nobody
         """Who wants to hear that an intent was selected, or no longer holds."""
         self.broken = ""
@@ -128,14 +132,14 @@ class GovernedTask:
         if call.name == EXPAND:
             return await about_expansion(self.in_force, action)
         if not is_destructive(call, action):
-            return Ruling()
+            return await self._about_reading(call, action)
         verdict, at = await self._judged(call, action)
         self._verdicts[call.id] = (verdict, at)
+        if at is not None and action.command and not self._observes:
+            rules = (at.intent.permissions,)
+            self._withheld[call.id] = withholding(rules, READ, self.project.layout)
         if self._observes:
-            for each in verdict.objections:
-                code = each.refusal.code
-                self._append(Noted(text=f"observed, not refused: {each.refusal.message} ({code})"))
-            return Ruling()
+            return self._as_observed(verdict)
         edits = bool(action.changes) and not (action.command or action.external)
         if self.project.wishes.in_scope_unasked and edits and verdict.label == "in_scope":
             return allow() if verdict.decision is Decision.NONE else verdict.ruling
@@ -143,6 +147,32 @@ class GovernedTask:
             where = ", ".join(writable_prefixes(at.intent.owned_scope)) or "the whole workspace"
             return replace(verdict.ruling, notes=(f"it can write only to: {where}",))
         return verdict.ruling
+
+    async def _about_reading(self, call: ToolCall, action: Action) -> Ruling:
+        """What changes nothing needs no intent, but the rules of the one in force hold for it."""
+        rules = await self.in_force.reading_permissions() if action.reads else ()
+        if isinstance(rules, Refusal):
+            return self._as_observed(_refused(rules))
+        self._withheld[call.id] = withholding(rules, call.name, self.project.layout)
+        look = partial(strictest_reading, rules, call, action, self.project.layout)
+        decision, rule = look() if rules else (Decision.NONE, "")
+        if decision < Decision.ASK:
+            return Ruling()
+        active = self._state().intent
+        intent_id = active.intent_id if active else ""
+        message = f"{intent_id} has a rule about reading: {rule}."
+        refusal = Refusal(code="CMD-001", message=message, intent_id=intent_id)
+        objection = Objection(decision=decision, refusal=refusal)
+        return self._as_observed(CallVerdict(objections=(objection,), label="none"))
+
+    def _as_observed(self, verdict: CallVerdict) -> Ruling:
+        """The verdict's ruling, unless governance only looks on here."""
+        if not self._observes:
+            return verdict.ruling
+        for each in verdict.objections:
+            text = f"observed, not refused: {each.refusal.message} ({each.refusal.code})"
+            self._append(Noted(text=text))
+        return Ruling()
 
     async def _judged(self, call: ToolCall, action: Action) -> tuple[CallVerdict, Standing | None]:
         if self.broken:
@@ -183,6 +213,7 @@ class GovernedTask:
     async def refused(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
     ) -> None:
+        self._withheld.pop(call.id, None)
         _, at = self._verdicts.pop(call.id, (None, None))
         if is_destructive(call, action) or call.name in (SELECT, EXPAND):
             await self._records.refused(call, why, at, said, action)
@@ -192,6 +223,7 @@ class GovernedTask:
     ) -> Permit:
         if call.name == EXPAND:
             await self._decision(call, action, why, said, None)
+        permit = replace(permit, withheld=self._withheld.pop(call.id, None))
         if not is_destructive(call, action):
             return permit
         verdict, at = self._verdicts.pop(call.id, (CallVerdict(label="none"), None))

@@ -18,7 +18,7 @@ from rookery.core.intents.changes import Definition, Effect, change
 from rookery.core.intents.command_policy import CommandPolicy
 from rookery.core.intents.command_reach import Kind, reach
 from rookery.core.intents.errors import Refusal
-from rookery.core.intents.intent import Intent, IntentFile, digest, expired
+from rookery.core.intents.intent import Intent, IntentFile, Permissions, digest, expired
 from rookery.core.intents.questions import AskedReason, IntentQuestion
 from rookery.core.intents.scope_patterns import scope
 from rookery.core.intents.selection import wanted_id
@@ -96,6 +96,20 @@ class InForce:
             grants=state.grants,
             allow=self.project.wishes.allow,
         )
+
+    async def reading_permissions(self) -> tuple[Permissions, ...] | Refusal:
+        """The rules about reading: as they were selected, and as they are worded now."""
+        active = self._state().intent
+        if active is None:
+            return ()
+        text = await self.project.intents(active.intent_id)
+        selected = self._definitions.get(active.digest)
+        refusal = _unusable(text)
+        if refusal and selected is None:
+            return refusal
+        now = None if refusal else _defined(text.file, active.intent_id)
+        known = [each.intent.permissions for each in (selected, now) if each]
+        return tuple(dict.fromkeys(known))
 
     def _needs_none(self, action: Action) -> bool:
         if not (self.project.wishes.read_only_without_intent and action.command):

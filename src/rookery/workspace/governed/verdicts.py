@@ -23,6 +23,7 @@ from rookery.core.intents.scope_verdict import Op, PathFinding, ScopeRules, Verd
 from rookery.core.rulings import Decision, Ruling
 from rookery.core.values import value
 from rookery.engine.ports import Action
+from rookery.workspace.governed.reading_rules import reading_verdict
 from rookery.workspace.governed.touched import changed_paths, mcp_tool, server_paths
 from rookery.workspace.orchestration.judged_paths import NamedPath, judge_paths
 from rookery.workspace.orchestration.layout import Layout
@@ -98,7 +99,7 @@ def judge_call(call: ToolCall, action: Action, at: Standing, layout: Layout) -> 
     )
     found = [
         *_about_paths(findings, at),
-        *_about_rules(call, action, at, findings),
+        *_about_rules(call, action, at, layout, findings),
         *_about_unknown(call, action, at, known),
     ]
     kept, granted, flagged = [], [], []
@@ -179,7 +180,7 @@ _MESSAGES = {
 
 
 def _about_rules(
-    call: ToolCall, action: Action, at: Standing, findings: Sequence[PathFinding]
+    call: ToolCall, action: Action, at: Standing, layout: Layout, findings: Sequence[PathFinding]
 ) -> Iterator[Objection]:
     """What the intent's permissions and the project's command rules forbid or ask about."""
     decision, rule = _decided(call, action, at, findings)
@@ -187,6 +188,12 @@ def _about_rules(
         yield Objection(
             decision=decision,
             refusal=_not_authorized(at, f"{at.intent.id} has a rule about this: {rule}."),
+        )
+    reading, rule = reading_verdict(at.intent.permissions, call, action, layout)
+    if reading >= Decision.ASK:
+        yield Objection(
+            decision=reading,
+            refusal=_not_authorized(at, f"{at.intent.id} has a rule about reading: {rule}."),
         )
     if not action.command:
         return

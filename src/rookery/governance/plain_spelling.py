@@ -1,0 +1,190 @@
+"""A plain line as it is run: with absolute programs, and files in the place of patterns."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from rookery.core.shell.fed_commands import Fed, fed
+from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand
+from rookery.core.shell.program_table import READERS
+from rookery.core.shell.programs import Doing, reader_row
+from rookery.core.shell.shell_words import ShellLine, SimpleCommand, Word
+from rookery.engine.ports import Files
+from rookery.errors import ToolError
+from rookery.governance.file_matches import Looks, expanded
+from rookery.governance.program_paths import within
+from rookery.governance.project_code import SHIMS, made_to_run
+
+MOST_FILES = 400
+"""Files that patterns of one line may stand for."""
+_SYSTEM = ("/usr", "/bin")
+_ODD = frozenset(" \t\n\r\v\f\"'\\")
+
+
+class FindProgram(Protocol):
+    def __call__(self, name: str, *, unshadowed: bool = False) -> str | None: ...
+
+
+def any_patterns(plain: Plain) -> bool:
+    return any(command.patterns for pipeline in plain for command in pipeline.commands)
+
+
+def line_of(plain: Plain) -> ShellLine:
+    """The commands of a plain line. A folder that it goes to is entered before them; what xargs
+    runs stands in its place, with where its files come from."""
+    commands: list[SimpleCommand] = []
+    scopes: dict[str, tuple[int, ...]] = {"": ()}
+    for pipeline in plain:
+        for place, command in enumerate(pipeline.commands):
+            if command.folder not in scopes:
+                scopes[command.folder] = (2 * len(scopes) + 1,)
+                entering = (Word("cd"), Word(command.folder))
+                commands.append(SimpleCommand(entering, (), scopes[command.folder]))
+            said = _words(command, fed(pipeline, place))
+            commands.append(SimpleCommand(said, (), scopes[command.folder]))
+    return ShellLine(tuple(commands))
+
+
+def _words(command: PlainCommand, given: Fed | None) -> tuple[Word, ...]:
+    if given:
+        files = (Word(start, below="*") for start in given.starts)
+        return (*map(Word, given.inner), *files)
+    patterns = dict(command.patterns)
+    return tuple(
+        Word(text, known=False, pattern=patterns[place]) if place in patterns else Word(text)
+        for place, text in enumerate(command.words)
+    )
+
+
+class Spelling:
+    """For one line that begins in the folder `start`. `doubts` are reasons why it is not run."""
+
+    def __init__(self, files: Files, root: Path, start: str, find: FindProgram) -> None:
+        self._files = files
+        self._root = str(root)
+        self._start = start
+        self._find = find
+        self._looks = Looks()
+        self._left = MOST_FILES
+        self.doubts: list[str] = []
+
+    def spelled(self, plain: Plain) -> Plain | None:
+        pipelines = []
+        with_files = self.with_files(plain)
+        for pipeline in with_files or ():
+            commands = [
+                self._with_program(pipeline, place) for place in range(len(pipeline.commands))
+            ]
+            pipelines.append(Pipeline(tuple(filter(None, commands)), pipeline.when))
+            if len(pipelines[-1].commands) < len(commands):
+                return None
+        return tuple(pipelines) if with_files is not None and not self.doubts else None
+
+    def with_files(self, plain: Plain) -> Plain | None:
+        """With the files that patterns stand for; None if that are too many."""
+        self._left = MOST_FILES
+        pipelines = []
+        for pipeline in plain:
+            commands = [self._with_files(command) for command in pipeline.commands]
+            if None in commands:
+                return None
+            pipelines.append(Pipeline(tuple(filter(None, commands)), pipeline.when))
+        return tuple(pipelines)
+
+    def _with_files(self, command: PlainCommand) -> PlainCommand | None:
+        patterns = dict(command.patterns)
+        said: list[str] = []
+        for place, text in enumerate(command.words):
+            found = self._matching(patterns[place], command.folder) if place in patterns else [text]
+            if found is None:
+                return None
+            said += found or [text]
+        return replace(command, words=tuple(said), patterns=())
+
+    def _matching(self, pattern: str, folder: str) -> list[str] | None:
+        """The names as a shell would put them in; none if nothing matches."""
+        top = os.path.normpath(os.path.join(self._start, folder))
+        found = expanded(os.path.join(top, pattern), self._looks)
+        self._left -= len(found or ())
+        if found is None or self._left < 0:
+            self.doubts.append(f"{pattern} matches more files than can be looked at")
+            return None
+        names = sorted(found if os.path.isabs(pattern) else map(_below(top), found))
+        if any(name.startswith("-") for name in names) or not all(map(_is_text, names)):
+            self.doubts.append(f"{pattern} matches a name that looks like an option")
+            return None
+        return names
+
+    def _with_program(self, pipeline: Pipeline, place: int) -> PlainCommand | None:
+        command = pipeline.commands[place]
+        if command.folder and not self._may_enter(command.folder):
+            return None
+        given = fed(pipeline, place)
+        program = self._find(command.words[0], unshadowed=_is_unshadowed(command.words))
+        if program is None or self._stands_for_another(program, command):
+            return None
+        if given is None:
+            return replace(command, words=(program, *command.words[1:]))
+        inner = self._find(given.inner[0])
+        if inner is None or (not given.nulls and not all(self._is_plain(given, command.folder))):
+            return None
+        return replace(command, words=(program, *given.own[1:], inner, *given.inner[1:]))
+
+    def _stands_for_another(self, program: str, command: PlainCommand) -> bool:
+        """Whether it may be a shim, which the project tells what to run."""
+        if not _is_unshadowed(command.words) or within(program, *_SYSTEM):
+            return False
+        folder = os.path.join(self._start, command.folder)
+        why = list(made_to_run(Doing(unless=SHIMS), [folder], self._root))
+        self.doubts += why
+        return bool(why)
+
+    def _may_enter(self, folder: str) -> bool:
+        path = os.path.join(self._start, folder)
+        try:
+            place = self._files.place(path)
+        except (ToolError, OSError):
+            return False
+        special = place.outside or place.ignored or place.credential
+        if special or not os.path.isdir(path):
+            self.doubts.append(f"it goes to {folder}, which is not a folder of the workspace")
+        return not self.doubts
+
+    def _is_plain(self, given: Fed, folder: str) -> Iterator[bool]:
+        """Whether xargs takes each name below the folders for one word."""
+        for start in given.starts:
+            odd = self._odd_name(os.path.join(self._start, folder, start))
+            if odd:
+                self.doubts.append(f"xargs would make several words of {odd[:60]}")
+            yield not odd
+
+    def _odd_name(self, top: str) -> str:
+        if _ODD & set(os.path.basename(top)):
+            return top
+        waiting = [top]
+        while waiting:
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    for entry in entries:
+                        if not self._looks.take() or _ODD & set(entry.name):
+                            return entry.name
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+            except OSError:
+                continue  # what cannot be listed is not found either
+        return ""
+
+
+def _below(top: str) -> Callable[[str], str]:
+    return lambda path: path.removeprefix(f"{top.rstrip('/')}/")
+
+
+def _is_text(name: str) -> bool:
+    return "\0" not in name
+
+
+def _is_unshadowed(words: tuple[str, ...]) -> bool:
+    row, _ = reader_row(words)
+    return bool(row) and READERS[row].unshadowed

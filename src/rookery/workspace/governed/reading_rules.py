@@ -1,0 +1,103 @@
+"""What the rules of an intent say about reading, whichever tool or command reads."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from rookery.core.blocks import ToolCall
+from rookery.core.intents.braces import PatternError
+from rookery.core.intents.intent import Permissions
+from rookery.core.intents.permission_rules import READ, about_reading, withheld
+from rookery.core.rulings import Decision
+from rookery.core.shell.judgement import Deed
+from rookery.engine.ports import Action
+from rookery.workspace.governed.touched import server_paths
+from rookery.workspace.orchestration.layout import Layout
+
+MOST_LOOKED_AT = 20_000
+TOO_MANY = "it reads more files than can be checked against the rules about reading"
+
+
+def reading_verdict(
+    permissions: Permissions, call: ToolCall, action: Action, layout: Layout
+) -> tuple[Decision, str]:
+    """What is said about all that the call reads, and the rule that says so."""
+    try:
+        tool = READ if action.command or action.external else call.name
+        paths = [_from_root(layout, path) for path in _read_paths(call, action)]
+        found = about_reading(permissions, tool, paths) if paths else (Decision.NONE, "")
+        return (
+            found if found[0] is Decision.DENY else max(found, _below(permissions, action, layout))
+        )
+    except PatternError as error:  # an intent with a faulty rule is broken, and not selected
+        return Decision.DENY, str(error)
+
+
+def strictest_reading(
+    permissions: Sequence[Permissions], call: ToolCall, action: Action, layout: Layout
+) -> tuple[Decision, str]:
+    return max(reading_verdict(each, call, action, layout) for each in permissions)
+
+
+def withholding(
+    permissions: Sequence[Permissions], tool: str, layout: Layout
+) -> Callable[[str], bool] | None:
+    """Which files of the workspace a walk leaves out; None if none."""
+    patterns = [pattern for each in permissions for pattern in withheld(each, tool)]
+    if not patterns:
+        return None
+    return lambda path: any(pattern.covers(_from_root(layout, path)) for pattern in patterns)
+
+
+def _read_paths(call: ToolCall, action: Action) -> Iterator[str]:
+    """By their real places, and as the call names them: a rule may be about a link."""
+    yield from action.reads
+    if action.reads:
+        yield from _named(call.arguments)
+    if action.judgement:
+        yield from (each.path for each in action.judgement.targets if each.deed is Deed.READ)
+    if action.external:
+        yield from (each.path for each in server_paths(call, action))
+
+
+def _named(arguments: object) -> Iterator[str]:
+    match arguments:
+        case {"path": str() as path}:
+            yield path
+        case {"file_path": str() as path}:
+            yield path
+        case {"files": list() as files}:
+            for each in files:
+                yield from _named(each)
+
+
+def _below(permissions: Permissions, action: Action, layout: Layout) -> tuple[Decision, str]:
+    """What is said about the files below the folders that a command reads through."""
+    judged = action.judgement
+    folders = [each.path for each in judged.targets if each.deep] if judged else []
+    if not folders or not withheld(permissions, READ):
+        return Decision.NONE, ""
+    strictest = (Decision.NONE, "")
+    looked_at = 0
+    for folder in folders:
+        for path in _files_below(layout.workspace / folder):
+            looked_at += 1
+            if looked_at > MOST_LOOKED_AT:
+                return Decision.ASK, TOO_MANY
+            found = about_reading(permissions, READ, [_from_root(layout, path)])
+            strictest = max(strictest, found)
+            if strictest[0] is Decision.DENY:
+                return strictest
+    return strictest
+
+
+def _files_below(folder: "os.PathLike[str]") -> Iterator[str]:
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        yield from (os.path.join(where, name) for name in names)
+
+
+def _from_root(layout: Layout, path: str) -> str:
+    """As the patterns of the intent mean it: from the folder that governance lies in."""
+    absolute = os.path.normpath(layout.workspace / path)
+    below = os.path.relpath(absolute, layout.root)
+    return absolute if below.startswith("..") else below

@@ -1,0 +1,86 @@
+"""Permission rules about reading hold for every way to read a file."""
+
+import pytest
+
+from governed.stage import FILE, Governed, choose, intents, read, run, wait
+from llm_server import call
+
+SECRET = "TOKEN_IN_THE_FILE"
+RULES = 'permissions: {deny: ["Read(settings.ini)", "Read(vault/**)"], ask: ["Read(notes/**)"]}'
+
+
+@pytest.fixture
+def guarded(governed: Governed) -> Governed:
+    governed.put(FILE, intents(more=RULES))
+    governed.put("settings.ini", f"{SECRET}\n")
+    governed.put("vault/keys.py", f"def {SECRET}(): ...\n")
+    governed.put("notes/today.txt", "dear diary\n")
+    governed.put("open.txt", "public\n")
+    return governed
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        read("settings.ini"),
+        read("vault/keys.py"),
+        call("list_code_definition_names", path="vault/keys.py"),
+        run("cat settings.ini"),
+        run("head -1 < settings.ini"),
+        run("cat open.txt && cat ./vault/../settings.ini"),
+        run("grep -r TOKEN ."),
+        run("cp settings.ini copy.txt"),
+        run("bash -c 'cat settings.ini'"),
+    ],
+    ids=lambda made: str(made)[:80],
+)
+def test_a_denied_file_is_not_read_in_any_way(guarded: Governed, reading: object):
+    told = guarded.play([choose()], [reading], flags=("-y",))
+    assert told.code(1) == "CMD-001"
+    assert told.questions == []
+    assert SECRET not in "".join(told.requests)
+
+
+def test_folders_are_listed_and_searched_without_what_is_denied(guarded: Governed):
+    told = guarded.play(
+        [choose()],
+        [call("search_files", path=".", regex="TOKEN|public", file_pattern=None)],
+        [call("list_files", path=".", recursive=True)],
+        [call("list_code_definition_names", path=".")],
+        [call("search_files", path="vault", regex="TOKEN", file_pattern=None)],
+        [call("list_files", path="vault", recursive=False)],
+    )
+    assert told.codes == [""] * 6
+    assert "public" in told.results[1]
+    assert "settings.ini" not in told.results[2]
+    assert "keys.py" not in told.results[5]
+    assert SECRET not in "".join(told.requests)
+
+
+def test_what_a_rule_asks_about_is_read_once_somebody_agrees(guarded: Governed):
+    told = guarded.play(
+        [choose()], [read("notes/today.txt")], [read("notes/today.txt")], book=["no", "yes"]
+    )
+    assert told.code(1) == "CMD-001"
+    assert "dear diary" in told.results[2]
+    assert len(told.questions) == 2
+
+
+def test_a_mention_attaches_nothing_that_is_denied(guarded: Governed):
+    book = ["message look at @/settings.ini and @/open.txt"]
+    told = guarded.play([choose()], [wait()], [read("open.txt")], book=book)
+    assert SECRET not in "".join(told.requests)
+    assert "has a rule about reading: Read(settings.ini)" in told.requests[2]
+    assert "public" in told.requests[2]
+
+
+def test_the_sandbox_shows_no_command_what_is_denied(guarded: Governed):
+    policy = "commands: {sandbox: auto}"
+    guarded.put(FILE, intents(policy=policy, more=RULES))
+    told = guarded.play([choose()], [run("python3 -c 'print(*open(\"settings.ini\"))'")])
+    assert SECRET not in "".join(told.requests)
+
+
+def test_rules_about_reading_hold_only_under_their_intent(guarded: Governed):
+    told = guarded.play([read("settings.ini")])
+    assert SECRET in told.results[0]
