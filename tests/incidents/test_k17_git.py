@@ -46,7 +46,7 @@ def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusted]:
     before = tree(world.workspace)
     asked = [run(command) for command in QUESTIONS]
     asked += [run(command, cwd="vendor/lib") for command in INSIDE]
-    flags = ("-p", "-y", "-a", "--sandbox", "off")
+    flags = ("-p", "-y", "--sandbox", "off")
     visit = world.visit(*[[each] for each in asked], flags=flags)
     names = (*QUESTIONS, *(f"{command} inside" for command in INSIDE))
     yield Trusted(world, visit, dict(zip(names, visit.results, strict=True)), before)
