@@ -93,6 +93,7 @@ THIRD_PARTY_HOMES = {
         "storage",
         "tools",
         "wire",
+        "workspace.ledger.brief_records",
     },
     "keyring": {"storage.keyring_keys"},
     "markdown_it": {"clients.tui", "manager.rendering"},

@@ -1,6 +1,7 @@
 """`rookery intents coverage` and `map`: which intents the code stands for, and where."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
 
@@ -30,8 +31,9 @@ from rookery.core.ledger.coverage import (
     KnownIntent,
     coverage,
 )
-from rookery.core.ledger.traced import TracedRecord
+from rookery.core.ledger.traced import TracedRecord, records_on
 from rookery.core.values import value
+from rookery.workspace.ledger.brief_records import Counted, counted_lines
 from rookery.workspace.ledger.reading import oldest
 from rookery.workspace.orchestration.mapped_intents import intent_map
 
@@ -100,31 +102,56 @@ class Proved:
 
 
 def coverage_of(desk: Desk) -> Proved:
-    folder = desk.layout.folder
-    paths: set[str] = set()
+    """In one pass: a ledger may hold hundreds of thousands of records."""
     last_changes: dict[str, str] = {}
     checks: list[TracedRecord] = []
-    for record in oldest(folder):
-        if is_check(record):
-            checks.append(record)
-        for file in record.files:
-            if not is_by_product(file.path):
-                paths.update(filter(None, (file.path, file.origin)))
+
+    def heard() -> Iterator[Counted]:
+        for line, record in counted_lines(desk.layout.folder):
+            if is_check(record):
+                checks.extend(filter(is_check, records_on(line)))
+            if any(not is_by_product(file.path) for file in record.files):
                 last_changes[record.intent_id] = record.time
-    hashes = {path: _present(desk.layout.root / path) for path in paths}
+            yield record
+
     intents, policy = desk.usable.intents, desk.file.policy
-    standings = {each.id: criteria_standing(each, policy, checks) for each in intents}
     known = [
         KnownIntent(
             id=each.id,
             status=str(each.status),
             revision=each.revision,
             digest=digest(each, policy),
-            verified=_verified(standings[each.id], last_changes.get(each.id, "")),
+            verified=True,
         )
         for each in intents
     ]
-    return Proved(coverage=coverage(known, oldest(folder), hashes), standings=standings)
+    found = coverage(known, heard(), _Hashes(desk.layout.root))
+    standings = {each.id: criteria_standing(each, policy, checks) for each in intents}
+    proved = {id for id in standings if _verified(standings[id], last_changes.get(id, ""))}
+    judged = tuple(_judged(each, proved) for each in found.intents)
+    return Proved(coverage=replace(found, intents=judged), standings=standings)
+
+
+def _judged(found: IntentCoverage, proved: Collection[str]) -> IntentCoverage:
+    """Criteria are known only once all records were heard."""
+    covered = found.state == "covered" and found.intent_id not in proved
+    return replace(found, state="unverified") if covered else found
+
+
+class _Hashes(Mapping[str, str | None]):
+    """What files are now, looked at once somebody asks."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __getitem__(self, path: str) -> str | None:
+        return _present(self._root / path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 def _verified(criteria: Sequence[CriterionStanding], last_change: str) -> bool:

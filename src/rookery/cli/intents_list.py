@@ -18,7 +18,7 @@ from rookery.core.intents.problem_report import summary
 from rookery.core.intents.problems import Problem
 from rookery.core.intents.scope_patterns import scope
 from rookery.core.intents.scope_verdict import Op, PathFinding
-from rookery.workspace.ledger.reading import oldest
+from rookery.workspace.ledger.brief_records import counted_records
 from rookery.workspace.orchestration.locations import find_location, ignores_case
 
 HEAD = ["ID", "STATUS", "REV", "SCOPE", "FILES", "LAST CHANGE", "NAME"]
@@ -49,7 +49,7 @@ def list_command(
         and set(tags) <= set(each.tags)
         and (touching is None or _owns(desk, each, touching, wishes.folder))
     ]
-    done = activity(oldest(desk.layout.folder))
+    done = activity(counted_records(desk.layout.folder))
     problems = problems_of(desk)
     wishes.say(*_table(found, done, wishes.paint), _sums(found, desk, problems))
     wishes.tell(

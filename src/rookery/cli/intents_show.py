@@ -10,9 +10,8 @@ from rookery.clients.terminal_text import cells_of, harmless_line
 from rookery.core.intents.activity import Activity, activity
 from rookery.core.intents.criteria_standing import CriterionStanding
 from rookery.core.intents.intent import Intent, digest, expired
-from rookery.core.ledger.queries import Query
 from rookery.core.values import value
-from rookery.workspace.ledger.reading import oldest
+from rookery.workspace.ledger.brief_records import counted_records
 from rookery.workspace.orchestration.leases import Lease, Leases
 
 LABEL = 13
@@ -43,7 +42,8 @@ def show_command(wishes: Wishes, intent_id: str) -> int:
 
 
 def _looked_up(desk: Desk, intent: Intent) -> _Shown:
-    done = activity(oldest(desk.layout.folder, Query(intent=intent.id)))
+    records = counted_records(desk.layout.folder)
+    done = activity(each for each in records if each.intent_id == intent.id)
     proved = coverage_of(desk)
     states = {each.intent_id: each.state for each in proved.coverage.intents}
     living = Leases(desk.layout).living(now=now())

@@ -234,9 +234,11 @@ def _record_and_before(desk: Desk, id: str) -> tuple[TracedRecord, TracedRecord 
 @ledger_command
 def stats_command(desk: Desk, since: str | None) -> int:
     """Print what was done, refused and approved, and where the lines went."""
-    from rookery.workspace.ledger.reading import oldest
+    from rookery.workspace.ledger.brief_records import counted_records
 
-    found = statistics(oldest(desk.folder, Query(since=point_in_time(since))))
+    begin = point_in_time(since)
+    records = counted_records(desk.folder)
+    found = statistics(record for record in records if not begin or record.time >= begin)
     if desk.as_json:
         pairs = {
             name: dict(held) if isinstance(held, tuple) else held

@@ -13,12 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger_bench import GOLDEN_LINES, LedgerBench, change, some_tasks
+from rookery.core.ledger.coverage import coverage
 from rookery.core.ledger.exports import agent_trace, csv_rows, markdown, signed_bytes
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.records import Entry
+from rookery.core.ledger.statistics import statistics
 from rookery.core.ledger.traced import records_on
 from rookery.core.ledger.verify_ledger import LONGEST_LINE
 from rookery.errors import StorageError
+from rookery.workspace.ledger.brief_records import BriefRecord, counted_records
 from rookery.workspace.ledger.ledger_index import LedgerIndex
 from rookery.workspace.ledger.reading import in_toto, newest, oldest, record_named
 from rookery.workspace.ledger.segments import (
@@ -296,3 +299,22 @@ def test_15_9_an_endless_line_comes_in_pieces(bench: LedgerBench):
         file.truncate(100 * 1024 * 1024)
     for way in (lines, lines_backwards):
         assert max(map(len, way(bench.active))) <= LONGEST_LINE + 2 * BLOCK
+
+
+def test_counting_reads_the_same_from_part_of_a_record_as_from_all_of_it(bench: LedgerBench):
+    """Also of records that other programs wrote, and of what was put back."""
+    more = {"removed": ["src/gone.py"]}
+    bench.ledger().append(Entry(kind="rewind", task_id="t-1", intent_id="INT-1", more=more))
+    others = [
+        b'{"version":"1.0","files":[{"path":"a.py"}],"tool":{"name":"cursor"}}\n',
+        b'{"relative_path":"b.py","intent_id":"INT-1","files":[{"relative_path":"b.py"}]}\n',
+        b"{broken\n",
+    ]
+    bench.active.write_bytes(bench.active.read_bytes() + b"".join(others))
+    whole = list(oldest(bench.folder))
+    part = list(counted_records(bench.folder))
+    assert statistics(part) == statistics(whole)
+    hashes = {"src/gone.py": "x"}
+    assert coverage([], part, hashes) == coverage([], whole, hashes)
+    assert [each.time for each in part] == [each.time for each in whole]
+    assert any(isinstance(each, BriefRecord) for each in part)

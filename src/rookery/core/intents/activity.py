@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from rookery.core.intents.by_products import is_by_product
 from rookery.core.intents.criteria_standing import CHECK_TOOL
+from rookery.core.ledger.counted import CountedRecord
 from rookery.core.ledger.line_ranges import LineRange
 from rookery.core.ledger.statistics import CALLS, REFUSED
-from rookery.core.ledger.traced import TracedRecord
 
 OUTSIDE_SCOPE = frozenset({"approved_once", "approved_task"})
 HOST_CALLS = frozenset({CHECK_TOOL})
@@ -37,7 +37,7 @@ class Activity:
     """Whether something changed what the code does, and not only how it is written."""
 
 
-def activity(records: Iterable[TracedRecord]) -> dict[str, Activity]:
+def activity(records: Iterable[CountedRecord]) -> dict[str, Activity]:
     """By the intent's id, from records oldest first. What was refused changed nothing, and what
     tools leave behind is no work."""
     found: dict[str, Activity] = {}
@@ -46,7 +46,7 @@ def activity(records: Iterable[TracedRecord]) -> dict[str, Activity]:
     return found
 
 
-def take_record(found: dict[str, Activity], record: TracedRecord) -> None:
+def take_record(found: dict[str, Activity], record: CountedRecord) -> None:
     """The same for whoever hears the records one by one."""
     if record.tool_name in HOST_CALLS:
         return
@@ -61,7 +61,7 @@ def take_record(found: dict[str, Activity], record: TracedRecord) -> None:
     _take_files(own, record)
 
 
-def _take_files(own: Activity, record: TracedRecord) -> None:
+def _take_files(own: Activity, record: CountedRecord) -> None:
     for file in record.files:
         if is_by_product(file.path):
             continue

@@ -1,5 +1,6 @@
 """What tools leave behind when they run, which is nobody's work on the code."""
 
+from functools import lru_cache
 from posixpath import splitext
 
 BY_PRODUCT_FOLDERS = frozenset(
@@ -15,6 +16,7 @@ BY_PRODUCT_FOLDERS = frozenset(
 BY_PRODUCT_ENDINGS = frozenset({".pyc"})
 
 
+@lru_cache(maxsize=10_000)
 def is_by_product(path: str) -> bool:
     """Of a path with forward slashes, by its name alone: nothing is looked up."""
     ending = splitext(path)[1]

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 from rookery.core.intents.intent import Criterion, Intent, Policy, Status, digest
+from rookery.core.ledger.counted import CountedRecord
 from rookery.core.ledger.traced import TracedRecord
 from rookery.core.values import value
 
@@ -39,7 +40,7 @@ def check_call_id(intent_id: str, criterion: str) -> str:
     return f"check-{intent_id}-{criterion}"
 
 
-def is_check(record: TracedRecord) -> bool:
+def is_check(record: CountedRecord) -> bool:
     return record.tool_name == CHECK_TOOL and record.kind == "command"
 
 

@@ -5,8 +5,8 @@ from typing import Literal
 
 from rookery.core.intents.activity import HOST_CALLS, Activity, take_record
 from rookery.core.intents.by_products import is_by_product
+from rookery.core.ledger.counted import CountedRecord
 from rookery.core.ledger.statistics import REFUSED
-from rookery.core.ledger.traced import TracedRecord
 from rookery.core.values import value
 
 CoverageState = Literal["covered", "unverified", "outdated", "uncovered", "drifted", "orphan"]
@@ -45,7 +45,7 @@ class Coverage:
 
 def coverage(
     intents: Iterable[KnownIntent],
-    records: Iterable[TracedRecord],
+    records: Iterable[CountedRecord],
     hashes: Mapping[str, str | None],
 ) -> Coverage:
     """From records oldest first and the present SHA-256 of files (None: there is no such file).
@@ -110,12 +110,12 @@ def _of_intent(
     )
 
 
-def _is_change(record: TracedRecord) -> bool:
+def _is_change(record: CountedRecord) -> bool:
     worked = any(not is_by_product(file.path) for file in record.files)
     return worked and record.outcome not in REFUSED
 
 
-def _is_current(record: TracedRecord, intent: KnownIntent) -> bool:
+def _is_current(record: CountedRecord, intent: KnownIntent) -> bool:
     """Under the present revision. The digest counts where no revision was recorded."""
     if record.intent_rev is not None:
         return record.intent_rev == intent.revision

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from rookery.core.ledger.traced import TracedRecord
+from rookery.core.ledger.counted import CountedRecord
 from rookery.core.values import value
 
 CALLS = frozenset({"mutation", "command", "external", "blocked", "recovered"})
@@ -28,7 +28,7 @@ class LedgerStatistics:
     hot_files: tuple[tuple[str, int], ...]
 
 
-def statistics(records: Iterable[TracedRecord]) -> LedgerStatistics:
+def statistics(records: Iterable[CountedRecord]) -> LedgerStatistics:
     kinds, intents, codes, models, classes, files = (Counter[str]() for _ in range(6))
     refused = added = deleted = 0
     approved: set[tuple[str, str]] = set()
@@ -65,7 +65,7 @@ def statistics(records: Iterable[TracedRecord]) -> LedgerStatistics:
     )
 
 
-def _let_by_a_person(record: TracedRecord) -> bool:
+def _let_by_a_person(record: CountedRecord) -> bool:
     yes = record.approval not in {"", "no", "denied"} and record.outcome != "denied"
     return yes and record.approved_by == "human" and record.kind in CALLS | {"decision"}
 
