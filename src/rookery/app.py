@@ -38,7 +38,7 @@ from rookery.engine.ports import Action, Checkpoints, Restored
 from rookery.engine.subtasks import recover
 from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo
-from rookery.extra_tools import Browsers, open_extra_tools
+from rookery.extra_tools import Browsers, known_servers, open_extra_tools
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.governance.command_rules import CommandRules
 from rookery.governance.mode_limits import ModeLimits
@@ -357,6 +357,7 @@ async def open_host(
                     models=models,
                     store=store,
                     intents=oversight.known,
+                    servers=partial(known_servers, workspace, places, consent.trusted),
                     paths=finder.paths,
                     contents=(
                         checkpoints.diff if isinstance(checkpoints, ShadowCheckpoints) else None

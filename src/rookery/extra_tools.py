@@ -14,6 +14,7 @@ from rookery.code_knowledge import CodeKnowledge
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
 from rookery.core.outlines import Definition
+from rookery.core.queries import KnownMcpServer
 from rookery.core.values import value
 from rookery.engine.ports import Action, Hook, Tool
 from rookery.errors import ToolError
@@ -145,3 +146,29 @@ async def _with_servers(
         server_prompt=partial(prompt_action, hub),
         news=hub.news,
     )
+
+
+def known_servers(workspace: Path, places: Places, trusted: bool) -> tuple[KnownMcpServer, ...]:
+    """The configured MCP servers, the project's first."""
+    if not is_configured(places.mcp_file, workspace):
+        return ()
+    from rookery.mcp.overview import overview
+
+    found = overview(
+        workspace=workspace,
+        user_file=places.mcp_file,
+        memory_file=places.mcp_memory,
+        environ=os.environ,
+        trusted=trusted,
+    )
+    known = [
+        KnownMcpServer(
+            name=each.health.name,
+            source=each.health.source,
+            state=each.health.state.value,
+            error=each.health.error,
+            tools=each.health.tools,
+        )
+        for each in found.servers
+    ]
+    return tuple(sorted(known, key=lambda server: server.source != "project"))

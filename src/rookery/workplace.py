@@ -23,11 +23,13 @@ from rookery.core.queries import (
     AskPaths,
     AskRehearsal,
     AskRest,
+    AskServers,
     AskTasks,
     FileDifference,
     FoundPath,
     KnownCommand,
     KnownIntent,
+    KnownMcpServer,
     KnownMode,
     KnownTask,
     RestoreRehearsal,
@@ -53,6 +55,7 @@ class Knowledge:
     models: Models
     store: TaskStore
     intents: Callable[[], Awaitable[tuple[KnownIntent, ...]]]
+    servers: Callable[[], tuple[KnownMcpServer, ...]]
     paths: Callable[[], Sequence[FoundPath]]
     """All files and folders that may be seen."""
     contents: Callable[[str, str], Awaitable[Contents]] | None
@@ -99,6 +102,8 @@ class Workplace:
                 return await anyio.to_thread.run_sync(self._commands)
             case AskIntents():
                 return await self._known.intents()
+            case AskServers():
+                return await anyio.to_thread.run_sync(self._known.servers)
             case AskModels(local=local):
                 return await self._known.models.known(local=local)
             case AskTasks(words=words, most=most):

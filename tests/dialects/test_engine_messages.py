@@ -33,6 +33,8 @@ from rookery.core.facts import (
     TextStreamed,
     Todo,
     TodosChanged,
+    ToolFinished,
+    ToolStarted,
     Usage,
     UserSpoke,
 )
@@ -61,11 +63,11 @@ def driven(*, webview: bool = True) -> EngineMessages:
 
 
 def tell(told: EngineMessages, *facts: Fact, pause: float = 1.0) -> list[Wire]:
-    """What facts lead to that come so many seconds apart."""
+    """What facts lead to that come so many seconds apart, without the task events."""
     lines: list[Wire] = []
     for number, event in enumerate(log(*facts), 1):
         lines += told.see("t", event, number * pause)
-    return lines
+    return [line for line in lines if "payload" not in line]
 
 
 def words(count: int, text: str = "word ") -> list[Fact]:
@@ -173,7 +175,7 @@ def tell_one(told: EngineMessages, fact: Fact) -> list[Wire]:
     assert told.task
     last = told.task.view
     event = Event(last.seq, 1, 10**9, fact)
-    return told.see("t", event, 10**6)
+    return [line for line in told.see("t", event, 10**6) if "payload" not in line]
 
 
 def test_CL_4_1_calls_that_will_be_taken_back_are_not_shown():
@@ -272,6 +274,7 @@ def test_EN_9_a_child_is_shown_while_it_works_and_a_manager_sees_what_it_asks():
         told = driven(webview=webview)
         tell(told, OPENED, ChildBegan(call_id="c", task_id="child"))
         lines = [line for event in child for line in told.see("child", event, 99.0)]
+        lines = [line for line in lines if "payload" not in line]
         assert told.at_work
         assert told.at_work.task_id == "child"
         lines += told.end_task("child", 99.0)
@@ -355,8 +358,8 @@ def test_4_3_what_is_chosen_before_there_is_a_task_is_shown_and_kept():
 def test_EN_1_10_a_history_is_newest_first_and_names_what_is_known():
     told = EngineMessages(ABOUT)
     known = KnownTask(task_id="a", title="x", workspace="/w", updated=7, status="completed")
-    [line] = told.launch((known,))
-    assert problem_with(line) == ""
+    line, theme = told.launch((known,))
+    assert problem_with(line) == problem_with(theme) == ""
     [item] = line["state"]["taskHistory"]
     assert (item["id"], item["status"], item["ts"]) == ("a", "completed", 7)
     assert told.history(())[0]["type"] == "taskHistoryUpdated"
@@ -410,3 +413,17 @@ def test_the_flags_say_what_really_runs_without_a_question(
 ):
     flags = grants(automatic, allows)
     assert {name.removeprefix("alwaysAllow") for name, on in flags.items() if on} == granted
+
+
+def test_a_page_in_a_browser_is_told_in_the_fields_that_webviews_read():
+    told = driven(webview=False)
+    tell(told, OPENED, ToolStarted(call_id="b", tool="browser_action", title="Look"))
+    picture = Image(media_type="image/png", data="AA==")
+    seen = "The browser is at http://localhost:1/a.b.\nWhat the page says"
+    [row] = tell_one(told, ToolFinished(call_id="b", text=seen, images=(picture,)))
+    assert row["say"] == "browser_action_result"
+    assert json.loads(row["text"]) == {
+        "currentUrl": "http://localhost:1/a.b",
+        "logs": seen,
+        "screenshot": "data:image/png;base64,AA==",
+    }

@@ -50,6 +50,19 @@ READ: list[tuple[dict[str, Any], wants.Request]] = [
         {"type": "askResponse", "askResponse": "objectResponse", "text": '{"a":true}'},
         wants.Answer(reply="message", text='{"a":true}'),
     ),
+    ({"type": "deleteMessage", "value": 7}, wants.ReviewMessage(row=7)),
+    *(
+        (
+            {"type": type, "value": 7, "editedMessageContent": "x", "images": ["a.png"]},
+            wants.ReviewMessage(row=7, text="x", images=("a.png",)),
+        )
+        for type in ("editMessage", "submitEditedMessage")
+    ),
+    ({"type": "deleteMessageConfirm", "messageTs": 7}, wants.RewriteMessage(row=7)),
+    (
+        {"type": "editMessageConfirm", "messageTs": 7, "text": "x", "restoreCheckpoint": True},
+        wants.RewriteMessage(row=7, text="x", with_files=True),
+    ),
     ({"type": "clearTask"}, wants.ClearTask()),
     ({"type": "cancelTask"}, wants.CancelTask()),
     (

@@ -670,3 +670,86 @@ def test_CL_20_whatever_a_driver_writes_it_is_answered_and_ends_well(rookery: In
         assert driver.exit_code() == 0
     assert driver.lines[-1] == {"event": "complete", "exitCode": 0}
     assert driver.client.messages[0]["text"] == "the last"
+
+
+def test_a_webview_gets_a_theme_and_the_mcp_servers(rookery: Installed):
+    servers = rookery.home / "config" / "mcp.json"
+    servers.write_text('{"mcpServers": {"notes": {"command": "no-such-program"}}}')
+    with LlmServer() as server, JsonIo(rookery, *at(server)) as driver:
+        driver.send("webviewDidLaunch")
+        assert driver.wait(type="theme")["text"] == "{}"
+        [known] = driver.wait(type="mcpServers")["mcpServers"]
+        assert driver.end() == 0
+    assert (known["name"], known["source"], known["status"]) == ("notes", "global", "disconnected")
+
+
+def test_a_message_is_changed_and_the_files_go_back_with_it(rookery: Installed):
+    write = call("write_to_file", path="made.txt", content="one\n")
+    with (
+        LlmServer([finish("First.")], [write], [finish("Second.")], [finish("Changed.")]) as server,
+        JsonIo(rookery, *at(server), "-y") as driver,
+    ):
+        driver.send("webviewDidLaunch")
+        driver.send("newTask", text="go")
+        done = driver.wait_row(ask="completion_result")
+        answer(driver, "messageResponse", done, text="make a file")
+        said = driver.wait_row(say="user_feedback")
+        driver.wait_row(say="completion_result", text="Second.")
+        assert (rookery.workspace / "made.txt").exists()
+        driver.send("submitEditedMessage", value=said["ts"], editedMessageContent="make none")
+        dialog = driver.wait(type="showEditMessageDialog")
+        assert (dialog["messageTs"], dialog["hasCheckpoint"]) == (said["ts"], True)
+        confirmed = {"messageTs": said["ts"], "restoreCheckpoint": True}
+        driver.send("editMessageConfirm", text="make none", **confirmed)
+        driver.wait_row(say="completion_result", text="Changed.")
+        driver.send("deleteMessageConfirm", messageTs=driver.rows(say="text")[0]["ts"])
+        assert "first message cannot be changed" in driver.wait(event="error")["error"]
+        assert driver.end() == 0
+    assert not (rookery.workspace / "made.txt").exists()
+    last = json.dumps(server.requests[-1].body["messages"])
+    assert "make none" in last
+    assert "make a file" not in last
+
+
+def test_a_deleted_message_is_gone_from_the_conversation(rookery: Installed):
+    with (
+        LlmServer([finish("First.")], [finish("Second.")], [finish("Third.")]) as server,
+        JsonIo(rookery, *at(server)) as driver,
+    ):
+        driver.send("newTask", text="go")
+        done = driver.wait_row(ask="completion_result")
+        answer(driver, "messageResponse", done, text="forget this")
+        said = driver.wait_row(say="user_feedback")
+        driver.wait_row(say="completion_result", text="Second.")
+        driver.send("deleteMessage", value=said["ts"])
+        assert driver.wait(type="showDeleteMessageDialog")["messageTs"] == said["ts"]
+        driver.send("deleteMessageConfirm", messageTs=said["ts"])
+        resumes = driver.wait_row(ask="resume_completed_task")
+        answer(driver, "messageResponse", resumes, text="go on")
+        driver.wait_row(say="completion_result", text="Third.")
+        assert driver.end() == 0
+    assert "forget this" not in json.dumps(server.requests[-1].body["messages"])
+
+
+def test_task_events_go_by_their_names(rookery: Installed):
+    with (
+        LlmServer([command("touch a")], [question()], [finish("Done.")]) as server,
+        JsonIo(rookery, *at(server), "-y") as driver,
+    ):
+        driver.send("newTask", text="go", taskId=ONE_ID)
+        asked = driver.wait_row(ask="followup")
+        answer(driver, "messageResponse", asked, text="8080")
+        driver.wait(event="taskCompleted")
+        driver.wait(event="taskIdle")
+        assert driver.end() == 0
+    events = [line for line in driver.lines if "payload" in line]
+    assert {line["payload"][0] for line in events} == {ONE_ID}
+    names = [line["event"] for line in events if line["event"] != "taskTokenUsageUpdated"]
+    assert names == [
+        *("taskCreated", "taskStarted", "taskInteractive", "taskAskResponded", "taskActive"),
+        *("taskCompleted", "taskIdle"),
+    ]
+    usage, tools, about = driver.of(event="taskCompleted")[0]["payload"][1:]
+    assert usage["totalTokensIn"] > 0
+    assert tools["execute_command"] == {"attempts": 1, "failures": 0}
+    assert about == {"isSubtask": False}

@@ -2,7 +2,14 @@
 
 from collections.abc import Sequence
 
-from rookery.core.queries import AskCommands, AskDifferences, AskModels, AskModes, AskPaths
+from rookery.core.queries import (
+    AskCommands,
+    AskDifferences,
+    AskModels,
+    AskModes,
+    AskPaths,
+    AskServers,
+)
 from rookery.dialects import engine_messages_replies as replies
 from rookery.dialects import engine_messages_requests as wants
 from rookery.dialects.engine_messages import EngineMessages
@@ -11,6 +18,8 @@ from rookery.errors import RookeryError, SettingsError
 from rookery.wire.host import Host
 
 NO_TASK = "There is no task. Begin one with newTask."
+NO_MESSAGE = "There is no message with this ts. Nothing was changed."
+FIRST_MESSAGE = "The first message cannot be changed. Begin a new task with newTask."
 NO_CHECKPOINT = "There is no checkpoint with this ts."
 
 
@@ -30,6 +39,19 @@ def checkpoint(told: EngineMessages, row: float) -> int:
     return saved.seq
 
 
+def before_message(told: EngineMessages, row: float) -> int:
+    """The event before a message of the task that is shown."""
+    task = told.task
+    if task is None or told.over:
+        raise SettingsError(NO_TASK)
+    message = task.row(int(row))
+    if message is None:
+        raise SettingsError(NO_MESSAGE)
+    if message is task.view.messages[0]:
+        raise SettingsError(FIRST_MESSAGE)
+    return message.seq - 1
+
+
 async def _found(host: Host, told: EngineMessages, request: wants.Request) -> Wire:
     match request:
         case wants.WantCommands():
@@ -41,6 +63,13 @@ async def _found(host: Host, told: EngineMessages, request: wants.Request) -> Wi
             return replies.models(known, told.about.provider if only_ours else "")
         case wants.FindFiles(letters=letters):
             return replies.files(await host.query(AskPaths(letters=letters)), request)
+        case wants.Launch():
+            return replies.servers(await host.query(AskServers()))
+        case wants.ReviewMessage(row=row):
+            after = before_message(told, row)
+            rows = told.task.view.messages if told.task else ()
+            saved = any(each.say == "checkpoint_saved" and each.seq > after for each in rows)
+            return replies.review(request, has_checkpoint=saved)
         case wants.CompareFiles():
             return replies.differences(await host.query(_span(told, request)), request)
         case _:

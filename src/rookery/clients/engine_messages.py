@@ -28,6 +28,7 @@ from rookery.clients.json_output import ReaderLeft
 from rookery.clients.outbox import Outbox
 from rookery.clients.outcomes import code_of_failure
 from rookery.core.asks import AskKind
+from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Asked, ChildBegan, Event, RequestFailed
 from rookery.core.queries import AskAbout
@@ -71,7 +72,7 @@ class EngineMessagesClient:
         self._telling = Telling(outbox)
         self._exit_code = exit_code
         self._first = first
-        self._opening = opening
+        self._opening: tuple[str, tuple[Image, ...]] | None = (opening, ()) if opening else None
         self._next_id = next_id
         self._strict = strict
         self._watch = watch
@@ -137,6 +138,7 @@ class EngineMessagesClient:
                 beside=self._beside,
                 ended=self._task_ended,
                 note=_debug.debug,
+                say_next=self._say_next,
                 now=lambda: time.time_ns() // 1_000_000,
                 next_id=self._next_id,
             )
@@ -238,12 +240,15 @@ class EngineMessagesClient:
             await self._mind_question()
             self._news.spread()
 
+    def _say_next(self, words: str, images: tuple[Image, ...]) -> None:
+        self._opening = (words, images)
+
     async def _mind_question(self) -> None:
         """Answer what can be answered with what was said before it was asked."""
         question = self._told.question
         if question and question.ask in _RESUMING and self._opening:
-            words, self._opening = self._opening, ""
-            await self._requests.answers.send(question, "message", words)
+            (words, images), self._opening = self._opening, None
+            await self._requests.answers.send(question, "message", words, images)
         elif overheard := self._told.overheard:
             await self._requests.answers.hear_out(overheard)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rookery.clients.engine_answers import EngineAnswers
-from rookery.clients.engine_lookups import checkpoint, look_up
+from rookery.clients.engine_lookups import before_message, checkpoint, look_up
 from rookery.clients.picture_files import load_pictures
 from rookery.core import commands
 from rookery.core.asks import CATEGORY, AskCategory
@@ -43,10 +43,12 @@ class EngineRequests:
         beside: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
         ended: Callable[[str], Awaitable[None]],
         note: Callable[[str], None],
+        say_next: Callable[[str, tuple[Image, ...]], None],
         now: Callable[[], int],
         next_id: str = "",
     ) -> None:
-        """`now` is milliseconds since the epoch, `next_id` what the first new task is called if
+        """`say_next` keeps words with which the task goes on when it asks whether to; `now` is
+        milliseconds since the epoch, `next_id` what the first new task is called if
         the driver does not say."""
         self._host = host
         self._told = told
@@ -55,6 +57,7 @@ class EngineRequests:
         self._beside = beside
         self._ended = ended
         self._note = note
+        self._say_next = say_next
         self._now = now
         self._next_id = next_id
         self._known: set[str] = set()
@@ -91,10 +94,13 @@ class EngineRequests:
                 await self._choose(settings)
             case wants.Launch():
                 self._tell(self._told.launch(await self._host.query(AskTasks())))
+                self._beside(lambda: self._look_up(request))
             case wants.CondenseTask(task_id=task_id):
                 await self._condense(task_id or self._told.root)
             case wants.RestoreFiles(row=row, with_words=with_words):
                 await self._restore(row, with_words=with_words)
+            case wants.RewriteMessage():
+                await self._rewrite(request)
             case wants.Ping():
                 self._tell([event("pong")])
             case wants.Shutdown():
@@ -235,6 +241,15 @@ class EngineRequests:
         await self._host.send(commands.RestoreFiles(task_id=task_id, to=to - 1))
         if with_words:
             await self._host.send(commands.Rewind(task_id=task_id, to=to))
+
+    async def _rewrite(self, request: wants.RewriteMessage) -> None:
+        task_id, to = self._told.root, before_message(self._told, request.row)
+        images = await self._pictures(request.images)
+        if request.with_files:
+            await self._host.send(commands.RestoreFiles(task_id=task_id, to=to))
+        if request.text is not None:
+            self._say_next(request.text, images)
+        await self._host.send(commands.Rewind(task_id=task_id, to=to))
 
     async def _look_up(self, request: wants.Request) -> None:
         self._tell(await look_up(self._host, self._told, request))

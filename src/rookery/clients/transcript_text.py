@@ -51,6 +51,7 @@ _SAID = {
     "reasoning": Kind.THOUGHT,
     "text": Kind.WORDS,
     "command_output": Kind.OUTPUT,
+    "browser_action_result": Kind.OUTPUT,
     "completion_result": Kind.RESULT,
     "error": Kind.TROUBLE,
     "note": Kind.NOTE,

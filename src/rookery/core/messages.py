@@ -67,6 +67,7 @@ from rookery.core.values import record
 
 __all__ = ["Message", "Transcript", "messages"]
 
+BROWSER_TOOL = "browser_action"
 PROCESS_ENDED = "The process ended before the answer was complete."
 ANSWER_MISSING = "The answer was never completed."
 _OUTCOMES: dict[Ending, Outcome] = {
@@ -343,6 +344,8 @@ class Transcript:
             sheet.close(sheet.row(self._outputs[fact.call_id]))
         elif started and started.command and fact.text:
             sheet.say("command_output", fact.text, call_id=fact.call_id)
+        elif started and started.tool == BROWSER_TOOL and fact.ending is Ending.DONE:
+            sheet.say("browser_action_result", fact.text, images=fact.images, call_id=fact.call_id)
         elif _is_trouble(fact, asked):
             sheet.say("error", sentence_in(fact.text) or fact.text, call_id=fact.call_id)
         self._shown = _without(self._shown, fact.call_id)

@@ -124,6 +124,17 @@ class KnownIntent:
 
 
 @value
+class KnownMcpServer:
+    """A configured MCP server and the tools it last offered."""
+
+    name: str
+    source: Literal["user", "project"] = "user"
+    state: str = ""
+    error: str = ""
+    tools: tuple[str, ...] = ()
+
+
+@value
 class AskAbout(Asking[About]):
     pass
 
@@ -186,6 +197,11 @@ class AskIntents(Asking[tuple[KnownIntent, ...]]):
 
 
 @value
+class AskServers(Asking[tuple[KnownMcpServer, ...]]):
+    """The MCP servers of the user and of a trusted project. None is started."""
+
+
+@value
 class AskRest(Asking[bool]):
     """Whether no task has anything to do until somebody says something."""
 
@@ -200,5 +216,6 @@ Query: TypeAlias = (
     | AskDifferences
     | AskRehearsal
     | AskIntents
+    | AskServers
     | AskRest
 )

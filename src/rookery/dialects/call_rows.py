@@ -75,7 +75,7 @@ class _Call:
         return _SUBTYPES.get(self.name, "tool")
 
 
-_SUBTYPES = {COMMAND_TOOL: "command", SERVER_TOOL: "mcp"}
+_SUBTYPES = {COMMAND_TOOL: "command", SERVER_TOOL: "mcp", "browser_action": "browser"}
 
 
 class CallRows:

@@ -28,6 +28,7 @@ from rookery.dialects import engine_messages_state as state
 from rookery.dialects.engine_messages_commands import RunningCommands
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.dialects.engine_messages_task import ShownTask
+from rookery.dialects.engine_task_events import TaskEvents
 from rookery.dialects.output_rows import output
 from rookery.dialects.start_settings import StartSettings
 
@@ -93,6 +94,7 @@ class EngineMessages:
         self._versions = 0
         self._commands = RunningCommands()
         self._condensing = ""
+        self._events: dict[str, TaskEvents] = {}
 
     @property
     def tasks(self) -> Mapping[str, ShownTask]:
@@ -175,6 +177,7 @@ class EngineMessages:
         self.replaying = bool(task_id)
         self._tasks = {task_id: ShownTask(task_id)}
         self._answered.clear()
+        self._events.clear()
         self._commands = RunningCommands()
         self._condensing = ""
 
@@ -193,14 +196,15 @@ class EngineMessages:
         told = [event("session_created", **named)]
         if text.strip():
             told.append(event("session_title_generated", **named, title=title(text)))
+            told += [event(name, payload=[self.root]) for name in ("taskCreated", "taskStarted")]
             if self._launched:
                 told.append({"type": "invoke", "invoke": "newChat"})
         return told
 
     def launch(self, tasks: tuple[KnownTask, ...]) -> list[Wire]:
-        """A webview is there, perhaps once more."""
+        """A webview is there, perhaps once more. It draws in its own colours."""
         self._launched = True
-        return [self._snapshot(taskHistory=state.history(tasks))]
+        return [self._snapshot(taskHistory=state.history(tasks)), {"type": "theme", "text": "{}"}]
 
     def history(self, tasks: tuple[KnownTask, ...]) -> list[Wire]:
         if not self._launched:
@@ -239,7 +243,9 @@ class EngineMessages:
         task.learn(event)
         self._mind(task, event)
         ended = self._condensing and isinstance(event.fact, _CONDENSING_ENDS)
-        return [*(self.condensed() if ended else ()), *self.news(now)]
+        happened = [*self._events.setdefault(task_id, TaskEvents()).see(task, event)]
+        told = [*(self.condensed() if ended else ()), *self.news(now)]
+        return told if self.replaying else [*told, *happened]
 
     def catch_up(self, now: float) -> list[Wire]:
         """From now on everything is told as it comes."""

@@ -85,6 +85,9 @@ BOOL = Shape({"type": "boolean"}, _no_bool)
 
 _TEXT, _IMAGES = Field("text", TEXT), Field("images", IMAGES)
 _NAMED = (Field("text", WORDS, True),)
+_ROW, _MESSAGE = Field("value", MOMENT, True), Field("messageTs", MOMENT, True)
+_EDITED = (_ROW, Field("editedMessageContent", WORDS, True), _IMAGES)
+_WITH_FILES = Field("restoreCheckpoint", BOOL)
 
 
 @record
@@ -134,6 +137,20 @@ def _compare(given: Wire) -> wants.Request:
 def _restore(given: Wire) -> wants.Request:
     payload = given["payload"]
     return wants.RestoreFiles(row=payload["ts"], with_words=payload.get("mode") == "restore")
+
+
+def _review(given: Wire) -> wants.Request:
+    text = given.get("editedMessageContent")
+    return wants.ReviewMessage(row=given["value"], text=text, images=_images(given))
+
+
+def _rewrite(given: Wire) -> wants.Request:
+    return wants.RewriteMessage(
+        row=given["messageTs"],
+        text=given.get("text"),
+        images=_images(given),
+        with_files=given.get("restoreCheckpoint", False),
+    )
 
 
 def _switch_mode(given: Wire) -> wants.Request:
@@ -210,6 +227,13 @@ KINDS: Mapping[str, Kind] = {
             ),
         ),
         _restore,
+    ),
+    "deleteMessage": Kind((_ROW,), _review),
+    "editMessage": Kind(_EDITED, _review),
+    "submitEditedMessage": Kind(_EDITED, _review),
+    "deleteMessageConfirm": Kind((_MESSAGE, _WITH_FILES), _rewrite),
+    "editMessageConfirm": Kind(
+        (_MESSAGE, Field("text", WORDS, True), _IMAGES, _WITH_FILES), _rewrite
     ),
     "cancelAutoApproval": Kind((), lambda given: wants.Unheard(type="cancelAutoApproval")),
     "shutdown": Kind((), lambda given: wants.Shutdown()),

@@ -6,6 +6,7 @@ from rookery.core.queries import (
     FileDifference,
     FoundPath,
     KnownCommand,
+    KnownMcpServer,
     KnownMode,
     KnownModel,
 )
@@ -13,6 +14,7 @@ from rookery.dialects.engine_messages_requests import (
     CompareFiles,
     FindFiles,
     Request,
+    ReviewMessage,
     WantModels,
 )
 from rookery.dialects.engine_messages_rows import Wire
@@ -74,6 +76,34 @@ def differences(found: tuple[FileDifference, ...], request: CompareFiles) -> Wir
     """There is no editor to open them in, so they are told."""
     listed = [output(path=each.path, change=each.change, diff=each.diff or None) for each in found]
     return output(type="checkpointDiffResult", ts=request.row, mode=request.span, files=listed)
+
+
+def servers(known: tuple[KnownMcpServer, ...]) -> Wire:
+    listed = [
+        output(
+            name=each.name,
+            config="{}",
+            status="connected" if each.state == "connected" else "disconnected",
+            disabled=each.state == "disabled",
+            source=SOURCES.get(each.source, each.source),
+            error=each.error or None,
+            tools=[{"name": tool} for tool in each.tools],
+        )
+        for each in known
+    ]
+    return {"type": "mcpServers", "mcpServers": listed}
+
+
+def review(request: ReviewMessage, *, has_checkpoint: bool) -> Wire:
+    """What the webview shows before a message is deleted or changed."""
+    asked = "Delete" if request.text is None else "Edit"
+    return output(
+        type=f"show{asked}MessageDialog",
+        messageTs=request.row,
+        hasCheckpoint=has_checkpoint,
+        text=request.text,
+        images=list(request.images) or None,
+    )
 
 
 def unloaded(problems: Sequence[Mapping[str, str]]) -> Wire:

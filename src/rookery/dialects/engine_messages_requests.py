@@ -132,6 +132,25 @@ class RestoreFiles:
 
 
 @value
+class ReviewMessage:
+    """A message is about to be deleted, or changed to `text`: what the webview should ask first."""
+
+    row: float
+    text: str | None = None
+    images: tuple[str, ...] = ()
+
+
+@value
+class RewriteMessage:
+    """Go back to before a message, and say `text` instead if there is one."""
+
+    row: float
+    text: str | None = None
+    images: tuple[str, ...] = ()
+    with_files: bool = False
+
+
+@value
 class Shutdown:
     pass
 
@@ -167,6 +186,8 @@ Request: TypeAlias = (
     | CondenseTask
     | CompareFiles
     | RestoreFiles
+    | ReviewMessage
+    | RewriteMessage
     | Shutdown
     | Ping
     | Unheard

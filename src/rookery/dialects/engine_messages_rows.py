@@ -116,6 +116,8 @@ def _words(given: object) -> str | None:
 def _text(row: Message) -> str | None:
     """A call that was not prepared yet goes by the name that the model calls the tool by."""
     text = row.text
+    if row.say == "browser_action_result":
+        return _page(row)
     if row.say == PACED and (seconds := re.search(r"\d+", text or "")):
         return json.dumps({"seconds": int(seconds[0])})
     called = _CALLED.match(text) if text and row.ask == AskKind.TOOL else None
@@ -126,6 +128,18 @@ def _text(row: Message) -> str | None:
     return json.dumps({**fields, "tool": name}, ensure_ascii=False)
 
 
+def _page(row: Message) -> str:
+    """What a browser shows, in the fields that webviews read."""
+    url = _AT.match(row.text or "")
+    page = output(
+        currentUrl=url[1] if url else None,
+        logs=row.text,
+        screenshot=data_uri(row.images[0]) if row.images else None,
+    )
+    return json.dumps(page, ensure_ascii=False)
+
+
+_AT = re.compile(r"The browser is at (\S+)\.(?:\n|$)")
 _CALLED = re.compile(r'\{"tool": "(\w+)"')
 _OUR_NAMES = (*ARRIVING_TOOLS, "list_files")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rookery.dialects.engine_messages_reading import KINDS
 from rookery.dialects.engine_messages_state import grants
+from rookery.dialects.engine_task_events import NAMES
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -122,6 +123,7 @@ EVENTS: Mapping[str, dict[str, Any]] = {
     "pong": _object(""),
     "complete": _object("exitCode", exitCode=_COUNT),
     "interrupted": _object("reason", reason=_TEXT),
+    **dict.fromkeys(NAMES, _object("payload", payload=_list({}))),
 }
 """The lines that have an `event`."""
 
@@ -133,6 +135,32 @@ TYPES: Mapping[str, dict[str, Any]] = {
     "commandExecutionStatus": _object("text", text=_TEXT),
     "interactionRequired": _object(""),
     "invoke": _object("invoke", invoke={"const": "newChat"}),
+    "theme": _object("text", text=_TEXT),
+    "mcpServers": _object(
+        "mcpServers",
+        mcpServers=_list(
+            _object(
+                "name config status disabled source tools",
+                name=_TEXT,
+                config=_TEXT,
+                status={"enum": ["connected", "disconnected"]},
+                disabled=_FLAG,
+                source=_TEXT,
+                error=_TEXT,
+                tools=_list(_object("name", name=_TEXT)),
+            )
+        ),
+    ),
+    **{
+        f"show{asked}MessageDialog": _object(
+            "messageTs hasCheckpoint",
+            messageTs={"type": "number"},
+            hasCheckpoint=_FLAG,
+            text=_TEXT,
+            images=_TEXTS,
+        )
+        for asked in ("Delete", "Edit")
+    },
     "taskHistoryUpdated": _object("taskHistory", taskHistory=_list({"$ref": "#/$defs/task"})),
     "commands": _object(
         "commands",

@@ -93,7 +93,7 @@ class EventShape:
     codes: tuple[str, ...] = ()
 
 
-_CALLS = ("tool", "command", "mcp")
+_CALLS = ("tool", "command", "mcp", "browser")
 EVENTS = (
     EventShape("system", ("init",), "content schemaVersion protocol capabilities", "taskId"),
     EventShape("system", ("waiting",), "id code content", "taskId asks", tuple(AskKind)),

@@ -23,6 +23,7 @@ const SAYS: Record<string, Family> = {
   user_feedback_diff: "user",
   completion_result: "result",
   command_output: "output",
+  browser_action_result: "output",
   error: "trouble",
   diff_error: "trouble",
   condense_context_error: "trouble",

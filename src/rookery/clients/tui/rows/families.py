@@ -27,6 +27,7 @@ _SAYS = {
     "user_feedback_diff": Family.USER,
     "completion_result": Family.RESULT,
     "command_output": Family.OUTPUT,
+    "browser_action_result": Family.OUTPUT,
     "error": Family.TROUBLE,
     "diff_error": Family.TROUBLE,
     "condense_context_error": Family.TROUBLE,
