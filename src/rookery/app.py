@@ -163,6 +163,7 @@ async def open_host(
         def command_judge() -> "CommandJudge":
             # what is known of commands is much to load, and the first request has none
             from rookery.governance.command_judge import CommandJudge
+            from rookery.workspace.git_programs import git_programs
 
             return CommandJudge(
                 files,
@@ -172,6 +173,7 @@ async def open_host(
                 leave=settings.sandbox.leave,
                 writable=sandbox.writable,
                 own_repository=partial(own_repository, str(files.boundaries.root)),
+                git_programs=partial(git_programs, files.boundaries.root),
             )
 
         def judge(command: str, cwd: str) -> Judgement:

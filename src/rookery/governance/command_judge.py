@@ -73,10 +73,13 @@ class CommandJudge:
         leave: Sequence[str] = (),
         own_repository: Callable[[], bool] = lambda: True,
         writable: Sequence[str] = (),
+        git_programs: Callable[[str, Sequence[str]], Sequence[str]] = lambda folder, words: (),
     ) -> None:
         """`leave` are the first words of commands that need the user's keys. `own_repository`
         tells whether git would look into this folder's own. `writable` are the folders that
-        commands in the sandbox can put programs into."""
+        commands in the sandbox can put programs into. `git_programs` tells what a git command
+        runs in a folder besides itself."""
+        self._git_programs = git_programs
         self._own_repository = own_repository
         self._writable = tuple(writable)
         self._leave = [entry.split() for entry in leave if entry.strip()]
@@ -136,6 +139,7 @@ class CommandJudge:
             doing = _doing(command)
             told.hear_of(doing)
             told.doubts += made_to_run(doing, where, str(self._root))
+            told.notes += self._run_by_git(command, doing, where)
             if command.scope[:1] == (_ELSEWHERE,):
                 told.grave += _graves_elsewhere(doing)
                 continue
@@ -144,6 +148,18 @@ class CommandJudge:
                     told.hear(finding)
         if len(commands) > MOST_COMMANDS:
             told.grave.append("has more commands than can be looked at")
+
+    def _run_by_git(
+        self, command: SimpleCommand, doing: Doing, where: Sequence[str]
+    ) -> Iterator[str]:
+        """The hooks and programs that a git command which changes something would run."""
+        texts = command.texts
+        if doing.reads_only or not texts or program_name(texts[0]) != "git" or len(texts) < 2:
+            return
+        if texts[1].startswith("-"):
+            return  # the same command without these options is looked at by itself
+        for folder in where[:MOST_BEFORE]:
+            yield from self._git_programs(folder or str(self._root), texts)
 
     def _spelled(self, parsed: Plain, start: str, told: "_Told") -> Plain | None:
         """The line as it would be run without a shell: absolute programs, and files for patterns.

@@ -1,0 +1,161 @@
+"""What git would run besides itself: hooks, and the programs that a repository's settings name.
+
+Whoever approves a git command should know of them, since it runs outside the sandbox. To look
+settings up runs nothing. What the user's own settings name is the user's.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rookery.core.values import record
+from rookery.workspace.command_environment import command_environment
+from rookery.workspace.own_programs import find_own_program
+
+SECONDS = 5.0
+MOST_NAMED = 12
+LONGEST = 80
+UNKNOWN = "which hooks and programs git runs here could not be found out"
+
+_COMMITTING = "pre-commit pre-merge-commit prepare-commit-msg commit-msg post-commit"
+_ALWAYS = "reference-transaction post-index-change"
+_HOOKS = {
+    "add": "",
+    "commit": f"{_COMMITTING} post-rewrite",
+    "merge": f"{_COMMITTING} post-merge",
+    "pull": f"{_COMMITTING} post-merge pre-rebase post-checkout post-rewrite",
+    "fetch": "",
+    "rebase": f"{_COMMITTING} pre-rebase post-checkout post-rewrite",
+    "cherry-pick": _COMMITTING,
+    "revert": _COMMITTING,
+    "checkout": "post-checkout",
+    "switch": "post-checkout",
+    "worktree": "post-checkout",
+    "bisect": "post-checkout",
+    "push": "pre-push",
+    "gc": "pre-auto-gc",
+    "am": f"applypatch-msg pre-applypatch post-applypatch {_COMMITTING} post-rewrite",
+    **dict.fromkeys(("stash", "reset", "restore", "rm", "mv", "tag", "branch", "config"), ""),
+}
+"""By command; others are taken to run any hook."""
+_NETWORK = "push pull fetch clone ls-remote submodule remote lfs"
+_MERGING = "merge rebase pull cherry-pick revert stash am apply checkout switch"
+_SETTINGS = (
+    (r"filter\..*\.(?:clean|smudge|process)", ""),
+    (r"core\.fsmonitor", ""),
+    (r"merge\..*\.driver", _MERGING),
+    (r"core\.(?:sshcommand|gitproxy|askpass)|credential\..*|remote\..*\.(?:uploadpack|receivepack|vcs)",
+     _NETWORK),
+    (r"(?:core|sequence)\.editor", "commit rebase merge tag revert cherry-pick notes branch"),
+    (r"gpg\.(?:.*\.)?program", "commit tag merge rebase cherry-pick revert am pull push"),
+    (r"submodule\..*\.update", "submodule pull checkout switch clone"),
+    (r"trailer\..*\.(?:cmd|command)", "commit rebase am interpret-trailers"),
+    (r"(?:merge|diff)tool\..*\.cmd", "mergetool difftool"),
+    (r"diff\.external|diff\..*\.(?:command|textconv)", "diff log show blame stash"),
+)  # fmt: skip
+_TO_RUN = re.compile(r"\s*(?:exec|x)\s+(.+)")
+
+
+@record
+class _Repository:
+    git: str
+    common: str
+    settings: Mapping[str, str]
+    hooks: str
+
+
+def git_programs(root: Path, folder: str, words: Sequence[str]) -> list[str]:
+    """What a git command runs in a folder, each in a few words; `words` begin with `git`."""
+    command = words[1] if len(words) > 1 else ""
+    program = find_own_program("git", root)
+    if not program or not os.path.isdir(folder):
+        return []
+    try:
+        repository = _repository(program, folder)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return [UNKNOWN]
+    if repository is None:
+        return []
+    found = [*_of_rebase(repository, words), *_hooks(repository, command)]
+    found += _settings(repository, command)
+    more = len(found) - MOST_NAMED
+    return [*found[:MOST_NAMED], *([f"runs {more} more programs"] if more > 0 else [])]
+
+
+def _repository(program: str, folder: str) -> _Repository | None:
+    parts = ("--absolute-git-dir", "--git-common-dir")
+    where = _asked(program, folder, "rev-parse", *parts)
+    if where is None:
+        return None
+    git, common = where.rstrip("\n").split("\n")
+    top = (_asked(program, folder, "rev-parse", "--show-toplevel") or folder).rstrip("\n")
+    listed = _asked(program, folder, "config", "--list", "--show-scope", "--includes", "-z")
+    fields = (listed or "").split("\0")
+    settings: dict[str, str] = {}
+    hooks = ""
+    for scope, setting in zip(fields[::2], fields[1::2], strict=False):
+        key, _, text = setting.partition("\n")
+        if key.lower() == "core.hookspath":
+            hooks = os.path.join(top, os.path.expanduser(text))
+        if scope in {"local", "worktree"}:
+            settings[key] = text
+    common = os.path.normpath(os.path.join(folder, common))
+    return _Repository(git, common, settings, hooks or os.path.join(common, "hooks"))
+
+
+def _asked(program: str, folder: str, *words: str) -> str | None:
+    done = subprocess.run(
+        [program, "-C", folder, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=command_environment(os.environ, confined=False),
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
+
+
+def _hooks(repository: _Repository, command: str) -> Iterator[str]:
+    known = _HOOKS.get(command)
+    wanted = None if known is None else {*known.split(), *_ALWAYS.split()}
+    try:
+        names = sorted(os.listdir(repository.hooks))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(repository.hooks, name)
+        if name.endswith(".sample") or not (os.path.isfile(path) and os.access(path, os.X_OK)):
+            continue
+        if wanted is None or name in wanted:
+            yield f"runs the git hook {name}: {path}"
+
+
+def _settings(repository: _Repository, command: str) -> Iterator[str]:
+    for key, text in repository.settings.items():
+        if key.lower() == f"alias.{command}".lower():
+            yield f"git {command} is an alias: {_short(text)}"
+        for pattern, commands in _SETTINGS:
+            fits = not commands or command in commands.split() or command not in _HOOKS
+            if fits and re.fullmatch(pattern, key, re.I) and text not in {"", "true", "false"}:
+                yield f"git runs what {key} says: {_short(text)}"
+
+
+def _of_rebase(repository: _Repository, words: Sequence[str]) -> Iterator[str]:
+    """What is still to be run by a rebase that is under way."""
+    if words[1:2] != ["rebase"] or {"--abort", "--quit", "--show-current-patch"} & set(words):
+        return
+    todo = Path(repository.git, "rebase-merge", "git-rebase-todo")
+    try:
+        text = todo.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    for line in text.splitlines():
+        if found := _TO_RUN.match(line):
+            yield f"the rebase goes on to run: {_short(found[1])}"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
