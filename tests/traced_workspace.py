@@ -82,7 +82,7 @@ class TracedWorkspace:
             deleted_ranges=change.removed,
             lines_added=change.added,
             lines_deleted=change.deleted,
-            line_marks=change.marks,
+            word_marks=change.words,
         )
         told: dict[str, Any] = {
             "kind": "mutation",

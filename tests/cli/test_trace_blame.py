@@ -155,6 +155,17 @@ def test_22_117_lines_moved_to_another_file_are_attributed_by_content(
     assert origins(capsys, "src/other.py") == ["unknown", *[RECORDED] * 5]
 
 
+def test_lines_that_a_person_reformatted_or_moved_in_part_stay_the_agents(
+    work: TracedWorkspace, capsys: Captured
+):
+    work.person_writes(JWT, WRITTEN.replace("    ", "  "))
+    part = "".join(WRITTEN.splitlines(keepends=True)[3:5])
+    work.person_writes("src/part.py", f"def check(claims):\n{part}")
+    work.commit("formatted and moved")
+    assert origins(capsys, JWT) == [ADA, *[RECORDED] * 5]
+    assert origins(capsys, "src/part.py") == [ADA, RECORDED, RECORDED]
+
+
 def test_22_117_what_two_intents_wrote_alike_is_nobodys(work: TracedWorkspace, capsys: Captured):
     body = "".join(WRITTEN.splitlines(keepends=True)[1:])
     work.agent_writes("src/auth/twin.py", body, intent_id="INT-003")

@@ -33,7 +33,7 @@ def wrote(
             "path": path,
             "op": "modify",
             "ranges": found.written,
-            "line_marks": found.marks if marks else "",
+            "word_marks": found.words if marks else "",
             **more,
         }
     )
@@ -119,3 +119,29 @@ def test_20_2_a_renamed_file_keeps_its_lines():
 def test_20_2_an_empty_file_and_an_empty_ledger():
     assert told("", wrote(OLD, NEW)) == []
     assert told(NEW) == [UNKNOWN] * 8
+
+
+def test_lines_that_were_only_spaced_in_another_way_keep_their_record():
+    spaced = NEW.replace("    ", "\t").replace("claims = decode(token)", "claims=decode( token )")
+    assert told(spaced, wrote(OLD, NEW)) == [UNKNOWN] * 3 + [ONE] * 5
+
+
+def test_a_part_of_a_range_that_moved_within_the_file_keeps_its_record():
+    first, *rest = NEW.splitlines(keepends=True)[3:]
+    moved = "".join(["import time\n", *rest[1:3], "\n\n", first, rest[0], rest[3]])
+    assert told(moved, wrote(OLD, NEW)) == [UNKNOWN, ONE, ONE, UNKNOWN, UNKNOWN, ONE, ONE, ONE]
+
+
+def test_a_part_of_a_range_that_moved_to_another_file_keeps_its_record():
+    part = "".join(NEW.splitlines(keepends=True)[5:7])
+    text = f"def check(claims):\n{part}    return None\n"
+    assert told(text, wrote(OLD, NEW), path="b.py") == [UNKNOWN, ONE, ONE, UNKNOWN]
+    other = wrote(OLD, NEW, path="c.py", intent="INT-002")
+    assert told(text, wrote(OLD, NEW), other, path="b.py") == [UNKNOWN] * 4
+
+
+def test_records_with_marks_of_whole_lines_are_still_read():
+    found = line_change(OLD, NEW)
+    old = wrote(OLD, NEW, marks=False, line_marks=found.marks)
+    edited = NEW.replace("raise Expired(claims)", "raise TooLate(claims)")
+    assert told(edited, old) == [UNKNOWN] * 3 + [ONE, ONE, ONE, EDITED, ONE]

@@ -33,6 +33,8 @@ class LineChange:
     deleted: int = 0
     marks: str = ""
     """Eight digits for every line written, one after the other; empty if they are too many."""
+    words: str = ""
+    """The same for what is left of each line without blanks."""
 
 
 def plain_lines(text: str) -> list[str]:
@@ -49,17 +51,24 @@ def line_mark(line: str) -> str:
     return sha256(f"{line}\n".encode()).hexdigest()[:MARK]
 
 
+def word_mark(line: str) -> str:
+    """The same for a line that was only indented or spaced in another way."""
+    return sha256("".join(line.split()).encode()).hexdigest()[:MARK]
+
+
 def line_change(old: str, new: str) -> LineChange:
     """What became of the lines of `old` in `new`."""
     before, after = plain_lines(old), plain_lines(new)
     written, removed = _changed_spans(before, after)
     fresh = [line for start, end in written for line in after[start:end]]
+    marked = fresh if len(fresh) <= MARKED_LINES else []
     return LineChange(
         written=tuple(_range(after, *span) for span in written),
         removed=tuple(_range(before, *span) for span in removed),
         added=len(fresh),
         deleted=sum(end - start for start, end in removed),
-        marks="".join(map(line_mark, fresh)) if len(fresh) <= MARKED_LINES else "",
+        marks="".join(map(line_mark, marked)),
+        words="".join(map(word_mark, marked)),
     )
 
 

@@ -68,6 +68,8 @@ class TracedFile:
     lines_added: int = 0
     lines_deleted: int = 0
     line_marks: str = ""
+    word_marks: str = ""
+    """Instead of them since lines are found again however they are spaced."""
     binary: bool = False
     stale: str = ""
     attribution: str = ""
@@ -246,6 +248,7 @@ def _own_file(file: TracedFile) -> dict[str, Any]:
         "deleted_ranges": [_range(lines) for lines in file.deleted_ranges],
         "original_ranges": [_range(lines) for lines in file.original_ranges],
         "line_marks": file.line_marks,
+        "word_marks": file.word_marks,
         "binary": file.binary,
         "stale": file.stale,
         "attribution": file.attribution,
@@ -291,5 +294,11 @@ def _bare_size(entry: Entry) -> int:
 def _without_ranges(file: TracedFile) -> TracedFile:
     """A file whose changes are too many to be listed: its hashes still tell what it became."""
     return replace(
-        file, ranges=(), deleted_ranges=(), original_ranges=(), line_marks="", attribution="whole"
+        file,
+        ranges=(),
+        deleted_ranges=(),
+        original_ranges=(),
+        line_marks="",
+        word_marks="",
+        attribution="whole",
     )

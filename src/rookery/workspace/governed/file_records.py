@@ -101,7 +101,7 @@ def _told(
         original_ranges=line_change(before, own).written if own is not None else (),
         lines_added=change.added,
         lines_deleted=change.deleted,
-        line_marks=change.marks,
+        word_marks=change.words,
     )
 
 

@@ -5,11 +5,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import islice
+from functools import cached_property
+from itertools import islice, pairwise
 from pathlib import Path
 
 from rookery.core.ledger.attribution import MOVED_LINES
-from rookery.core.ledger.line_ranges import content_hash
+from rookery.core.ledger.line_ranges import MARK, content_hash, line_mark, word_mark
 from rookery.core.ledger.traced import TracedRecord, records_on
 from rookery.workspace.ledger.segments import newest_first
 
@@ -31,6 +32,9 @@ def writing_records(
 _RANGE = re.compile(rb'"content_hash":"(sha256:[0-9a-f]{64})","end_line":(\d+),"start_line":(\d+)')
 
 
+_MARKS = re.compile(rb'"(line|word)_marks":"([0-9a-f]+)"')
+
+
 class AboutFile:
     """Whether a line may tell of a file: it names the file, renames any, or wrote what is in it."""
 
@@ -48,7 +52,23 @@ class AboutFile:
             return True
         if b'"orchestration"' not in line:
             return True  # others write their lines in other forms
-        return any(self._holds(*found.groups()) for found in _RANGE.finditer(line))
+        if any(self._holds(*found.groups()) for found in _RANGE.finditer(line)):
+            return True
+        return any(self._holds_part(*found.groups()) for found in _MARKS.finditer(line))
+
+    def _holds_part(self, kind: bytes, marks: bytes) -> bool:
+        """Whether two lines that stand one after the other were written so."""
+        pairs = self._pairs[kind]
+        places = range(0, len(marks) - 2 * MARK + 1, MARK)
+        return any(marks[at : at + 2 * MARK] in pairs for at in places)
+
+    @cached_property
+    def _pairs(self) -> dict[bytes, frozenset[bytes]]:
+        return {b"line": self._paired(line_mark), b"word": self._paired(word_mark)}
+
+    def _paired(self, marking: Callable[[str], str]) -> frozenset[bytes]:
+        marks = [marking(line).encode() for line in self._lines]
+        return frozenset(one + other for one, other in pairwise(marks))
 
     def _holds(self, mark: bytes, end: bytes, start: bytes) -> bool:
         size = int(end) - int(start) + 1
