@@ -6,6 +6,8 @@ const COMPOSER = "textarea.composer-words";
 let last: Element | null = null;
 
 addEventListener("focusin", (event) => (last = event.target as Element));
+// whoever clicks beside everything, or selects text, has left it
+addEventListener("pointerdown", () => (last = null), true);
 
 /** On a touch screen this would open the keyboard. */
 export function focusComposer(): void {
