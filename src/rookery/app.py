@@ -214,10 +214,14 @@ async def open_host(
                 return False
             return use is GitUse.PART or not sandbox.mounts
 
-        def as_git_has_them(effects: Sequence[Effect], git: GitUse) -> Collection[str]:
-            if git is GitUse.NONE and not sandbox.mounts:
-                return ()  # the command could have written into git's own folder
-            return checked_out(files.boundaries.root, effects, anywhere=git is GitUse.ONLY)
+        def as_git_has_them(effects: Sequence[Effect], git: GitUse, began: int) -> Collection[str]:
+            known = partial(checked_out, files.boundaries.root, effects)
+            if git is GitUse.ONLY:
+                return known(anywhere=True)
+            if git is GitUse.NONE and sandbox.mounts:
+                return known()
+            # a program beside git could have put anything into the repository
+            return known(before=began * 1_000_000)
 
         oversight = Oversight(
             settings,

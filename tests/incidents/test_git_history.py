@@ -49,8 +49,27 @@ def project(world: World) -> World:
     return world
 
 
+PLANT = "python3 -c \"open('AGENTS.md', 'w').write('evil'); open('conftest.py', 'w')\""
+PLANTS = (
+    f"{PLANT}; git add -A",
+    f"{PLANT}; git commit -qam x",
+    "git rm -q AGENTS.md; python3 -c 'print(1)'",
+)
+
+
+@pytest.mark.parametrize("command", PLANTS)
+def test_what_is_put_into_git_by_the_way_is_still_planted(project: World, command: str):
+    project.visit([run(command)], flags=CONFINED)
+    assert (project.workspace / "AGENTS.md").read_text() == "ours\n"
+    assert not (project.workspace / "conftest.py").exists()
+
+
 WAYS = [CONFINED, UNCONFINED]
-MERGES = ("git merge -q feature", "git checkout -q feature && ls", "git stash -q; git stash pop -q")
+MERGES = (
+    "git merge -q feature",
+    "git checkout -q feature && python3 -c 'print(1)'",
+    "git stash -q; git stash pop -q",
+)
 
 
 @pytest.mark.parametrize("flags", WAYS, ids=["sandbox", "none"])

@@ -1,6 +1,7 @@
 """Which files are as git has them, so that nobody takes them for planted."""
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,15 @@ def test_what_the_repository_has_by_any_name_is_known_where_only_git_ran(work: P
     assert known(work, "setup.py", anywhere=True)
     (work / "setup.py").write_text("planted\n")
     assert not known(work, "setup.py", anywhere=True)
+
+
+def test_beside_other_programs_only_what_the_repository_had_before_is_known(work: Path):
+    now = version_at(work, "conftest.py", 1000)
+    made = [Effect("conftest.py", None, now)]
+    later = time.time_ns() + 10**9
+    assert checked_out(work, made, before=later) == {"conftest.py"}
+    assert checked_out(work, made, before=1) == set()
+    assert checked_out(work, [Effect("gone.py", now, None)], before=later) == set()
 
 
 def test_a_file_that_git_removed_is_known_to_be_gone(work: Path):

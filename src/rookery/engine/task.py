@@ -130,8 +130,10 @@ class Gear:
     shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]]
     """Which files a command must not have changed without anybody having been asked: all that
     it did, and the files about which somebody was."""
-    checked_out: Callable[[Sequence[Effect], GitUse], Collection[str]] = lambda effects, git: ()
-    """Which files are now as git has them."""
+    checked_out: Callable[[Sequence[Effect], GitUse, int], Collection[str]] = (
+        lambda effects, git, began: ()
+    )
+    """Which files are now as git has them, after a command that began then, in milliseconds."""
     judge: Callable[[str, str], Judgement]
     files: Files
     finder: Finder

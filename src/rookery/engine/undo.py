@@ -59,6 +59,8 @@ class _Watched:
     approved: bool
     """A person said yes to the call. What it did stands."""
     git: GitUse = GitUse.NONE
+    began: int = 0
+    """When its files were saved, in milliseconds."""
     narrowed: bool = False
     """It could not write the files of governance, so others have if they are changed."""
 
@@ -71,7 +73,7 @@ class _Saved:
     seq: int
 
 
-def _nothing_known(effects: Sequence[Effect], git: GitUse) -> Collection[str]:
+def _nothing_known(effects: Sequence[Effect], git: GitUse, began: int) -> Collection[str]:
     return ()
 
 
@@ -84,7 +86,7 @@ class Undo:
         shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]],
         start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
         governance: Governance | None = None,
-        checked_out: Callable[[Sequence[Effect], GitUse], Collection[str]] = _nothing_known,
+        checked_out: Callable[[Sequence[Effect], GitUse, int], Collection[str]] = _nothing_known,
     ) -> None:
         """`governance` is told what commands did, and does not let the model go on before.
         `checked_out` says which files are now as git has them."""
@@ -116,7 +118,7 @@ class Undo:
             return
         await self._settled.wait()
         paths = None if action.command or action.external else [c.path for c in action.changes]
-        self._log.append(SavingFiles(call_id=call.id))
+        began = self._log.append(SavingFiles(call_id=call.id)).ts
         saved = await self._checkpoints.save(paths)
         if not saved.id:
             self._complain(saved.problem)
@@ -139,6 +141,7 @@ class Undo:
             frozenset(t.path for t in judged if t.deed is not Deed.READ),
             approved=approved_by_user(self._log.events, call.id),
             git=git_use(action.judgement),
+            began=began,
             narrowed=narrowed,
         )
 
@@ -306,7 +309,7 @@ class Undo:
             self._log.append(Noted(text=f"{APPROVED}: {_named(found)}."))
             return ()
         suspects = [effect for effect in effects if effect.path in found]
-        known = self._checked_out(suspects, watched.git) if suspects else ()
+        known = self._checked_out(suspects, watched.git, watched.began) if suspects else ()
         return [path for path in found if path not in known]
 
     def _unwatched(self, call_id: str) -> _Watched:

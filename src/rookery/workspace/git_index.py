@@ -16,7 +16,7 @@ from rookery.core.facts import Effect
 from rookery.core.limits import MIB
 from rookery.core.values import record
 from rookery.workspace.git_folders import common_folder, is_folder, regular_content
-from rookery.workspace.git_objects import has_object
+from rookery.workspace.git_objects import had_object, has_object
 from rookery.workspace.stat_index import times_are_settled
 
 _LARGEST = 64 * MIB
@@ -145,9 +145,12 @@ def tracked_blobs(index: bytes) -> Iterator[tuple[bytes, str]]:
         at = end + 1 if version == 4 else at + ((end - at + 8) & ~7)
 
 
-def checked_out(root: Path, effects: Sequence[Effect], *, anywhere: bool) -> set[str]:
+def checked_out(
+    root: Path, effects: Sequence[Effect], *, anywhere: bool = False, before: int = 0
+) -> set[str]:
     """The files that are now as the index of their repository has them, or gone from both. With
-    `anywhere`, also those whose content is in the repository under whichever name."""
+    `anywhere`, also those whose content is in the repository under whichever name. With
+    `before`, only those whose content was in it before that time, in nanoseconds."""
     indexes = GitIndexes(str(root))
     known: dict[str, dict[bytes, str]] = {}
     found: set[str] = set()
@@ -156,9 +159,11 @@ def checked_out(root: Path, effects: Sequence[Effect], *, anywhere: bool) -> set
         if folder not in known:
             known[folder] = indexes.blobs_in(folder)
         inner = os.fsencode(effect.path[len(folder) :].lstrip("/"))
-        blob = effect.after.blob if effect.after else None
-        if (known[folder] and known[folder].get(inner) == blob) or (
-            anywhere and blob and has_object(indexes.objects_of(folder), blob)
+        blob, objects = effect.after.blob if effect.after else "", indexes.objects_of(folder)
+        listed = bool(known[folder]) and known[folder].get(inner, "") == blob
+        there = bool(blob) and listed if before else listed
+        if (there and (not before or had_object(objects, blob, before))) or (
+            anywhere and blob and has_object(objects, blob)
         ):
             found.add(effect.path)
     return found

@@ -18,7 +18,13 @@ _LARGEST_INDEX = 1024 * 1024 * 1024
 
 def has_object(objects: str, wanted: str) -> bool:
     """Whether it is in a folder of objects, or in one to which that leads."""
-    return any(_is_in(folder, wanted) for folder in (objects, *_alternates(objects)))
+    return any(True for _ in _files_with(objects, wanted))
+
+
+def had_object(objects: str, wanted: str, before: int) -> bool:
+    """Whether it was there before a time, in nanoseconds since the epoch. What a file says of
+    its last change of status nobody can forge."""
+    return any(os.stat(file).st_ctime_ns < before for file in _files_with(objects, wanted))
 
 
 def has_all(objects: str, wanted: Iterable[str]) -> bool:
@@ -40,11 +46,13 @@ def listed_objects(index: str) -> list[str]:
     return [data[at : at + 20].hex() for at in range(_IDS_AT, _IDS_AT + 20 * count, 20)]
 
 
-def _is_in(objects: str, wanted: str) -> bool:
-    if os.path.isfile(os.path.join(objects, wanted[:2], wanted[2:])):
-        return True
-    packs = entries(os.path.join(objects, "pack"))
-    return any(_is_listed(each, bytes.fromhex(wanted)) for each in packs if each.endswith(".idx"))
+def _files_with(objects: str, wanted: str) -> Iterator[str]:
+    for folder in (objects, *_alternates(objects)):
+        if os.path.isfile(loose := os.path.join(folder, wanted[:2], wanted[2:])):
+            yield loose
+        for each in entries(os.path.join(folder, "pack")):
+            if each.endswith(".idx") and _is_listed(each, bytes.fromhex(wanted)):
+                yield each
 
 
 def _is_listed(index: str, wanted: bytes) -> bool:

@@ -110,7 +110,7 @@ class Launching:
     def _left_to_git(self, path: str, permit: Permit) -> bool:
         """Whether git may change it: a mount in its way would leave a checkout half done. What is
         not as git has it afterwards is put back."""
-        if permit.git is not GitUse.ONLY or permit.writable is not None:
+        if permit.git is GitUse.NONE or permit.writable is not None:
             return False
         if _NEVER_LEFT_TO_GIT.intersection(folded_names(path)):
             return False

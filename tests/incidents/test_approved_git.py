@@ -1,0 +1,74 @@
+"""What a person said yes to stands, in the real product and with whatever sandbox there is."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from governed.stage import Followed, Governed, run
+from incidents.test_git_history import commit, git
+from rookery.core.facts import Noted
+from terminal_session import Installed
+
+NO_SANDBOX = '[sandbox]\nuse = "off"\n'
+WORK = {
+    "merge": "git merge -q feature",
+    "reset": "git reset -q --hard feature",
+    "move": "git mv pkg pkg2",
+    "and more": "git checkout -q feature && python3 -c 'print(1)'",
+    "unpack": "tar xf files.tar",
+}
+
+
+@pytest.fixture(params=["sandbox", "none"])
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Governed:
+    stage = Governed(Installed(tmp_path), None)
+    if request.param == "none":
+        stage.settings(NO_SANDBOX)
+    root = stage.root
+    git(root, "init", "-q", "-b", "main")
+    for name in ("user.name", "user.email"):
+        git(root, "config", name, "a@example.org")
+    first = {"AGENTS.md": "ours\n", "pkg__conftest.py": "a\n", "pkg__setup.py": "b\n"}
+    commit(root, "first", **first, **{".gitignore": "files.tar\n"})
+    git(root, "checkout", "-qb", "feature")
+    new = {".github__workflows__ci.yml": "on: push\n", "conftest.py": "x = 1\n"}
+    commit(root, "second", **new, **{".env.example": "A=\n", "AGENTS.md": "theirs\n"})
+    subprocess.run(["tar", "cf", "files.tar", "conftest.py", ".github"], cwd=root, check=True)
+    git(root, "checkout", "-q", "main")
+    return stage
+
+
+def approved(stage: Governed, *commands: str) -> Followed:
+    told = stage.play(*[[run(each)] for each in commands], book=["yes"] * len(commands), flags=())
+    assert not any("put back" in each.text for each in told.of(Noted)), told.of(Noted)
+    return told
+
+
+@pytest.mark.parametrize("command", WORK.values(), ids=WORK.keys())
+def test_what_an_approved_command_did_is_as_if_the_person_had_typed_it(
+    project: Governed, command: str, tmp_path: Path
+):
+    typed = tmp_path / "typed"
+    subprocess.run(["cp", "-a", str(project.root), str(typed)], check=True)
+    subprocess.run(["bash", "-c", command], cwd=typed, check=True, capture_output=True)
+    approved(project, command)
+    assert files(project.root) == files(typed)
+    assert git(project.root, "status", "--short") == git(typed, "status", "--short")
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and ".git" not in path.parts
+    }
+
+
+@pytest.mark.parametrize("project", ["none"], indirect=True)
+@pytest.mark.parametrize("command", ["mv .git gitold", "mkdir x && mv .git x/gitold"])
+def test_history_that_an_approved_command_moved_is_where_it_put_it(project: Governed, command: str):
+    approved(project, command)
+    (moved,) = project.root.rglob("gitold")
+    assert git(project.root, f"--git-dir={moved}", "log", "--all", "--format=%s") == "second\nfirst"
+    assert not (project.root / ".git").exists()
