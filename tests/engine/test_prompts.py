@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from rookery.core.facts import Answered, Noted, PromptRefused, UserSpoke
+from rookery.core.view import View, see
 from rookery.engine.ports import Ungoverned
 from stage import Stage, call
 
@@ -72,6 +73,11 @@ async def test_a_refused_queued_message_does_not_stop_the_work(
     assert (refused.text, refused.reason) == ("bad words", "It is bad.")
     [spoken] = [event for event in stage.events if isinstance(event.fact, UserSpoke)]
     assert refused.of == spoken.seq
+    view = View()
+    for event in stage.events:
+        view = see(view, event)
+        if isinstance(event.fact, PromptRefused):
+            assert view.queue == ()
 
 
 async def test_words_that_a_crash_kept_from_hooks_are_heard_after_it(

@@ -10,6 +10,7 @@ import pytest
 from control_driver import Driver
 from governed.stage import Governed, at, choose, write
 from governed.test_hooks import hooked, script
+from json_io_driver import JsonIo
 from llm_server import LlmServer, Part, call, finish, say
 from rookery.core.facts import Asked, Condensed, Noted
 from terminal_session import PATIENCE
@@ -79,6 +80,14 @@ def test_a_driver_is_told_that_a_prompt_was_refused(ungoverned: Governed):
         "fine words",
         "forbidden again",
     ]
+
+
+def test_a_webview_is_asked_again_when_a_prompt_was_refused(ungoverned: Governed):
+    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    with LlmServer([finish()]) as server, JsonIo(ungoverned.rookery, *at(server)) as driver:
+        driver.send("newTask", text="forbidden words")
+        driver.wait_row(ask="resume_task")
+        assert driver.end() == 20
 
 
 def test_hooks_are_told_of_questions_and_can_refuse_what_would_be_asked(ungoverned: Governed):

@@ -16,6 +16,7 @@ from rookery.clients.driven import (
     DONE,
     ENDING,
     MENDED,
+    REFUSED,
     Conversation,
     FollowedTasks,
     LineReader,
@@ -50,7 +51,6 @@ RESUMING = 2.0
 """The same for a stored task that was opened."""
 
 NO_COMMAND = "No command came. Write one JSON object on each line, beginning with a start."
-REFUSED = "A hook refused the message:"
 TOO_LONG = f"stdin command line {{number}}: it is longer than {LONGEST} bytes"
 
 _CODES = {

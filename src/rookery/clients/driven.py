@@ -34,6 +34,7 @@ LEFT_OPEN = (
 MENDED = (*SETTLED_BY_THE_ENGINE, FailureKind.EMPTY)
 """What the engine sees to by itself, however strict the driver is."""
 DONE = RunEnd(Fate.COMPLETED)
+REFUSED = "A hook refused the message:"
 
 
 class LineReader(Generic[Wanted, Bad]):

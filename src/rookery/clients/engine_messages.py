@@ -14,6 +14,7 @@ from rookery.clients.driven import (
     DONE,
     ENDING,
     MENDED,
+    REFUSED,
     Conversation,
     FollowedTasks,
     LineReader,
@@ -30,7 +31,14 @@ from rookery.clients.outcomes import code_of_failure
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, ReopenTask
-from rookery.core.facts import Asked, ChildBegan, Event, RequestFailed
+from rookery.core.facts import (
+    Asked,
+    ChildBegan,
+    Event,
+    PromptRefused,
+    RequestFailed,
+    RequestStarted,
+)
 from rookery.core.queries import AskAbout
 from rookery.dialects.engine_messages import EngineMessages, error, event
 from rookery.dialects.engine_messages_reading import BadMessage, read_request
@@ -76,6 +84,8 @@ class EngineMessagesClient:
         self._next_id = next_id
         self._strict = strict
         self._watch = watch
+        self._refused = ""
+        """Why a hook refused what was said last, if nothing was sent since."""
         self._complain = complain
         self._reader = LineReader(
             read_request, bad=BadMessage, too_long=TOO_LONG, refuse=self._refuse_line
@@ -184,6 +194,8 @@ class EngineMessagesClient:
         question = told.question
         if question is None:
             return RunEnd(Fate.FAILED, told.failure, "task_failed") if told.failure else DONE
+        if self._refused:
+            return RunEnd(Fate.LEFT, f"{REFUSED} {self._refused}", "governance_refused")
         if told.complete:
             return DONE
         return left_open(question.ask, told.root)
@@ -219,6 +231,10 @@ class EngineMessagesClient:
                 self._followed.follow(child)
             case RequestFailed() as failure if self._strict and failure.error not in MENDED:
                 self._strike(failure)
+            case PromptRefused(reason=reason):
+                self._refused = reason
+            case RequestStarted():
+                self._refused = ""
             case Asked(ask=AskKind.COMMAND_OUTPUT):
                 await self._requests.answers.handle_offer()
             case _:

@@ -54,6 +54,8 @@ class Prompts:
         self._checked.add(event.seq)
         if not reason:
             return True
+        if isinstance(event.fact, UserSpoke | QueueEdited):
+            self._log.append(QueueEdited(message_id=event.fact.message_id, text=None))
         self._log.append(PromptRefused(of=event.seq, text=text, reason=reason))
         self._log.append(Noted(text=f"A hook refused your message, so it was not sent: {reason}"))
         return False
