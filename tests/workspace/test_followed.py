@@ -396,3 +396,51 @@ async def test_a_step_counts_unless_it_changed_only_ignored_files(
     bench.shell("mkdir logs; echo l > logs/a.log; head -c 3000 /dev/zero > large.bin")
     await bench.run(command)
     assert await bench.checkpoints.changed_files(*bench.steps[-1]) is changes
+
+
+# ── files that hold secrets ─────────────────────────────────────────────────────────────
+
+SECRET = "token-4711"
+
+
+def stored(bench: Bench) -> bytes:
+    """All that is in the packs."""
+    [folder] = bench.home.glob("*.git")
+    command = ["git", f"--git-dir={folder}", "cat-file", "--batch", "--batch-all-objects"]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+@pytest.mark.parametrize("where", [".env", "conf/.env.local", "ignored/deep/.env"])
+async def test_what_is_in_an_ignored_file_for_secrets_is_never_stored(bench: Bench, where: str):
+    bench.shell(f"mkdir -p $(dirname {where}); echo {SECRET} > {where}; echo mine > a")
+    bench.shell("printf '.env*\\nignored/\\n' > .gitignore")
+    await bench.run(f"echo x > a; echo other-{SECRET} > {where}")
+    await bench.run("echo y > a", [where])
+    assert b"mine" in stored(bench)
+    assert SECRET.encode() not in stored(bench)
+    assert await bench.checkpoints.diff(*bench.steps[0]) == [("a", b"mine\n", b"x\n")]
+    assert await bench.back() == ""
+    assert (bench.work / where).read_text() == f"{SECRET}\n", "this process still knows"
+    assert SECRET.encode() not in stored(bench)
+    assert await bench.checkpoints.health() == ""
+
+
+async def test_a_later_process_says_that_it_cannot_bring_secrets_back(bench: Bench):
+    bench.shell(f"echo .env > .gitignore; echo {SECRET} > .env; echo mine > a")
+    await bench.run("rm .env a")
+    bench.checkpoints = bench.open()
+    assert await bench.checkpoints.health() == ""
+    told = await bench.back()
+    assert told == "These are ignored and made for secrets, so no checkpoint holds them: .env."
+    assert bench.texts() == {".gitignore": ".env\n", "a": "mine\n"}
+
+
+@pytest.mark.parametrize("how", ["git init -q; git add -f .env", "rm .gitignore"])
+async def test_what_is_tracked_or_not_ignored_is_stored(bench: Bench, how: str):
+    bench.shell(f"echo .env > .gitignore; echo {SECRET} > .env")
+    await bench.run(how)
+    await bench.run("rm .env")
+    bench.checkpoints = bench.open()
+    bench.steps = bench.steps[1:]
+    assert await bench.back() == ""
+    assert (bench.work / ".env").read_text() == f"{SECRET}\n"

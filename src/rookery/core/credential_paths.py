@@ -3,7 +3,9 @@
 The lists are data, also for whoever hides these places from commands.
 """
 
+import re
 from collections.abc import Sequence
+from fnmatch import translate
 from functools import cache
 
 from rookery.core.folded_names import folded_names
@@ -133,6 +135,17 @@ SYSTEM_CREDENTIALS: tuple[str, ...] = (
     "/var/run/secrets",
 )
 _HOST_KEYS = ("etc", "ssh"), "ssh_host_"
+_SECRET_FILES = """
+    .env .env.* .env-* *.env .envrc .netrc .npmrc .yarnrc* .pypirc pip.conf .pgpass .htpasswd
+    .git-credentials *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.asc *.gpg *.tfvars *.tfstate
+    id_rsa id_dsa id_ecdsa id_ed25519 credentials credentials.* secrets.*
+"""
+_SECRET = re.compile("|".join(map(translate, _SECRET_FILES.split())))
+
+
+def holds_secrets(path: str) -> bool:
+    """Whether a file of a project is one of those that are made to hold secrets, by its name."""
+    return _SECRET.match(path.rpartition("/")[2].lower()) is not None
 
 
 def credential(path: str, home: str, own: Sequence[str] = ()) -> bool:

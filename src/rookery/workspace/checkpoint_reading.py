@@ -58,7 +58,7 @@ def contents(
     found: list[tuple[str, bytes | None, bytes | None]] = []
     for effect in differences(repository, before, after):
         versions = effect.before, effect.after
-        if any(map(is_unknown, versions)):
+        if any(map(is_unknown, versions)) or not all(_is_stored(repository, v) for v in versions):
             continue
         was, now = (blob(repository, v.blob) if v and is_leaf(v) else None for v in versions)
         if was == now or max(len(was or b""), len(now or b"")) > size:
@@ -67,6 +67,13 @@ def contents(
         if len(found) == files:
             break
     return found
+
+
+def _is_stored(repository: ShadowRepository, version: Version | None) -> bool:
+    """Not so for files that hold secrets, which are shown nowhere."""
+    return not (version and is_leaf(version)) or repository.store.is_written(
+        bytes.fromhex(version.blob)
+    )
 
 
 def blob(repository: ShadowRepository, known: str) -> bytes:

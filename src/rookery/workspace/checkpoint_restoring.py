@@ -2,19 +2,28 @@
 
 import secrets
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from rookery import faults
+from rookery.core.credential_paths import holds_secrets
 from rookery.core.facts import Effect, Version
-from rookery.core.undo import is_leaf, only_takes_back, plan, worth_telling
+from rookery.core.undo import Plan, is_leaf, only_takes_back, plan, worth_telling
 from rookery.core.values import record
 from rookery.engine.ports import Restored
 from rookery.errors import StorageError
 from rookery.workspace.checkpoint_commits import Snapshot, Steps
 from rookery.workspace.checkpoint_reading import blob, differences, made_repositories
 from rookery.workspace.checkpoint_taking import Pause, Taking
-from rookery.workspace.checkpoint_words import failures, kept_aside, never_saved, presentable, said
+from rookery.workspace.checkpoint_words import (
+    failures,
+    kept_aside,
+    never_saved,
+    not_kept,
+    presentable,
+    said,
+)
 from rookery.workspace.file_versions import version_at
 from rookery.workspace.paths import visible
 from rookery.workspace.putting_back import put_back
@@ -54,6 +63,7 @@ class Restoring:
 
     def rehearse(self, wish: Wish) -> Restored:
         planned = plan(self._to_take_back(wish), self._now, overwrite=wish.overwrite)
+        planned = self._without_secrets(planned)[0]
         repositories = self._repositories_of(wish)
         return Restored(
             effects=presentable((*worth_telling(planned.changes), *repositories)),
@@ -67,6 +77,7 @@ class Restoring:
         faults.kp("restore.saved")
         repositories, where = self._set_aside(self._repositories_of(wish))
         planned = plan(taken_back, self._recoverable_now, overwrite=wish.overwrite)
+        planned, secrets_lost = self._without_secrets(planned)
         keep = self._aside / f"command-{secrets.token_hex(4)}" if wish.only is not None else None
         put = put_back(
             self._root,
@@ -77,7 +88,13 @@ class Restoring:
             keep=keep,
         )
         faults.kp("restore.done")
-        told = (where, kept_aside(put), never_saved(planned.unsaved), failures(put))
+        told = (
+            where,
+            kept_aside(put),
+            never_saved(planned.unsaved),
+            not_kept(secrets_lost),
+            failures(put),
+        )
         after, problem = "", " ".join(filter(None, told))
         try:
             after = self._taking.take(None, touched, pause).snapshot.id
@@ -95,6 +112,20 @@ class Restoring:
 
     def _to_take_back(self, wish: Wish) -> list[list[Effect]]:
         return [differences(self._repository, *step, wish.only) for step in wish.steps]
+
+    def _without_secrets(self, planned: Plan) -> tuple[Plan, list[str]]:
+        """The plan without files that hold secrets, if their content went with the process that
+        saw it."""
+        lost = {
+            change.path
+            for change in planned.changes
+            if change.after
+            and is_leaf(change.after)
+            and holds_secrets(change.path)
+            and bytes.fromhex(change.after.blob) not in self._repository.store
+        }
+        left = tuple(change for change in planned.changes if change.path not in lost)
+        return replace(planned, changes=left), sorted(lost)
 
     def _begin(self, wish: Wish, now: Snapshot, taken_back: Sequence[Sequence[Effect]]) -> Snapshot:
         """Where the restore begins: if it was begun before and killed, and nothing else has

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from rookery.core.credential_paths import holds_secrets
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.core.values import record
@@ -106,8 +107,8 @@ class Taking:
         """A checkpoint of now, in which nothing of `also` is left out for being ignored. It is
         the one before, if nothing has changed since.
         """
-        if paths and any(path.split("/")[-1] == IGNORE_FILE for path in paths):
-            # what is ignored from now on must have been saved before
+        if paths and any(path.endswith(IGNORE_FILE) or holds_secrets(path) for path in paths):
+            # what is ignored from now on must have been saved before, and secrets must not be
             also = (*paths, *also)
             paths = None
         store, base = self._repository.store, self._base()
@@ -128,7 +129,7 @@ class Taking:
             before = base.beside.hidden or () if base else ()
             lost = [path for path in before if path not in (beside.hidden or ())]
             sought_by_name = [p for p in beside.hidden or () if p not in survey.followed]
-            trees = survey.named(trees, (*sought_by_name, *lost))
+            trees = survey.named(trees, (*sought_by_name, *lost), ignored=True)
             gone = [*lost, *survey.gone]
         else:
             trees, beside = (base.trees, base.beside) if base else (UNSEEN, Beside())

@@ -49,6 +49,13 @@ def never_saved(paths: Sequence[str]) -> str:
     return f"These could not be kept, being too large or no files, and stay as they are: {named}."
 
 
+def not_kept(secrets: Sequence[str]) -> str:
+    if not secrets:
+        return ""
+    named = _listed([visible(path) for path in secrets], _NAMED)
+    return f"These are ignored and made for secrets, so no checkpoint holds them: {named}."
+
+
 def _listed(what: Sequence[str], most: int) -> str:
     more = len(what) - most
     return "; ".join([*what[:most], *([f"and {more} more"] if more > 0 else [])])

@@ -47,7 +47,10 @@ class Followed:
         return name in self._last.files or self._last.is_unsaved(name)
 
     def has_file(self, name: str) -> bool:
-        return self.was_known(name) or self._in(name) in self._tracked
+        return self.was_known(name) or self.tracks(name)
+
+    def tracks(self, name: str) -> bool:
+        return self._in(name) in self._tracked
 
     def was_whole(self, name: str) -> bool:
         """Whether all that was there was known."""

@@ -40,6 +40,8 @@ class ObjectStore:
         self._made: set[str] = set()
         self._fresh: dict[bytes, bytes] = {}
         """Trees that are not on disk yet; they may be asked for."""
+        self._unwritten: dict[bytes, bytes] = {}
+        """What is in files that hold secrets. It is forgotten with the process."""
 
     def refresh(self) -> None:
         """Take up packs that others have made, and let go of those they have removed."""
@@ -56,11 +58,17 @@ class ObjectStore:
             path.unlink(missing_ok=True)
 
     def __contains__(self, wanted: bytes) -> bool:
+        return wanted in self._unwritten or self.is_written(wanted)
+
+    def is_written(self, wanted: bytes) -> bool:
+        """Whether it is on disk, or about to be."""
         return wanted in self._places or self._is_pending(wanted)
 
     def read(self, wanted: bytes, kind: Kind) -> bytes:
         if wanted in self._fresh:
             return self._fresh[wanted]
+        if wanted in self._unwritten and kind is Kind.BLOB:
+            return self._unwritten[wanted]
         found, data = self._read(wanted)
         if found is not kind:
             raise StorageError(f"Object {wanted.hex()} of the checkpoints is not what it should be")
@@ -69,10 +77,16 @@ class ObjectStore:
     def add(self, kind: Kind, data: bytes) -> bytes:
         """Its id. It is durable only after `flush`."""
         new = object_id(kind, data)
-        if new not in self:
+        if not self.is_written(new):
             self._put(new, kind, data)
             if kind is Kind.TREE:
                 self._fresh[new] = data
+        return new
+
+    def remember(self, data: bytes) -> bytes:
+        """The id of what is in a file. It can be read for now, and reaches no disk."""
+        new = object_id(Kind.BLOB, data)
+        self._unwritten[new] = data
         return new
 
     def flush(self) -> None:

@@ -24,6 +24,8 @@ UNCOVERED = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
 """The empty blob: in place of a tree it says that nothing below is covered."""
 _TREE_MODE = 0o040000
 _LINK_MODE = 0o120000
+_SECRET_MODE = 0o160000
+"""As git has it for what is not in the repository: here a file whose content is not stored."""
 _PLAIN = (0o644, 0o755)
 _PLAIN_FOLDER = 0o755
 FOLDERS_OWN = ".~rights of this folder"
@@ -69,15 +71,17 @@ class Folder:
             is_tree = trees.uncovered != UNCOVERED
             self.uncovered[name] = _TREE_MODE if is_tree else 0o100644, trees.uncovered
 
-    def put_leaf(self, name: str, blob: bytes, mode: int) -> None:
-        """A file or a link; `mode` is the system's."""
+    def put_leaf(self, name: str, blob: bytes, mode: int, *, secret: bool = False) -> None:
+        """A file or a link; `mode` is the system's. The content of a `secret` is not stored."""
         self.drop(name)
         if stat.S_ISLNK(mode):
             self.files[name] = _LINK_MODE, blob
             return
         rights = stat.S_IMODE(mode)
         self.files[name] = 0o100755 if rights & 0o100 else 0o100644, blob
-        if rights not in _PLAIN:
+        if secret:
+            self.files[name] = _SECRET_MODE, blob
+        if secret or rights not in _PLAIN:
             self.rights[name] = 0o100644, self._store.add(Kind.BLOB, b"%04o\n" % rights)
 
     def put_own_rights(self, mode: int) -> None:
@@ -258,7 +262,11 @@ def reachable(store: ObjectStore, tree: bytes, seen: set[bytes]) -> Iterator[tup
         yield known, kind
         if kind is Kind.TREE:
             below = listing(store, known).values()
-            waiting += [(i, Kind.TREE if mode == _TREE_MODE else Kind.BLOB) for mode, i in below]
+            waiting += [
+                (i, Kind.TREE if mode == _TREE_MODE else Kind.BLOB)
+                for mode, i in below
+                if mode != _SECRET_MODE
+            ]
 
 
 def of_root(store: ObjectStore, root: bytes) -> Trees:

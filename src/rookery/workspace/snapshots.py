@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from rookery.core.credential_paths import holds_secrets
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, LEDGER_NAMES
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import protected
@@ -111,8 +112,9 @@ class Survey:
         finally:
             os.close(root)
 
-    def named(self, base: Trees, paths: Sequence[str]) -> Trees:
-        """What `base` says, but for what is at these paths now."""
+    def named(self, base: Trees, paths: Sequence[str], *, ignored: bool = False) -> Trees:
+        """What `base` says, but for what is at these paths now. Of `ignored` files, what is in
+        those that hold secrets is not stored."""
         for path in paths:
             names = proper(path)
             if names is None:
@@ -120,12 +122,14 @@ class Survey:
                 continue
             root = os.open(self._root, _FOLDER)
             try:
-                base = self._replaced(root, base, names, "")
+                base = self._replaced(root, base, names, "", ignored=ignored)
             finally:
                 os.close(root)
         return base
 
-    def _replaced(self, folder: int, base: Trees, names: Sequence[str], path: str) -> Trees:
+    def _replaced(
+        self, folder: int, base: Trees, names: Sequence[str], path: str, *, ignored: bool
+    ) -> Trees:
         """The folder with what is at the end of `names`, or where the way there ends."""
         name, *below = names
         entries = Folder(self._store, base)
@@ -136,12 +140,14 @@ class Survey:
         if status is None:
             entries.drop(name)
         elif not stat.S_ISDIR(status.st_mode):
-            self._leaf(entries, folder, name, here, status)
+            secret = ignored and holds_secrets(name)
+            self._leaf(entries, folder, name, here, status, secret=secret)
         else:
             with self._opened(entries, folder, name, here) as inner:
                 if inner is not None and below:
                     known = entries.folder(name) or entries.uncovered_below(name)
-                    entries.put_folder(name, self._replaced(inner, known, below, f"{here}/"))
+                    trees = self._replaced(inner, known, below, f"{here}/", ignored=ignored)
+                    entries.put_folder(name, trees)
                 elif inner is not None:
                     last = Followed(self._store, partial(entries.folder, name))
                     place = _Place(f"{here}/", len(path.split("/")), None, last)
@@ -184,7 +190,13 @@ class Survey:
             except OSError as error:
                 self._skip(entries, name, path + name, (error.strerror or "unreadable").lower())
                 continue
-            self._file(entries, folder, name, place, status)
+            secret = (
+                rules is not None
+                and holds_secrets(name)
+                and not place.followed.tracks(name)
+                and rules.ignore(path + name, is_folder=False)
+            )
+            self._file(entries, folder, name, place, status, secret=secret)
         return entries.store()
 
     def _as_told(self, folder: int, place: _Place, names: Collection[str]) -> _Place:
@@ -198,16 +210,24 @@ class Survey:
         return place
 
     def _file(
-        self, entries: Folder, folder: int, name: str, place: _Place, status: os.stat_result
+        self,
+        entries: Folder,
+        folder: int,
+        name: str,
+        place: _Place,
+        status: os.stat_result,
+        *,
+        secret: bool,
     ) -> None:
         """Store what is there, unless it is known to be as it was."""
         if not self._counted(entries, name, place):
             return
         row: Row | None = self._old.get(place.path, {}).get(name)
-        if row and row_of(status, row[5]) == row and row[5] in self._store:
-            entries.put_leaf(name, row[5], row[4])
+        is_there = self._store.__contains__ if secret else self._store.is_written
+        if row and row_of(status, row[5]) == row and is_there(row[5]):
+            entries.put_leaf(name, row[5], row[4], secret=secret)
         else:
-            row = self._leaf(entries, folder, name, place.path + name, status)
+            row = self._leaf(entries, folder, name, place.path + name, status, secret=secret)
         if row:
             self.index.setdefault(place.path, {})[name] = row
 
@@ -276,7 +296,8 @@ class Survey:
                 elif stat.S_ISDIR(status.st_mode):
                     self._followed_folder(known, inner, each, inside)
                 else:
-                    self._file(known, inner, each, inside, status)
+                    secret = holds_secrets(each) and not inside.followed.tracks(each)
+                    self._file(known, inner, each, inside, status, secret=secret)
                     self.followed.add(inside.path + each)
             entries.put_folder(name, known.store())
 
@@ -318,7 +339,14 @@ class Survey:
             entries.put_folder(name, closed.store())
 
     def _leaf(
-        self, entries: Folder, folder: int, name: str, path: str, status: os.stat_result
+        self,
+        entries: Folder,
+        folder: int,
+        name: str,
+        path: str,
+        status: os.stat_result,
+        *,
+        secret: bool = False,
     ) -> Row | None:
         """Store what is there; its row, if a later change of it could not go unnoticed."""
         self._pause()
@@ -334,8 +362,10 @@ class Survey:
         if content is None or is_gits_own(name):
             self._skip(entries, name, path, _why_not(name, status), status)
             return None
-        blob = self._store.add(Kind.BLOB, content.data)
-        entries.put_leaf(name, blob, content.status.st_mode)
+        secret = secret and stat.S_ISREG(content.status.st_mode)
+        add = self._store.remember if secret else partial(self._store.add, Kind.BLOB)
+        blob = add(content.data)
+        entries.put_leaf(name, blob, content.status.st_mode, secret=secret)
         row = row_of(content.status, blob)
         return row if content.steady and is_settled(row, self._began) else None
 
