@@ -5,13 +5,14 @@ import random
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 
 from rookery import VERSION
 from rookery.briefing import Briefing, situation
@@ -38,6 +39,7 @@ from rookery.engine.ports import Action, Checkpoints, Restored
 from rookery.engine.subtasks import recover
 from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo
+from rookery.errors import StorageError
 from rookery.extra_tools import Browsers, known_servers, open_extra_tools
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.governance.command_rules import CommandRules
@@ -63,6 +65,7 @@ from rookery.storage.running_commands import RunningCommands
 from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools
 from rookery.workplace import Knowledge, Workplace
+from rookery.workspace.checkpoint_upkeep import drop_unneeded
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.git_folders import own_repository, repository_config
@@ -354,6 +357,7 @@ async def open_host(
             return Task(task_id, log, gear, attend)
 
         async with anyio.create_task_group() as group:
+            store.after_delete = lambda gone: group.start_soon(_forget_files, store, places, gone)
             engine = Engine(group, store, make_task, now=clock.now, workspace=str(workspace))
             yield Workplace(
                 engine,
@@ -371,6 +375,19 @@ async def open_host(
                 ),
             )
             group.cancel_scope.cancel()
+
+
+async def _forget_files(store: TaskStore, places: Places, gone: Collection[str]) -> None:
+    """Drop what checkpoints hold only for deleted sessions. If that fails, the next deletion
+    tries again."""
+
+    def forget() -> None:
+        with suppress(StorageError, OSError):
+            others_work = store.some_run()
+            drop_unneeded(places.checkpoints, store.hashes(), gone, others_work=others_work)
+
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(forget)
 
 
 def _about(

@@ -1,6 +1,7 @@
 """`rookery delete`: sessions that go, and those that stay."""
 
 import json
+import subprocess
 import time
 from pathlib import Path
 
@@ -124,3 +125,57 @@ def test_at_a_terminal_it_asks_and_names_what_goes(tmp_path: Path):
             terminal.type(answer)
             assert terminal.exit_code() == code
         assert len(rookery.sessions()) == kept
+
+
+WRITES = """
+- calls: [{{tool: write_to_file, arguments: {{path: {path}, content: "{text} once\\n"}}}}]
+- calls: [{{tool: execute_command, arguments: {{command: "echo {text} twice > {path}"}}}}]
+- calls: [{{tool: attempt_completion, arguments: {{result: Done.}}}}]
+"""
+
+
+def worked(rookery: Installed, path: str, text: str) -> str:
+    """A session that wrote a file; its id."""
+    before = {session["id"] for session in rookery.sessions()}
+    script = rookery.script(WRITES.format(path=path, text=text))
+    assert rookery.run("-p", *script, f"write {path}").returncode == 0
+    [new] = {session["id"] for session in rookery.sessions()} - before
+    return new
+
+
+def stored(rookery: Installed) -> bytes:
+    """All that the checkpoints hold."""
+    [folder] = (rookery.home / "data" / "checkpoints").glob("*.git")
+    command = ["git", f"--git-dir={folder}", "cat-file", "--batch", "--batch-all-objects"]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def test_what_checkpoints_hold_for_deleted_sessions_alone_is_gone(tmp_path: Path):
+    (tmp_path / "installed").mkdir()
+    rookery = Installed(tmp_path / "installed")
+    first = worked(rookery, "a.txt", "first")
+    second = worked(rookery, "b.txt", "second")
+    assert b"first once" in stored(rookery)
+    assert rookery.run("delete", "-y", first).returncode == 0
+    assert b"first once" not in stored(rookery)
+    assert b"second once" in stored(rookery)
+    undone = rookery.run("rewind", second, "--last", "-y")
+    assert "Put back 1 file: b.txt." in undone.stdout
+    assert (rookery.workspace / "b.txt").read_text() == "second once\n"
+    assert rookery.run("delete", "-y", second).returncode == 0
+    assert stored(rookery) == b""
+    third = worked(rookery, "c.txt", "third")
+    assert "Put back 1 file: c.txt." in rookery.run("rewind", third, "--last", "-y").stdout
+
+
+def test_a_session_that_runs_meanwhile_keeps_its_checkpoints(tmp_path: Path):
+    (tmp_path / "installed").mkdir()
+    rookery = Installed(tmp_path / "installed")
+    first, second = worked(rookery, "a.txt", "first"), worked(rookery, "b.txt", "second")
+    lock = TaskLock(rookery.home / "data" / "tasks" / second)
+    try:
+        assert rookery.run("delete", "-y", first).returncode == 0
+    finally:
+        lock.release()
+    assert b"first once" not in stored(rookery)
+    assert "Put back 1 file: b.txt." in rookery.run("rewind", second, "--last", "-y").stdout

@@ -325,6 +325,24 @@ def test_CL_4_2_a_second_task_takes_the_place_of_the_first_and_that_can_be_shown
     assert rookery.sessions() == []
 
 
+def test_what_checkpoints_hold_of_a_deleted_task_is_gone(rookery: Installed):
+    writes = call("write_to_file", path="a.txt", content="written once\n")
+    with (
+        LlmServer([writes], [finish()]) as server,
+        JsonIo(rookery, "-y", *at(server)) as driver,
+    ):
+        driver.send("webviewDidLaunch")
+        driver.send("newTask", text="first", taskId=ONE_ID)
+        driver.wait_row(ask="completion_result")
+        [packs] = (rookery.home / "data" / "checkpoints").glob("*.git/objects/pack")
+        assert list(packs.glob("*.pack"))
+        driver.send("deleteTaskWithId", text=ONE_ID)
+        while driver.wait(type="taskHistoryUpdated")["taskHistory"]:
+            pass
+        assert driver.end() == 0
+    assert list(packs.iterdir()) == []
+
+
 BAD_LINES = [
     b"no json",
     b"[1]",

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -136,6 +136,8 @@ def _told(families: Sequence[Sequence[TaskSummary]]) -> str:
 def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Done:
     deleted: list[str] = []
     refused: list[str] = []
+    gone: set[str] = set()
+    store.after_delete = gone.update
     for family in families:
         try:
             for one in family:  # all of them or none
@@ -145,7 +147,18 @@ def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Don
                 deleted.append(one.id)
         except StorageError as error:
             refused.append(str(error))
+    if deleted and (problem := _forget_files(store, gone)):
+        refused.append(problem)
     return _Done(deleted=tuple(deleted), refused=tuple(refused))
+
+
+def _forget_files(store: TaskStore, gone: Collection[str]) -> str:
+    """Drop what checkpoints hold only for deleted sessions; a sentence if it could not be."""
+    from rookery.workspace.checkpoint_upkeep import drop_unneeded
+
+    places = find_places(os.environ)
+    others_work = store.some_run()
+    return drop_unneeded(places.checkpoints, store.hashes(), gone, others_work=others_work)
 
 
 def _tell(done: _Done, form: str) -> None:

@@ -77,3 +77,18 @@ class TaskLock:
     def _holder(self) -> str:
         pid, _, host = os.pread(self._fd, 300, 0).decode(errors="replace").strip().partition(" ")
         return f"process {pid} on {host}" if pid.isdecimal() else "another process"
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether somebody works on the task in the folder."""
+    try:
+        fd = os.open(folder / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False

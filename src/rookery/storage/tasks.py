@@ -6,7 +6,7 @@ about them, so a task that is damaged harms no other.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +16,7 @@ from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.storage.disk import reason, sync_folder
 from rookery.storage.journal import Journal, read_events
-from rookery.storage.lock import TaskLock
+from rookery.storage.lock import TaskLock, is_locked
 from rookery.storage.places import HOME_VARIABLE, Places
 from rookery.storage.recovery import JOURNAL, never_begun
 from rookery.storage.summary import TaskSummary
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOMB = ".deleted-"
+_HASH = re.compile(rb"[0-9a-f]{40}")
 
 T = TypeVar("T")
 
@@ -35,6 +36,8 @@ class TaskStore:
 
     def __init__(self, places: Places) -> None:
         self._places = places
+        self.after_delete: Callable[[Collection[str]], object] = lambda _: None
+        """Called with the hashes in a task that was deleted, for what is kept of it elsewhere."""
 
     def folder(self, task_id: str) -> Path:
         """Where a task is or would be. Refuses what could name anything else."""
@@ -74,6 +77,7 @@ class TaskStore:
         folder = self.folder(task_id)
         lock = TaskLock(folder)
         try:
+            named = _hashes_in(folder)
             tomb = folder.with_name(f"{_TOMB}{task_id}-{os.urandom(4).hex()}")
             folder.rename(tomb)
             sync_folder(tomb.parent)
@@ -87,6 +91,19 @@ class TaskStore:
             ) from error
         finally:
             lock.release()
+        self.after_delete(named)
+
+    def hashes(self) -> set[str]:
+        """Every hash of 40 digits in the journals of all tasks: the checkpoints they need are
+        among them."""
+        return {known for entry in self._tasks() for known in _hashes_in(Path(entry.path))}
+
+    def some_run(self) -> bool:
+        """Whether a process works on one of the tasks."""
+        return any(is_locked(Path(entry.path)) for entry in self._tasks())
+
+    def _tasks(self) -> Iterator[os.DirEntry[str]]:
+        return (entry for entry in self._entries() if not entry.name.startswith(_TOMB))
 
     def sweep(self) -> None:
         """Finish the deletions that a crash interrupted. To be called once at every start."""
@@ -142,3 +159,10 @@ def _bury(tomb: Path) -> None:
             shutil.rmtree(tomb)
     kp("delete.removed")
     sync_folder(tomb.parent)
+
+
+def _hashes_in(folder: Path) -> set[str]:
+    try:
+        return {known.decode() for known in _HASH.findall((folder / JOURNAL).read_bytes())}
+    except FileNotFoundError:
+        return set()

@@ -1,6 +1,8 @@
 """Keeping a shadow repository small and sound."""
 
+import time
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from rookery.core.values import record
 from rookery.errors import StorageError
@@ -8,6 +10,7 @@ from rookery.workspace.shadow_repository import ShadowRepository
 from rookery.workspace.snapshot_trees import reachable
 
 _ROOM_AFTER_CLEAN_UP = 0.8
+_JUST_NOW = 10.0
 
 
 @record
@@ -24,6 +27,39 @@ def drop_oldest(repository: ShadowRepository, quota: int, keep: Collection[str])
     kept = _worth_keeping(repository, there, {*keep, there[-1]}, quota * _ROOM_AFTER_CLEAN_UP)
     repository.drop_all_but(kept)
     return Dropped(len(set(there) - kept), used - repository.store.usage())
+
+
+def drop_unneeded(
+    home: Path, needed: Collection[str], gone: Collection[str], *, others_work: bool
+) -> str:
+    """Drop the checkpoints of all workspaces that no session needs, with what they hold; a
+    sentence if that was not possible. While `others_work`, one that was made just now may not
+    be on their record yet; but those of `gone` were of deleted sessions."""
+    problems: list[str] = []
+    for repository in ShadowRepository.all_in(home):
+        try:
+            with repository.locked(lambda: None):
+                _drop_unneeded(repository, needed, gone, others_work=others_work)
+        except (OSError, StorageError) as error:
+            problems.append(f"{repository.folder}: {error}")
+    if not problems:
+        return ""
+    return f"Files of deleted sessions are still in checkpoints ({'; '.join(problems)})."
+
+
+def _drop_unneeded(
+    repository: ShadowRepository,
+    needed: Collection[str],
+    gone: Collection[str],
+    *,
+    others_work: bool,
+) -> None:
+    there = set(repository.checkpoints())
+    kept = there & set(needed)
+    if others_work and there:
+        kept |= repository.made_since(time.time() - _JUST_NOW) - set(gone)
+    if kept < there:
+        repository.drop_all_but(kept)
 
 
 def forget_damage(repository: ShadowRepository) -> int:

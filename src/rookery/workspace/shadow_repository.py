@@ -60,6 +60,14 @@ class ShadowRepository:
         self.store = ObjectStore(self.folder / "objects" / "pack")
         self._log = self.folder / "logs" / _BRANCH
 
+    @classmethod
+    def all_in(cls, home: Path) -> Iterator["ShadowRepository"]:
+        """Those of all workspaces that have one."""
+        for named in sorted(home.glob("*.git/workspace")):
+            found = cls(home, Path(os.fsdecode(named.read_bytes().removesuffix(b"\n"))))
+            if found.folder == named.parent:
+                yield found
+
     @contextmanager
     def locked(self, pause: Callable[[], None]) -> Iterator[bool]:
         """Alone with the repository, which is made if need be. True if whoever was there before
@@ -135,6 +143,12 @@ class ShadowRepository:
             return []
         return [line[41:81] for line in lines if _is_whole(line)]
 
+    def made_since(self, moment: float) -> set[str]:
+        """Those made at that time or later, in seconds since the epoch."""
+        lines = self._log.read_text("utf-8", "replace").splitlines(keepends=True)
+        heads = (line.partition("\t")[0].split() for line in lines if _is_whole(line))
+        return {words[1] for words in heads if float(words[-2]) >= int(moment)}
+
     def damaged(self, snapshot: Snapshot) -> list[bytes]:
         """The objects of it that cannot be read as they were stored."""
         found: list[bytes] = []
@@ -178,7 +192,8 @@ class ShadowRepository:
         if left:
             self._point_to(olds[-1])
         else:
-            (self.folder / _BRANCH).unlink(missing_ok=True)
+            for name in (_BRANCH, "stat_index", "restoring"):
+                (self.folder / name).unlink(missing_ok=True)
         self.store.keep_only(wanted)
 
     def _enter(self, new: str, now: int, title: str) -> None:
