@@ -123,6 +123,12 @@ def test_a_malformed_diff_is_told_what_is_wrong(diff: str, words: str):
                      id="near the start line"),
         pytest.param("x\ny\nx\n", block("3 | x", "3 | z"), "x\ny\nz\n", id="number decides"),
         pytest.param("a\nb\n", DiffBlock(("b",), ()), "a\n", id="deletion"),
+        pytest.param("a\nb\n", block("b\n", "B\n"), "a\nB\n", id="empty row behind the last"),
+        pytest.param("a\nb\n", block("b\n", "B"), "a\nB\n", id="empty row only in the search"),
+        pytest.param("b\na\nb\n", block("b\n", "B\n"), "b\na\nB\n", id="only at the end"),
+        pytest.param("a\r\nb\r\n", block("a\nb\n", "x\n"), "x\r\n", id="empty row, CRLF"),
+        pytest.param("x\n" + "y\n" * 9 + "x\n", block("x", "z", 3), "z\n" + "y\n" * 9 + "x\n",
+                     id="clearly nearest"),
     ],
 )  # fmt: skip
 def test_a_block_changes_its_lines_and_no_others(text: str, change: DiffBlock, after: str):
@@ -133,7 +139,9 @@ def test_a_block_changes_its_lines_and_no_others(text: str, change: DiffBlock, a
     ("text", "change", "miss"),
     [
         ("x\ny\nx\n", block("x", "z"), "2 times, at lines 1, 3"),
-        ("x\nx\n", block("x", "z", 90), "2 times, at lines 1, 2"),
+        ("x\nx\n", block("x", "z", 90), "Line 90 is not clearly nearest to one of them."),
+        ("x\ny\nx\n", block("x", "z", 2), "Line 2 is not clearly nearest to one of them."),
+        ("x\n" + "y\n" * 6 + "x\n", block("x", "z", 4), "2 times, at lines 1, 8"),
         ("x\n", block("x", "x"), "are the same"),
         ("x\n", DiffBlock((), ("x",)), "is empty"),
     ],
@@ -143,6 +151,20 @@ def test_a_block_in_doubt_is_refused(text: str, change: DiffBlock, miss: str):
     assert (applied.text, applied.count) == (text, 0)
     assert isinstance(applied.misses[0], Refused)
     assert miss in applied.misses[0].reason
+
+
+def test_an_empty_row_is_no_excuse_elsewhere():
+    applied = apply("b\nc\n", [block("b\n", "B\n")])
+    assert isinstance(applied.misses[0], NotFound)
+
+
+def test_a_start_line_that_was_given_is_not_asked_for():
+    (miss,) = apply("x\ny\nx\n", [block("x", "z", 2)]).misses
+    assert isinstance(miss, Refused)
+    assert ":start_line:" not in miss.reason
+    (miss,) = apply("x\ny\nx\n", [block("x", "z")]).misses
+    assert isinstance(miss, Refused)
+    assert ":start_line:" in miss.reason
 
 
 def test_blocks_are_all_looked_for_in_the_text_as_it_was():

@@ -26,6 +26,8 @@ from rookery.core.values import record
 
 NEAR = 40
 """How many lines a start line may be off and still tell two places apart."""
+CLEARLY = 2
+"""How many times as far the next place must be for the nearest to be meant."""
 LISTED = 10
 SHOWN = 100
 EXPLAINED = 10
@@ -254,9 +256,20 @@ def _place(sought: LinePlaces, number: int, block: DiffBlock) -> _Place | Miss:
             continue
         at = _decide(list(candidates), attempt.start_line)
         if at is None:
-            return Refused(number, _ambiguous(list(candidates)))
+            return Refused(number, _ambiguous(list(candidates), attempt.start_line))
         return _Place(number, attempt, at, candidates[at])
-    return NotFound(number, block)
+    return _at_the_end(sought, number, block) or NotFound(number, block)
+
+
+def _at_the_end(sought: LinePlaces, number: int, block: DiffBlock) -> _Place | None:
+    """The place of lines that end a file, with an empty row for what is behind its last line."""
+    if len(block.search) < 2 or block.search[-1].strip():
+        return None
+    new = block.replace[:-1] if block.replace and not block.replace[-1].strip() else block.replace
+    shorter = replace(block, search=block.search[:-1], replace=new)
+    last = sought.count - len(shorter.search)
+    found = sought.of(shorter.search, last)
+    return _Place(number, shorter, last, found[last]) if last in found else None
 
 
 def _decide(candidates: Sequence[int], start_line: int) -> int | None:
@@ -267,17 +280,20 @@ def _decide(candidates: Sequence[int], start_line: int) -> int | None:
         return None
     if start_line - 1 in candidates:
         return start_line - 1
-    near = [at for at in candidates if abs(at - (start_line - 1)) <= NEAR]
-    return near[0] if len(near) == 1 else None
+    nearest, next_one = sorted(candidates, key=lambda at: abs(at - (start_line - 1)))[:2]
+    off, next_off = (abs(at - (start_line - 1)) for at in (nearest, next_one))
+    return nearest if off <= NEAR and off * CLEARLY <= next_off else None
 
 
-def _ambiguous(candidates: Sequence[int]) -> str:
+def _ambiguous(candidates: Sequence[int], start_line: int) -> str:
     listed = ", ".join(str(at + 1) for at in candidates[:LISTED])
     more = " and others" if len(candidates) > LISTED else ""
-    return (
-        f"Its text is in the file {len(candidates)} times, at lines {listed}{more}. "
-        "Add lines around it, or a :start_line:."
-    )
+    what_to_do = "Add lines around it, or a :start_line:."
+    if start_line:
+        what_to_do = (
+            f"Line {start_line} is not clearly nearest to one of them. Add lines around it."
+        )
+    return f"Its text is in the file {len(candidates)} times, at lines {listed}{more}. {what_to_do}"
 
 
 def _without_numbers(block: DiffBlock) -> DiffBlock | None:

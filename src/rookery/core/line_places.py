@@ -34,6 +34,10 @@ class LinePlaces:
         self._rows = rows
         self._indexes: dict[View, tuple[list[str], dict[str, list[int]]]] = {}
 
+    @property
+    def count(self) -> int:
+        return len(self._rows)
+
     def of(self, search: Sequence[str], near: int) -> Mapping[int, Adapt]:
         """The places of the lines, in the strictest view that sees any. If there are very many,
         those nearest to the line `near`.
