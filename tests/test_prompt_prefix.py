@@ -137,6 +137,13 @@ def test_what_changes_stands_in_the_tail_only_and_did_change(requests: Sequence[
     assert told(CHANGED)
 
 
+def test_the_files_of_the_workspace_are_told_first_and_not_again(requests: Sequence[Request]):
+    told = [b"# Files in the workspace" in request.tail for request in requests]
+    tries = told.index(False)  # of the first request
+    assert tries > 0
+    assert not any(told[tries:])
+
+
 def test_another_process_goes_on_with_the_same_bytes(requests: Sequence[Request]):
     after = next(n for n, one in enumerate(requests) if b"after-the-restart" in one.tail)
     assert 1 < after < len(requests) - 1

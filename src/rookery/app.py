@@ -277,7 +277,9 @@ async def open_host(
                 tools=shared | browsers.tools(browser),
                 equip=partial(briefing.equip, tell_user, governance.specs),
                 sees_images=briefing.sees_images,
-                now=situation(briefing, files, guard.known, clock.now, governance.now),
+                now=situation(
+                    briefing, files, guard.known, clock.now, governance.now, finder.overview
+                ),
                 gather=briefing.gatherer(log, extra.server_prompt),
                 meant=extra.meant,
                 outline=extra.outline,

@@ -17,7 +17,13 @@ from rookery.core.environment_details import (
     EnvironmentDetails,
     environment_details,
 )
-from rookery.core.facts import ToolFinished, ToolStarted
+from rookery.core.facts import (
+    AssistantSpoke,
+    Condensed,
+    TaskOpened,
+    ToolFinished,
+    ToolStarted,
+)
 from rookery.core.file_steps import commands_running_on
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
 from rookery.core.modes import Mode, find_mode, offers, why_not
@@ -215,9 +221,11 @@ def situation(
     known: Callable[[], Mapping[str, str]],
     now: Callable[[], int],
     intent: Callable[[], Awaitable[str]],
+    overview: Callable[[], Awaitable[str]],
 ) -> Callable[[EventLog], Awaitable[str]]:
     """How things stand with a task, for the end of each request. `known` are the files that the
-    model knows, by their hashes; `intent` is what it works for."""
+    model knows, by their hashes; `intent` is what it works for; `overview` are the files of the
+    workspace, for a model that has seen nothing yet."""
     root = Path(files.boundaries.root)
     modified = ModifiedFiles(root, files)
 
@@ -233,6 +241,7 @@ def situation(
                 time=moment(now()),
                 git=git_branch(root),
                 cost=log.state.spent.cost or None,
+                files=await overview() if _needs_overview(log) else "",
                 intent=await intent(),
                 plan=log.state.plan,
                 todos=log.state.todos,
@@ -240,6 +249,22 @@ def situation(
         )
 
     return told
+
+
+def _needs_overview(log: EventLog) -> bool:
+    """Whether the model has not answered yet since the task was opened or condensed. Where
+    permission rules may hide files, it has to ask for a list, which they are applied to."""
+    if log.state.governed is not None:
+        return False
+    for event in reversed(log.events):
+        match event.fact:
+            case AssistantSpoke():
+                return False
+            case Condensed() | TaskOpened():
+                return True
+            case _:
+                pass
+    return True
 
 
 def last_output(log: EventLog) -> str:

@@ -10,6 +10,7 @@ from rookery.core.limits import Limits
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import (
+    OVERVIEW_BYTES,
     SearchCommand,
     WorkspaceFinder,
     find_ripgrep,
@@ -453,3 +454,22 @@ def test_paths_to_choose_from_are_not_those_of_version_control(bench: Workbench)
     found = {each.path for each in finder.paths()}
     assert {"a.py", "src"} <= found
     assert not {path for path in found if {".git", ".hg", ".svn"} & set(path.split("/"))}
+
+
+async def test_an_overview_is_short_and_shows_no_more_than_a_listing(bench: Workbench):
+    fill(bench)
+    finder = WorkspaceFinder(bench.root, bench.files, bench.limits)
+    overview = (await finder.overview()).split("\n")
+    assert overview == await listing(bench)
+    for number in range(300):
+        bench.put(f"many/{'x' * 40}{number}.txt", "")
+    overview = (await finder.overview()).split("\n")
+    assert len("\n".join(overview).encode()) < OVERVIEW_BYTES + 100
+    assert overview[-1] == "(The rest is left out; list a folder to see more of it.)"
+
+
+async def test_of_a_home_folder_there_is_no_overview(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(bench.root.resolve()))
+    assert await WorkspaceFinder(bench.root, bench.files, bench.limits).overview() == ""

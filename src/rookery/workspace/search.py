@@ -73,6 +73,10 @@ def without_ripgrep(regex: str, most: int, files: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", str(_OWN_SEARCH), str(most), regex, *files]
 
 
+OVERVIEW_ENTRIES = 200
+OVERVIEW_BYTES = 4096
+"""What the first request of a task tells of the workspace."""
+
 _VERSION_CONTROL = {".git", ".hg", ".svn", ".jj"}
 
 
@@ -97,12 +101,27 @@ class WorkspaceFinder:
             return f"{self._root / start}/\nThis folder is not listed; name one inside it."
         if not (self._root / start).is_dir():
             raise ToolError(f"{path} is not a folder. read_file reads a file.")
+        most = self._limits.list_entries
         return await anyio.to_thread.run_sync(
             partial(self._listing, withheld=permit.withheld),
             start,
             recursive,
+            most,
             abandon_on_cancel=True,
         )
+
+    async def overview(self) -> str:
+        """What `list` shows of the workspace and all below, as far as it is short; nothing of a
+        home folder."""
+        if self._root in (Path("/"), Path.home()):
+            return ""
+        listed = await anyio.to_thread.run_sync(
+            self._listing, "", True, OVERVIEW_ENTRIES, abandon_on_cancel=True
+        )
+        if len(listed.encode()) <= OVERVIEW_BYTES:
+            return listed
+        kept = listed.encode()[:OVERVIEW_BYTES].decode("utf-8", "ignore").rpartition("\n")[0]
+        return f"{kept}\n(The rest is left out; list a folder to see more of it.)"
 
     async def search(self, path: str, regex: str, glob: str | None, permit: Permit) -> str:
         start = self._permitted(path, permit)
@@ -183,12 +202,16 @@ class WorkspaceFinder:
                     return
 
     def _listing(
-        self, start: str, recursive: bool, *, withheld: Callable[[str], bool] | None
+        self,
+        start: str,
+        recursive: bool,
+        most: int,
+        *,
+        withheld: Callable[[str], bool] | None = None,
     ) -> str:
         tree = self._tree(start, withheld)
         shown: list[Entry] = []
         passed_over: list[Entry] = []
-        most = self._limits.list_entries
         for level in tree.level_by_level():
             for entry in level:
                 hidden = recursive and tree.hides(entry)
