@@ -1,5 +1,6 @@
 """What is asked of sessions one by one, carried out by real processes."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -292,3 +293,17 @@ def test_a_model_is_named_with_its_provider_or_without(
     said: str | None, named: tuple[str | None, str | None]
 ):
     assert model_named(said) == named
+
+
+async def test_a_session_whose_prompt_a_hook_refused_waits_for_other_words(project: Project):
+    config = project.places.config
+    config.mkdir(parents=True, exist_ok=True)
+    refuses = {"command": "! grep -q forbidden || { echo no >&2; exit 2; }"}
+    hooks = {"hooks": {"UserPromptSubmit": [{"hooks": [refuses]}]}}
+    (config / "hooks.json").write_text(json.dumps(hooks), encoding="utf-8")
+    async with project.supervised() as watched:
+        desk, supervisor = desk_of(watched), watched.supervisor
+        session = await supervisor.start(project.wish(WRITES, "forbidden", auto_approve=True))
+        await watched.at(session, "paused")
+        await desk.do(SendWords(session_id=session, text="Write it"))
+        await watched.at(session, "completed")
