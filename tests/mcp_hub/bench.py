@@ -15,6 +15,7 @@ from rookery.core.facts import Event, Fact
 from rookery.core.limits import Limits
 from rookery.engine.ports import Action, Files, Finder, Outcome, Permit, Shell, ToolContext
 from rookery.mcp.access_mcp_resource import AccessMcpResource
+from rookery.mcp.agreements import agree_to_project
 from rookery.mcp.hub import McpHub, open_hub
 from rookery.mcp.surroundings import Patience
 from rookery.mcp.use_mcp_tool import UseMcpTool
@@ -68,11 +69,15 @@ class Bench:
         self,
         *,
         trusted: bool = True,
+        agreed: bool = True,
         may_act: bool = True,
         environ: Mapping[str, str] | None = None,
         start: float = AMPLE,
         listing: float = AMPLE,
     ) -> AbstractAsyncContextManager[McpHub]:
+        """`agreed`: whoever trusted the folder did so when its servers were defined as now."""
+        if trusted and agreed:
+            agree_to_project(self.user_file, self.workspace, environ or os.environ)
         return open_hub(
             workspace=self.workspace,
             user_file=self.user_file,
@@ -107,12 +112,12 @@ class Bench:
     async def use(self, hub: McpHub, **arguments: Any) -> Outcome:
         """What a server said, out of its quotation."""
         action = await self.prepare(hub, **arguments)
-        return unquoted(await action.perform(Permit(action.digest)))
+        return unquoted(await action.perform(Permit(action.digest, by_hand=True)))
 
     async def access(self, hub: McpHub, **arguments: Any) -> Outcome:
         tool = AccessMcpResource(hub)
         action = await tool.prepare(msgspec.convert(arguments, tool.arguments), self.context())
-        return unquoted(await action.perform(Permit(action.digest)))
+        return unquoted(await action.perform(Permit(action.digest, by_hand=True)))
 
     def context(self) -> ToolContext:
         def append(fact: Fact) -> Event:

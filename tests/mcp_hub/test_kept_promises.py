@@ -135,6 +135,19 @@ def test_a_projects_server_runs_only_where_the_folder_is_trusted(tmp_path: Path,
     assert was_started(tmp_path) is (flag == "--trust")
 
 
+def test_TRUST_4_a_server_that_changed_is_not_started_unasked_and_the_run_says_so(tmp_path: Path):
+    rookery = Installed(tmp_path, trusted=False)
+    file = rookery.workspace / ".rookery" / "mcp.json"
+    configure(file, one=program(tmp_path, "well", env={"A": "1"}))
+    with LlmServer([finish()]) as server:
+        rookery.run("-p", *at(server), "--trust", "go")
+    configure(file, one=program(tmp_path, "well", env={"A": "2"}))
+    with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
+        rookery.run("-p", *at(server), "--trust", "-y", "go")
+    assert not was_started(tmp_path)
+    assert "has changed since somebody agreed to it: env." in last_turn(server.requests[1])
+
+
 def test_TRUST_1_where_nothing_may_act_no_server_is_started_for_its_prompt(tmp_path: Path):
     rookery = Installed(tmp_path, trusted=False)
     configure(users_file(rookery), sky=prompting(tmp_path))

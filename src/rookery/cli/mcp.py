@@ -157,6 +157,7 @@ async def _tested(name: str, workspace: Path) -> list[str]:
         began = time.monotonic()
         server = hub.server(name)
         server.files.believe()
+        server.agree()
         catalogue = await server.catalogue()
         seconds = time.monotonic() - began
         off = server.definition.disabled_tools

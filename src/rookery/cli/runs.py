@@ -215,6 +215,10 @@ def _trust_of(wishes: Wishes, places: Places) -> _Trust:
     """Whether the folder is trusted. Whoever sits at the terminal is asked before anything of
     the folder counts."""
     store = TrustStore(places.trust_file)
+    if wishes.trust:
+        from rookery.cli.trust import agree_to_servers
+
+        agree_to_servers(wishes.workspace, only_new=True)
     if wishes.trust or store.trusts(wishes.workspace):
         return _Trust.YES
     if wishes.interactive and not (wishes.yes and never_trusted(wishes.workspace)):

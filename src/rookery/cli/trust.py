@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TextIO
@@ -11,7 +12,7 @@ import click
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.clients.terminal_text import visible_line
-from rookery.errors import SettingsError, StorageError
+from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.storage.permissions import AllowRule, clear_rules, problem_with_rules, stored_rules
 from rookery.storage.places import Places, find_places
 from rookery.storage.trust import TrustStore, never_trusted
@@ -83,9 +84,27 @@ def ask_trust(store: TrustStore, root: Path, out: TextIO) -> bool:
         return False
     try:
         store.trust(root)
+        agree_to_servers(root)
     except StorageError as error:
         print(visible_line(f"{error} The folder is trusted for this run only."), file=out)
     return True
+
+
+def agree_to_servers(root: Path, *, only_new: bool = False) -> None:
+    """Trust is for the MCP servers that the folder defines now, not for those of later. Where that
+    cannot be kept, each is asked about when it is started. `only_new` leaves out those that were
+    defined otherwise before."""
+    from rookery.mcp.presence import PROJECT_FILES
+
+    if not any(os.path.lexists(root / name) for name in PROJECT_FILES):
+        return
+    from rookery.mcp.agreements import agree_to_project
+    from rookery.providers import KEY_VARIABLES
+
+    keys = set(KEY_VARIABLES.values())
+    environ = {name: text for name, text in os.environ.items() if name not in keys}
+    with suppress(ToolError):
+        agree_to_project(find_places(os.environ).mcp_file, root, environ, only_new=only_new)
 
 
 def _agreed(out: TextIO) -> bool:
@@ -139,6 +158,7 @@ def _trust(store: TrustStore, path: Path) -> list[str]:
     if found := brought_by(root):
         print(visible_line(f"It brings: {_named(found)}."), flush=True)
     store.trust(root)
+    agree_to_servers(root)
     return [f"{root} is trusted. To take that back: {NAME} trust --forget"]
 
 

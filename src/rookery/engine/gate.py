@@ -66,6 +66,7 @@ class Gate:
             plain=judged.plain if by_hand else judged.plain or judged.spelled,
             confined=not (judged.needs_keys and by_hand),
             git=git_use(judged),
+            by_hand=by_hand,
             hosts=self._hosts(action, judged, by_hand=by_hand) if action.command else frozenset(),
         )
         permit = await self.governance.permitted(call, action, ruling, answer, permit)

@@ -275,6 +275,8 @@ class Permit:
     """Hosts that the command may reach besides the known ones."""
     withheld: Callable[[str], bool] | None = None
     """Whether a file of the workspace is left out wherever folders are looked through."""
+    by_hand: bool = False
+    """Whether a person was asked about exactly this, and said yes."""
 
 
 @record

@@ -44,7 +44,7 @@ class AccessMcpResource:
             return self._listing(name, ctx) if running else self._starting(name, ctx)
 
         async def perform(permit: Permit) -> Outcome:
-            insist(permit, action)
+            insist(permit, action, self._hub, name)
             return resource_outcome(await self._hub.server(name).read(uri), ctx)
 
         action = Action(
@@ -72,7 +72,7 @@ class AccessMcpResource:
 
     def _starting(self, name: str, ctx: ToolContext) -> Action:
         async def perform(permit: Permit) -> Outcome:
-            insist(permit, action)
+            insist(permit, action, self._hub, name)
             catalogue = await self._hub.server(name).catalogue()
             return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
 

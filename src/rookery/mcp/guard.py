@@ -1,11 +1,15 @@
 """What is asked about MCP servers, whatever else allows it."""
 
+from collections.abc import Iterator
+
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, ask, joined
 from rookery.engine.ports import Action, Outcome
-from rookery.mcp.config import ServerDefinition, Transport
+from rookery.mcp.agreements import how_to_agree
+from rookery.mcp.config import Pairs, ServerDefinition, Transport
 from rookery.mcp.hub import McpHub
 from rookery.mcp.presence import FILE_NAME
+from rookery.mcp.secret_words import is_secret_name
 from rookery.mcp.untrusted import visible_line
 
 LONGEST_PLACE = 1000
@@ -38,7 +42,10 @@ class ServerGuard:
     async def _on_start(self, server: str) -> Ruling:
         if self._hub.is_connected(server):
             return Ruling()
-        what_starts = Ruling(notes=(_what_starts(self._hub.server(server).definition),))
+        definition = self._hub.server(server).definition
+        what_starts = Ruling(notes=tuple(_what_starts(definition)))
+        if why := self._hub.disagreement(server):
+            what_starts = joined([ask(f"{why} {how_to_agree(definition.name)}"), what_starts])
         changed = await self._hub.changed_code(server)
         if changed is None:
             return what_starts
@@ -46,9 +53,21 @@ class ServerGuard:
         return joined([ask(MAY_LOAD.format(file)), what_starts])
 
 
-def _what_starts(server: ServerDefinition) -> str:
+def _what_starts(server: ServerDefinition) -> Iterator[str]:
     """What would be started or called, and who says so."""
     does = "starts" if server.transport is Transport.STDIO else "connects to"
     whose = "your own" if server.source == "user" else "this project's"
     place = visible_line(server.place, LONGEST_PLACE)
-    return f"{does}: {place} (outside the sandbox, as {whose} {FILE_NAME} says)"
+    yield f"{does}: {place} (outside the sandbox, as {whose} {FILE_NAME} says)"
+    if server.source == "user":
+        return
+    for name, said in (("cwd", server.cwd), ("env", _pairs(server.env))):
+        if said:
+            yield f"{name}: {visible_line(said, LONGEST_PLACE)}"
+    if server.headers:
+        yield f"headers: {', '.join(name for name, _ in server.headers)}"
+
+
+def _pairs(env: Pairs) -> str:
+    """Variables with what they are set to, which may lead to other code."""
+    return " ".join(f"{name}={'***' if is_secret_name(name) else text}" for name, text in env)

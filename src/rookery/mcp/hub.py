@@ -16,6 +16,8 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from rookery.errors import BadArguments
+from rookery.mcp.agreements import FILE_NAME as AGREED
+from rookery.mcp.agreements import Agreements
 from rookery.mcp.catalogue import Memory
 from rookery.mcp.changed_code import changed_code
 from rookery.mcp.config import EVERY_TOOL, Problem, ServerDefinition
@@ -42,10 +44,12 @@ class McpHub:
         files: ConfigFiles,
         memory: Memory,
         pins: Pins,
+        agreements: Agreements,
         surroundings: Surroundings,
         *,
         may_act: bool,
     ) -> None:
+        self._agreements = agreements
         self._memory = memory
         self._pins = pins
         self._group = group
@@ -152,6 +156,14 @@ class McpHub:
         """Somebody was asked about the tool as it is now, and allowed it."""
         self._pins.allow(self.server(server).definition, tool)
 
+    def disagreement(self, server: str) -> str:
+        """Why a person has to agree before the server is started; empty if nobody has to."""
+        return self.server(server).disagreement
+
+    def agree(self, server: str) -> None:
+        """A person was asked about the server as it is defined now, and agreed."""
+        self.server(server).agree()
+
     def is_connected(self, server: str) -> bool:
         return self.server(server).state is State.CONNECTED
 
@@ -231,7 +243,13 @@ class McpHub:
         believed = self._may_act and self._files.believes(definition)
         withheld = None if believed else State.UNTRUSTED
         return McpServer(
-            definition, self._surroundings, self._memory, self._pins, self._group, withheld
+            definition,
+            self._surroundings,
+            self._memory,
+            self._pins,
+            self._agreements,
+            self._group,
+            withheld,
         )
 
     def _line(self, server: McpServer) -> str:
@@ -269,7 +287,15 @@ async def open_hub(
     pins = Pins(user_file.with_name(FILE_NAME))
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        hub = McpHub(group, files, Memory(memory_file), pins, surroundings, may_act=may_act)
+        hub = McpHub(
+            group,
+            files,
+            Memory(memory_file),
+            pins,
+            Agreements(user_file.with_name(AGREED), workspace),
+            surroundings,
+            may_act=may_act,
+        )
         try:
             yield hub
         except Exception as error:

@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 
 from rookery.core.values import record
 from rookery.errors import ToolError
+from rookery.mcp.agreements import Agreements, how_to_agree
 from rookery.mcp.catalogue import Memory
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.connection import Connection
@@ -74,9 +75,11 @@ class McpServer:
         surroundings: Surroundings,
         memory: Memory,
         pins: Pins,
+        agreements: Agreements,
         group: TaskGroup,
         withheld: State | None = None,
     ) -> None:
+        self._agreements = agreements
         self.definition = definition
         self.errors: deque[str] = deque(maxlen=MOST_ERRORS)
         self._surroundings = surroundings
@@ -234,6 +237,7 @@ class McpServer:
         """The connection, made if there is none. Raises `ToolError` if there cannot be one."""
         while self._connection is None or self._connection.fate.sealed:
             self.insist_on_leave()
+            self._insist_on_agreement()
             wait = self._again_at - anyio.current_time()
             if wait > WORTH_WAITING:
                 raise ToolError(
@@ -262,6 +266,20 @@ class McpServer:
             )
         if self.state not in (State.CONNECTED, State.CONNECTING):
             self.files.insist()
+
+    @property
+    def disagreement(self) -> str:
+        """Why a person has to agree before it is started; empty if nobody has to."""
+        return self._agreements.missing(self.definition)
+
+    def agree(self) -> None:
+        """A person has seen how it is defined, and agrees."""
+        self._agreements.agree(self.definition)
+
+    def _insist_on_agreement(self) -> None:
+        if why := self.disagreement:
+            name = self.definition.name
+            raise ToolError(f"The MCP server {name} is not started. {why} {how_to_agree(name)}")
 
     def _lately(self) -> str:
         return f"The MCP server {self.definition.name} does not run: {self.errors[-1]}"

@@ -18,7 +18,7 @@ def prompt_action(hub: McpHub, line: str) -> Action:
     name = server.definition.name
 
     async def perform(permit: Permit) -> Outcome:
-        insist(permit, action)
+        insist(permit, action, hub, name)
         await hub.tools(name)  # its prompts may not be known yet
         return Outcome(text=await hub.prompt_of(line))
 

@@ -92,7 +92,7 @@ class UseMcpTool:
 
     def _starting(self, server: str, ctx: ToolContext) -> Action:
         async def perform(permit: Permit) -> Outcome:
-            insist(permit, action)
+            insist(permit, action, self._hub, server)
             tools = await self._tools(server, ctx)
             return Outcome(text=capped(described(server, tools), ctx))
 
@@ -120,7 +120,7 @@ class UseMcpTool:
             ctx.append(OutputStreamed(call_id=ctx.call_id, text=line))
 
         async def perform(permit: Permit) -> Outcome:
-            insist(permit, action)
+            insist(permit, action, self._hub, server)
             tools = await self._tools(server, ctx)
             tool = named(tools).get(name)
             if tool is None:
@@ -192,10 +192,13 @@ def _check(server: str, tool: ToolOffer, arguments: dict[str, Any]) -> None:
         raise BadArguments(f"{' '.join(wrongs)}\n{described(server, [tool])}")
 
 
-def insist(permit: Permit, action: Action) -> None:
-    """Raises `Denied` if the permit is for something else."""
+def insist(permit: Permit, action: Action, hub: McpHub, server: str) -> None:
+    """Raises `Denied` if the permit is for something else. Who was asked about the call was shown
+    what starts for it."""
     if permit.digest != action.digest:
         raise Denied("This call was not permitted, so it was not made.")
+    if permit.by_hand and not hub.is_connected(server):
+        hub.agree(server)
 
 
 def described(server: str, tools: Sequence[ToolOffer]) -> str:

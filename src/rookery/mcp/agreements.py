@@ -1,0 +1,118 @@
+"""Which definitions of a project's servers a person has agreed to.
+
+A project's file may be written by anybody: a pull, a command, a model. A server runs outside the
+sandbox, so it starts only as somebody has seen it. All of its definition counts, as it is with its
+variables filled in. The user's own servers need no agreement.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rookery import NAME
+from rookery.errors import ToolError
+from rookery.mcp.config import ServerDefinition
+from rookery.mcp.disk import write_whole
+from rookery.mcp.files import ConfigFiles
+
+FILE_NAME = "mcp-agreed.json"
+FIELDS = {
+    "transport": "type",
+    "command": "command",
+    "args": "args",
+    "cwd": "cwd",
+    "env": "env",
+    "url": "url",
+    "headers": "headers",
+    "disabled_tools": "disabledTools",
+    "always_allow": "alwaysAllow",
+}
+"""What is pinned, and what it is called in the file."""
+
+
+class Agreements:
+    """Of one workspace. Each field of a definition is kept as its digest: it may hold a secret."""
+
+    def __init__(self, file: Path, workspace: Path) -> None:
+        self._file = file
+        self._workspace = os.path.realpath(workspace)
+
+    def missing(self, server: ServerDefinition) -> str:
+        """Why somebody has to agree first, in a sentence; empty if nobody has to."""
+        if server.source == "user":
+            return ""
+        agreed = self._read().get(self._workspace, {}).get(server.name)
+        if agreed is None:
+            return "Nobody has agreed to this project's definition of the server yet."
+        now = _digests(server)
+        changed = [name for field, name in FIELDS.items() if agreed.get(field) != now[field]]
+        if not changed:
+            return ""
+        return (
+            "This project's definition of the server has changed since somebody agreed to it: "
+            f"{', '.join(changed)}."
+        )
+
+    def knows(self, server: ServerDefinition) -> bool:
+        """Whether somebody has agreed to a server of this name, however it was defined."""
+        return server.name in self._read().get(self._workspace, {})
+
+    def agree(self, *servers: ServerDefinition) -> None:
+        """A person has seen these definitions, and agrees. Raises `ToolError` if that cannot be
+        kept."""
+        wanted = [each for each in servers if self.missing(each)]
+        if not wanted:
+            return
+        everything = self._read()
+        here = everything.setdefault(self._workspace, {})
+        here.update({each.name: _digests(each) for each in wanted})
+        try:
+            write_whole(self._file, msgspec.json.encode(everything))
+        except OSError as error:
+            raise self._unusable(error.strerror or str(error)) from error
+
+    def _read(self) -> dict[str, dict[str, dict[str, str]]]:
+        try:
+            data = self._file.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise self._unusable(error.strerror or str(error)) from error
+        try:
+            return msgspec.json.decode(data, type=dict[str, dict[str, dict[str, str]]])
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            raise self._unusable("it is damaged") from error
+
+    def _unusable(self, reason: str) -> ToolError:
+        return ToolError(
+            f"No MCP server of a project can be used: {self._file}, where {NAME} keeps which "
+            f"definitions you agreed to, cannot be used ({reason}). Repair it, or remove it."
+        )
+
+
+def agree_to_project(
+    user_file: Path, workspace: Path, environ: Mapping[str, str], *, only_new: bool = False
+) -> None:
+    """A person trusts the folder as it is now, and so the servers that it defines now; `only_new`
+    leaves out those that somebody has agreed to otherwise."""
+    files = ConfigFiles(user_file, workspace, environ=environ, trusted=True)
+    servers = [each for each in files.read().servers if each.source == "project"]
+    agreements = Agreements(user_file.with_name(FILE_NAME), workspace)
+    agreements.agree(*(each for each in servers if not (only_new and agreements.knows(each))))
+
+
+def how_to_agree(server: str) -> str:
+    return f"To agree, run: {NAME} mcp test {server}"
+
+
+def _digests(server: ServerDefinition) -> dict[str, str]:
+    return {field: _digest(getattr(server, field)) for field in FIELDS}
+
+
+def _digest(said: Any) -> str:
+    plain = sorted(said) if isinstance(said, frozenset) else said
+    return hashlib.sha256(msgspec.json.encode(plain)).hexdigest()
