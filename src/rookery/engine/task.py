@@ -30,6 +30,7 @@ from rookery.core.facts import (
     ToolFinished,
 )
 from rookery.core.file_steps import commands_running_on
+from rookery.core.hidden_characters import marked
 from rookery.core.hiding import Hiding
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
@@ -417,7 +418,7 @@ class Task:
             reason = f"What you mentioned could not be looked up ({type(error).__name__}: {error})."
             self.log.append(Noted(text=reason))
             found = Gathered(text=f"[automatic] {reason}")
-        self.log.append(replace(found, text=self._gear.hide(found.text)))
+        self.log.append(replace(found, text=marked(self._gear.hide(found.text))))
 
     async def _act(self, call: ToolCall, action: Action) -> Outcome:
         """Do what no model asked for, if the gate lets it through."""

@@ -11,11 +11,13 @@ import msgspec
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Ending, StepCancelled, ToolFinished, ToolStarted
+from rookery.core.hidden_characters import marked
 from rookery.core.hiding import HIDDEN, Hiding
 from rookery.core.replies import STOPPED_BY_USER, approved_with, failed
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
+from rookery.engine.meant_characters import with_hidden_characters
 from rookery.engine.ports import Action, Outcome, Permit, Tool, ToolContext
 from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
@@ -71,7 +73,7 @@ async def _carried_out(
     """Prepare, get a permit, save what may change, put it on record, do it, report it."""
     _understood(call, tools)
     call = await gate.governance.rewritten(call)
-    tool, args = _understood(call, tools)
+    tool, args = _understood(await with_hidden_characters(call, tools, ctx.files), tools)
     if reason := ctx.barred(call.name):
         raise BadArguments(reason)
     action = await tool.prepare(args, ctx)
@@ -184,7 +186,7 @@ def _started(call: ToolCall, action: Action, hide: Hiding) -> ToolStarted:
 def finished(call: ToolCall, outcome: Outcome, hide: Hiding) -> ToolFinished:
     return ToolFinished(
         call_id=call.id,
-        text=hide(outcome.text),
+        text=marked(hide(outcome.text)),
         ending=outcome.ending,
         images=outcome.images,
         exit_code=outcome.exit_code,

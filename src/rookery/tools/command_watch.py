@@ -15,6 +15,7 @@ from rookery.core.facts import (
     Noted,
     OutputStreamed,
 )
+from rookery.core.hidden_characters import marked
 from rookery.core.limits import KIB
 from rookery.core.output_preview import Cleaner, Preview, gap
 from rookery.core.replies import BLOCKED
@@ -150,7 +151,7 @@ class CommandWatch:
         self._ctx.append(
             CommandEnded(
                 call_id=self._ctx.call_id,
-                text=ended_in_background(self._permit.command, told, news, self._artifact),
+                text=marked(ended_in_background(self._permit.command, told, news, self._artifact)),
                 exit_code=end.exit_code,
             )
         )

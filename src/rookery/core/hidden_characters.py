@@ -1,0 +1,109 @@
+"""Characters that nobody sees, marked in what a model reads: `<U+200B>`.
+
+Text of others could otherwise say to a model what no person sees. Left as they are: what joins
+emoji and letters of scripts that need it, selectors behind a sign they fit, direction marks in
+lines that are written from right to left. What overrides the direction is always marked.
+"""
+
+import re
+from collections.abc import Iterator
+
+from rookery.core.invisible import EMOJI, INVISIBLE
+
+_ALL = "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE)
+_HIDDEN = re.compile(f"[{_ALL}\ufe0f]+")
+_MARK = re.compile(r"<U\+([0-9A-F]{4,6})>")
+_JOINED_SCRIPTS = "\u0600-\u08ff\u0900-\u0dff\u0e00-\u109f\u1780-\u18af\ufb50-\ufdff\ufe70-\ufefe"
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_FLAG = re.compile(
+    "\U0001f3f4(?:"
+    + "|".join(
+        "".join(chr(0xE0000 + ord(letter)) for letter in code)
+        for code in ("gbeng", "gbsct", "gbwls")
+    )
+    + ")\U000e007f"
+)
+_MAY_JOIN = re.compile(f"[{EMOJI}\ufe0f{_JOINED_SCRIPTS}]")
+_MAY_BE_SELECTED = re.compile(
+    f"[{EMOJI}#*0-9\u00a9\u00ae\u203c-\u3299\u3400-\u9fff\uf900-\ufaff\U0001f000-\U0003ffff]"
+)
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_MONGOLIAN = re.compile("[\u1820-\u18aa]")
+_JOINERS = "\u200c\u200d"
+_DIRECTIONS = "\u200e\u200f\u061c"
+LONGEST_LINE = 4096
+
+
+def marked(text: str) -> str:
+    """The text with hidden characters spelled out, but for those that ordinary text needs."""
+    if text.isascii() or not _HIDDEN.search(text):
+        return text
+    flags = {found.start() + 1 for found in _FLAG.finditer(text)}
+    return _HIDDEN.sub(lambda found: _shown(found, flags), text)
+
+
+def unmarked(text: str, original: str) -> str:
+    """Marks that stand for characters of the original, put back; those that it holds as such are
+    left."""
+    return _MARK.sub(lambda found: _put_back(found, original), text)
+
+
+def marks_in(text: str) -> bool:
+    return bool(_MARK.search(text))
+
+
+def _put_back(found: re.Match[str], original: str) -> str:
+    character = _character(found)
+    hidden = bool(character) and bool(_HIDDEN.fullmatch(character))
+    meant = hidden and character in original and found[0] not in original
+    return character if meant else found[0]
+
+
+def _character(found: re.Match[str]) -> str:
+    code = int(found[1], 16)
+    return chr(code) if code <= 0x10FFFF else ""
+
+
+def _shown(found: re.Match[str], flags: set[int]) -> str:
+    if found.start() in flags:
+        return found[0]
+    return "".join(_spelled(found, at) for at in range(found.start(), found.end()))
+
+
+def _spelled(found: re.Match[str], at: int) -> str:
+    text = found.string
+    character = text[at]
+    return character if _is_needed(text, at) else f"<U+{ord(character):04X}>"
+
+
+def _is_needed(text: str, at: int) -> bool:
+    """Whether ordinary text has the character in this place, and would look different without."""
+    character, before, after = text[at], text[at - 1 : at], text[at + 1 : at + 2]
+    if character in _JOINERS:
+        return bool(_MAY_JOIN.match(before) and _MAY_JOIN.match(after))
+    if _SELECTORS.match(character):
+        return bool(_MAY_BE_SELECTED.match(before))
+    if character in _DIRECTIONS:
+        return before not in _DIRECTIONS and bool(_RIGHT_TO_LEFT.search(_line(text, at)))
+    if "\u180b" <= character <= "\u180d":
+        return bool(_MONGOLIAN.match(before))
+    return character == "\u2800" and any("\u2801" <= side <= "\u28ff" for side in (before, after))
+
+
+def _line(text: str, at: int) -> str:
+    start = max(text.rfind("\n", 0, at) + 1, at - LONGEST_LINE)
+    end = text.find("\n", at)
+    return text[start : min(end if end >= 0 else len(text), at + LONGEST_LINE)]
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Every text of the arguments of a call."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for each in value.values():
+                yield from texts_in(each)
+        case list() | tuple():
+            for each in value:
+                yield from texts_in(each)

@@ -1,0 +1,58 @@
+"""What a model reads has nothing in it that no person sees; what ordinary text needs stays."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.hidden_characters import marked, unmarked
+
+TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "rm -rf")
+MARKED = [
+    ("plain words", "plain words"),
+    ("a\u200bb", "a<U+200B>b"),
+    ("a\u2060b\ufeffc\u00ad", "a<U+2060>b<U+FEFF>c<U+00AD>"),
+    ("x\u202egnp.exe", "x<U+202E>gnp.exe"),
+    ("if (a\u2066 // x\u2069)", "if (a<U+2066> // x<U+2069>)"),
+    ("a" + TAGS[0] + "b", "a<U+E0072>b"),
+    ("a\u200cb a\u200db", "a<U+200C>b a<U+200D>b"),
+    ("a\ufe0f b\ufe01\ufe02", "a<U+FE0F> b<U+FE01><U+FE02>"),
+    ("x\u3164y\u115f", "x<U+3164>y<U+115F>"),
+    ("a\u2028b", "a<U+2028>b"),
+    ("abc\u200fdef", "abc<U+200F>def"),
+    ("☀\ufe0f\ufe0f", "☀\ufe0f<U+FE0F>"),
+    ("👩\u200d\u200d💻", "👩<U+200D><U+200D>💻"),
+    ("\U0001f3f4" + TAGS, "\U0001f3f4" + "".join(f"<U+{ord(tag):04X}>" for tag in TAGS)),
+]
+ORDINARY = [
+    "grüße 🐦 — 日本語 e\u0301",
+    "👩\u200d💻 🏳\ufe0f\u200d🌈 ☀\ufe0f 1\ufe0f\u20e3 ❤\ufe0f",
+    "می\u200cخواهم",
+    "क्\u200dष",
+    "שלום\u200f (world)\u200e!",
+    "葛\U000e0100",
+    "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    "⠁\u2800⠃",
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), MARKED)
+def test_hidden_characters_are_marked(text: str, shown: str):
+    assert marked(text) == shown
+    assert marked(shown) == shown
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_what_ordinary_text_needs_is_left(text: str):
+    assert marked(text) == text
+
+
+@given(st.text(st.sampled_from("a\u200b\u202e\ufe0f👩\u200d☀ש\u200f\n<U+20>BE"), max_size=40))
+def test_an_edit_of_what_was_shown_is_an_edit_of_what_is_there(text: str):
+    if "<U+" not in text:
+        assert unmarked(marked(text), text) == text
+
+
+def test_a_mark_that_the_file_holds_as_such_is_left():
+    assert unmarked("<U+200B>", "a\u200b <U+200B>") == "<U+200B>"
+    assert unmarked("<U+200B>", "nothing hidden") == "<U+200B>"
+    assert unmarked("<U+0041><U+FFFFFF>", "A") == "<U+0041><U+FFFFFF>"

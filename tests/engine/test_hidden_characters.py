@@ -1,0 +1,61 @@
+"""Hidden characters in files, searches and output are marked; edits of them stay exact."""
+
+from pathlib import Path
+
+import pytest
+
+from rookery.core.facts import ToolFinished
+from stage import Stage, call, finish, run, write
+
+pytestmark = pytest.mark.anyio
+TEXT = "key = 1\u200b\nnext = 2\n"
+SHOWN = "key = 1<U+200B>"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text(TEXT, encoding="utf-8")
+    (work / "b\u202etxt").write_text("beta\n", encoding="utf-8")
+    return work
+
+
+async def told(folder: Path, *calls: object) -> list[str]:
+    stage = Stage(folder.parent, *([each] for each in calls), [finish()], automatic=True)  # type: ignore[list-item]
+    await stage.play("yes")
+    return [fact.text for fact in stage.facts if isinstance(fact, ToolFinished)]
+
+
+async def test_what_the_model_reads_is_marked(folder: Path):
+    read, found, listed, ran = (
+        await told(
+            folder,
+            call("read_file", path="a.txt"),
+            call("search_files", path=".", regex="key"),
+            call("list_files", path="."),
+            run("cat a.txt; printf '\\xf3\\xa0\\x81\\x81'"),
+        )
+    )[:4]
+    assert SHOWN in read
+    assert SHOWN in found
+    assert "b\\u202etxt" in listed
+    assert SHOWN in ran
+    assert "<U+E0041>" in ran
+    assert not {"\u200b", "\u202e", "\U000e0041"} & set(read + found + listed + ran)
+
+
+async def test_a_copied_mark_means_the_character_of_the_file(folder: Path):
+    edit = call("edit", file_path="a.txt", old_string=SHOWN, new_string=f"{SHOWN} # kept")
+    await told(folder, call("read_file", path="a.txt"), edit)
+    assert (folder / "a.txt").read_text(encoding="utf-8") == "key = 1\u200b # kept\nnext = 2\n"
+
+
+async def test_a_whole_file_that_is_written_again_keeps_its_characters(folder: Path):
+    await told(folder, call("read_file", path="a.txt"), write("a.txt", f"{SHOWN}\nnext = 3\n"))
+    assert (folder / "a.txt").read_text(encoding="utf-8") == "key = 1\u200b\nnext = 3\n"
+
+
+async def test_a_text_that_only_looks_like_a_mark_is_written_as_it_is(folder: Path):
+    await told(folder, write("c.txt", "<U+200B> is a zero width space\n"))
+    assert (folder / "c.txt").read_text(encoding="utf-8").startswith("<U+200B> is")
