@@ -53,6 +53,13 @@ console.log('loaded'); console.error('bad luck'); setTimeout(() => undefined_thi
 """
 
 PAGES = {
+    "/long": "<body style='margin:0'><p>At the top &#8203;of it</p>"
+    "<p style='display:none'>Out of sight 1</p><p style='visibility:hidden'>Out of sight 2</p>"
+    "<p style='opacity:0'>Out of sight 3</p>"
+    "<p style='position:absolute;left:-9000px'>Out of sight 4</p>"
+    "<div style='height:740px'></div><p style='margin-top:80px'>Further down</p>"
+    "<div style='height:2000px'></div>",
+    "/wordy": "<p style='font-size:3px'>" + "words " * 4000,
     "/": WELCOME,
     "/favicon.ico": "",
     "/other": "<title>Other</title><h1>Elsewhere</h1>",

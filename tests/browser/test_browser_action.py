@@ -29,6 +29,8 @@ async def test_opening_a_page_shows_its_address_title_console_and_picture(bench:
         "[log] loaded\n"
         "[error] bad luck\n"
         "[uncaught] undefined_thing is not defined\n"
+        "text in the window:\n"
+        "Hello from the page\n"
         "</page>"
     )
     assert size(shown) == VIEWPORT
@@ -42,7 +44,7 @@ async def test_a_click_does_what_it_does_to_the_page(
     await bench.go(f"{site.origin}/")
     shown = await bench.call("click", **where)
     assert colour(shown, 140, 2) == "#00ff00"
-    assert "console:\n[log] clicked\n</page>" in shown.text
+    assert "console:\n[log] clicked\ntext in the window:\nHello from the page\n" in shown.text
 
 
 async def test_text_is_typed_where_it_is_said_and_keys_are_pressed(bench: Bench, site: Site):
@@ -70,6 +72,26 @@ async def test_a_model_that_sees_no_pictures_is_told_the_outline(bench: Bench, s
     assert 'heading "Hello from the page"' in shown.text
 
 
+@pytest.mark.parametrize("sees", [True, False])
+async def test_the_text_in_the_window_is_told_after_each_step(bench: Bench, site: Site, sees: bool):
+    shown = await bench.go(f"{site.origin}/long", sees=sees)
+    assert bool(shown.images) is sees
+    words = shown.text.partition("text in the window:\n")[2].partition("\noutline:")[0]
+    assert "At the top <U+200B>" in words
+    assert "Out of sight" not in words
+    assert "Further down" not in words
+    shown = await bench.call("scroll_down", sees=sees)
+    words = shown.text.partition("text in the window:\n")[2].partition("\noutline:")[0]
+    assert "Further down" in words
+    assert "At the top" not in words
+
+
+async def test_of_very_much_text_the_beginning_is_told(bench: Bench, site: Site):
+    shown = await bench.go(f"{site.origin}/wordy")
+    assert "(The rest of the text is left out; scroll to see it.)" in shown.text
+    assert len(shown.text) < 6_000
+
+
 async def test_a_picture_that_would_be_large_is_made_smaller(bench: Bench, site: Site):
     shown = await bench.go(f"{site.origin}/colourful")
     (image,) = shown.images
@@ -87,6 +109,7 @@ async def test_NET_1_no_page_leads_to_an_origin_that_nobody_was_asked_about(
     bench: Bench, site: Site, elsewhere: Site, way: str
 ):
     before = len(elsewhere.asked)
+    await bench.go(f"{site.origin}/")
     shown = await bench.go(f"{site.origin}/{way}")
     if way == "leaving":
         shown = await bench.call("click", selector="#go")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LONGEST_TITLE = 200
 LONGEST_OUTLINE = 8000
+LONGEST_WORDS = 4000
 LARGEST_PNG = 300 * KIB
 """Bytes from which a picture is worth being made smaller at the cost of its sharpness."""
 WAY_OUT = "Use navigate to open one anew."
@@ -30,11 +31,12 @@ async def view_of(browser: RunningBrowser, *, pictured: bool, seconds: float) ->
     playwright's `Error` if the page is lost meanwhile."""
     watched, heard = browser.page, browser.heard
     page = watched.page
-    title, picture, outline = "", b"", ""
+    title, picture, outline, words = "", b"", "", ""
     if not watched.gone:
         watched.trouble = ""
         try:
             title = await _within(seconds, page.title())
+            words = await _within(seconds, _words(page))
             if pictured:
                 picture = await _within(2 * seconds, _picture(page, seconds))
             else:
@@ -50,6 +52,7 @@ async def view_of(browser: RunningBrowser, *, pictured: bool, seconds: float) ->
         console=heard.take_console(),
         picture=picture,
         outline=outline,
+        words=words,
     )
 
 
@@ -73,6 +76,37 @@ async def _picture(page: "Page", seconds: float) -> bytes:
     if len(sharp) <= LARGEST_PNG:
         return sharp
     return await page.screenshot(type="jpeg", quality=70, timeout=limit)
+
+
+_SEEN_WORDS = """most => {
+  const walker = document.createTreeWalker(document.body || document, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  let words = '', last = null;
+  while (words.length <= most && walker.nextNode()) {
+    const node = walker.currentNode, parent = node.parentElement;
+    const text = node.data.replace(/\\s+/g, ' ').trim();
+    if (!text || !parent || !parent.checkVisibility({checkOpacity: true, checkVisibilityCSS: true}))
+      continue;
+    range.selectNodeContents(node);
+    const box = range.getBoundingClientRect();
+    if (box.width < 2 || box.height < 2) continue;
+    if (box.bottom <= 0 || box.top >= innerHeight || box.right <= 0 || box.left >= innerWidth)
+      continue;
+    const block = parent.closest('p,div,li,td,th,h1,h2,h3,h4,h5,h6,tr,section,article,pre,form');
+    words += (words ? (block === last ? ' ' : '\\n') : '') + text;
+    last = block;
+  }
+  return words.slice(0, most + 1);
+}"""
+
+
+async def _words(page: "Page") -> str:
+    """The text that is seen in the window. What the page makes of our question is its own."""
+    found = await page.evaluate(_SEEN_WORDS, LONGEST_WORDS)
+    words = whole(found) if isinstance(found, str) else ""
+    if len(words) <= LONGEST_WORDS:
+        return words
+    return f"{words[:LONGEST_WORDS]}\n(The rest of the text is left out; scroll to see it.)"
 
 
 async def _outline(page: "Page", seconds: float) -> str:

@@ -23,8 +23,8 @@ Spot: TypeAlias = Point | str
 
 @value
 class PageView:
-    """`console` and `outline` are the page's words, `notes` are ours. A page is pictured or
-    outlined."""
+    """`console`, `words` and `outline` are the page's words, `notes` are ours. `words` is the text
+    that the window shows. A page is pictured or outlined besides."""
 
     url: str
     title: str = ""
@@ -32,6 +32,7 @@ class PageView:
     console: tuple[str, ...] = ()
     picture: bytes = b""
     outline: str = ""
+    words: str = ""
 
 
 def described(view: PageView) -> str:
@@ -40,6 +41,7 @@ def described(view: PageView) -> str:
     said = [
         *([f"title: {view.title}"] if view.title else []),
         *(["console:", *view.console] if view.console else []),
+        *(["text in the window:", view.words] if view.words else []),
         *(["outline:", view.outline] if view.outline else []),
     ]
     if said:
