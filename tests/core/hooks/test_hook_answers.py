@@ -49,7 +49,7 @@ def test_22_75_exit_status_2_blocks_whatever_is_on_standard_output(out: str):
     assert said(out, status=2, err="no").opinion is Opinion.DENY
 
 
-@pytest.mark.parametrize("status", [1, 3, 125])
+@pytest.mark.parametrize("status", [1, 3, 125, 255])
 def test_22_76_another_exit_status_is_a_failure_and_no_opinion(status: int | None):
     run = HookRun(status=status, stderr="Traceback")
     answer = answer_of(hook(), run)

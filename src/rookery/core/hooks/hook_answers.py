@@ -38,7 +38,7 @@ _GUARDS = frozenset(
 _TEXT_IS_CONTEXT = frozenset({HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT})
 _LONGEST_REASON = 4_000
 _JSON_BEGINS = re.compile(r"[\[\s]*\{")
-_NOT_EXECUTABLE, _NOT_FOUND, _FIRST_SIGNAL = 126, 127, 129
+_NOT_EXECUTABLE, _NOT_FOUND, _SIGNALS = 126, 127, range(129, 193)
 """Exit statuses by which a shell says that a program did not run, or was killed."""
 
 
@@ -138,9 +138,7 @@ def _failed_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
 
 
 def _did_not_run(status: int | None) -> bool:
-    if status is None or status >= _FIRST_SIGNAL:
-        return True
-    return status in (_NOT_EXECUTABLE, _NOT_FOUND)
+    return status in (None, _NOT_EXECUTABLE, _NOT_FOUND) or status in _SIGNALS
 
 
 def untrusted(hook: HookCommand, why: str) -> HookAnswer:
