@@ -82,6 +82,20 @@ def test_a_driver_is_told_that_a_prompt_was_refused(ungoverned: Governed):
     ]
 
 
+def test_a_person_at_a_terminal_can_say_it_in_other_words(ungoverned: Governed):
+    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    with (
+        LlmServer([finish()]) as server,
+        ungoverned.rookery.terminal(*at(server), "forbidden words") as terminal,
+    ):
+        terminal.wait_for("A hook refused your message, so it was not sent")
+        terminal.wait_for("say what to do instead")
+        terminal.type("fine words")
+        terminal.wait_for("Enter accepts")
+        terminal.type("")
+    assert "forbidden" not in str([each.body["messages"] for each in server.requests])
+
+
 def test_a_webview_is_asked_again_when_a_prompt_was_refused(ungoverned: Governed):
     hears(ungoverned, "UserPromptSubmit", "forbidden")
     with LlmServer([finish()]) as server, JsonIo(ungoverned.rookery, *at(server)) as driver:
