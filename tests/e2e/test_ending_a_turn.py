@@ -131,3 +131,26 @@ def test_requests_are_apart_as_the_user_wants(rookery: Installed):
     first, second = server.requests
     assert second.at - first.at >= 500
     assert "  next request in 0." in done.stderr
+
+
+def test_at_a_terminal_an_answer_in_words_is_shown_once_and_more_can_be_asked(rookery: Installed):
+    done = "Done. [Enter accepts, or say what else to do] "
+    with (
+        LlmServer([say(ANSWER)], [say("And 9.")]) as server,
+        rookery.terminal(*at(server), "What is 2 + 2?") as terminal,
+    ):
+        assert terminal.wait_for(done).count(ANSWER) == 1
+        terminal.type("And 3 + 6?")
+        assert terminal.wait_for(done).count("And 9.") == 1
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert len(server.requests) == 2
+
+
+def test_print_at_a_terminal_shows_the_words_once(rookery: Installed):
+    with (
+        LlmServer([say(ANSWER)]) as server,
+        rookery.terminal("-p", *at(server), "What is 2 + 2?") as terminal,
+    ):
+        assert terminal.exit_code() == 0
+        assert terminal.screen.count(ANSWER) == 1
