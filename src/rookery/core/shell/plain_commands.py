@@ -166,7 +166,9 @@ def _command(text: str, position: int) -> tuple[PlainCommand, int] | None:
         if text[position : position + 1] != " " or _JOINT.match(text, position):
             break
         position += 1
-    named = closing or (first is not None and words[0] == first[0])
+    if words[:2] == ["command", "-v"] and len(words) == 3 and words[2] not in SHELL_WORDS:
+        words = ["which", words[2]]
+    named = closing or words[0] == "which" or (first is not None and words[0] == first[0])
     if not named or not _means_a_program(words) or len(patterns) > MOST_PATTERNS:
         return None
     if closing and (patterns or not text.startswith(closing, position - len(closing))):

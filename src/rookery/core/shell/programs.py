@@ -241,7 +241,8 @@ class _Reading:
             kind = kind.rstrip("*?")
             if kind == "REV" and after_dashes:
                 kind = "PATH"
-            if kind not in {"PATH", "REV"} and not word.known:
+            printed = self._all_operands and word.pattern  # it reads no file of that name
+            if kind not in {"PATH", "REV"} and not word.known and not printed:
                 return f"{word.text[:40]} is not known before it runs"
             if not _fits(kind, word.text):
                 return f"{word.text[:40]} is no operand known here"
