@@ -21,12 +21,12 @@ from stage import TASK, Stage
 
 pytestmark = pytest.mark.anyio
 
-CALL = ToolCall(id="c", name="execute_command", arguments={})
+CALL = ToolCall(id="c", name="execute_command", arguments={"command": "sh do.sh"})
 HOST = "evil.test:443"
 
 
 async def perform(permit: Permit) -> Outcome:
-    return Outcome(text="curl: (56) CONNECT tunnel failed", blocked=(HOST,))
+    return Outcome(text="")
 
 
 JUDGED = Judgement(commands=(("curl", "https://named.test/"),))
@@ -43,12 +43,11 @@ class Bench:
     def gate(self, *hooks: object) -> Gate:
         return Gate(hooks, self.dialogue, self.stage.rules)  # type: ignore[arg-type]
 
-    async def blocked(self, reply: str, *, by: str = "user", always: bool = False) -> Outcome:
-        outcomes: list[Outcome] = []
+    async def blocked(self, reply: str, *, by: str = "user", always: bool = False) -> bool:
+        answers: list[bool] = []
 
         async def ask_about() -> None:
-            outcome = await perform(Permit(digest=""))
-            outcomes.append(await self.gate().after_blocked(CALL, ACTION, outcome))
+            answers.append(await self.gate().may_reach(CALL, [HOST]))
 
         async with anyio.create_task_group() as group:
             group.start_soon(ask_about)
@@ -56,7 +55,7 @@ class Bench:
                 await anyio.lowlevel.checkpoint()
             answer = Answer(task_id=TASK, ask_id="q", reply=reply, digest=question.digest)  # type: ignore[arg-type]
             self.dialogue.answer(replace(answer, by=by, always=always))  # type: ignore[arg-type]
-        return outcomes[0]
+        return answers[0]
 
 
 class Opinion:
@@ -69,7 +68,7 @@ class Opinion:
 
 async def test_a_blocked_host_is_shown_and_asked_about(tmp_path: Path):
     bench = Bench(tmp_path)
-    outcome = await bench.blocked("no")
+    assert not await bench.blocked("no")
     facts = [event.fact for event in bench.log.events]
     noted = next(fact.text for fact in facts if isinstance(fact, Noted))
     assert noted.startswith(f"Blocked: {HOST}. ")
@@ -77,14 +76,12 @@ async def test_a_blocked_host_is_shown_and_asked_about(tmp_path: Path):
     question = next(fact for fact in facts if isinstance(fact, Asked))
     assert question.title == f"Allow commands to reach {HOST}?"
     assert "Blocked while this ran: sh do.sh" in question.notes
-    assert f"Blocked: {HOST}. Commands reach only known hosts" in outcome.text
     assert bench.stage.rules.hosts() == []
 
 
 async def test_a_yes_holds_until_the_task_ends(tmp_path: Path):
     bench = Bench(tmp_path)
-    outcome = await bench.blocked("yes")
-    assert "Run the command again" in outcome.text
+    assert await bench.blocked("yes")
     assert list(bench.stage.rules.hosts()) == [HOST]
     assert stored_rules(tmp_path / "allowed.json", bench.stage.clock.now()) == []
     assert list(Stage(tmp_path).rules.hosts()) == []
@@ -106,7 +103,7 @@ async def test_always_is_a_rule_for_this_workspace(tmp_path: Path):
 
 async def test_only_a_person_allows_a_host(tmp_path: Path):
     bench = Bench(tmp_path)
-    await bench.blocked("yes", by="policy")
+    assert not await bench.blocked("yes", by="policy")
     assert bench.stage.rules.hosts() == []
 
 

@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from rookery.engine.ports import Permit
+from rookery.core.blocks import ToolCall
+from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.launching import MOST_LOOKED_AT, MOST_MASKED, Launching
+from rookery.workspace.confinement import Network
+from rookery.workspace.launching import (
+    MOST_LOOKED_AT,
+    MOST_MASKED,
+    OPEN_NETWORK,
+    Launching,
+    NoSandboxNotice,
+)
 from rookery.workspace.layers import PROGRAMS
 from rookery.workspace.sandbox import Sandbox
 from rookery.workspace.sandbox_wishes import SandboxWishes
@@ -57,6 +65,25 @@ def project(tmp_path: Path) -> Iterator[Project]:
     made = Project(tmp_path)
     yield made
     made.sandbox.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("network", ["known", "on"])
+async def test_SBX_4_a_network_that_is_open_against_the_wish_is_told_once(
+    network: Network, tmp_path: Path
+):
+    (tmp_path / "home").mkdir()
+    wishes = SandboxWishes(root=tmp_path, home=tmp_path / "home", network=network)
+    told: list[str] = []
+    notice = NoSandboxNotice(Sandbox(wishes, "/nonexistent"), told.append, ["Bad host."])
+
+    async def perform(permit: Permit) -> Outcome:
+        return Outcome(text="")
+
+    action = Action(title="Run", perform=perform, command="true")
+    for _ in range(2):
+        await notice.before(ToolCall(id="c", name="t", arguments={}), action)
+    assert told == [*([OPEN_NETWORK] if network == "known" else []), "Bad host."]
 
 
 DEEP = (

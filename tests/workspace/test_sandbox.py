@@ -591,6 +591,31 @@ def test_SBX_4_the_state_says_what_holds(layer: str, cell: Cell):
     assert all(each.why for each in found.values() if each.holds is not Holds.YES)
 
 
+def test_SBX_3_the_state_says_whether_only_known_hosts_are_reached(layer: str, cell: Cell):
+    sandbox = cell.sandbox(network="known")
+    found = {each.name: each for each in guarantees(sandbox)}
+    if layer == "bubblewrap":
+        assert (sandbox.proxied, sandbox.open_to_all) == (True, False)
+        assert sandbox.state.line.endswith("network to known hosts only")
+        assert found["network closed"].holds is Holds.YES
+    else:
+        assert (sandbox.proxied, sandbox.open_to_all) == (False, True)
+        assert sandbox.state.line.endswith("network on")
+        assert found["network closed"].holds is Holds.NO
+        assert "no network namespace can be made" in found["network closed"].why
+
+
+def test_SBX_7_a_hidden_socket_is_not_reached(mounted: Cell):
+    path = mounted.outside / "names"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        program = f"import socket; socket.socket(socket.AF_UNIX).connect({str(path)!r})"
+        command = f"python3 -c '{program.replace(chr(39), chr(34))}'"
+        assert mounted.run(command, mounted.sandbox(hidden=(str(path),)))[0] != 0
+    path.unlink()
+
+
 NAMES = ("with space", "quo'te\"s", "new\nline", "-rf", "$(touch x)", "ümläut", "a:b=c,d")
 
 

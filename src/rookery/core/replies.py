@@ -14,11 +14,13 @@ NO_TOOL_USED = (
     "is done. Do not answer this note in words."
 )
 BLOCKED = "Blocked: {}. To allow a host for good, add it to sandbox.hosts in your settings."
-BLOCKED_STILL = (
-    "Blocked: {}. Commands reach only known hosts, and this was not allowed. Go on without it, or "
-    "ask the user to add it to sandbox.hosts in the settings."
+BLOCKED_FOR_NOW = (
+    "Blocked: {}. Commands reach only known hosts. Go on without it, unless you are told that the "
+    "user has allowed it. They can also add it to sandbox.hosts in their settings."
 )
-BLOCKED_BEFORE = "Blocked: {}. The user has allowed it now. Run the command again if you need it."
+ALLOWED_NOW = (
+    "[automatic] The user has allowed commands to reach {}. Run the command again if you need it."
+)
 CUT_OFF = (
     "[automatic] Your last answer was cut off at the output limit. Go on in smaller steps: one "
     "tool call at a time, and large files in several edits. If it was your final answer, give it "

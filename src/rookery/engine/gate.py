@@ -13,7 +13,7 @@ from hashlib import sha256
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered
-from rookery.core.replies import BLOCKED, BLOCKED_BEFORE, BLOCKED_STILL, denied
+from rookery.core.replies import BLOCKED, denied
 from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.core.shell.git_lines import git_use
 from rookery.core.shell.judgement import Judgement
@@ -166,11 +166,8 @@ class Gate:
         )
         return answer.reply == "yes"
 
-    async def after_blocked(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
+    async def may_reach(self, call: ToolCall, hosts: Sequence[str]) -> bool:
         """Ask about hosts that a command was kept from. It has ended, so nothing waits for this."""
-        hosts = outcome.blocked
-        if not hosts:
-            return outcome
         names = ", ".join(hosts)
         self._dialogue.note(BLOCKED.format(names))
         answer = await self._dialogue.ask(
@@ -179,16 +176,16 @@ class Gate:
             title=f"Allow commands to reach {names}?",
             call_id=call.id,
             digest=sha256(f"hosts {names}".encode()).hexdigest(),
-            notes=(f"Blocked while this ran: {action.command}", YES_MEANS),
+            notes=(f"Blocked while this ran: {call.arguments.get('command')}", YES_MEANS),
             rule=self._rules.rule_for_hosts(hosts),
         )
         if answer.reply != "yes" or answer.by != "user":
-            return replace(outcome, text="\n".join([outcome.text, BLOCKED_STILL.format(names)]))
+            return False
         try:
             self._rules.allow_hosts(hosts, always=answer.always)
         except (StorageError, CommandRejected) as error:
             self._dialogue.note(f"It is allowed until this task ends, not always: {error}")
-        return replace(outcome, text="\n".join([outcome.text, BLOCKED_BEFORE.format(names)]))
+        return True
 
     def _remember(self, action: Action) -> None:
         """What cannot be kept for later is allowed this once all the same."""

@@ -10,10 +10,10 @@ import anyio
 import msgspec
 
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Ending, StepCancelled, ToolFinished, ToolStarted
+from rookery.core.facts import Ending, Reminded, StepCancelled, ToolFinished, ToolStarted
 from rookery.core.hidden_characters import marked
 from rookery.core.hiding import HIDDEN, Hiding
-from rookery.core.replies import STOPPED_BY_USER, approved_with, failed
+from rookery.core.replies import ALLOWED_NOW, STOPPED_BY_USER, approved_with, failed
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
@@ -57,8 +57,11 @@ async def tool_turn(
     await undo.after(call.id)
     if halts:
         log.append(StepCancelled())
-    elif (paths := gate.governance.intruders(call.id)) and await gate.may_put_back(call, paths):
+        return
+    if (paths := gate.governance.intruders(call.id)) and await gate.may_put_back(call, paths):
         await undo.put_back(call.id, paths)
+    if outcome.blocked and await gate.may_reach(call, outcome.blocked):
+        log.append(Reminded(text=ALLOWED_NOW.format(", ".join(outcome.blocked))))
 
 
 async def _carried_out(
@@ -98,7 +101,6 @@ async def _carried_out(
         raise told from error
     kp("tool.performed")
     written = await texts_of(ctx.files, action)
-    outcome = await gate.after_blocked(call, action, outcome)
     outcome = await gate.report(call, action, outcome)
     outcome = await with_amendments(ctx.files, action, written, outcome)
     return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome

@@ -1,6 +1,7 @@
 """Run a shell command, to its end or until it need not be waited for."""
 
 import math
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -10,7 +11,7 @@ import msgspec
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Answered, Ending
-from rookery.core.replies import user_message
+from rookery.core.replies import BLOCKED_FOR_NOW, user_message
 from rookery.core.shell.judgement import Judgement
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, ToolError
@@ -137,19 +138,25 @@ async def _run(permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext) -> Ou
             text = still_running(
                 permit.cwd, watch.seconds, watch.preview, artifact, waits_for_input=waits
             )
-            return Outcome(text=text + words, images=images, blocked=running.blocked)
+            told = text + _told_of_blocked(running.blocked) + words
+            return Outcome(text=told, images=images, blocked=running.blocked)
         if not ended:
             running.stop()
         end = await watch.end()
     where = ctx.shell.describe(confined=True) if permit.confined else ""
     cut_short = end.timed_out or end.flooded or end.stopped
+    text = finished(permit.cwd, end, ctx.limits, watch.preview, artifact, where=where)
     return Outcome(
-        text=finished(permit.cwd, end, ctx.limits, watch.preview, artifact, where=where) + words,
+        text=text + _told_of_blocked(running.blocked) + words,
         ending=Ending.FAILED if cut_short else Ending.DONE,
         exit_code=end.exit_code,
         images=images,
         blocked=running.blocked,
     )
+
+
+def _told_of_blocked(hosts: Sequence[str]) -> str:
+    return f"\n{BLOCKED_FOR_NOW.format(', '.join(hosts))}" if hosts else ""
 
 
 def _said(answer: Answered | None) -> tuple[str, tuple[Image, ...]]:

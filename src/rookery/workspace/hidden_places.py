@@ -29,6 +29,18 @@ SOCKETS = (
 )
 """Whoever reaches one of these has others do what the sandbox does not let him do."""
 
+WAYS_TO_NAMES = (
+    "/run/systemd/resolve/io.systemd.Resolve",
+    "/run/systemd/resolve/io.systemd.Resolve.Monitor",
+    "/run/nscd",
+    "/var/run/nscd",
+    "/run/avahi-daemon",
+    "/run/tailscale",
+    "/var/run/tailscale",
+)
+"""Sockets of this machine's servers that look up names or connect for others: what a command asks
+them leaves the machine, whatever network it has itself."""
+
 SOCKET_VARIABLES = (
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",

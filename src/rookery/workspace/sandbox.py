@@ -37,6 +37,7 @@ from rookery.workspace.git_folders import (
     separate_folder,
 )
 from rookery.workspace.hidden_places import (
+    WAYS_TO_NAMES,
     folders_between,
     hidden_places,
     shared_caches,
@@ -292,15 +293,15 @@ class Sandbox:
 
     def _hidden(self) -> tuple[str, ...]:
         """Looked up for every command: people make key files while we run."""
-        return hidden_places(self._home, (*self._wishes.hidden, *self._own))
+        names = () if self._wishes.network == "on" else WAYS_TO_NAMES
+        return hidden_places(self._home, (*self._wishes.hidden, *self._own, *names))
 
     def _writable(self, hidden: Sequence[str]) -> tuple[Spot, ...]:
         places = without(self._writable_places, hidden)
         return spots((*places, *folders_between(places, hidden)))
 
     def _make_own_folders(self) -> None:
-        """A folder that does not exist cannot be hidden from a command that is running when it is
-        made."""
+        """What does not exist cannot be hidden from a command that runs when it is made."""
         for path in self._own:
             with suppress(OSError):
                 os.makedirs(path, mode=0o700, exist_ok=True)
