@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from access_lists import restrict, still_restricted
+from access_lists import ACL, acl, restrict, still_restricted
 from rookery.core.limits import Limits
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.git_index import GitIndexes, tracked_paths
@@ -359,6 +359,25 @@ async def test_who_may_use_a_file_stays_as_it_was_when_it_is_put_back(bench: Ben
     await bench.back()
     assert file.read_text() == "mine\n"
     assert still_restricted(file)
+
+
+@pytest.mark.parametrize("how", ["rm a", "cp a b; chmod 664 b; mv b a; echo x > a"])
+@pytest.mark.parametrize("anew", [False, True])
+async def test_an_access_list_comes_back_with_a_file_that_lost_it(
+    bench: Bench, how: str, anew: bool
+):
+    """Otherwise its group could do what the list denied it."""
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    os.setxattr(file, ACL, acl())
+    await bench.run("echo other > c")
+    if anew:
+        bench.checkpoints = bench.open()
+    await bench.run(how)
+    await bench.back()
+    assert file.read_text() == "mine\n"
+    assert os.getxattr(file, ACL) == acl()
+    assert file.stat().st_mode & 0o777 == 0o660
 
 
 # ── what counts as a change ─────────────────────────────────────────────────────────────

@@ -41,6 +41,16 @@ def attributes_of(file: int) -> Attributes:
     return Attributes(there.st_uid, there.st_gid, stat.S_IMODE(there.st_mode), extended)
 
 
+def access_list_of(file: int) -> bytes:
+    """The access control list of an open file; nothing if it has none beside its mode."""
+    if not hasattr(os, "getxattr"):
+        return b""
+    try:
+        return os.getxattr(file, ACL)
+    except OSError:
+        return b""
+
+
 def attributes_at(path: str | os.PathLike[str]) -> Attributes | None:
     """Those of the file at a path, links followed; None if there is none."""
     try:

@@ -15,10 +15,12 @@ Steps = Sequence[tuple[str, str]]
 @record
 class Beside:
     """What is known beside the files. `hidden` are the protected ones in what is not covered,
-    `repositories` every `.git`; None if nobody has looked for them all."""
+    `repositories` every `.git`; None if nobody has looked for them all. `access_lists` are those
+    of files which have one, in hexadecimal digits."""
 
     hidden: tuple[str, ...] | None = None
     repositories: tuple[str, ...] | None = None
+    access_lists: tuple[tuple[str, str], ...] = ()
 
 
 @record
@@ -45,6 +47,7 @@ def commit_text(snapshot: Snapshot, title: str, skipped: Sequence[str], at: int)
             "hidden": snapshot.beside.hidden,
             "repositories": snapshot.beside.repositories,
             "gone": snapshot.gone,
+            "access_lists": dict(snapshot.beside.access_lists),
         }
     )
     return (
@@ -58,7 +61,8 @@ def snapshot_of(id: str, text: str, trees: Callable[[bytes], Trees]) -> Snapshot
     head, _, message = text.partition("\n\n")
     root = bytes.fromhex(head.split("\n")[0].removeprefix("tree "))
     note = json.loads(message.split("\n\n")[1])
-    beside = Beside(_all(note.get("hidden")), _all(note.get("repositories")))
+    access_lists = tuple(note.get("access_lists", {}).items())
+    beside = Beside(_all(note.get("hidden")), _all(note.get("repositories")), access_lists)
     named, gone = tuple(note["named"]), tuple(note.get("gone", ()))
     return Snapshot(id, root, trees(root), named, beside, gone)
 

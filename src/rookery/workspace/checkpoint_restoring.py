@@ -86,6 +86,7 @@ class Restoring:
             most=self._most,
             aside=self._aside,
             keep=keep,
+            access_lists=self._access_lists(wish),
         )
         faults.kp("restore.done")
         told = (
@@ -112,6 +113,14 @@ class Restoring:
 
     def _to_take_back(self, wish: Wish) -> list[list[Effect]]:
         return [differences(self._repository, *step, wish.only) for step in wish.steps]
+
+    def _access_lists(self, wish: Wish) -> dict[str, bytes]:
+        """Those that files had before the first step that is taken back."""
+        found: dict[str, bytes] = {}
+        for before, _ in reversed(wish.steps):
+            lists = self._repository.snapshot(before).beside.access_lists
+            found |= {path: bytes.fromhex(text) for path, text in lists}
+        return found
 
     def _without_secrets(self, planned: Plan) -> tuple[Plan, list[str]]:
         """The plan without files that hold secrets, if their content went with the process that

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rookery.core.credential_paths import holds_secrets
@@ -137,6 +138,9 @@ class Taking:
         others = uncovered_among(store, trees, [path for path in also if path not in sought])
         named = (*(paths or ()), *others)
         trees = survey.named(trees, named)
+        known = {**dict(base.beside.access_lists if base else ()), **survey.access_lists}
+        listed = tuple(sorted((path, text) for path, text in known.items() if text))
+        beside = replace(beside, access_lists=listed)
         skipped = survey.skipped.told()
         if base and (base.trees, base.beside) == (trees, beside):
             store.flush()

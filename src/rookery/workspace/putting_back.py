@@ -9,7 +9,7 @@ plan was made for.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,13 @@ from rookery.core.facts import Effect, Version
 from rookery.core.undo import is_folder, is_leaf, is_unknown
 from rookery.core.values import record
 from rookery.errors import StorageError
-from rookery.platform.attributes import Attributes, attributes_of, keep_attributes, unprivileged
+from rookery.platform.attributes import (
+    ACL,
+    Attributes,
+    attributes_of,
+    keep_attributes,
+    unprivileged,
+)
 from rookery.workspace.descriptors import name_anew, opened_folder, present
 from rookery.workspace.file_versions import NOT_A_FOLDER, version_in
 from rookery.workspace.setting_aside import keep_also, keep_aside, move_aside
@@ -50,10 +56,12 @@ def put_back(
     most: int,
     aside: Path,
     keep: Path | None = None,
+    access_lists: Mapping[str, bytes] | None = None,
 ) -> PutBack:
     """Make every `before` an `after`. Files larger than `most` are not looked into, but kept
-    `aside`. With `keep`, all that is replaced or removed goes to that folder, by its path."""
-    work = _Work(root, content, most, aside, keep)
+    `aside`. With `keep`, all that is replaced or removed goes to that folder, by its path. Files
+    get their `access_lists`, if they had some."""
+    work = _Work(root, content, most, aside, keep, access_lists or {})
     for change in changes:
         if is_folder(change.before) and _lets_write(change.after):
             work.attempt(change, work.set_rights)
@@ -84,8 +92,10 @@ class _Work:
         most: int,
         aside: Path,
         keep: Path | None,
+        access_lists: Mapping[str, bytes],
     ) -> None:
         self._root = root
+        self._access_lists = access_lists
         self._content = content
         self._most = most
         self._place_aside = aside
@@ -167,7 +177,8 @@ class _Work:
             temporary = name_for_unfinished()
             try:
                 like = _attributes(folder, name) if _is_file(there) else None
-                _write(folder, temporary, data, change.after.mode, like)
+                access_list = self._access_lists.get(change.path, b"")
+                _write(folder, temporary, data, change.after.mode, like, access_list)
                 faults.kp("restore.temp_written")
                 self._demand(folder, name, there)
                 self._save_unsaved(folder, name, change)
@@ -227,15 +238,25 @@ def _lets_write(folder: Version | None) -> bool:
     return folder is not None and stat.S_ISDIR(folder.mode) and bool(folder.mode & stat.S_IWUSR)
 
 
-def _write(folder: int, name: str, data: bytes, mode: int, like: Attributes | None) -> None:
+def _write(
+    folder: int,
+    name: str,
+    data: bytes,
+    mode: int,
+    like: Attributes | None,
+    access_list: bytes,
+) -> None:
     if stat.S_ISLNK(mode):
         os.symlink(os.fsdecode(data), name, dir_fd=folder)
         return
     with open(os.open(name, _NEW_FILE, 0o600, dir_fd=folder), "wb") as file:
         file.write(data)
         file.flush()
-        if like is None:
-            os.fchmod(file.fileno(), unprivileged(stat.S_IMODE(mode)))
+        rights = stat.S_IMODE(mode) if like else unprivileged(stat.S_IMODE(mode))
+        if like or access_list:
+            kept = replace(like or attributes_of(file.fileno()), mode=rights)
+            listed = {**kept.extended, **({ACL: access_list} if access_list else {})}
+            keep_attributes(file.fileno(), replace(kept, extended=listed), as_recorded=True)
         else:
-            keep_attributes(file.fileno(), replace(like, mode=stat.S_IMODE(mode)), as_recorded=True)
+            os.fchmod(file.fileno(), rights)
         os.fsync(file.fileno())
