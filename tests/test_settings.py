@@ -107,6 +107,11 @@ def test_k11_no_project_reaches_what_chooses_where_keys_go():
         (("approval",), "ask", "auto", False),
         (("approval",), "ask", None, False),
         (("approval",), "auto", "auto", True),
+        (("sandbox", "network"), "known", "on", False),
+        (("sandbox", "network"), "off", "known", False),
+        (("sandbox", "network"), "known", "known", False),
+        (("sandbox", "network"), "on", "known", True),
+        (("sandbox", "network"), "known", "off", True),
     ],
 )
 def test_ax5_what_loosens(key: tuple[str, ...], wanted: object, present: object, loose: bool):

@@ -548,7 +548,7 @@ class ProjectMay(StrEnum):
     ADD = "add to it"
     MAKE_IT_ASK = 'set it to "ask"'
     REQUIRE = 'set it to "required"'
-    CLOSE = 'set it to "off"'
+    CLOSE = 'narrow it to "known" or "off"'
     REFUSE = "set it to false"
 
 
@@ -577,9 +577,11 @@ PROJECT_MAY: dict[Key, ProjectMay] = {
 _STRICTEST: dict[ProjectMay, Any] = {
     ProjectMay.MAKE_IT_ASK: "ask",
     ProjectMay.REQUIRE: "required",
-    ProjectMay.CLOSE: "off",
     ProjectMay.REFUSE: False,
 }
+
+
+_NARROWING: tuple[Network, ...] = ("on", "known", "off")
 
 
 def loosens(key: Key, wanted: Any, present: Any) -> bool:
@@ -591,6 +593,8 @@ def loosens(key: Key, wanted: Any, present: Any) -> bool:
             return bool(wanted > present)
         case ProjectMay.LOWER_CEILING:
             return bool((wanted or math.inf) > (present or math.inf))
+        case ProjectMay.CLOSE:
+            return _NARROWING.index(wanted) < _NARROWING.index(present)
         case way:
             return bool(wanted != _STRICTEST[way])
 

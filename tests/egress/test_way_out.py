@@ -92,7 +92,8 @@ class Place:
         self.found: list[Host] = []
         known = entries([f"known.test:{port}", *wishes.pop("known", ())])  # type: ignore[misc]
         environ = wishes.pop("environ", {})
-        self.sandbox = Sandbox(SandboxWishes(root=root, home=home, network="known"))
+        programs = str(wishes.pop("programs", PROGRAMS))
+        self.sandbox = Sandbox(SandboxWishes(root=root, home=home, network="known"), programs)
         self.egress = Egress(
             start_soon,  # type: ignore[arg-type]
             lambda: known,
@@ -293,6 +294,20 @@ async def gone(port: int) -> None:
         except OSError:
             return
         await anyio.sleep(0.05)
+
+
+async def test_where_no_network_can_be_joined_each_command_has_its_own(
+    tmp_path: Path, world: ThreadingHTTPServer
+):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "bwrap").symlink_to(shutil.which("bwrap", path=PROGRAMS) or "")
+    port = port_of(world)
+    async with place(tmp_path, port, programs=programs) as here:
+        said, blocked = await here.run(f"{CURL} http://known.test:{port}/; {CURL} http://evil.test")
+        assert here.sandbox.shared_network is None
+    assert said.startswith(f"hello from known.test:{port}")
+    assert blocked == ("evil.test:80",)
 
 
 async def test_a_network_that_was_killed_is_not_done_without(tmp_path: Path):
