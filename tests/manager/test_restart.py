@@ -250,6 +250,32 @@ async def test_a_question_of_a_sub_task_survives_a_reboot_too(project: Project):
         assert (project.path / "made.txt").read_text() == "one\n"
 
 
+@pytest.mark.parametrize("script", [WRITES, HANDS_ON], ids=["its own", "of a sub-task"])
+async def test_a_question_outlives_a_process_that_the_system_tells_to_end(
+    project: Project, script: str
+):
+    async with project.supervised() as watched:
+        supervisor = watched.supervisor
+        session_id = await supervisor.start(project.wish(script))
+        asked = await watched.asked(session_id)
+        if script == HANDS_ON:
+            await supervisor.approve(session_id, asked)
+            await watched.until(
+                session_id, lambda _: any(q.task_id != session_id for q in supervisor.inbox())
+            )
+        shown = supervisor.session(session_id)
+        assert shown
+        assert shown.record.pid
+        os.kill(shown.record.pid, signal.SIGTERM)
+        await watched.until(session_id, lambda shown: not shown.session.process_open)
+        assert watched.state(session_id) == "waiting_approval"
+        (question,) = supervisor.inbox()
+        terms = Terms(digest=question.row.digest)
+        await supervisor.approve(session_id, question.row.ts, terms=terms)
+        await watched.result(session_id, "Done.")
+        assert (project.path / "made.txt").read_text() == "one\n"
+
+
 async def test_a_process_of_the_system_before_a_reboot_is_not_mistaken_for_another(
     project: Project,
 ):

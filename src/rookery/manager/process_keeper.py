@@ -47,6 +47,10 @@ class Owner(Listener, Protocol):
 
     def note(self, lines: Sequence[str]) -> None: ...
 
+    def keeps_question(self, tasks: Sequence[FollowedTask]) -> bool:
+        """Whether it waits for the user, and still does now that the system has ended its
+        process, which had these tasks."""
+
     def gone(self) -> None:
         """Its process is."""
 
@@ -233,7 +237,9 @@ class ProcessKeeper:
             group.cancel_scope.cancel()
         self._conversation = None
         self._owner.silent_for(0)
-        self._report(process, how, task_is_over=talk.task_is_over)
+        ended_by_system = how.is_shutdown and not process.ending
+        if not (ended_by_system and self._owner.keeps_question(conversation.tasks)):
+            self._report(process, how, task_is_over=talk.task_is_over)
         self._owner.gone()
 
     def _report(self, process: SessionProcess, how: Exit, *, task_is_over: bool) -> None:

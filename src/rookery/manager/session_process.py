@@ -34,6 +34,7 @@ SECONDS_BETWEEN_LOOKS = 0.2
 """Where the system does not tell that a process has ended."""
 LEFT_ALONE = 300
 """Seconds without a manager after which a process ends itself, if it has nothing to do."""
+_TOLD_TO_END = (signal.SIGTERM, signal.SIGHUP)
 ENVIRONMENT = {"NO_COLOR": "1", "FORCE_COLOR": "0"}
 
 
@@ -43,6 +44,11 @@ class Exit:
 
     code: int | None = None
     signal: int | None = None
+
+    @property
+    def is_shutdown(self) -> bool:
+        """It was told to end, as the system does with all processes before it ends itself."""
+        return self.signal in _TOLD_TO_END or (self.code or 0) - 128 in _TOLD_TO_END
 
 
 class SessionProcess:

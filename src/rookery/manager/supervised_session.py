@@ -24,7 +24,7 @@ from rookery.core.sessions.events import (
     SessionCreated,
     UserEvent,
 )
-from rookery.core.sessions.machine import Step, step, taken_up
+from rookery.core.sessions.machine import Step, lost, step, taken_up
 from rookery.core.sessions.orders import (
     Answer,
     AnswerAgain,
@@ -38,7 +38,7 @@ from rookery.core.sessions.orders import (
 from rookery.core.sessions.rebuilding import rebuilt
 from rookery.core.sessions.record import SessionRecord, noted, recorded
 from rookery.core.sessions.session import PendingAsk, Session
-from rookery.core.sessions.states import STATUS_OF, TRUE_IN, WORKING
+from rookery.core.sessions.states import STATUS_OF, TRUE_IN, WAITING, WORKING
 from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
 from rookery.manager.conversation import HandOver, Terms
@@ -357,6 +357,14 @@ class SupervisedSession:
     def note(self, lines: Sequence[str]) -> None:
         for line in lines:
             self.record = noted(self.record, line)
+
+    def keeps_question(self, tasks: Sequence[FollowedTask]) -> bool:
+        if self.session.state not in WAITING:
+            return False
+        self._workers = tuple(task for task in tasks if task is not self.root)
+        self.session = lost(self.session)
+        self.keep()
+        return True
 
     def gone(self) -> None:
         self._desk.changed(self.id)

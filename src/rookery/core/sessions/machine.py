@@ -105,6 +105,12 @@ def taken_up(session: Session) -> Session:
     )
 
 
+def lost(session: Session) -> Session:
+    """A session that waits for the user, and whose process the system has ended, as it does at a
+    shutdown. Its question stays, as if nobody had seen the end."""
+    return replace(session, process_open=False, last_exit=None)
+
+
 def _too_late(session: Session, event: Event) -> Step:
     """Text is queued, whatever it was meant for; anything else is worth nothing any more."""
     if isinstance(event, SendMessage):
