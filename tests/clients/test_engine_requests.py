@@ -53,6 +53,7 @@ class Desk:
             beside=self.waiting.append,
             ended=self._ended,
             note=self.notes.append,
+            say_next=lambda words, images: self.notes.append(words),
             now=lambda: 1000,
             next_id="n1",
         )
