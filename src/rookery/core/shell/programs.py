@@ -71,7 +71,11 @@ _KINDS = {
     "REV": re.compile(r"[A-Za-z0-9_.@/:^~{}+,-]+"),
     "FORMAT": re.compile(r"(?!.*(%G|signature)).*", re.S),
     "DATE": re.compile(r"\+.*", re.S),
-    "KEY": re.compile(r"(user|core|init|branch|pull|push|merge|commit)\.[A-Za-z0-9._/-]+"),
+    "KEY": re.compile(
+        r"(?!core\.(fsmonitor|hookspath|pager|editor|sshcommand|attributesfile|untrackedcache)$)"
+        r"(user|core|init|branch|pull|push|merge|commit)\.[A-Za-z0-9._/-]+",
+        re.I,
+    ),  # not those that are set otherwise when git is run here
     "SED": re.compile(r".+", re.S),
     "AWK": re.compile(r".+", re.S),
     "SET": re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.S),
