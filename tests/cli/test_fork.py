@@ -101,7 +101,7 @@ class TestSearch:
         asked = Asked(ask_id="a", ask=AskKind.TOOL, text=json.dumps(payload))
         keep("odd", TaskOpened(text="Task", workspace=where), asked)
         assert run(["search", "comet"]) == 0
-        assert '"""Say. A \\ *comet*.""" "}' in capsys.readouterr().out
+        assert '"""Say. A \\ *comet*."""\n' in capsys.readouterr().out
 
     @pytest.mark.parametrize("arguments", [[], [" "], ["--format", "xml", "x"]])
     def test_bad_input_is_one_sentence(self, arguments: list[str], capsys: Captured):

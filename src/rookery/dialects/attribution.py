@@ -49,9 +49,8 @@ class Attribution:
         request_id = self._waiting.pop(message_id, "")
         if not request_id:
             return
-        if request_id not in self.turn:
-            self._heard = True
-            self.take_over(request_id)
+        self.active, self.interrupted = request_id, ""
+        self.turn = [*(each for each in self.turn if each != request_id), request_id]
         self._heard = True
 
     def end_turn(self) -> list[str]:
