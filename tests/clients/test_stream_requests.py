@@ -275,7 +275,7 @@ async def test_CS_14_6_what_was_said_before_a_cancel_is_heard_before_what_is_sai
     desk.see(Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="message"), begun, completion)
     heard = [(e["content"], e["requestId"]) for e in desk.told if e["type"] == "user"]
     assert heard[-2:] == [("first", "q0"), ("more", "m")]
-    assert [e["requestId"] for e in desk.told if e["type"] == "result"] == ["s", "m"]
+    assert [e["requestId"] for e in desk.told if e["type"] == "result"] == ["s", "q0", "m"]
 
 
 @pytest.mark.parametrize("row", [None, 3, 99])

@@ -85,6 +85,8 @@ class Sandbox:
         self._caches = PrivateCaches(self._home, writable=self._writable_places, hidden=hidden)
         self._layers: Layers | None = None
         self._private = ""
+        self._made: list[str] = []
+        """Folders of ours that did not exist before, outermost first."""
         self._shared: SharedNetwork | None = None
         self._probing = Lock()
 
@@ -162,7 +164,8 @@ class Sandbox:
         return Launch((*words, *argv), self._environment(layers))
 
     def close(self) -> None:
-        """Remove what commands left in their private temporary folders."""
+        """Remove what commands left in their private temporary folders, and folders of ours that
+        were made for them and are still empty."""
         with self._probing:
             self._layers = None
             if self._shared:
@@ -171,6 +174,9 @@ class Sandbox:
             if self._private:
                 self._remove()
                 self._private = ""
+            while self._made:
+                with suppress(OSError):  # somebody uses it by now
+                    os.rmdir(self._made.pop())
 
     def _found(self) -> Layers:
         with self._probing:
@@ -303,8 +309,10 @@ class Sandbox:
     def _make_own_folders(self) -> None:
         """What does not exist cannot be hidden from a command that runs when it is made."""
         for path in self._own:
+            missing = [str(each) for each in (Path(path), *Path(path).parents) if not each.exists()]
             with suppress(OSError):
                 os.makedirs(path, mode=0o700, exist_ok=True)
+                self._made += reversed(missing)
 
     def _never_written(self, git: Iterable[Spot]) -> tuple[Spot, ...]:
         """What a command that is kept to a part of the workspace can change under no name."""
