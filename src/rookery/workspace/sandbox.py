@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from threading import Lock
 
 from rookery import NAME
