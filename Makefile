@@ -9,7 +9,7 @@ demo: $(VENV)/.product
 	$(BIN)/rookery demo
 
 test: $(VENV)/.dev
-	PYTHON=$(CURDIR)/$(BIN)/python sh web/build.sh --if-possible
+	PYTHON=../$(BIN)/python sh web/build.sh --if-possible
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 eval: $(VENV)/.dev $(VENV)/.local-models
@@ -46,7 +46,7 @@ pages: $(VENV)/.dev
 	$(BIN)/python -m rookery.manager.schema > docs/schemas/manager.schema.json
 
 web: $(VENV)/.web
-	PYTHON=$(CURDIR)/$(BIN)/python sh web/build.sh
+	PYTHON=../$(BIN)/python sh web/build.sh
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,7 +13,15 @@ import pytest
 from file_watch import FileWatch
 from governed.stage import FILE, Alone, Governed, choose, intents, read, run, wait, write
 from llm_server import gate, say
-from rookery.core.facts import Asked, Fact, IntentCleared, IntentSelected, TextStreamed, ToolStarted
+from rookery.core.facts import (
+    Asked,
+    Fact,
+    IntentCleared,
+    IntentSelected,
+    Noted,
+    TextStreamed,
+    ToolStarted,
+)
 from terminal_session import Installed
 
 USER, JWT = "src/api/user.py", "src/auth/jwt.py"
@@ -239,12 +247,36 @@ def test_22_59_what_changes_after_the_person_has_looked_is_not_what_they_agreed_
     assert len(told.of(IntentSelected)) == 1
 
 
-def test_22_59_unless_the_user_allows_it_the_file_is_put_back(governed: Governed):
-    before = governed.text(FILE)
+def test_22_59_what_an_approved_command_made_of_the_file_stands_and_is_named(governed: Governed):
     told = governed.play([choose()], [widening(governed)], [choose()], book=["yes", "yes"])
+    assert '- "**"  # all of it' in governed.text(FILE)
+    assert told.codes == ["", "", ""]
+    [named] = [noted.text for noted in told.of(Noted) if FILE in noted.text]
+    assert "you approved" in named
+    assert {"- scope: src/auth/**", "+ scope: **"} <= set(told.questions[1].notes)
+    assert governed.is_whole()
+
+
+def test_22_59_what_changes_during_a_command_that_nobody_approved_is_put_back(governed: Governed):
+    """Without a sandbox nobody can tell whether the command did it."""
+    governed.settings('[sandbox]\nuse = "off"\n')
+    before = governed.text(FILE)
+    fifo = governed.root.parent / "fifo"
+    os.mkfifo(fifo)
+    pipe = os.open(fifo, os.O_RDWR)
+
+    def watch(fact: Fact) -> None:
+        if isinstance(fact, ToolStarted) and fact.command:
+            governed.put(FILE, intents(scope=["**"]))
+            os.write(pipe, b"done\n")
+
+    (governed.root / "src/auth").mkdir(parents=True)
+    waiting = run(f"head -n 1 {fifo} > {JWT}")
+    told = governed.play([choose()], [waiting], [choose()], book=["yes"], watch=watch)
+    os.close(pipe)
     assert governed.text(FILE) == before
     assert told.codes == ["", "", ""]
-    assert "It is worded as before." in told.questions[1].notes
+    assert "It is worded as before." in told.questions[0].notes
     assert "intent_invalidated" in governed.kinds()
     assert governed.is_whole()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rookery.core.blocks import ToolCall
+from rookery.core.shell.git_lines import GitUse
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.confinement import Network
@@ -46,8 +47,8 @@ class Project:
     def launching(self) -> Launching:
         return Launching(Boundaries(self.root, home=self.home, own=[]), self.sandbox)
 
-    def run(self, command: str) -> tuple[int, str]:
-        permit = Permit("", command=command, confined=True)
+    def run(self, command: str, git: GitUse = GitUse.NONE) -> tuple[int, str]:
+        permit = Permit("", command=command, confined=True, git=git)
         launch = self.launching()(["/bin/sh", "-c", command], permit, self.root)
         done = subprocess.run(
             launch.argv,
@@ -146,7 +147,8 @@ def test_GIT_files_with_rules_are_unchanged_to_git(project: Project):
     git = ["git", "-C", str(project.root)]
     subprocess.run([*git, "init", "-q"], check=True)
     who = "-c user.name=a -c user.email=a@b"
-    assert project.run(f"git add -A && git {who} commit -qm x && git status --short") == (0, "")
+    commit = f"git add -A && git {who} commit -qm x && git status --short"
+    assert project.run(commit, GitUse.ONLY) == (0, "")
     assert project.run("echo x >> .rookeryignore")[0] != 0
 
 
