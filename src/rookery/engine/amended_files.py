@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+import anyio
 import anyio.to_thread
 
-from rookery.core.facts import Ending, Seen
+from rookery.core.facts import Change, Ending, Seen
 from rookery.core.line_diff import line_diff
 from rookery.core.replies import AMENDED, AS_SPECIFIED, NOT_AS_SPECIFIED
 from rookery.engine.ports import Action, Files, FileText, Outcome
@@ -24,25 +25,40 @@ LEFT_OUT = "[The rest of the difference is left out. Read the file before you wr
 
 
 async def texts_of(files: Files, action: Action) -> dict[str, FileText]:
-    """The files that a call wrote, as they are now; without those that cannot be shown."""
+    """The files that a call wrote, as they are now; without those that cannot be shown.
+
+    Cancelling does not reach it: what the call did must still come on record.
+    """
     paths = [change.path for change in action.changes if change.after]
-    found = [await _text_of(files, path) for path in paths]
+    with anyio.CancelScope(shield=True):
+        found = [await _text_of(files, path) for path in paths]
     return {file.path: file for file in found if file}
 
 
 async def with_amendments(
     files: Files, action: Action, written: Mapping[str, FileText], outcome: Outcome
 ) -> Outcome:
-    """The outcome, with what others have changed about the files since they were written."""
+    """The outcome, with what others have changed about the files since they were written.
+
+    Cancelling does not reach it either.
+    """
     if outcome.ending is not Ending.DONE:
         return outcome
-    for change in action.changes:
-        if change.after and (sha := await _sha_of(files, change.path)) not in ("", change.after):
-            before = written.get(change.path)
-            own = before if before and before.sha == change.after else None
-            now = await _text_of(files, change.path)
-            outcome = await _told(outcome, Seen(change.path, sha, whole=False), own, now)
+    with anyio.CancelScope(shield=True):
+        for change in action.changes:
+            outcome = await _amended(files, change, written.get(change.path), outcome)
     return outcome
+
+
+async def _amended(
+    files: Files, change: Change, before: FileText | None, outcome: Outcome
+) -> Outcome:
+    sha = await _sha_of(files, change.path) if change.after else ""
+    if sha in ("", change.after):
+        return outcome
+    own = before if before and before.sha == change.after else None
+    now = await _text_of(files, change.path)
+    return await _told(outcome, Seen(change.path, sha, whole=False), own, now)
 
 
 async def _sha_of(files: Files, path: str) -> str:
