@@ -212,10 +212,9 @@ async def open_host(
 
         def exposed(action: Action) -> bool:
             """Whether a command could destroy what is in git's own folders."""
-            use = git_use(action.judgement)
-            if use is GitUse.ONLY or not action.may_change_files:
-                return False
-            return use is GitUse.PART or not sandbox.mounts
+            # git too runs what is not known here: hooks, filters, aliases
+            runs_git = git_use(action.judgement) is not GitUse.NONE
+            return action.may_change_files and (runs_git or not sandbox.mounts)
 
         def as_git_has_them(effects: Sequence[Effect], git: GitUse, began: int) -> Collection[str]:
             known = partial(checked_out, files.boundaries.root, effects)

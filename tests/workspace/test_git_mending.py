@@ -67,6 +67,17 @@ DESTROYED = {
     "a reference": "open('.git/refs/heads/loose', 'w').write('nonsense')",
     "what is checked out": "open('.git/HEAD', 'w').write('nonsense')",
     "the index": "open('.git/index', 'w').write('nonsense')",
+    "half of the index": "open('.git/index', 'r+').truncate(40)",
+    "packed references for words": "open('.git/packed-refs', 'w').write('# x\\n')",
+    "a commit of a reference": "open('.git/refs/heads/loose', 'w').write('1' * 40 + '\\n')",
+    "objects by emptying them": (
+        "import os, glob\nfor found in glob.glob('.git/objects/??/*'):\n"
+        "    os.chmod(found, 0o600)\n    open(found, 'w')"
+    ),
+    "objects by overwriting them": (
+        "import os, glob; o = glob.glob('.git/objects/??/*')[0]; then = os.stat(o).st_mtime; "
+        "os.chmod(o, 0o600); open(o, 'r+').write('zz'); os.utime(o, (then, then))"
+    ),
     "all of it": "import shutil; shutil.rmtree('.git')",
     "all of it for a file": "import shutil; shutil.rmtree('.git'); open('.git', 'w')",
     "by moving it": "import os; os.mkdir('x'); os.rename('.git', 'x/gitold')",
@@ -95,6 +106,39 @@ def test_after_a_yes_nothing_is_undone_and_a_copy_is_kept(bench: Bench, deed: st
     (kept,) = bench.aside.iterdir()
     assert str(kept) in told
     assert bench.is_whole(kept)
+
+
+EMPTIED = {
+    "a log": "open('.git/logs/HEAD', 'w')",
+    "the log of the stash": "open('.git/logs/refs/stash', 'w')",
+    "what is checked out": "open('.git/HEAD', 'w').write('ref: refs/heads/nowhere')",
+    "packed references": "open('.git/packed-refs', 'w').write('# pack-refs with: peeled \\n')",
+}
+
+
+@pytest.mark.parametrize("deed", EMPTIED.values(), ids=EMPTIED.keys())
+def test_a_program_that_is_not_git_has_no_reason_to_do_this(bench: Bench, deed: str):
+    (bench.root / "a.txt").write_text("stashed")
+    git(bench.root, "stash")
+    before = git(bench.root, "reflog"), git(bench.root, "stash", "list")
+    (told,) = bench.after(deed)
+    assert told.startswith("A command destroyed parts of .git")
+    assert bench.is_whole()
+    assert (git(bench.root, "reflog"), git(bench.root, "stash", "list")) == before
+
+
+def test_references_that_a_script_had_git_move_and_pack_stay(bench: Bench):
+    words = [["commit", "-q", "--allow-empty", "-m", "3"], ["pack-refs", "--all", "--prune"]]
+    line = "import subprocess" + "".join(
+        f"; subprocess.run(['git', *{WHO!r}, *{each!r}])" for each in words
+    )
+    assert bench.after(line) == []
+    assert git(bench.root, "log", "--format=%s").split() == ["3", "2", "1", "0"]
+
+
+def test_what_was_broken_before_the_command_is_left_alone(bench: Bench):
+    (bench.root / ".git" / "refs" / "heads" / "broken").write_text("nonsense")
+    assert bench.after("") == []
 
 
 ORDINARY = {

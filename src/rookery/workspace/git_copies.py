@@ -1,7 +1,8 @@
 """A second copy of what git folders hold, for as long as a command could destroy it.
 
-Objects never change, so a second name for the same file will do; all else is copied. A copy is
-brought up to date before the next command, and what is gone by then goes from it too. As long
+A second name for an object does not help against a program that overwrites it, so objects are
+copied too, up to some size; of the others there is a second name at least. A copy is brought up
+to date before the next command, and what is gone by then goes from it too. As long
 as a command runs, or was killed while it ran, nothing is ever taken out of the copy.
 """
 
@@ -20,6 +21,8 @@ from rookery.workspace.text_files import sha
 
 MOST_COPIED = 1024 * MIB
 """Bytes that are copied where a second name is not possible, such as on another disk."""
+MOST_DUPLICATED = 256 * MIB
+"""Bytes of objects that are copied although a second name is possible."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -39,16 +42,23 @@ class GitCopy:
         self.folder = store / sha(os.fsencode(git))[:16]
         self._mark = f"{self.folder.name}.open-{user}-{os.getpid()}"
         self._budget = 0
+        self._duplicated = 0
         self.inode = 0
+        self.saved_at = 0
+        """When it was last up to date, by the clock of the disk, in nanoseconds."""
 
     def save(self) -> None:
         """Bring it up to date. Raises `OSError`; `TooMuch` if it would take too much room."""
         self._budget = MOST_COPIED
+        self._duplicated = 0
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         prune = not self._marks()
-        (self.folder.parent / self._mark).touch(mode=0o600)
+        mark = self.folder.parent / self._mark
+        mark.touch(mode=0o600)
         self.inode = os.lstat(self.git).st_ino
         self._update(self.git, str(self.folder), objects=False, prune=prune)
+        mark.touch()
+        self.saved_at = mark.stat().st_ctime_ns
 
     def close(self) -> None:
         """The command has ended, and all that was lost is back."""
@@ -97,15 +107,27 @@ class GitCopy:
                 os.makedirs(there, 0o700, exist_ok=True)
                 inside = objects or name == "objects"
                 self._update(entry.path, there, objects=inside, prune=prune)
-            elif entry.is_file(follow_symlinks=False) and not _same(entry, kept.get(name)):
+            elif entry.is_file(follow_symlinks=False) and not self._has(entry, kept.get(name)):
                 self._take(entry.path, there, objects=objects)
         for name in kept.keys() - mine.keys() if prune else ():
             _remove(kept[name])
 
+    def _has(self, entry: "os.DirEntry[str]", kept: "os.DirEntry[str] | None") -> bool:
+        """Whether the copy is as good as another would be."""
+        if kept and entry.inode() == kept.inode():
+            return not self._affords(entry.path)
+        return _same(entry, kept)
+
+    def _affords(self, file: str) -> bool:
+        return self._duplicated + os.lstat(file).st_size <= MOST_DUPLICATED
+
     def _take(self, file: str, there: str, *, objects: bool) -> None:
         new = f"{there}.{secrets.token_hex(4)}.lock"
         try:
-            if not (objects and _linked(file, new)):
+            if objects and self._affords(file):
+                self._duplicated += os.lstat(file).st_size
+                _copied(file, new)
+            elif not (objects and _linked(file, new)):
                 self._pay(os.lstat(file).st_size)
                 _copied(file, new)
             os.replace(new, there)
@@ -134,8 +156,6 @@ def _runs(pid: str) -> bool:
 def _same(entry: "os.DirEntry[str]", kept: "os.DirEntry[str] | None") -> bool:
     if kept is None:
         return False
-    if entry.inode() == kept.inode():
-        return True
     mine, theirs = entry.stat(follow_symlinks=False), kept.stat(follow_symlinks=False)
     return (mine.st_size, mine.st_mtime_ns) == (theirs.st_size, theirs.st_mtime_ns)
 

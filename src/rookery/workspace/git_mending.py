@@ -14,22 +14,16 @@ from pathlib import Path
 from rookery.core.values import record
 from rookery.workspace.folder_search import DEPENDENCIES
 from rookery.workspace.git_copies import GitCopy, TooMuch, files_in
-from rookery.workspace.git_folders import (
-    common_folder,
-    is_folder,
-    regular_content,
-    separate_folder,
-)
+from rookery.workspace.git_damages import Damages, packed_references
+from rookery.workspace.git_folders import common_folder, is_folder, separate_folder
 from rookery.workspace.git_objects import has_all, has_object, listed_objects
 
-_POINTS_SOMEWHERE = re.compile(rb"(?:ref: \S+|[0-9a-f]{40}|[0-9a-f]{64})\s*")
 _NEEDED = ("HEAD", "packed-refs", "index", "logs/HEAD")
 _PASSING = re.compile(
     r"(?:.*/)?(?:\w+_HEAD|\w+_MSG|MERGE_\w+|\w+_EDITMSG|BISECT_\w+|gc\.\w+|AUTO_MERGE)"
     r"|(?:.*/)?(?:sequencer|rebase-merge|rebase-apply)/.*"
 )
 """What git leaves behind and takes away again while it works."""
-_LARGEST_POINTER = 4096
 
 
 @record
@@ -140,13 +134,16 @@ def _loss(copy: GitCopy, *, thorough: bool) -> Loss | None:
     there = frozenset(files_in(copy.git))
     missing = [file for file in saved if file not in there]
     lost = [file for file in missing if _is_lost(copy, file, thorough=thorough)]
-    damaged = [file for file in saved if file in there and _is_damaged(copy, file)]
+    damages = Damages(copy.git, str(copy.folder), since=copy.saved_at, thorough=thorough)
+    damaged = [file for file in saved if file in there and damages.found_in(file)]
     return Loss(copy, (*lost, *damaged), gone=False) if lost or damaged else None
 
 
 def _is_lost(copy: GitCopy, file: str, *, thorough: bool) -> bool:
     if "objects" in file.split("/"):
         return not _is_elsewhere(copy, file)
+    if file in packed_references(copy.git):
+        return False
     return file in _NEEDED or (thorough and not _PASSING.fullmatch(file))
 
 
@@ -162,20 +159,6 @@ def _is_elsewhere(copy: GitCopy, file: str) -> bool:
         known = listed_objects(index)
         return bool(known) and has_all(store, known)
     return folder in ("pack", "info")  # git makes these anew
-
-
-def _is_damaged(copy: GitCopy, file: str) -> bool:
-    path = os.path.join(copy.git, file)
-    if file == "HEAD" or file.startswith("refs/"):
-        return not _POINTS_SOMEWHERE.fullmatch(regular_content(path, _LARGEST_POINTER) or b"")
-    if file == "packed-refs":
-        return not regular_content(path, 1)
-    if file == "index":
-        return (regular_content(path, 4) or b"") != b"DIRC"
-    if file.startswith("objects/") and not file.startswith("objects/info/"):
-        now, then = os.lstat(path), os.lstat(copy.folder / file)
-        return now.st_ino != then.st_ino and now.st_size < then.st_size
-    return False
 
 
 def _folders(place: str) -> list["os.DirEntry[str]"]:

@@ -20,7 +20,7 @@ import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, ask
-from rookery.core.shell.git_lines import GitUse, git_use, only_moves_files
+from rookery.core.shell.git_lines import keeps_references, only_moves_files
 from rookery.core.shell.judgement import Deed
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.descriptors import opened_folder, present
@@ -137,7 +137,7 @@ class GitWatch:
         judged, approved = self._action.judgement, self._approved(self._call)
         if approved and only_moves_files(judged):
             return []
-        thorough = git_use(judged) is GitUse.NONE and not self._left_running
+        thorough = keeps_references(judged) and not self._left_running
         return self._mending.mend(thorough=thorough, approved=approved)
 
     def _accept(self, call: ToolCall, action: Action) -> None:

@@ -30,13 +30,16 @@ def git_changes(words: Sequence[Word]) -> Doing:
     command = texts[1] if len(texts) > 1 else ""
     said = split(words[2:], "-m -F -b -B -C -c -s -S --message --source --exec -x -o --onto")
     runs = "git runs hooks and filters that are not known here"
-    known = command in _LOCAL or command in _NETWORK
     return Doing(
         operands=tuple(_operands(command, said)),
         network=command in _NETWORK,
         grave=tuple(_grave(command, said, texts[2:])),
-        why_not=runs if known else f"git {command} is not a command known here",
+        why_not=runs if is_known(command) else f"git {command} is not a command known here",
     )
+
+
+def is_known(command: str) -> bool:
+    return command in _LOCAL or command in _NETWORK
 
 
 def _operands(command: str, said: Split) -> Iterator[Operand]:

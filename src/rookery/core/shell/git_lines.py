@@ -1,5 +1,6 @@
 """Whether a command line runs git, and whether it runs anything else that changes files."""
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -9,6 +10,12 @@ _HARMLESS = frozenset({":", "cd", "echo", "true", "false", "printf", "exit", "te
 _MOVERS = frozenset(
     {"mv", "cp", "rm", "rmdir", "mkdir", "touch", "ln", "install", "rsync", "tar", "unzip", "cpio"}
 )
+
+
+_KEEPING = frozenset({"add", "commit", "restore", "rm", "mv", "apply", "update-index"})
+"""Sub-commands that never take a reference away."""
+_LEADS_ELSEWHERE = re.compile(r"--(?:exec-path|config|config-env|template)(?:=|$)")
+"""Words by which git runs other programs than its own, or obeys other settings."""
 
 
 class GitUse(StrEnum):
@@ -27,9 +34,15 @@ def git_use(judged: Judgement | None) -> GitUse:
     if judged is None or not any(_is_git(said) and not _only_reads(said) for said in commands):
         return GitUse.NONE
     alone = not judged.too_deep and all(
-        _is_git(said) or _name(said) in _HARMLESS or _only_reads(said) for said in commands
+        _is_git_itself(said) or _name(said) in _HARMLESS or _only_reads(said) for said in commands
     )
     return GitUse.ONLY if alone else GitUse.PART
+
+
+def keeps_references(judged: Judgement | None) -> bool:
+    """Whether git has no part in it if a branch, a tag or a stash is gone afterwards."""
+    changing = (said for said in judged.commands if _is_git(said)) if judged else ()
+    return all(_only_reads(said) or _KEEPING.issuperset(said[1:2]) for said in changing)
 
 
 def only_moves_files(judged: Judgement | None) -> bool:
@@ -48,6 +61,16 @@ def only_moves_files(judged: Judgement | None) -> bool:
 
 def _is_git(said: Sequence[str]) -> bool:
     return _name(said) == "git"
+
+
+def _is_git_itself(said: Sequence[str]) -> bool:
+    """Whether git does it alone, hooks and filters aside: an unknown sub-command may be an alias,
+    or any program of the folder."""
+    from rookery.core.shell.git_changes import is_known
+
+    if any(map(_LEADS_ELSEWHERE.match, said)):
+        return False
+    return _is_git(said) and (said[1:2] == () or said[1].startswith("-") or is_known(said[1]))
 
 
 def _name(said: Sequence[str]) -> str:
