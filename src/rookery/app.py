@@ -151,6 +151,7 @@ async def open_host(
                 limits,
                 trusted=consent.trusted,
                 may_act=consent.may_act,
+                attended=consent.attended,
             )
         )
         eyes = GitEyes(files.boundaries.root, places.data / "set-aside")

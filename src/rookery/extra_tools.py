@@ -1,14 +1,17 @@
-"""Tools that need more than a workspace: MCP servers and an index of the code. Part of the
-composition root. Nothing is imported, started or read before it is needed.
+"""Tools that need more than a workspace: MCP servers, an index of the code, and programs that users
+and projects define. Part of the composition root. Nothing is imported, started or read before it
+is needed.
 """
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery import PROJECT_FOLDER
 from rookery.browser.find_browser import find_browser
 from rookery.code_knowledge import CodeKnowledge
 from rookery.core.blocks import ToolCall
@@ -66,7 +69,9 @@ async def open_extra_tools(
     *,
     trusted: bool,
     may_act: bool,
+    attended: bool,
 ) -> AsyncIterator[ExtraTools]:
+    """`attended` tells that somebody can be asked."""
     async with AsyncExitStack() as stack:
         code = stack.enter_context(
             closing(CodeKnowledge(settings, workspace, places, files, limits))
@@ -75,6 +80,8 @@ async def open_extra_tools(
         if settings.index.use:
             tools["codebase_search"] = CodebaseSearch(code)
         extra = ExtraTools(tools=tools, outline=code.outline)
+        if _any_programs(places.config, workspace):
+            extra = _with_programs(extra, places, files, trusted=trusted, attended=attended)
         if is_configured(places.mcp_file, workspace):
             yield await _with_servers(stack, extra, workspace, places, trusted, may_act)
         else:
@@ -113,6 +120,24 @@ class Browsers:
             return False
 
 
+def _any_programs(config: Path, workspace: Path) -> bool:
+    folders = (config, workspace / PROJECT_FOLDER, workspace / ".roo")
+    return any(os.path.isdir(folder / "tools") for folder in folders)
+
+
+def _with_programs(
+    extra: ExtraTools, places: Places, files: WorkspaceFiles, *, trusted: bool, attended: bool
+) -> ExtraTools:
+    """The tools that the user and the project define. They are read once, so that all requests of
+    a task have the same."""
+    from rookery.custom_tools import open_custom_tools
+
+    offer = open_custom_tools(places, files.boundaries, trusted=trusted, attended=attended)
+    return replace(
+        extra, tools=extra.tools | offer.tools, hooks=[offer.guard], news=lambda: offer.problems
+    )
+
+
 async def _with_servers(
     stack: AsyncExitStack,
     extra: ExtraTools,
@@ -140,11 +165,11 @@ async def _with_servers(
     )
     return ExtraTools(
         tools=extra.tools | mcp_tools(hub),
-        hooks=[AlwaysAllowed(hub), ServerGuard(hub)],
+        hooks=[*extra.hooks, AlwaysAllowed(hub), ServerGuard(hub)],
         meant=partial(as_it_was_meant, hub=hub),
         outline=extra.outline,
         server_prompt=partial(prompt_action, hub),
-        news=hub.news,
+        news=lambda: (*extra.news(), *hub.news()),
     )
 
 

@@ -22,7 +22,7 @@ from rookery.core.facts import Event, RequestStarted, TaskOpened
 from rookery.core.hiding import Hiding
 from rookery.core.system_prompt import MODES
 from rookery.core.values import value
-from rookery.errors import SettingsError
+from rookery.errors import SettingsError, StorageError
 from rookery.model_choices import ModelChoice
 from rookery.oversight import Charter
 from rookery.settings import Settings
@@ -216,9 +216,13 @@ def _trust_of(wishes: Wishes, places: Places) -> _Trust:
     the folder counts."""
     store = TrustStore(places.trust_file)
     if wishes.trust:
-        from rookery.cli.trust import agree_to_servers
+        from rookery.cli.trust import agree_to_servers, agree_to_tools
 
         agree_to_servers(wishes.workspace, only_new=True)
+        try:
+            agree_to_tools(wishes.workspace, first_only=True)
+        except StorageError as error:
+            note(f"{error} Tools of this folder are not agreed to.")
     if wishes.trust or store.trusts(wishes.workspace):
         return _Trust.YES
     if wishes.interactive and not (wishes.yes and never_trusted(wishes.workspace)):

@@ -21,6 +21,7 @@ BROUGHT = {
     f"{PROJECT_FOLDER}/settings.toml": "settings",
     f"{PROJECT_FOLDER}/mcp.json": "programs to start",
     f"{PROJECT_FOLDER}/hooks": "programs to start",
+    f"{PROJECT_FOLDER}/tools": "programs to start",
     f"{PROJECT_FOLDER}/rules": "instructions",
     f"{PROJECT_FOLDER}/modes": "modes",
     f"{PROJECT_FOLDER}/commands": "commands",
@@ -85,6 +86,7 @@ def ask_trust(store: TrustStore, root: Path, out: TextIO) -> bool:
     try:
         store.trust(root)
         agree_to_servers(root)
+        agree_to_tools(root)
     except StorageError as error:
         print(visible_line(f"{error} The folder is trusted for this run only."), file=out)
     return True
@@ -105,6 +107,19 @@ def agree_to_servers(root: Path, *, only_new: bool = False) -> None:
     environ = {name: text for name, text in os.environ.items() if name not in keys}
     with suppress(ToolError):
         agree_to_project(find_places(os.environ).mcp_file, root, environ, only_new=only_new)
+
+
+def agree_to_tools(root: Path, *, first_only: bool = False) -> tuple[str, ...]:
+    """Trust is for the tools that the folder defines now, not for those of later. What was new, a
+    line each. `first_only` agrees only in a folder whose tools nobody agreed to before. Raises
+    `StorageError`."""
+    from rookery.core.limits import Limits
+    from rookery.custom_tools import agree_to_tools as agree
+    from rookery.workspace.files import WorkspaceFiles
+
+    places = find_places(os.environ)
+    files = WorkspaceFiles(root, Limits(), own_folders=places.own_folders, home=Path.home())
+    return agree(places, files.boundaries, first_only=first_only)
 
 
 def _agreed(out: TextIO) -> bool:
@@ -152,13 +167,14 @@ def _trust(store: TrustStore, path: Path) -> list[str]:
         raise SettingsError(f"There is no folder {path} to trust.")
     root = path.resolve()
     if store.trusts(root):
-        return [f"{root} is trusted already."]
+        return [f"{root} is trusted already.", *agree_to_tools(root)]
     if refusal := never_trusted(root):
         raise SettingsError(refusal)
     if found := brought_by(root):
         print(visible_line(f"It brings: {_named(found)}."), flush=True)
     store.trust(root)
     agree_to_servers(root)
+    agree_to_tools(root)
     return [f"{root} is trusted. To take that back: {NAME} trust --forget"]
 
 

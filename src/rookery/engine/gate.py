@@ -169,6 +169,7 @@ class Gate:
     async def may_reach(self, call: ToolCall, hosts: Sequence[str]) -> bool:
         """Ask about hosts that a command was kept from. It has ended, so nothing waits for this."""
         names = ", ".join(hosts)
+        ran = call.arguments.get("command") or call.name
         self._dialogue.note(BLOCKED.format(names))
         answer = await self._dialogue.ask(
             AskKind.TOOL,
@@ -176,7 +177,10 @@ class Gate:
             title=f"Allow commands to reach {names}?",
             call_id=call.id,
             digest=sha256(f"hosts {names}".encode()).hexdigest(),
-            notes=(f"Blocked while this ran: {call.arguments.get('command')}", YES_MEANS),
+            notes=(
+                f"Blocked while this ran: {ran}",
+                YES_MEANS,
+            ),
             rule=self._rules.rule_for_hosts(hosts),
         )
         if answer.reply != "yes" or answer.by != "user":

@@ -73,6 +73,11 @@ class Places:
         return self.config / "mcp.json"
 
     @property
+    def tools_agreed(self) -> Path:
+        """Which tools of projects a person has agreed to."""
+        return self.config / "tools-agreed.json"
+
+    @property
     def mcp_memory(self) -> Path:
         """What is remembered of servers, so that they need not be asked again."""
         return self.cache / "mcp.json"

@@ -132,3 +132,11 @@ def mcp_tool(action: Action) -> str:
     """A server's tool by the name that rules use."""
     server, tool = action.payload.get("serverName", ""), action.payload.get("toolName", "")
     return f"mcp--{server}--{tool}"
+
+
+def rule_names(call: ToolCall, action: Action) -> tuple[str, ...]:
+    """The name by which rules know the tool, then names under which they can only forbid it. The
+    tools that users and projects define have one name, and are commands too."""
+    if action.payload.get("tool") == "customTool":
+        return "custom_tool", "execute_command"
+    return (mcp_tool(action) if action.external else call.name,)

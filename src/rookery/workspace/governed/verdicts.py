@@ -24,7 +24,7 @@ from rookery.core.rulings import Decision, Ruling
 from rookery.core.values import value
 from rookery.engine.ports import Action
 from rookery.workspace.governed.reading_rules import reading_verdict
-from rookery.workspace.governed.touched import changed_paths, mcp_tool, server_paths
+from rookery.workspace.governed.touched import changed_paths, rule_names, server_paths
 from rookery.workspace.orchestration.judged_paths import NamedPath, judge_paths
 from rookery.workspace.orchestration.layout import Layout
 
@@ -221,16 +221,24 @@ def _decided(
     call: ToolCall, action: Action, at: Standing, findings: Sequence[PathFinding]
 ) -> tuple[Decision, str]:
     judged = action.judgement
-    asked = RuleCall(
-        tool=mcp_tool(action) if action.external else call.name,
-        paths=tuple(each.path for each in findings) if action.changes else (),
-        commands=judged.commands if judged else (),
-        all_known=judged is None or all_commands_known(action.command, judged),
-    )
+    calls = [
+        RuleCall(
+            tool=name,
+            paths=tuple(each.path for each in findings) if action.changes else (),
+            commands=judged.commands if judged else (),
+            all_known=judged is None or all_commands_known(action.command, judged),
+        )
+        for name in rule_names(call, action)
+    ]
     try:
-        return decide(at.intent.permissions, asked)
+        decided, *others = [decide(at.intent.permissions, each) for each in calls]
     except PatternError as error:  # an intent with a faulty rule is broken, and not selected
         return Decision.DENY, str(error)
+    return max([decided, *(each for each in others if each[0] >= Decision.ASK)], key=_strictness)
+
+
+def _strictness(decided: tuple[Decision, str]) -> Decision:
+    return decided[0]
 
 
 def _about_unknown(

@@ -121,7 +121,7 @@ class HookTrust:
         spellings = dict.fromkeys((str(self._workspace), str(self._workspace.resolve())))
         for root in spellings:
             for path in named_paths(known.hook, root):
-                if digest := _digest(self._workspace / path):
+                if digest := file_digest(self._workspace / path):
                     yield path, digest
 
     def _believed(self) -> list[_Accepted]:
@@ -185,7 +185,7 @@ def _said(accepted: _Accepted) -> dict[str, Any]:
     }
 
 
-def _digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
     """Of a file's content; empty if there is no file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,0 +1,88 @@
+"""The tools that the user and the project define, and who agreed to them: part of the composition
+root.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from rookery.core.values import record
+from rookery.engine.ports import Hook, Tool
+from rookery.errors import StorageError, ToolError
+from rookery.storage.places import Places
+from rookery.storage.tool_agreements import HOW_TO_AGREE, ToolAgreements
+from rookery.tools.custom_tool import Agreement, CustomTool, CustomToolGuard, UsersWord
+from rookery.workspace.boundaries import Boundaries
+from rookery.workspace.surroundings.tool_files import FoundTool, find_tools, fingerprint
+
+
+@record
+class OfferedTools:
+    """`problems` are sentences for the user, about tools that are not offered."""
+
+    tools: dict[str, Tool[Any]]
+    guard: Hook
+    problems: tuple[str, ...]
+
+
+class ProjectAgreement:
+    """What a person has agreed to of one tool of the project."""
+
+    def __init__(self, tool: FoundTool, root: Path, agreements: ToolAgreements) -> None:
+        self._tool = tool
+        self._agreements = agreements
+        self.fingerprint = partial(fingerprint, tool, root)
+
+    def missing(self, fingerprint: str) -> str:
+        return self._agreements.missing(self._tool.called, fingerprint)
+
+    def agree(self, fingerprint: str) -> None:
+        try:
+            self._agreements.agree({self._tool.called: fingerprint})
+        except StorageError as error:
+            raise ToolError(f"The tool was not run: {error}") from error
+
+
+def open_custom_tools(
+    places: Places, boundaries: Boundaries, *, trusted: bool, attended: bool
+) -> OfferedTools:
+    """Where nobody can be asked, only the tools that need no question."""
+    root = Path(boundaries.root)
+    agreements = ToolAgreements(places.tools_agreed, root)
+    found = find_tools(places.config, Path.home(), boundaries, trusted=trusted)
+    tools: dict[str, Tool[Any]] = {}
+    problems = list(found.problems)
+    for tool in found.tools:
+        agreement: Agreement = UsersWord()
+        if tool.of_project:
+            agreement = ProjectAgreement(tool, root, agreements)
+        if not attended and (missing := _missing(agreement)):
+            problems.append(
+                f"The tool {tool.definition.name} is not offered: {missing} {HOW_TO_AGREE}"
+            )
+            continue
+        made = CustomTool(tool.definition, tool.words, agreement)
+        tools[made.name] = cast(Tool[Any], made)
+    return OfferedTools(tools, CustomToolGuard(), tuple(problems))
+
+
+def _missing(agreement: Agreement) -> str:
+    try:
+        return agreement.missing(agreement.fingerprint())
+    except ToolError as error:
+        return str(error)
+
+
+def agree_to_tools(places: Places, boundaries: Boundaries, *, first_only: bool) -> tuple[str, ...]:
+    """A person agrees to the project's tools as they are now; `first_only` leaves them as they
+    are if that has been done before. What was new to agree to, a line each. Raises
+    `StorageError`."""
+    root = Path(boundaries.root)
+    agreements = ToolAgreements(places.tools_agreed, root)
+    if first_only and agreements.were_looked_at:
+        return ()
+    found = find_tools(places.config, Path.home(), boundaries, trusted=True)
+    now = {tool: fingerprint(tool, root) for tool in found.tools if tool.of_project}
+    new = [tool for tool, print_ in now.items() if agreements.missing(tool.called, print_)]
+    agreements.agree({tool.called: print_ for tool, print_ in now.items()})
+    return tuple(f"Agreed to the tool {each.called}: {' '.join(each.words)}" for each in new)

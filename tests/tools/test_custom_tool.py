@@ -1,0 +1,125 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from rookery.core.asks import AskKind
+from rookery.core.blocks import ToolCall
+from rookery.core.limits import Limits
+from rookery.core.rulings import Decision
+from rookery.custom_tools import open_custom_tools
+from rookery.engine.ports import Action, Permit, Tool
+from rookery.errors import Denied, ToolError
+from rookery.storage.places import Places, find_places
+from rookery.tools.custom_tool import CustomToolGuard
+from rookery.workspace.files import WorkspaceFiles
+from tool_bench import Bench
+
+pytestmark = pytest.mark.anyio
+
+
+class Project:
+    """A trusted folder with a tool that nobody has agreed to yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bench = Bench(folder, Limits())
+        self.places: Places = find_places({"ROOKERY_HOME": str(folder / "home")})
+        self.tools = self.bench.root / ".rookery" / "tools"
+        self.tools.mkdir(parents=True)
+        self.program = self.tools / "say.sh"
+        self.program.write_text("cat; echo")
+        self.definition = self.tools / "say_it.toml"
+        self.definition.write_text(
+            'description = "Say it"\ncommand = ["sh", "say.sh"]\n'
+            'parameters.words = {type = "string", required = true}\n'
+        )
+
+    def tool(self) -> Tool[Any]:
+        """As a new run reads it."""
+        files = cast(WorkspaceFiles, self.bench.context.files)
+        offered = open_custom_tools(self.places, files.boundaries, trusted=True, attended=True)
+        return offered.tools["say_it"]
+
+    async def prepare(self) -> Action:
+        return await self.bench.prepare(self.tool(), words="it's $HOME")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def permit(action: Action, *, by_hand: bool) -> Permit:
+    return Permit(digest=action.digest, command=action.command, by_hand=by_hand)
+
+
+async def decision(action: Action) -> Decision:
+    call = ToolCall(id="c1", name="say_it", arguments={})
+    return (await CustomToolGuard().before(call, action)).decision
+
+
+async def test_the_question_names_the_tool_its_program_line_and_the_arguments(project: Project):
+    action = await project.prepare()
+    assert action.ask is AskKind.COMMAND
+    assert action.title == "Use the tool say_it: sh .rookery/tools/say.sh"
+    assert action.command.endswith(" | sh .rookery/tools/say.sh")
+    assert """arguments: {"words": "it's $HOME"}""" in action.notes
+
+
+async def test_a_yes_by_hand_agrees_to_the_tool_as_it_is(project: Project):
+    action = await project.prepare()
+    assert await decision(action) is Decision.ASK
+    with pytest.raises(Denied, match="Nobody has agreed"):
+        await action.perform(permit(action, by_hand=False))
+    outcome = await action.perform(permit(action, by_hand=True))
+    assert """{"words": "it's $HOME"}""" in outcome.text
+    again = await project.prepare()
+    assert await decision(again) is Decision.NONE
+    await again.perform(permit(again, by_hand=False))
+
+
+async def test_a_program_that_has_changed_is_asked_about_again(project: Project):
+    action = await project.prepare()
+    await action.perform(permit(action, by_hand=True))
+    project.program.write_text("echo 42")
+    changed = await project.prepare()
+    assert await decision(changed) is Decision.ASK
+    with pytest.raises(Denied, match="has changed since you agreed"):
+        await changed.perform(permit(changed, by_hand=False))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda project: project.program.write_text("echo 42"),
+        lambda project: project.definition.write_text(project.definition.read_text() + "#"),
+        lambda project: project.program.unlink(),
+    ],
+)
+async def test_a_change_while_somebody_thinks_about_it_stops_the_call(
+    project: Project, change: Callable[[Project], object]
+):
+    action = await project.prepare()
+    change(project)
+    with pytest.raises(ToolError, match=r"ha(s|ve) changed since"):
+        await action.perform(permit(action, by_hand=True))
+
+
+async def test_a_program_that_becomes_a_link_is_another_one(project: Project, tmp_path: Path):
+    action = await project.prepare()
+    await action.perform(permit(action, by_hand=True))
+    moved = tmp_path / "same.sh"
+    project.program.rename(moved)
+    project.program.symlink_to(moved)
+    assert await decision(await project.prepare()) is Decision.ASK
+
+
+async def test_an_agreement_that_cannot_be_kept_runs_nothing(project: Project):
+    project.places.tools_agreed.parent.mkdir(parents=True)
+    project.places.tools_agreed.write_text("damaged")
+    action = await project.prepare()
+    assert await decision(action) is Decision.ASK
+    with pytest.raises(ToolError, match="was not run"):
+        await action.perform(replace(permit(action, by_hand=True)))
