@@ -76,7 +76,7 @@ def _missing(agreement: Agreement) -> str:
 def agree_to_tools(places: Places, boundaries: Boundaries, *, first_only: bool) -> tuple[str, ...]:
     """A person agrees to the project's tools as they are now; `first_only` leaves them as they
     are if that has been done before. What was new to agree to, a line each. Raises
-    `StorageError`."""
+    `StorageError` and `ToolError`."""
     root = Path(boundaries.root)
     agreements = ToolAgreements(places.tools_agreed, root)
     if first_only and agreements.were_looked_at:

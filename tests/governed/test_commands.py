@@ -269,3 +269,24 @@ def test_22_85_yes_to_everything_is_no_yes_to_what_is_out_of_scope(governed: Gov
     assert not governed.there("src/api/user.py")
     assert told.governance
     assert (told.governance["blocked"], told.governance["mutations"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("rules", "code"),
+    [
+        ('allow: ["custom_tool"]', ""),
+        ('deny: ["custom_tool"]', "CMD-001"),
+        ('allow: ["custom_tool"], deny: ["execute_command"]', "CMD-001"),
+        ('allow: ["custom_tool"], deny: ["Bash(sh *)"]', "CMD-001"),
+        ('allow: ["execute_command"]', "REQ-002"),
+    ],
+)
+def test_a_tool_of_the_user_has_rules_of_its_own_and_is_forbidden_like_a_command(
+    governed: Governed, rules: str, code: str
+):
+    governed.put(FILE, intents(more=f"permissions: {{{rules}}}"))
+    folder = governed.rookery.home / "config" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "say_it.toml").write_text('description = "Say"\ncommand = ["sh", "-c", "echo 42"]\n')
+    told = governed.alone([choose()], [call("say_it")])
+    assert (code or "42") in told.results[1]

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -65,7 +64,7 @@ async def test_the_question_names_the_tool_its_program_line_and_the_arguments(pr
     assert action.ask is AskKind.COMMAND
     assert action.title == "Use the tool say_it: sh .rookery/tools/say.sh"
     assert action.command.endswith(" | sh .rookery/tools/say.sh")
-    assert """arguments: {"words": "it's $HOME"}""" in action.notes
+    assert action.notes == ["tool: say_it", """arguments: {"words": "it's $HOME"}"""]
 
 
 async def test_a_yes_by_hand_agrees_to_the_tool_as_it_is(project: Project):
@@ -122,4 +121,4 @@ async def test_an_agreement_that_cannot_be_kept_runs_nothing(project: Project):
     action = await project.prepare()
     assert await decision(action) is Decision.ASK
     with pytest.raises(ToolError, match="was not run"):
-        await action.perform(replace(permit(action, by_hand=True)))
+        await action.perform(permit(action, by_hand=True))

@@ -4,6 +4,7 @@ import os
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from rookery.core.facts import Event, RequestStarted, TaskOpened
 from rookery.core.hiding import Hiding
 from rookery.core.system_prompt import MODES
 from rookery.core.values import value
-from rookery.errors import SettingsError, StorageError
+from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.model_choices import ModelChoice
 from rookery.oversight import Charter
 from rookery.settings import Settings
@@ -219,10 +220,8 @@ def _trust_of(wishes: Wishes, places: Places) -> _Trust:
         from rookery.cli.trust import agree_to_servers, agree_to_tools
 
         agree_to_servers(wishes.workspace, only_new=True)
-        try:
+        with suppress(StorageError, ToolError):  # then the run says that they are not offered
             agree_to_tools(wishes.workspace, first_only=True)
-        except StorageError as error:
-            note(f"{error} Tools of this folder are not agreed to.")
     if wishes.trust or store.trusts(wishes.workspace):
         return _Trust.YES
     if wishes.interactive and not (wishes.yes and never_trusted(wishes.workspace)):

@@ -86,9 +86,10 @@ def ask_trust(store: TrustStore, root: Path, out: TextIO) -> bool:
     try:
         store.trust(root)
         agree_to_servers(root)
-        agree_to_tools(root)
     except StorageError as error:
         print(visible_line(f"{error} The folder is trusted for this run only."), file=out)
+    with suppress(StorageError, ToolError):  # the tools are asked about when they are called
+        agree_to_tools(root)
     return True
 
 
@@ -112,7 +113,7 @@ def agree_to_servers(root: Path, *, only_new: bool = False) -> None:
 def agree_to_tools(root: Path, *, first_only: bool = False) -> tuple[str, ...]:
     """Trust is for the tools that the folder defines now, not for those of later. What was new, a
     line each. `first_only` agrees only in a folder whose tools nobody agreed to before. Raises
-    `StorageError`."""
+    `StorageError` and `ToolError`."""
     from rookery.core.limits import Limits
     from rookery.custom_tools import agree_to_tools as agree
     from rookery.workspace.files import WorkspaceFiles

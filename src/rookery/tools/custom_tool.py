@@ -88,7 +88,7 @@ class CustomTool:
             run,
             title=f"Use the tool {self.name}: {first_line(self._program)}",
             perform=perform,
-            notes=[*run.notes, f"arguments: {said}", *([missing] if missing else [])],
+            notes=[f"tool: {self.name}", f"arguments: {said}", *run.notes],
             payload={"tool": PAYLOAD, "name": self.name, "missing": missing},
         )
 
