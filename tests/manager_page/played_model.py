@@ -60,9 +60,11 @@ class _Script:
 
 
 def _opening(body: Mapping[str, Any]) -> str:
+    """What the user said first. What follows names files, which other tests made."""
     messages = body.get("messages") or [{}]
     said = messages[0].get("content", "")
-    return said if isinstance(said, str) else "".join(block.get("text", "") for block in said)
+    text = said if isinstance(said, str) else "".join(block.get("text", "") for block in said)
+    return text.partition("<environment_details>")[0]
 
 
 def last_words(request: Recorded) -> str:
