@@ -514,3 +514,26 @@ def test_a_long_document_that_is_none_hides_nothing(here: Bench):
     filler = "x" * 9 * KIB
     text = f"echo \"<<'E'\n\" {filler}\nrm -rf /\nE\n"
     assert here.judge(text, "").grave
+
+
+@pytest.mark.parametrize(
+    ("line", "cwd"),
+    [
+        ("git -C lib log", ""),
+        ("cd lib && git add -A", ""),
+        ("cd lib/deep && git status", ""),
+        ("git status", "lib"),
+        ("git init new", ""),
+        ("git clone lib new", ""),
+    ],
+)
+def test_git_is_not_led_to_the_workspaces_repository_from_another(
+    tmp_path: Path, line: str, cwd: str
+):
+    here = bench(tmp_path)
+    (here.root / "lib" / ".git").mkdir(parents=True)
+    (here.root / "lib" / "deep").mkdir()
+    judged = here.judge(line, cwd)
+    assert (judged.plain, judged.spelled) == (None, None)
+    assert "not this folder's own" in judged.why_not
+    assert here.judge("cd docs && git status", "").plain

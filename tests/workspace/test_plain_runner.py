@@ -302,3 +302,18 @@ def test_GIT_1_no_repository_is_looked_for_above_the_workspace(repository: Path)
         argv = plain_argv((Pipeline((PlainCommand((GIT, "status")),)),), root=root)
         done = subprocess.run(argv, cwd=inner, capture_output=True, check=False)
         assert done.returncode == status
+
+
+def test_a_commit_bears_the_name_of_the_user_and_obeys_no_other_setting(tmp_path: Path):
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    settings = "[user]\nname = Ann\nemail = ann@example.org\n[commit]\ncleanup = nonsense\n"
+    (home / ".gitconfig").write_text(settings)
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    subprocess.run(["git", "config", "user.email", "local@example.org"], cwd=work, check=True)
+    said = command(program("git"), "commit", "-q", "--allow-empty", "-m", "x")
+    status, _, errors = run((line(said),), work, HOME=str(home))
+    assert (status, errors) == (0, "")
+    shown = ["git", "log", "--format=%an %ae %cn"]
+    found = subprocess.run(shown, cwd=work, check=True, capture_output=True, text=True)
+    assert found.stdout == "Ann local@example.org Ann\n"

@@ -106,7 +106,7 @@ class CommandJudge:
             told.grave.append("starts itself over and over until the machine gives up")
         self._look_at(commands, start, told)
         spelled = self._spelled(parsed, start, told) if parsed else None
-        if spelled and _runs_git(commands) and not self._own_repository():
+        if spelled and _runs_git(commands) and (told.elsewhere or not self._own_repository()):
             spelled = None
             told.doubts.append("git would look into a repository that is not this folder's own")
         approved = told.only_reads and not told.doubts and not told.grave
@@ -140,6 +140,7 @@ class CommandJudge:
             told.hear_of(doing)
             told.doubts += made_to_run(doing, where, str(self._root))
             told.notes += self._run_by_git(command, doing, where)
+            told.elsewhere = told.elsewhere or self._in_another_repository(command, where)
             if command.scope[:1] == (_ELSEWHERE,):
                 told.grave += _graves_elsewhere(doing)
                 continue
@@ -160,6 +161,14 @@ class CommandJudge:
             return  # the same command without these options is looked at by itself
         for folder in where[:MOST_BEFORE]:
             yield from self._git_programs(folder or str(self._root), texts)
+
+    def _in_another_repository(self, command: SimpleCommand, where: Sequence[str]) -> bool:
+        """Whether git would find, or make, a repository other than the workspace's own."""
+        texts = command.texts
+        if not texts or program_name(texts[0]) != "git":
+            return False
+        makes_one = texts[1:2] in (("init",), ("clone",))
+        return makes_one or any(_has_its_own(folder, str(self._root)) for folder in where)
 
     def _spelled(self, parsed: Plain, start: str, told: "_Told") -> Plain | None:
         """The line as it would be run without a shell: absolute programs, and files for patterns.
@@ -195,6 +204,8 @@ class _Told:
         self.targets: list[Target] = []
         self.network = False
         self.only_reads = True
+        self.elsewhere = False
+        """Git works in a repository inside the workspace, or makes one."""
 
     def hear_of(self, doing: Doing) -> None:
         self.only_reads = self.only_reads and doing.reads_only
@@ -318,6 +329,16 @@ def _printed(script: Script) -> Script:
 
 def _runs_git(commands: Sequence[SimpleCommand]) -> bool:
     return any(program_name(one.words[0].text) == "git" for one in commands if one.words)
+
+
+def _has_its_own(folder: str, root: str) -> bool:
+    """Whether a folder inside the workspace belongs to a repository inside it. One that only
+    shows when the line runs may."""
+    while folder.startswith(f"{root}/"):
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return True
+        folder = os.path.dirname(folder)
+    return not folder
 
 
 def _doing(command: SimpleCommand) -> Doing:

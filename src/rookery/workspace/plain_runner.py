@@ -16,6 +16,18 @@ NOT_STARTED, NOT_THERE = 126, 127
 NOWHERE = "/dev/null"
 SETTINGS_OF_THE_USER = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
 NAMED_PROGRAMS = r"^(filter\..*|diff\..*\.(textconv|command)|merge\..*\.driver)$"
+COMMITTING = {
+    "commit",
+    "merge",
+    "rebase",
+    "cherry-pick",
+    "revert",
+    "am",
+    "stash",
+    "pull",
+    "tag",
+    "notes",
+}
 _IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
 
@@ -117,19 +129,33 @@ def git_environment(command: Command, variables: dict[str, str]) -> dict[bytes, 
         if asks and name in SETTINGS_OF_THE_USER:
             continue  # to look up a setting runs nothing, and most of them are there
         kept[name.encode()] = text.encode(errors="surrogateescape")
-    programs = named_programs(command, kept)
-    for at, key in enumerate(programs):
+    programs = asked_of_git(command, kept, ["--name-only", "--get-regexp", NAMED_PROGRAMS])
+    settings = {key: b"false" if key.endswith(b".required") else b"" for key in programs}
+    settings |= identity(command, kept)
+    for at, (key, set_to) in enumerate(settings.items()):
         kept[b"GIT_CONFIG_KEY_%d" % at] = key
-        kept[b"GIT_CONFIG_VALUE_%d" % at] = b"false" if key.endswith(b".required") else b""
-    return kept | {b"GIT_CONFIG_COUNT": b"%d" % len(programs)}
+        kept[b"GIT_CONFIG_VALUE_%d" % at] = set_to
+    return kept | {b"GIT_CONFIG_COUNT": b"%d" % len(settings)}
 
 
-def named_programs(command: Command, environment: dict[bytes, bytes]) -> list[bytes]:
-    """The settings that name filters and the like. Asking git for them runs none."""
+def identity(command: Command, environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """Who commits, as the user's own settings say, of which git is to obey nothing else."""
+    if not COMMITTING.intersection(command.words[command.lead : command.lead + 1]):
+        return {}
+    hidden = [name.encode() for name in SETTINGS_OF_THE_USER]
+    known = {name: text for name, text in environment.items() if name not in hidden}
+    found = asked_of_git(command, known, ["--get-regexp", r"^user\.(name|email)$"])
+    return {key: text for key, given, text in (each.partition(b"\n") for each in found) if given}
+
+
+def asked_of_git(
+    command: Command, environment: dict[bytes, bytes], question: list[str]
+) -> list[bytes]:
+    """What git says of its settings. Asking for them runs nothing."""
     answer, target = os.pipe()
     pid = os.fork()
     if pid == 0:
-        ask_for_programs(command, target, environment)
+        ask_git(command, target, environment, question)
     os.close(target)
     said = b""
     while data := os.read(answer, 65536):
@@ -139,12 +165,14 @@ def named_programs(command: Command, environment: dict[bytes, bytes]) -> list[by
     return said.split(b"\0")[:-1]
 
 
-def ask_for_programs(command: Command, target: int, environment: dict[bytes, bytes]) -> None:
+def ask_git(
+    command: Command, target: int, environment: dict[bytes, bytes], question: list[str]
+) -> None:
     try:
         os.dup2(os.open(NOWHERE, os.O_RDWR), 0)
         os.dup2(target, 1)
         os.dup2(0, 2)
-        asked = ["config", "-z", "--name-only", "--get-regexp", NAMED_PROGRAMS]
+        asked = ["config", "-z", *question]
         os.execve(command.words[0], [*command.words[: command.lead], *asked], environment)
     finally:
         os._exit(NOT_STARTED)
