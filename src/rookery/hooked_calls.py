@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 
 TOO_LATE = (
-    "A PermissionRequest hook gave a new input. Only PreToolUse hooks can change the input of a "
-    "call, so that it is judged like any other."
+    "A PermissionRequest hook gave a new input. Only PreToolUse hooks may change a call's input, "
+    "because the changed call must still be checked."
 )
 
 

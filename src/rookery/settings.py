@@ -117,8 +117,8 @@ class CommandSettings(_Section, frozen=True):
     allow: Annotated[
         _Texts,
         Meta(
-            description="Commands that run unasked, by the words they begin with: `pytest` "
-            'covers `pytest -q tests`, but no other command on the line; `"*"` stands for all.'
+            description="Commands that run without asking, by their first words: `pytest` "
+            'covers `pytest -q tests`, but no other command on the line; `"*"` covers all.'
         ),
     ] = ()
     deny: Annotated[
@@ -207,14 +207,14 @@ class SandboxSettings(_Section, frozen=True):
     network: Annotated[
         Network,
         Meta(
-            description='Which hosts commands in the sandbox reach; "known" are package '
-            "registries configured on the machine, the repository's own remotes and `hosts`."
+            description='Hosts that sandboxed commands can reach. "known" means package '
+            "registries configured on this machine, the repository's remotes and `hosts`."
         ),
     ] = "known"
     hosts: Annotated[
         _Texts,
         Meta(
-            description="Further hosts that commands may reach, such as example.com, "
+            description="More hosts that commands may reach, such as example.com, "
             "*.example.com or localhost:8080."
         ),
     ] = ()
@@ -445,7 +445,7 @@ class Settings(_Section, frozen=True):
     turn_end: Annotated[
         TurnEnd,
         Meta(
-            description="What ends a turn: an answer in words, or only a call of "
+            description="What ends a turn: an answer without a tool call, or only a call of "
             "`attempt_completion`, as in Roo Code."
         ),
     ] = "words"
@@ -454,8 +454,8 @@ class Settings(_Section, frozen=True):
         Meta(
             ge=0,
             le=100,
-            description="How often per message of yours the model is told of an answer that looks "
-            "like a slip (cut off, empty, a call written as text); small models may need more.",
+            description="Reminders to the model, per message of yours, when an answer looks "
+            "like a slip (cut off, empty, a call written as text). Small models may need more.",
         ),
     ] = 1
     request_pause: Annotated[
@@ -463,8 +463,7 @@ class Settings(_Section, frozen=True):
         Meta(
             ge=0,
             le=3600,
-            description="Seconds between the starts of two requests to the model at least; 0 means "
-            "no pause.",
+            description="Minimum seconds between the starts of two requests; 0 means no pause.",
         ),
     ] = 0.0
     followup_seconds: Annotated[

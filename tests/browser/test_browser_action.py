@@ -208,7 +208,7 @@ async def test_a_server_that_is_not_there_is_named(bench: Bench, site: Site):
     with Site().open() as gone:
         pass
     shown = await bench.go(f"{gone.origin}/", sees=False)
-    assert "It cannot be reached." in shown.text
+    assert "The host cannot be reached." in shown.text
 
 
 async def test_a_frozen_page_is_told_and_left(bench: Bench, site: Site):

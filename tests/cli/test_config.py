@@ -109,9 +109,9 @@ class TestSet:
     @pytest.mark.parametrize(
         ("name", "values", "sentence"),
         [
-            ("commands.allow", ['["make"'], '["make" is no list. Write ["one", "two"]'),
+            ("commands.allow", ['["make"'], '["make" is not a list. Write ["one", "two"]'),
             ("commands.allow", ["[1, 2]"], "commands.allow must be"),
-            ("commands.allow", ['["x"]\nmode = "code"'], "is no list"),
+            ("commands.allow", ['["x"]\nmode = "code"'], "is not a list"),
             ("mode", ["code", "ask"], "mode takes one value, not 2"),
         ],
     )

@@ -63,7 +63,7 @@ def test_what_is_there_is_not_replaced(home: Path, file: Path, capsys: pytest.Ca
     mine = "customModes:\n  - {slug: docs, name: Mine, roleDefinition: x, groups: []}\n"
     own(home).write_text(mine)
     assert run(["modes", "import", str(file), "-y"]) == 2
-    assert "it has a mode docs already. Nothing was changed." in capsys.readouterr().err
+    assert "the mode docs already exists. Nothing was changed." in capsys.readouterr().err
     assert own(home).read_text() == mine
     own(home).unlink()
     rule = own(home).parent / "rules-docs" / "style.md"
@@ -90,10 +90,10 @@ def test_modes_are_listed_with_their_source(home: Path, capsys: pytest.CaptureFi
     [
         ("customModes: []", "no mode"),
         ("x: 1", "no list customModes"),
-        (MODE.replace("rules-docs/style.md", "../../.bashrc"), "no path for one"),
-        (MODE.replace("rules-docs/style.md", "/etc/passwd"), "no path for one"),
-        (MODE.replace("rules-docs/style.md", ".hidden"), "no path for one"),
-        (MODE.replace("rules-docs/style.md", "a\\..\\b"), "no path for one"),
+        (MODE.replace("rules-docs/style.md", "../../.bashrc"), "invalid path"),
+        (MODE.replace("rules-docs/style.md", "/etc/passwd"), "invalid path"),
+        (MODE.replace("rules-docs/style.md", ".hidden"), "invalid path"),
+        (MODE.replace("rules-docs/style.md", "a\\..\\b"), "invalid path"),
         (MODE.replace("[read, ", "[all, "), "names the group 'all'"),
     ],
 )
@@ -121,5 +121,5 @@ def test_what_stands_in_a_file_of_modes_stays(before: str):
 
 def test_a_file_that_cannot_be_added_to_is_left_alone():
     flow = "customModes: [{slug: a, name: A, roleDefinition: r, groups: []}]\n"
-    with pytest.raises(ValueError, match="only you can add to"):
+    with pytest.raises(ValueError, match="add the mode by hand"):
         added_to(flow, [handed_on_in(MODE)[0].mode])

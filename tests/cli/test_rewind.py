@@ -138,7 +138,7 @@ def test_a_rewind_that_puts_nothing_back_says_so(rewind):
     code, out, err = rewind("--to", "1", "--files", "-y")
     assert (code, out, err) == (
         0,
-        "No file has to be put back.\nNo file had to be put back.\n",
+        "No files to restore.\nNo files had to be restored.\n",
         "",
     )
 

@@ -241,7 +241,7 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
             [
                 "Put back 2 files: a, b. "
                 "Left alone, because somebody else has changed them: c␇. "
-                "/rewind 0 takes that back."
+                "/rewind 0 undoes that."
             ],
         ),
         ([Rewound(to=7)], ["The conversation is back at 7."]),

@@ -334,7 +334,7 @@ def test_a_model_chosen_before_the_first_message_is_used_for_it(rookery: Install
             terminal.type("/model nosuch thing")
             terminal.wait_for("There is no provider 'nosuch'")
             terminal.type("/model claude-other")
-            terminal.wait_for("It begins with claude-other.")
+            terminal.wait_for("Starting with claude-other.")
             terminal.type("go")
             terminal.wait_for("accepts")
     assert [request.body["model"] for request in server.requests] == ["claude-other"]

@@ -134,19 +134,19 @@ def test_CL_13_1_commands_run_in_the_shell_that_was_named(rookery: Installed):
 def test_CL_13_1_a_shell_that_is_none_is_ignored_with_a_warning(rookery: Installed, shell: str):
     done = rookery.run("-p", "--terminal-shell", shell, *rookery.script(FINISHES), "go")
     assert (done.returncode, done.stdout) == (0, "One.\n")
-    assert done.stderr.startswith(f"note: {shell} is no program by its whole path")
+    assert done.stderr.startswith(f"note: {shell} is not an absolute path to an executable")
 
 
 def test_CL_13_1_an_extension_is_ignored_with_a_notice(rookery: Installed):
     done = rookery.run("-p", "-e", "ext.js", *rookery.script(FINISHES), "go")
     assert (done.returncode, done.stdout) == (0, "One.\n")
-    assert done.stderr.startswith("note: There are no extensions, so -e is ignored.\n")
+    assert done.stderr.startswith("note: Extensions are not supported; -e is ignored.\n")
 
 
 def test_CL_13_3_without_a_terminal_it_runs_as_with_print_and_says_so(rookery: Installed):
     done = rookery.run(*rookery.script(FINISHES), "go")
     assert (done.returncode, done.stdout) == (0, "One.\n")
-    assert done.stderr.startswith("note: There is no terminal, so this runs as with --print")
+    assert done.stderr.startswith("note: Not interactive: running as with --print")
 
 
 @pytest.mark.parametrize("flags", [["-p"], ["-p", *ROW], []], ids=str)

@@ -196,6 +196,6 @@ def test_SBX_3_what_a_script_reaches_for_is_blocked_and_told(rookery: Installed)
         )
         told, shown = ran(rookery, "sh do.sh", "-y")
         assert "tried" in told
-        assert f"Blocked: 127.0.0.1:{port}. Commands reach only known hosts" in told
+        assert f"Blocked: 127.0.0.1:{port}. Commands can reach only known hosts" in told
         assert f"Blocked: 127.0.0.1:{port}." in shown
         assert stranger.requests == []

@@ -57,7 +57,7 @@ def test_a_call_written_as_text_is_nudged_once_and_then_words_end_the_turn(rooke
         done = rookery.run("-p", *at(server), "Read it")
     assert (done.returncode, done.stdout) == (0, f"{written}\n")
     assert len(server.requests) == 2
-    assert "written in its text" in json.dumps(server.requests[1].body["messages"][-1])
+    assert "call as text" in json.dumps(server.requests[1].body["messages"][-1])
 
 
 def test_where_only_a_completion_ends_a_turn_words_are_reminded_as_before(rookery: Installed):

@@ -84,14 +84,14 @@ def test_CL_13_4_only_who_asks_to_wait_limits_the_rate(
 
 
 def test_an_effort_that_is_not_sent_is_told(rookery: Installed):
-    note = "note: claude-x is not known to think, so --reasoning-effort high is not sent.\n"
+    note = "note: claude-x is not known to reason; --reasoning-effort high is not sent.\n"
     with LlmServer([finish()], [finish()], [finish()]) as server:
         told = rookery.run("-p", "-r", "high", *at(server), "go")
         unasked = rookery.run("-p", "-r", "none", *at(server), "go")
         thinks = rookery.run("-p", "-r", "high", *at(server, "claude-opus-4-6"), "go")
     assert [told.returncode, unasked.returncode, thinks.returncode] == [0, 0, 0]
     assert note in told.stderr
-    assert "not known to think" not in unasked.stderr + thinks.stderr
+    assert "not known to reason" not in unasked.stderr + thinks.stderr
     assert ("output_config" in server.requests[2].body) or ("thinking" in server.requests[2].body)
 
 

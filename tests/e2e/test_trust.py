@@ -100,7 +100,7 @@ def test_TRUST_1_without_trust_only_reading_works_and_it_is_said_what_to_do(
     assert "what it says" in read
     assert len(refused) == 3
     for told in refused:
-        assert "This folder is not trusted, so nothing in it is run or changed" in told
+        assert "This folder is not trusted, so it is read-only" in told
         assert "The user can trust it with `rookery trust`" in told
     assert shown.count("not done; the model was told: This folder is not trusted") == 3
     assert {file.name for file in strange.workspace.iterdir()} == {".rookery", "a.txt"}
@@ -138,7 +138,7 @@ def test_TRUST_3_a_folder_in_the_place_of_a_trusted_one_is_not_trusted(rookery: 
 
 
 READ_ONLY = (
-    "note: The folder is not trusted, so it is only read. To allow changes and commands, give "
+    "note: The folder is not trusted, so it is read-only. To allow changes and commands, use "
     "--trust or -y for one run, or trust it: rookery trust\n"
 )
 

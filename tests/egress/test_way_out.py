@@ -317,7 +317,7 @@ async def test_a_network_that_was_killed_is_not_done_without(tmp_path: Path):
         assert shared
         shared._holder.kill()
         shared._holder.wait()
-        with pytest.raises(ToolError, match="The network of the sandbox is gone"):
+        with pytest.raises(ToolError, match="The sandbox network is gone"):
             await here.run("true")
 
 

@@ -269,7 +269,7 @@ async def test_a_call_after_new_task_in_the_same_answer_is_skipped_with_an_error
     assert isinstance(done, ToolResult)
     assert isinstance(skipped, ToolResult)
     assert ("b is done." in done.text, skipped.is_error) == (True, True)
-    assert "new_task stands alone" in skipped.text
+    assert "new_task must be called alone" in skipped.text
 
 
 async def test_three_bad_calls_in_a_row_reach_the_mistake_limit(tmp_path: Path):

@@ -41,7 +41,7 @@ def test_only_the_same_question_gets_the_answer(before: Message, now: Message | 
 
 
 def test_an_answer_to_what_was_not_shown_is_refused():
-    with pytest.raises(CommandRejected, match="not what you were shown"):
+    with pytest.raises(CommandRejected, match="has changed since you saw it"):
         held_answer(YES, Terms(digest="other"), BEFORE)
 
 

@@ -180,7 +180,7 @@ async def test_a_question_survives_a_reboot_and_its_answer_starts_the_process(pr
         (question,) = supervisor.inbox()
         assert (question.row.ask, bool(question.row.digest)) == ("tool", True)
         assert not project.processes()
-        with pytest.raises(CommandRejected, match="not what you were shown"):
+        with pytest.raises(CommandRejected, match="has changed since you saw it"):
             await supervisor.approve(session_id, question.row.ts, terms=Terms(digest="other"))
         assert watched.state(session_id) == "waiting_approval"
         terms = Terms(digest=question.row.digest)

@@ -129,7 +129,7 @@ async def test_an_action_is_approved_only_as_it_was_shown(project: Project):
         assert "made.txt" in question.diff or "made.txt" in question.text
         yes = ApproveAction(session_id=session_id, ask_ts=question.ts, digest=question.digest)
         for wrong in (replace(yes, digest=""), replace(yes, digest="0" * 64)):
-            with pytest.raises(CommandRejected, match="not what you were shown"):
+            with pytest.raises(CommandRejected, match="has changed since you saw it"):
                 await desk.do(wrong)
         with pytest.raises(CommandRejected, match="no way to say yes"):
             await desk.do(replace(yes, choice="halt"))

@@ -48,7 +48,7 @@ def test_TRUST_4_any_change_of_a_definition_needs_a_new_agreement(
     assert agreements.missing(first)
     agreements.agree(first)
     assert not agreements.missing(first)
-    assert agreements.missing(defined(before | change)).endswith(f"agreed to it: {field}.")
+    assert agreements.missing(defined(before | change)).endswith(f"you approved it: {field}.")
     assert agreements.missing(first) == ""
 
 
@@ -98,7 +98,7 @@ async def test_TRUST_4_a_changed_server_is_asked_about_in_automatic_runs(
     async with bench.hub(agreed=False) as stage.hub:
         await stage.play("no", "yes", "yes")
     first, *_ = [fact for fact in stage.facts if isinstance(fact, Asked)]
-    assert "has changed since somebody agreed to it: env." in " ".join(first.notes)
+    assert "has changed since you approved it: env." in " ".join(first.notes)
     assert "env: EVIL=1" in first.notes
     assert [each.ending for each in stage.finished[:2]] == [Ending.DENIED, Ending.DONE]
     (tmp_path / "again").mkdir()

@@ -145,7 +145,7 @@ def test_TRUST_4_a_server_that_changed_is_not_started_unasked_and_the_run_says_s
     with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
         rookery.run("-p", *at(server), "--trust", "-y", "go")
     assert not was_started(tmp_path)
-    assert "has changed since somebody agreed to it: env." in last_turn(server.requests[1])
+    assert "has changed since you approved it: env." in last_turn(server.requests[1])
 
 
 def test_TRUST_1_where_nothing_may_act_no_server_is_started_for_its_prompt(tmp_path: Path):

@@ -450,7 +450,7 @@ async def test_a_later_process_says_that_it_cannot_bring_secrets_back(bench: Ben
     bench.checkpoints = bench.open()
     assert await bench.checkpoints.health() == ""
     told = await bench.back()
-    assert told == "These are ignored and made for secrets, so no checkpoint holds them: .env."
+    assert told == "Checkpoints do not store ignored files that may hold secrets: .env."
     assert bench.texts() == {".gitignore": ".env\n", "a": "mine\n"}
 
 

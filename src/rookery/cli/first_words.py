@@ -14,10 +14,10 @@ from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 
 HELP = """\
-/model [PROVIDER] NAME   begin with this model
-/mode NAME               begin in this mode
-/approve on, off         act without asking, or ask
-Anything else is the task. Ctrl-D leaves."""
+/model [PROVIDER] NAME   start with this model
+/mode NAME               start in this mode
+/approve on, off         turn auto-approve on or off
+Anything else is your task. Ctrl-D quits."""
 
 
 @value
@@ -64,7 +64,7 @@ def _next(
         case "/model" if rest:
             return _with_model(words, rest, choice, check)
         case "/mode" if rest:
-            print(f"It begins in {harmless(rest)} mode.")
+            print(f"Starting in {harmless(rest)} mode.")
             return replace(words, mode=rest)
         case "/approve" if rest in ("on", "off"):
             print("It acts without asking." if rest == "on" else "It asks before it acts.")
@@ -86,5 +86,5 @@ def _with_model(
     except SettingsError as error:
         print(f"{error} The model stays {harmless(words.model or choice.name)}.")
         return words
-    print(f"It begins with {harmless(model)}.")
+    print(f"Starting with {harmless(model)}.")
     return replace(words, provider=provider, model=model)

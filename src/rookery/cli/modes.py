@@ -35,7 +35,7 @@ _HERE = click.option(
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
-    help="The folder whose modes are meant.",
+    help="The workspace folder.",
 )
 _READABLE = 0o644
 
@@ -90,8 +90,8 @@ def export_command(slugs: tuple[str, ...], output: Path | None, workspace: Path)
 
 @command.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--project", is_flag=True, help="Into the project, not into your own modes.")
-@click.option("-y", "--yes", is_flag=True, help="Add them without a question.")
+@click.option("--project", is_flag=True, help="Import into the project instead of your own modes.")
+@click.option("-y", "--yes", is_flag=True, help="Import without asking.")
 @_HERE
 def import_command(file: Path, project: bool, yes: bool, workspace: Path) -> int:
     """Add the modes of a file. They are shown first, and replace nothing."""
@@ -122,7 +122,7 @@ def _handed_on(slug: str, known: Sequence[Mode], workspace: Path) -> HandedOn:
     mode = find_mode(known, slug)
     if mode is None:
         there = ", ".join(each.slug for each in known)
-        raise SettingsError(f"There is no mode {slug!r} here. There are: {there}.")
+        raise SettingsError(f"There is no mode {slug!r}. Available: {there}.")
     if mode.source == "project":
         folders = [workspace / PROJECT_FOLDER, workspace / ".roo"]
     else:
@@ -159,7 +159,7 @@ def _with_modes(target: Path, found: Sequence[HandedOn]) -> str:
     except OSError as error:
         raise SettingsError(f"{target} cannot be read: {reason(error)}.") from error
     except ValueError as error:
-        wrong = f"{target} cannot be added to: {error}. Nothing was changed."
+        wrong = f"Cannot add modes to {target}: {error}. Nothing was changed."
         raise SettingsError(wrong) from error
 
 
@@ -185,14 +185,14 @@ def _told(found: Sequence[HandedOn]) -> Iterator[str]:
         for rule in each.rules:
             yield f"  rule {rule.path}: {rule.text}"
         if mode.provider or mode.model:
-            yield "  Its provider and model are not taken; choose them yourself."
+            yield "  Its provider and model are not imported; set them yourself."
 
 
 def _write(
     folder: Path, target: Path, text: str, found: Sequence[HandedOn], *, shared: bool
 ) -> None:
     if target.is_symlink() or folder.is_symlink():
-        raise SettingsError(f"{target} is a link, so nothing is written through it.")
+        raise SettingsError(f"{target} is a symbolic link. Nothing was changed.")
     try:
         for each in found:
             for rule in each.rules:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rookery.app import Past
 
 MOST_SHOWN = 30
-NO_FILE = "No file has to be put back."
+NO_FILE = "No files to restore."
 MOST_ALIKE = 5
 """Files of one folder that are named one by one."""
 

@@ -167,9 +167,9 @@ def _check_command(prompt: str, places: Places, workspace: Path, *, trusted: boo
 
 def _note_oddities(wishes: Wishes) -> None:
     if wishes.extension:
-        note("There are no extensions, so -e is ignored.")
+        note("Extensions are not supported; -e is ignored.")
     if wishes.front_end is FrontEnd.LINES and not (wishes.once or wishes.interactive):
-        note("There is no terminal, so this runs as with --print; what needs a yes is not done.")
+        note("Not interactive: running as with --print. Actions that need approval are skipped.")
 
 
 def _note_lost_effort(effort: str | None, settings: Settings, choice: ModelChoice) -> None:
@@ -181,7 +181,7 @@ def _note_lost_effort(effort: str | None, settings: Settings, choice: ModelChoic
 
     info = find_model(choice.provider, choice.model, settings.models.get(choice.model, {}))
     if not (info.thinking or (choice.provider == "anthropic" and takes_budget(info))):
-        note(f"{choice.model} is not known to think, so --reasoning-effort {effort} is not sent.")
+        note(f"{choice.model} is not known to reason; --reasoning-effort {effort} is not sent.")
 
 
 def note(sentence: str) -> None:
@@ -248,7 +248,7 @@ def _trust_note(wishes: Wishes, trust: _Trust, *, acts_anyway: bool) -> str:
     if acts_anyway:
         return "The folder is not trusted. -y allows changes and commands for this run."
     return (
-        "The folder is not trusted, so it is only read. To allow changes and commands, give "
+        "The folder is not trusted, so it is read-only. To allow changes and commands, use "
         f"--trust or -y for one run, or trust it: {NAME} trust"
     )
 
@@ -301,7 +301,7 @@ def _with_usable_shell(settings: Settings) -> Settings:
         os.path.isabs(shell) and os.path.isfile(shell) and os.access(shell, os.X_OK)
     ):
         return settings
-    note(f"{shell} is no program by its whole path, so commands run in the usual shell.")
+    note(f"{shell} is not an absolute path to an executable; using the default shell.")
     return settings.with_usual_shell()
 
 

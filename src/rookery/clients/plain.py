@@ -259,7 +259,7 @@ class PlainDisplay:
             case CommandEnded(text=text):
                 screen.line(paint.yellow(f"note: {harmless_line(text.partition(chr(10))[0])}"))
             case FilesRestored():
-                back = f" /rewind {self._seq - 1} takes that back." if fact.count else ""
+                back = f" /rewind {self._seq - 1} undoes that." if fact.count else ""
                 screen.sentence(paint.yellow(f"{harmless(restored_files(fact))}{back}"))
             case Rewound(to=to):
                 screen.line(paint.yellow(f"The conversation is back at {to}."))

@@ -13,10 +13,10 @@ NO_TOOL_USED = (
     "tool; call ask_followup_question if you lack information, or attempt_completion if the task "
     "is done. Do not answer this note in words."
 )
-BLOCKED = "Blocked: {}. To allow a host for good, add it to sandbox.hosts in your settings."
+BLOCKED = "Blocked: {}. To allow a host permanently, add it to sandbox.hosts in your settings."
 BLOCKED_FOR_NOW = (
-    "Blocked: {}. Commands reach only known hosts. Go on without it, unless you are told that the "
-    "user has allowed it. They can also add it to sandbox.hosts in their settings."
+    "Blocked: {}. Commands can reach only known hosts. Continue without it, unless a later message "
+    "says that the user allowed it. The user can also add it to sandbox.hosts in the settings."
 )
 ALLOWED_NOW = (
     "[automatic] The user has allowed commands to reach {}. Run the command again if you need it."
@@ -31,12 +31,12 @@ EMPTY_ANSWER = (
     "say so in words."
 )
 WRITTEN_CALL = (
-    "[automatic] Your last answer has a call of {tool} written in its text, so it was not run. "
-    "Make the call itself. If you meant no call, give your answer again."
+    "[automatic] Your last answer contains a {tool} call as text, so it was not run. Make a real "
+    "tool call. If you did not mean to call a tool, repeat your answer."
 )
 NOT_BEGUN = (
-    "[automatic] To-do items are open and you have called no tool yet. Nobody can reply to you: "
-    "take the next step with a tool. If there is nothing to do, give your answer again."
+    "[automatic] To-do items are open and you have called no tool yet. The user cannot reply: "
+    "take the next step with a tool. If there is nothing to do, repeat your answer."
 )
 NO_ANSWER = "The model's answer was empty."
 CONTEXT_CUT = (
@@ -60,8 +60,8 @@ NOTHING_RETURNED = "(no output)"
 AFTER_DENIAL = "This call was not run because an earlier call of the same answer was denied."
 AFTER_COMPLETION = "This call was not run because the task had already been offered as complete."
 AFTER_DELEGATING = (
-    "This call was not run: new_task stands alone, and the calls after it in the same answer are "
-    "skipped. Look at the sub-task's result first, then call again if it is still needed."
+    "This call was not run: new_task must be called alone, so later calls in the same answer are "
+    "skipped. Look at the sub-task's result first, then call again if you still need to."
 )
 COMPLETION_TOO_EARLY = (
     "The task was not offered as complete, because another call of the same answer failed. "
@@ -116,11 +116,11 @@ CREDENTIALS = (
     "what you need to know."
 )
 NAMED_FILES = 5
-NO_FILE_PUT_BACK = "No file had to be put back."
+NO_FILE_PUT_BACK = "No files had to be restored."
 FILE_AS_SPECIFIED = "The file is as you specified it; there is no need to read it again."
 FILES_AS_SPECIFIED = "The files are as you specified them; there is no need to read them again."
 AS_SPECIFIED = (FILE_AS_SPECIFIED, FILES_AS_SPECIFIED)
-NOT_AS_SPECIFIED = "It was written, and then changed by another program; see below."
+NOT_AS_SPECIFIED = "Another program changed it after it was written; see below."
 AMENDED = (
     "[automatic] Right after it was written, a formatter or another program changed {path}. "
     "It now differs from what you wrote:\n{difference}"

@@ -37,11 +37,11 @@ def check_addresses(wanted: Host, addresses: list[str], *, private: bool) -> Non
             continue
         if not private:
             raise OutOfReach(
-                f"{wanted.name} leads to a private address. Add {wanted} to sandbox.hosts in your "
-                "settings if that is right."
+                f"{wanted.name} resolves to a private address. If that is intended, add {wanted} "
+                "to sandbox.hosts in your settings."
             )
         if _never_by_name(address):
-            raise OutOfReach(f"{wanted.name} leads to {address}, where no name should lead.")
+            raise OutOfReach(f"{wanted.name} resolves to {address}, which is always blocked.")
 
 
 def _never_by_name(address: str) -> bool:

@@ -87,9 +87,9 @@ async def _attend(client: SocketStream, dial: Dial) -> None:
     except OutOfReach as reason:
         await _refuse(client, 403, str(reason))
     except (ValueError, anyio.DelimiterNotFound, anyio.IncompleteRead):
-        await _refuse(client, 400, "This is no request.")
+        await _refuse(client, 400, "This is not a valid HTTP request.")
     except (OSError, TimeoutError):
-        await _refuse(client, 502, "It cannot be reached.")
+        await _refuse(client, 502, "The host cannot be reached.")
     else:
         async with dialled.stream as world:
             if request.is_tunnel:
@@ -119,7 +119,7 @@ async def connect(addresses: list[str], port: int) -> SocketStream:
                 return await anyio.connect_tcp(address, port)
             except OSError as error:
                 failure = error
-    raise failure or OSError("there is no address")
+    raise failure or OSError("the host has no address")
 
 
 async def _refuse(client: SocketStream, status: int, reason: str) -> None:

@@ -44,7 +44,7 @@ def upstream_for(request: Request, environ: Mapping[str, str]) -> Upstream | Non
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme != "http" or not parts.hostname:
         raise OutOfReach(
-            f"Your environment names a proxy of the kind {parts.scheme}. Only http:// is supported."
+            f"Your environment sets a {parts.scheme} proxy. Only http:// proxies are supported."
         )
     return Upstream(
         parts.hostname, parts.port or USUAL_PORT, _basic(parts.username, parts.password)
@@ -74,7 +74,7 @@ async def _tunnel(stream: anyio.abc.SocketStream, target: str, upstream: Upstrea
         head = await buffered.receive_until(b"\r\n\r\n", LONGEST_HEAD)
     _, _, status = head.partition(b"\r\n")[0].partition(b" ")
     if not status.startswith(b"200"):
-        raise OSError(f"the proxy of your environment refused it: {status.decode('latin-1')}")
+        raise OSError(f"the proxy set in your environment refused it: {status.decode('latin-1')}")
     return buffered.buffer
 
 

@@ -20,7 +20,7 @@ from rookery.errors import ToolError
 LONGEST_DIFF = 6_000
 """Characters of the difference that the model is shown of one file."""
 ONLY_LINE_ENDS = "(Only line ends or the end of the last line differ.)"
-NOT_SHOWN = "(What was changed is not known.)"
+NOT_SHOWN = "(The changes are not known.)"
 LEFT_OUT = "[The rest of the difference is left out. Read the file before you write all of it.]"
 
 

@@ -23,7 +23,7 @@ from rookery.errors import ChangedMeanwhile, CommandRejected, Denied, StorageErr
 
 REFUSED_BEFORE = "You have refused exactly this before."
 MOST_NAMED = 20
-YES_MEANS = "A yes holds until this task ends. The command is not run again by itself."
+YES_MEANS = "Your approval lasts until this task ends. The command does not run again by itself."
 NOBODY = "non_interactive"
 """The reason of a refusal that no person has anything to do with."""
 
@@ -188,7 +188,7 @@ class Gate:
         try:
             self._rules.allow_hosts(hosts, always=answer.always)
         except (StorageError, CommandRejected) as error:
-            self._dialogue.note(f"It is allowed until this task ends, not always: {error}")
+            self._dialogue.note(f"Allowed only until this task ends; no rule was saved: {error}")
         return True
 
     def _remember(self, action: Action) -> None:

@@ -40,7 +40,7 @@ from rookery.engine.ports import Action, Checkpoints, Governance, Restored, Ungo
 
 MOST_NAMED = 20
 CHANGED = "A command changed protected files"
-APPROVED = "The command you approved changed protected files; they stay as it left them"
+APPROVED = "The command you approved changed protected files; its changes stay"
 CHANGED_OUTSIDE = "A command changed files outside the scope"
 CHANGED_BEFORE_A_CRASH = (
     "The last command of this session never came to its end, and protected files have changed "

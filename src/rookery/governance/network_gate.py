@@ -12,9 +12,7 @@ from rookery.engine.ports import Action, Outcome, RuleBook
 
 MOST_NAMED = 5
 UNKNOWN = "Blocked: {} is not a known host. Add it to sandbox.hosts in your settings to allow it."
-ANYWHERE = (
-    "{} can reach any host here: no network namespace can be made, so hosts cannot be blocked."
-)
+ANYWHERE = "{} can reach any host: no network namespace can be made, so hosts cannot be blocked."
 
 
 class NetworkGate:

@@ -109,7 +109,7 @@ class Spelling:
         found = expanded(os.path.join(top, pattern), self._looks)
         self._left -= len(found or ())
         if found is None or self._left < 0:
-            self.doubts.append(f"{pattern} matches more files than can be looked at")
+            self.doubts.append(f"{pattern} matches too many files to check")
             return None
         names = sorted(found if os.path.isabs(pattern) else map(_below(top), found))
         if any(name.startswith("-") for name in names) or not all(map(_is_text, names)):
@@ -149,7 +149,7 @@ class Spelling:
             return False
         special = place.outside or place.ignored or place.credential
         if special or not os.path.isdir(path):
-            self.doubts.append(f"it goes to {folder}, which is not a folder of the workspace")
+            self.doubts.append(f"it changes to {folder}, which is not a folder in the workspace")
         return not self.doubts
 
     def _is_plain(self, given: Fed, folder: str) -> Iterator[bool]:
@@ -157,7 +157,7 @@ class Spelling:
         for start in given.starts:
             odd = self._odd_name(os.path.join(self._start, folder, start))
             if odd:
-                self.doubts.append(f"xargs would make several words of {odd[:60]}")
+                self.doubts.append(f"xargs would split a name into several arguments: {odd[:60]}")
             yield not odd
 
     def _odd_name(self, top: str) -> str:

@@ -23,7 +23,7 @@ def made_to_run(doing: Doing, folders: Sequence[str], root: str) -> Iterator[str
         for above in _up_to(folder, root):
             for pattern in doing.unless.split():
                 if _is_there(os.path.join(above, pattern)):
-                    yield f"the tool may run what {pattern} says"
+                    yield f"the tool may run what {pattern} configures"
 
 
 def _is_there(pattern: str) -> bool:

@@ -6,7 +6,7 @@ from rookery.core.shell.wrappers import program_name
 from rookery.engine.ports import Action, Outcome
 
 NOT_TRUSTED = (
-    "This folder is not trusted, so nothing in it is run or changed; only reading is possible. "
+    "This folder is not trusted, so it is read-only: nothing in it may be run or changed. "
     "The user can trust it with `rookery trust`, or by answering yes at the start; `--trust` or "
     "`-y` allows it for one run."
 )

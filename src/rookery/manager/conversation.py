@@ -38,7 +38,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
 SECONDS_TO_CONNECT = 5.0
 """That an answer waits for a connection which was lost, or is not there yet."""
 NOT_SENT = "The session's process does not answer now. Nothing was sent; try again."
-NOT_AS_SHOWN = "What is asked is not what you were shown, so nothing was answered. Look again."
+NOT_AS_SHOWN = "The question has changed since you saw it. Nothing was sent; read it again."
 NOT_CONFIRMED = (
     "The session's process does not say whether it has heard that. If it has, the question goes "
     "away; if not, answer again."

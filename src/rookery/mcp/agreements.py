@@ -47,13 +47,13 @@ class Agreements:
             return ""
         agreed = self._read().get(self._workspace, {}).get(server.name)
         if agreed is None:
-            return "Nobody has agreed to this project's definition of the server yet."
+            return "You have not approved this project's definition of the server yet."
         now = _digests(server)
         changed = [name for field, name in FIELDS.items() if agreed.get(field) != now[field]]
         if not changed:
             return ""
         return (
-            "This project's definition of the server has changed since somebody agreed to it: "
+            "This project's definition of the server has changed since you approved it: "
             f"{', '.join(changed)}."
         )
 
@@ -89,8 +89,8 @@ class Agreements:
 
     def _unusable(self, reason: str) -> ToolError:
         return ToolError(
-            f"No MCP server of a project can be used: {self._file}, where {NAME} keeps which "
-            f"definitions you agreed to, cannot be used ({reason}). Repair it, or remove it."
+            f"Project MCP servers cannot be used. {NAME} keeps the definitions you approved in "
+            f"{self._file}, which cannot be used ({reason}). Repair or remove it."
         )
 
 
@@ -106,7 +106,7 @@ def agree_to_project(
 
 
 def how_to_agree(server: str) -> str:
-    return f"To agree, run: {NAME} mcp test {server}"
+    return f"To approve it, run: {NAME} mcp test {server}"
 
 
 def _digests(server: ServerDefinition) -> dict[str, str]:

@@ -100,7 +100,7 @@ def _array(text: str) -> Any:
     return table["list"]
 
 
-_NO_LIST = """{text} is no list. Write ["one", "two"], or one,two."""
+_NO_LIST = """{text} is not a list. Write ["one", "two"], or one,two."""
 
 
 def settings_from(values: Mapping[Key, Any]) -> Settings:

@@ -53,7 +53,7 @@ def not_kept(secrets: Sequence[str]) -> str:
     if not secrets:
         return ""
     named = _listed([visible(path) for path in secrets], _NAMED)
-    return f"These are ignored and made for secrets, so no checkpoint holds them: {named}."
+    return f"Checkpoints do not store ignored files that may hold secrets: {named}."
 
 
 def _listed(what: Sequence[str], most: int) -> str:

@@ -149,7 +149,7 @@ def hand_over(where: str, ports: list[int]) -> None:
         product.sendmsg([said], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
         product.close()
     except OSError as error:
-        raise Refused(f"there is no way to the network ({error.strerror})") from error
+        raise Refused(f"the network proxy cannot be reached ({error.strerror})") from error
     try:  # noqa: SIM105 (contextlib is slow to import)
         os.unlink(path)
     except OSError:

@@ -52,9 +52,9 @@ class GitMending:
             try:
                 copy.save()
             except TooMuch:
-                return f"The history in {copy.git} cannot be protected from it: it is too large."
+                return f"{copy.git} cannot be protected from this command: it is too large."
             except OSError as error:
-                return f"The history in {copy.git} cannot be protected from it: {error.strerror}."
+                return f"{copy.git} cannot be protected from this command: {error.strerror}."
         return ""
 
     def mend(self, *, thorough: bool, approved: bool) -> list[str]:
@@ -65,7 +65,7 @@ class GitMending:
         try:
             loss = _loss(copy, thorough=thorough and not approved and not copy.shared)
         except OSError as error:
-            return f"{self._shown(copy.git)} could not be looked at: {error.strerror}."
+            return f"{self._shown(copy.git)} could not be checked: {error.strerror}."
         if loss is None:
             return ""
         return self._set_aside(loss) if approved else self._bring_back(loss)

@@ -17,7 +17,7 @@ from rookery.workspace.own_programs import find_own_program
 SECONDS = 5.0
 MOST_NAMED = 12
 LONGEST = 80
-UNKNOWN = "which hooks and programs git runs here could not be found out"
+UNKNOWN = "cannot tell which hooks and programs git runs here"
 
 _COMMITTING = "pre-commit pre-merge-commit prepare-commit-msg commit-msg post-commit"
 _ALWAYS = "reference-transaction post-index-change"

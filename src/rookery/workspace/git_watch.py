@@ -31,8 +31,8 @@ from rookery.workspace.harmless_repositories import is_harmless, is_harmless_wor
 from rookery.workspace.setting_aside import move_aside, set_aside
 
 TOO_MANY_FOLDERS = (
-    "There are too many folders here to find out whether it makes repositories in which git "
-    "would run programs."
+    "This workspace has too many folders to check whether the command creates repositories in "
+    "which git would run programs."
 )
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -232,7 +232,7 @@ class GitWatch:
         with opened_folder(self._root, folders) as folder:
             _clear(present(folder), name, self._aside / f"{name}-{secrets.token_hex(4)}")
             if known and len(known.data) >= LARGEST:
-                raise OSError(errno.EFBIG, "what was there is too large to have been kept")
+                raise OSError(errno.EFBIG, "the original was too large to keep")
             if known:
                 _restore(present(folder), name, known)
         return True

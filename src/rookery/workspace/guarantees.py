@@ -47,8 +47,8 @@ PROTECTED = "protected files read-only"
 PRIVILEGES = "no new privileges"
 
 OPEN_TO_ALL = (
-    "no network namespace can be made here, so commands reach every host; commands that name an "
-    "unknown host are asked about"
+    "no network namespace can be made, so commands can reach every host; commands that name "
+    "an unknown host need approval"
 )
 _NEW_ONES = "protected files that do not exist yet are taken back after the command"
 

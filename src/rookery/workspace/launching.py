@@ -193,8 +193,8 @@ def _is_shielded(path: str) -> bool:
 
 
 OPEN_NETWORK = (
-    "Commands can reach every host here, because no network namespace can be made. Commands that "
-    "name an unknown host are asked about."
+    "Commands can reach every host, because no network namespace can be made. Commands "
+    "that name an unknown host need approval."
 )
 
 

@@ -62,8 +62,8 @@ class SharedNetwork:
         """Raises `ToolError` if it is gone."""
         if self._holder.poll() is not None:
             raise ToolError(
-                "The network of the sandbox is gone: the process that held it was killed. The "
-                "command was not run; start again."
+                "The sandbox network is gone because its process was killed. The command was not "
+                "run. Restart rookery."
             )
 
     def listening_ports(self) -> set[int]:

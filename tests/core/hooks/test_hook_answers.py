@@ -61,7 +61,7 @@ def test_22_76_another_exit_status_is_a_failure_and_no_opinion(status: int | Non
 
 
 NO_ANSWER = {
-    "timed out": (HookRun(status=143, timed_out=True), "HOOK-003", "took longer than 60 s"),
+    "timed out": (HookRun(status=143, timed_out=True), "HOOK-003", "timed out after 60 s"),
     "not started": (HookRun(trouble="could not be started (x)"), "HOOK-002", "be started"),
     "wrote without end": (HookRun(status=143, trouble="wrote more than"), "HOOK-002", "wrote"),
     "not executable": (HookRun(status=126), "HOOK-002", "exit status 126"),
@@ -80,7 +80,7 @@ def test_a_guard_that_gives_no_answer_refuses(run: HookRun, code: str, why: str,
         assert answer.opinion is Opinion.NONE
         return
     assert (answer.opinion, answer.code) == (Opinion.DENY, code)
-    assert "nobody has refused it" in answer.reason
+    assert "a failure, not a refusal" in answer.reason
     assert answer_of(hook(event, on_failure=OnFailure.WARN), run).opinion is Opinion.NONE
 
 

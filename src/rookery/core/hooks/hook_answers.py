@@ -98,7 +98,7 @@ class _Unreadable(Exception):
 
 def answer_of(hook: HookCommand, run: HookRun) -> HookAnswer:
     if run.timed_out:
-        return no_answer(hook, TIMED_OUT, f"took longer than {hook.timeout:g} s and was ended")
+        return no_answer(hook, TIMED_OUT, f"timed out after {hook.timeout:g} s")
     if run.trouble:
         return no_answer(hook, FAILED, run.trouble)
     if run.status == BLOCKS:
@@ -133,7 +133,7 @@ def unreadable(hook: HookCommand, what: str) -> HookAnswer:
 
 def _failed_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
     text = f"The hook {hook.name} {what}."
-    reason = f"{text} It must succeed before this can go on; nobody has refused it."
+    reason = f"{text} This is a failure, not a refusal. The hook must succeed first."
     return HookAnswer(opinion=Opinion.DENY, code=code, reason=reason, warning=text)
 
 
@@ -187,7 +187,7 @@ def _document(run: HookRun) -> Mapping[str, Any] | None:
         why = "is longer than can be read" if run.cut else "is no proper JSON"
         raise _Unreadable(why) from error
     if not isinstance(document, Mapping):
-        raise _Unreadable("is no JSON object")
+        raise _Unreadable("is not a JSON object")
     return document
 
 
@@ -221,12 +221,12 @@ def _own_part(hook: HookCommand, document: Mapping[str, Any]) -> Mapping[str, An
     if own is None:
         return {}
     if not isinstance(own, Mapping):
-        raise _Unreadable("has a hookSpecificOutput that is no object")
+        raise _Unreadable("has a hookSpecificOutput that is not an object")
     if own.get("hookEventName", hook.event) == hook.event:
         return own
     decision = own.get("permissionDecision", own.get("decision"))
     if decision not in (None, "allow", "approve", {"behavior": "allow"}):
-        raise _Unreadable(f"decides about {str(own['hookEventName'])[:40]} instead")
+        raise _Unreadable(f"is for another event: {str(own['hookEventName'])[:40]}")
     return {}
 
 
@@ -244,7 +244,7 @@ def _decided(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, A
     answer = _with_decision(hook, decision, reason)
     if updated is not None and hook.event in (HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST):
         if not isinstance(updated, Mapping):
-            raise _Unreadable("has an updatedInput that is no object")
+            raise _Unreadable("has an updatedInput that is not an object")
         answer = replace(answer, updated_input=updated)
     return answer
 
@@ -255,9 +255,9 @@ def _with_decision(hook: HookCommand, decision: object, reason: str) -> HookAnsw
     if isinstance(decision, str) and decision in _DECISIONS:
         return _with_opinion(hook, _DECISIONS[decision], reason)
     if hook.event in (HookEvent.USER_PROMPT_SUBMIT, HookEvent.PERMISSION_REQUEST):
-        raise _Unreadable(f"nobody knows: {str(decision)[:100]}")
+        raise _Unreadable(f"has an unknown decision: {str(decision)[:100]}")
     # a guard that cannot be understood must not count as consent
-    reason = f"The hook {hook.name} gave an answer that nobody knows: {str(decision)[:100]}."
+    reason = f"The hook {hook.name} gave an unknown decision: {str(decision)[:100]}."
     return HookAnswer(opinion=Opinion.ASK, reason=reason)
 
 

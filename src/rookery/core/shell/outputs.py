@@ -297,7 +297,7 @@ def _reaches_out(name: str, words: Sequence[Word]) -> Iterator[str]:
     if name in {"tar", "bsdtar"} and _keeps_absolute_names(texts):
         yield f"{name} -P writes wherever the archive says"
     if name == "crontab" and not {"-l", "-r"} & set(texts):
-        yield "crontab changes what is run later"
+        yield "crontab changes scheduled commands"
 
 
 def _keeps_absolute_names(texts: Sequence[str]) -> bool:

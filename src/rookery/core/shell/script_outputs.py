@@ -49,7 +49,7 @@ def _sed(words: Sequence[Word]) -> Doing:
         else:
             paths += read.writes
             runs = runs or bool(read.runs) or read.runs_lines
-    return Doing(operands=_written(paths), grave=("sed is told to run commands",) if runs else ())
+    return Doing(operands=_written(paths), grave=("the sed script runs commands",) if runs else ())
 
 
 def sed_scripts(words: Sequence[Word]) -> list[str]:
@@ -75,7 +75,7 @@ def _sqlite(words: Sequence[Word]) -> Doing:
     stored = [word for word in database if not word.text.startswith(":") and " " not in word.text]
     return Doing(
         operands=(*_written(paths), *(Operand(Deed.WRITE, word) for word in stored)),
-        grave=("sqlite3 is told to run another program",) if runs else (),
+        grave=("sqlite3 runs another program",) if runs else (),
     )
 
 
@@ -83,9 +83,7 @@ def _psql(words: Sequence[Word]) -> Doing:
     text = "\n".join(word.text for word in words)
     paths = [one for pair in _PSQL_WRITES.findall(text) for one in pair]
     runs = _PSQL_RUNS.search(text)
-    return Doing(
-        operands=_written(paths), grave=("psql is told to run another program",) if runs else ()
-    )
+    return Doing(operands=_written(paths), grave=("psql runs another program",) if runs else ())
 
 
 def _ssh(words: Sequence[Word]) -> Doing:
@@ -93,14 +91,14 @@ def _ssh(words: Sequence[Word]) -> Doing:
     log = split(words, "-E -o -p -i -l -F -J -L -R -D").value("-E")
     return Doing(
         operands=(Operand(Deed.WRITE, log),) if log else (),
-        grave=("ssh is told to run a program here",) if runs else (),
+        grave=("ssh runs a program on this machine",) if runs else (),
     )
 
 
 def _vim(words: Sequence[Word]) -> Doing:
     told = [word.text for word in words if word.text.startswith("+")]
     runs = any(not _EX_HARMLESS.fullmatch(text) for text in told)
-    return Doing(grave=("the editor is given commands to run",) if runs else ())
+    return Doing(grave=("the editor runs commands",) if runs else ())
 
 
 SCRIPTED: dict[str, Callable[[Sequence[Word]], Doing]] = {

@@ -130,6 +130,6 @@ def failures_told(checks: Sequence[CriterionCheck]) -> str:
         if check.state == "failed"
     ]
     return (
-        "[automatic] The task was not offered as complete, because its acceptance criteria were "
-        "run and are not met. Mend it, then say again that it is done.\n" + "\n".join(parts)
+        "[automatic] The task was not offered as complete, because these acceptance criteria "
+        "failed. Fix that, then say again that it is done.\n" + "\n".join(parts)
     )

@@ -14,7 +14,7 @@ from rookery.workspace.governed.touched import server_paths
 from rookery.workspace.orchestration.layout import Layout
 
 MOST_LOOKED_AT = 20_000
-TOO_MANY = "it reads more files than can be checked against the rules about reading"
+TOO_MANY = "it reads too many files to check against the rules about reading"
 
 
 def reading_verdict(

@@ -45,7 +45,7 @@ def handed_on_in(text: str) -> tuple[HandedOn, ...]:
     """The modes in somebody's file. Raises `ValueError` with what is wrong."""
     modes = modes_in(text, "user")
     if not modes:
-        raise ValueError("it has no mode")
+        raise ValueError("it defines no mode")
     entries = yaml_value(text)["customModes"]
     return tuple(
         HandedOn(mode=mode, rules=tuple(_rules(entry, mode.slug)))
@@ -57,7 +57,7 @@ def added_to(text: str, modes: Sequence[Mode]) -> str:
     """A file of modes with more of them. Raises `ValueError` if it cannot be added to."""
     present = modes_in(text, "user")
     if both := {each.slug for each in present} & {each.slug for each in modes}:
-        raise ValueError(f"it has a mode {sorted(both)[0]} already")
+        raise ValueError(f"the mode {sorted(both)[0]} already exists")
     entries = [_entry(HandedOn(mode=mode)) for mode in modes]
     if not present:
         new = written({"customModes": entries})
@@ -67,7 +67,7 @@ def added_to(text: str, modes: Sequence[Mode]) -> str:
     more = "".join(f"{indent}{line}\n" for line in written(entries).splitlines())
     after = f"{text.rstrip()}\n{more}"
     if _as_read(after) != [*present, *_as_read(exported([HandedOn(mode=m) for m in modes]))]:
-        raise ValueError("it is written in a way that only you can add to")
+        raise ValueError("its YAML layout cannot be edited automatically, so add the mode by hand")
     return after
 
 
@@ -111,7 +111,7 @@ def _group(group: Group) -> str | list[Any]:
 def _rules(entry: Mapping[str, Any], slug: str) -> Iterator[RuleFile]:
     listed = entry.get("rulesFiles") or []
     if not isinstance(listed, list):
-        raise ValueError(f"rulesFiles of mode {slug} is no list")
+        raise ValueError(f"rulesFiles of mode {slug} is not a list")
     for each in listed:
         match each:
             case {"relativePath": str(path), "content": str(text)}:
@@ -126,5 +126,5 @@ def _checked_path(path: str, slug: str) -> str:
     if parts[:1] == (f"rules-{slug}",):
         parts = parts[1:]
     if not parts or not all(_FILE_NAME.fullmatch(part) for part in parts):
-        raise ValueError(f"mode {slug} has a rule at {path!r}, which is no path for one")
+        raise ValueError(f"mode {slug} has a rule with the invalid path {path!r}")
     return "/".join(parts)

@@ -93,7 +93,8 @@ def _give_back(root: Path, attributes: Mapping[str, Attributes]) -> Iterator[str
                 keep_attributes(opened.fileno(), _with_new_mode(opened.fileno(), kept))
             except OSError as error:
                 os.fchmod(opened.fileno(), 0o600)
-                yield f"{path} is private now: {error.strerror}."
+                why = f"its permissions could not be kept ({error.strerror})"
+                yield f"Only you can read {path} now: {why}."
 
 
 def _with_new_mode(file: int, kept: Attributes) -> Attributes:
