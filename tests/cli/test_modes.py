@@ -85,6 +85,11 @@ def test_modes_are_listed_with_their_source(home: Path, capsys: pytest.CaptureFi
     assert {"slug": "ask", "name": "Ask", "source": "built-in"} in modes
 
 
+def test_the_list_is_aligned_with_plain_blanks(home: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["modes", "list"]) == 0
+    assert "ask           built-in  explain, compare" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [

@@ -59,8 +59,8 @@ def list_command(workspace: Path, form: str) -> int:
         return 0
     width = max(len(mode.slug) for mode in found.modes)
     for mode in found.modes:
-        what = mode.when_to_use or mode.name
-        print(visible_line(f"{mode.slug:{width}}  {mode.source:8}  {what}"))
+        what = visible_line(mode.when_to_use or mode.name)
+        print(f"{mode.slug:{width}}  {mode.source:8}  {what}")
     for problem in found.problems:
         print(visible_line(f"note: {problem}"))
     return 0
