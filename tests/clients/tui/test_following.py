@@ -7,13 +7,16 @@ from hypothesis import strategies as st
 from rookery.clients.tui.following import BACKLOG, Followed
 from rookery.core.facts import (
     CallStreamed,
+    Ending,
     Event,
     Fact,
     OutputStreamed,
     RequestStarted,
+    Rewound,
     TaskOpened,
     TextStreamed,
     ThinkingStreamed,
+    ToolFinished,
     ToolStarted,
     next_event,
 )
@@ -95,3 +98,14 @@ async def test_the_end_of_a_long_past_is_seen_before_all_of_it_is_folded():
     tail = {row.ts: row.text for row in list(glimpse.messages)[-50:]}
     whole = {row.ts: row.text for row in followed.view.messages}
     assert all(whole[ts] == text for ts, text in tail.items())
+
+
+async def test_a_call_that_was_taken_back_counts_as_not_done_until_one_goes_back_to_it():
+    done = ToolFinished(call_id="c", text="The file is as you specified it.")
+    followed = Followed("t1")
+    endings = []
+    for event in told(*BEGIN, done, Rewound(to=1), Rewound(to=4)):
+        followed.hear(event)
+        followed.catch_up(1)
+        endings += [(end.ending, end.text) for end in followed.ended.values()]
+    assert endings == [(Ending.DONE, done.text), (Ending.SKIPPED, ""), (Ending.DONE, done.text)]

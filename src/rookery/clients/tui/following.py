@@ -4,7 +4,7 @@ News of a stream come far faster than anybody reads: they are put aside as they 
 together, and folded into the view when the next picture is due.
 """
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -17,10 +17,12 @@ from rookery.core.facts import (
     ChildBegan,
     Condensed,
     Condensing,
+    Ending,
     Event,
     OutputStreamed,
     PromptRefused,
     RequestStarted,
+    Rewound,
     StepCancelled,
     TaskFailed,
     TaskOpened,
@@ -28,6 +30,7 @@ from rookery.core.facts import (
     TextStreamed,
     ThinkingStreamed,
     ToolFinished,
+    live,
 )
 from rookery.core.output_preview import lines_in_gap
 from rookery.core.view import View, see
@@ -57,6 +60,8 @@ class Followed:
         self.events: list[Event] = []
         """What is on record."""
         self.ended: dict[str, ToolFinished] = {}
+        self.ends_seen = 0
+        """How often `ended` has changed."""
         self.questions: dict[str, Asked] = {}
         self.failure = ""
         """Why it failed, if it did."""
@@ -128,6 +133,10 @@ class Followed:
         match event.fact:
             case ToolFinished(call_id=call_id) as finished:
                 self.ended[call_id] = finished
+                self.ends_seen += 1
+            case Rewound():
+                self.ended = _ends(each for each in self.events if each.seq <= event.seq)
+                self.ends_seen += 1
             case Asked(ask_id=ask_id) as asked:
                 self.questions[ask_id] = asked
                 self.condensing = False
@@ -145,6 +154,21 @@ class Followed:
                 self.refused_words = text
             case _:
                 pass
+
+
+def _ends(events: Iterable[Event]) -> dict[str, ToolFinished]:
+    """How calls ended. One that was taken back counts as not done, and its result is not told."""
+    known = list(events)
+    standing = {event.seq for event in live(known)}
+    taken_back: dict[str, ToolFinished] = {}
+    ended: dict[str, ToolFinished] = {}
+    for event in known:
+        match event.fact:
+            case ToolFinished(call_id=call_id) as finished if event.seq in standing:
+                ended[call_id] = finished
+            case ToolFinished(call_id=call_id):
+                taken_back[call_id] = ToolFinished(call_id=call_id, text="", ending=Ending.SKIPPED)
+    return taken_back | ended
 
 
 def _stream_of(event: Event) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from rookery.clients.tui.following import BACKLOG, SLICE_SECONDS, Followed, Following
 from rookery.clients.tui.rows.families import Shown
 from rookery.clients.tui.rows.retries import last_tries, tries
-from rookery.clients.tui.shelf import Name
+from rookery.clients.tui.shelf import Name, Row
 from rookery.clients.tui.transcript import Transcript
 from rookery.core.message import Message
 from rookery.core.view import View, changes
@@ -66,7 +66,7 @@ class Rendering:
             self._transcript.set_rows(self._shown(task, message) for message in recent)
         elif before is not after:
             self._apply(task, before or View(), after)
-        elif len(task.ended) == self._ended.get(task.task_id, 0):
+        elif task.ends_seen == self._ended.get(task.task_id, 0):
             return
         self._drawn[task.task_id] = after
         self._tell_ends(task)
@@ -119,19 +119,14 @@ class Rendering:
         return len(rows) - 1
 
     def _tell_ends(self, task: Followed) -> None:
-        """Calls that ended since the last picture; their rows may not have changed otherwise."""
-        known = self._ended.get(task.task_id, 0)
-        self._ended[task.task_id] = len(task.ended)
-        fresh = list(task.ended)[known:]
-        if not fresh:
+        """Calls that ended, or were taken back, since the last picture; their rows may not have
+        changed otherwise."""
+        if task.ends_seen == self._ended.get(task.task_id, 0):
             return
-        rows = [
-            row
-            for row in self._transcript.rows[-400:]
-            if row.name[0] == task.task_id and row.shown.message.call_id in fresh
-        ]
-        ended = [self._shown(task, row.shown.message) for row in rows]
-        self._transcript.change_rows(ended, (), ())
+        self._ended[task.task_id] = task.ends_seen
+        rows = [row for row in self._transcript.rows[-400:] if row.name[0] == task.task_id]
+        again = [self._shown(task, row.shown.message) for row in rows if _ends_otherwise(task, row)]
+        self._transcript.change_rows(again, (), ())
 
     def _shown(self, task: Followed, message: Message) -> tuple[Name, Shown]:
         name = task.task_id, message.ts
@@ -140,6 +135,10 @@ class Rendering:
 
 def _comes_before(name: Name, task: Followed, message: Message) -> bool:
     return name[0] == task.task_id and name[1] < message.ts
+
+
+def _ends_otherwise(task: Followed, row: Row) -> bool:
+    return _shown(task, row.shown.message).ended != row.shown.ended
 
 
 def _shown(task: Followed, message: Message) -> Shown:
