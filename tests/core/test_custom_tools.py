@@ -39,6 +39,7 @@ def test_a_file_defines_a_tool():
         ("count-it", GOOD, "its name must"),
         ("c" * 42, GOOD, "its name must"),
         ("read_file", GOOD, "built-in tool"),
+        ("mcp__files__read", GOOD, "MCP servers"),
         ("count", "description = ", "it is no TOML"),
         ("count", 'command = ["wc"]', "description is missing"),
         ("count", 'description = 3\ncommand = ["wc"]', "description must be"),

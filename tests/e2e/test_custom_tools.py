@@ -104,11 +104,14 @@ def test_a_bad_file_is_told_of_and_spoils_no_other(adding: Installed):
     folder.mkdir(parents=True)
     (folder / "read_file.toml").write_text(DEFINITION)
     (folder / "broken.toml").write_text("description = ")
+    (folder / "unseen.toml").write_text(DEFINITION.replace("add.py", "add\u200b.py"))
     adding.run("trust")
     told, requests = print_run(adding)
     assert "add_numbers" in offered(requests[0])
     assert offered(requests[0])["read_file"]["description"] != "Add numbers"
     assert "read_file is the name of a built-in tool" in told
+    assert "unseen" not in offered(requests[0])
+    assert ".rookery/tools/unseen.toml is left out" in told
     assert ".rookery/tools/broken.toml is left out: it is no TOML" in told
 
 

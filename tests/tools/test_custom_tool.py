@@ -106,6 +106,20 @@ async def test_a_change_while_somebody_thinks_about_it_stops_the_call(
         await action.perform(permit(action, by_hand=True))
 
 
+async def test_a_file_that_a_script_in_the_line_names_counts_as_the_program(project: Project):
+    inner = project.bench.root / "inner.sh"
+    inner.write_text("echo 1")
+    project.definition.write_text(
+        'description = "Say it"\ncommand = ["sh", "-c", "cat && sh inner.sh"]\n'
+        'parameters.words.type = "string"\n'
+    )
+    action = await project.prepare()
+    await action.perform(permit(action, by_hand=True))
+    assert await decision(await project.prepare()) is Decision.NONE
+    inner.write_text("echo 42")
+    assert await decision(await project.prepare()) is Decision.ASK
+
+
 async def test_a_program_that_becomes_a_link_is_another_one(project: Project, tmp_path: Path):
     action = await project.prepare()
     await action.perform(permit(action, by_hand=True))

@@ -43,6 +43,8 @@ def tool_definition(name: str, text: str) -> ToolDefinition:
         raise ValueError("its name must be 2 to 41 of a-z, 0-9 and _, and begin with a letter")
     if name in RESERVED:
         raise ValueError(f"{name} is the name of a built-in tool")
+    if name.startswith("mcp_"):
+        raise ValueError("names that begin with mcp_ are for the tools of MCP servers")
     try:
         said = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -7,7 +7,7 @@ Not covered is what those files in turn load. Whoever wants that covered names i
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from posixpath import isabs, normpath, relpath
 from typing import Any
@@ -60,7 +60,12 @@ def covered(hook: HookCommand, files: Mapping[str, str]) -> Covered:
 def named_paths(hook: HookCommand, root: str) -> tuple[str, ...]:
     """Every path inside of the workspace that a word of the command may mean, relative to it.
     Which of them are files only the disk knows."""
-    found = (_inside(text, root) for word in _words(hook) for text in _readings(word))
+    return paths_in(_words(hook), root)
+
+
+def paths_in(words: Iterable[str], root: str) -> tuple[str, ...]:
+    """The same for the words of any program line."""
+    found = (_inside(text, root) for word in words for text in _readings(word))
     return tuple(dict.fromkeys(path for path in found if path))
 
 

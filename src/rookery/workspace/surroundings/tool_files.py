@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rookery import PROJECT_FOLDER
 from rookery.core.custom_tools import ToolDefinition, tool_definition
+from rookery.core.hooks.fingerprints import paths_in
 from rookery.core.values import record
 from rookery.errors import ToolError
 from rookery.workspace.boundaries import Boundaries
@@ -74,7 +75,7 @@ def fingerprint(tool: FoundTool, root: Path) -> str:
             f"{tool.called} has changed since this run read it, so the tool was not run. "
             "The next run reads it anew."
         )
-    whole = json.dumps([tool.digest, tool.words, sorted(_named_files(tool, root))])
+    whole = json.dumps([tool.digest, tool.words, sorted({*_named_files(tool, root)})])
     return sha256(whole.encode()).hexdigest()
 
 
@@ -89,10 +90,10 @@ def _tool(folder: ConfigFolder, file: FoundFile, root: Path, look: Look) -> Foun
     problems = len(look.problems)
     digest = file_digest(Path(file.path))
     text = folder.text(file.path, look)
-    if look.problems[problems:]:
-        return None  # it was not read whole, or is not what it looks like
     called = folder.called(file.path)
     try:
+        if look.problems[problems:]:
+            raise ValueError("it could not be read as it stands")
         definition = tool_definition(file.name.removesuffix(_ENDING), text)
     except ValueError as error:
         look.complain(f"The tool {called} is left out: {error}.")
@@ -113,11 +114,9 @@ def _word(word: str, file: Path, root: Path, of_project: bool) -> str:
 
 
 def _named_files(tool: FoundTool, root: Path) -> Iterator[tuple[str, str, str]]:
-    """Every word that names something in the workspace, where it leads, and its content."""
-    top = os.path.realpath(root)
-    texts = {text for word in tool.words for text in (word, word.partition("=")[2]) if text}
-    for text in texts:
-        path = os.path.normpath(os.path.join(top, text))
-        real = os.path.realpath(path)
-        if any(each.startswith(f"{top}/") for each in (path, real)) and os.path.isfile(real):
-            yield text, os.path.relpath(real, top), file_digest(Path(real))
+    """Every file in the workspace that the line may name, where it leads, and its content."""
+    for top in {str(root), os.path.realpath(root)}:
+        for path in paths_in(tool.words, top):
+            real = os.path.realpath(os.path.join(top, path))
+            if os.path.isfile(real):
+                yield path, os.path.relpath(real, os.path.realpath(root)), file_digest(Path(real))
