@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from governed.stage import FILE, Governed, intents
+from mcp_hub.bench import is_alive
 from terminal_session import COMMAND, Installed
 from tmux_session import TmuxSession
 
@@ -128,7 +129,7 @@ def test_a_client_that_does_not_react_is_killed_by_the_third_signal_and_leaves_a
         terminal.type("x")
         terminal.wait_until(lambda _: (project.workspace / "stuck").exists(), "a stuck client")
         pid, until = terminal.pid, time.monotonic() + 30
-        while Path(f"/proc/{pid}").exists():
+        while is_alive(pid):
             assert time.monotonic() < until, "It still runs"
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
@@ -159,7 +160,7 @@ def test_a_closed_terminal_ends_the_run(project: Installed, client: list[str]):
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     for each in (pid, *map(int, children)):
         until = time.monotonic() + 30
-        while Path(f"/proc/{each}").exists():
+        while is_alive(each):
             assert time.monotonic() < until, f"{each} still runs"
             time.sleep(0.05)
 
