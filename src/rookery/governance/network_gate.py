@@ -11,7 +11,10 @@ from rookery.core.shell.judgement import Judgement
 from rookery.engine.ports import Action, Outcome, RuleBook
 
 MOST_NAMED = 5
-UNKNOWN = "Blocked: {} is not a known host. Add it to sandbox.hosts in your settings to allow it."
+UNKNOWN = (
+    "Blocked: {} is not a known host. A yes lets this command reach it; sandbox.hosts in your "
+    "settings lets every command."
+)
 ANYWHERE = "{} can reach any host: no network namespace can be made, so hosts cannot be blocked."
 
 
