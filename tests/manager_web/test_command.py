@@ -144,7 +144,8 @@ def test_WEB_14_the_page_is_told_how_many_requests_were_blocked(project: Project
 
 def test_people_are_told_in_one_line(project: Project):
     with managed(project, "--no-open") as manager:
-        found = re.fullmatch(r"Within a minute, and once, open (http://\S+)\n", manager.line)
+        told = r"Open this within a minute; it works once: (http://\S+)\n"
+        found = re.fullmatch(told, manager.line)
         assert found
         manager.launched(found[1])
         code, said = manager.end(signal.SIGINT)

@@ -23,7 +23,7 @@ def announce(links: "Links", *, as_json: bool) -> None:
         pairing = {"pairing_url": links.pairing_url} if links.pairing_url else {}
         print(json.dumps({**said, **pairing}), flush=True)
     else:
-        print(f"Within a minute, and once, open {links.launch_url}", flush=True)
+        print(f"Open this within a minute; it works once: {links.launch_url}", flush=True)
 
 
 def show_pairing(link: str) -> None:
