@@ -68,6 +68,7 @@ from rookery.workplace import Knowledge, Workplace
 from rookery.workspace.checkpoint_upkeep import drop_unneeded
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.git_copies import drop_copies
 from rookery.workspace.git_folders import own_repository, repository_config
 from rookery.workspace.git_index import checked_out
 from rookery.workspace.git_mending import GitMending
@@ -265,7 +266,7 @@ async def open_host(
                 unconfined=lambda: sandbox.state.kind == "none",
                 eyes=eyes,
                 mending=GitMending(
-                    files.boundaries.root, places.data / "git-history", places.data / "set-aside"
+                    files.boundaries.root, places.git_copies, places.data / "set-aside"
                 ),
                 exposed=exposed,
             )
@@ -380,11 +381,12 @@ async def open_host(
 
 
 async def _forget_files(store: TaskStore, places: Places, gone: Collection[str]) -> None:
-    """Drop what checkpoints hold only for deleted sessions. If that fails, the next deletion
-    tries again."""
+    """Drop what checkpoints hold only for deleted sessions, and copies of repositories. If that
+    fails, the next deletion tries again."""
 
     def forget() -> None:
         with suppress(StorageError, OSError):
+            drop_copies(places.git_copies)
             others_work = store.some_run()
             drop_unneeded(places.checkpoints, store.hashes(), gone, others_work=others_work)
 

@@ -174,6 +174,15 @@ def test_what_a_command_destroyed_that_was_killed_is_still_kept(bench: Bench):
     assert bench.is_whole()
 
 
+def test_copies_are_dropped_unless_a_command_may_still_need_them(bench: Bench):
+    assert bench.mending.save([".git"]) == ""
+    git_copies.drop_copies(bench.store)
+    assert list(bench.store.glob("*/HEAD"))
+    bench.mending.close()
+    git_copies.drop_copies(bench.store)
+    assert list(bench.store.iterdir()) == []
+
+
 def test_a_repository_whose_folder_is_gone_is_kept_aside(bench: Bench):
     bench.make(bench.root / "lib")
     bench.mending.save([".git", "lib/.git"])

@@ -153,10 +153,13 @@ def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Don
 
 
 def _forget_files(store: TaskStore, gone: Collection[str]) -> str:
-    """Drop what checkpoints hold only for deleted sessions; a sentence if it could not be."""
+    """Drop what checkpoints hold only for deleted sessions, and copies of repositories; a
+    sentence if it could not be."""
     from rookery.workspace.checkpoint_upkeep import drop_unneeded
+    from rookery.workspace.git_copies import drop_copies
 
     places = find_places(os.environ)
+    drop_copies(places.git_copies)
     others_work = store.some_run()
     return drop_unneeded(places.checkpoints, store.hashes(), gone, others_work=others_work)
 

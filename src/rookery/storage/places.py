@@ -90,6 +90,11 @@ class Places:
         return self.data / "checkpoints"
 
     @property
+    def git_copies(self) -> Path:
+        """Of repositories, for as long as a command could destroy them."""
+        return self.data / "git-history"
+
+    @property
     def running(self) -> Path:
         """Which commands are running."""
         return self.state / "running"

@@ -143,6 +143,13 @@ class GitCopy:
             raise TooMuch(errno.ENOSPC, "it is too large to be copied")
 
 
+def drop_copies(store: Path) -> None:
+    """Remove all copies but those of commands that have not ended, or were killed."""
+    for copy in store.glob("*") if store.is_dir() else ():
+        if copy.is_dir() and not any(store.glob(f"{copy.name}.open-*")):
+            shutil.rmtree(copy, ignore_errors=True)
+
+
 def _runs(pid: str) -> bool:
     try:
         os.kill(int(pid), 0)
