@@ -537,3 +537,20 @@ def test_git_is_not_led_to_the_workspaces_repository_from_another(
     assert (judged.plain, judged.spelled) == (None, None)
     assert "not this folder's own" in judged.why_not
     assert here.judge("cd docs && git status", "").plain
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo ../*",
+        "echo @OUT@/*",
+        "echo @WS@/../home/.ssh/*",
+        "cd docs && echo ../../*",
+        "printf %s ../outside/nothing*",
+        "echo s*.txt",
+        "echo link_keys/*",
+    ],
+)
+def test_patterns_name_nothing_unasked_that_is_outside_or_kept_back(here: Bench, line: str):
+    assert here.judge(here.spelled(line), "").plain is None
+    assert here.judge("echo src/*.py", "").plain

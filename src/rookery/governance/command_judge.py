@@ -176,7 +176,7 @@ class CommandJudge:
         spelling = Spelling(self._files, self._root, start, self._find_program)
         spelled = spelling.spelled(parsed)
         told.doubts += spelling.doubts
-        if spelled is not None and spelled != parsed and any_patterns(parsed):
+        if any_patterns(parsed):
             again = _Told(())
             expanded = spelling.with_files(parsed)
             self._look_at(list(line_of(expanded).commands) if expanded else [], start, again)

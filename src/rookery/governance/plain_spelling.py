@@ -1,6 +1,7 @@
 """A plain line as it is run: with absolute programs, and files in the place of patterns."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,9 @@ def _words(command: PlainCommand, given: Fed | None) -> tuple[Word, ...]:
     )
 
 
+_WILD = re.compile(r"[*?\[{\\]")
+
+
 class Spelling:
     """For one line that begins in the folder `start`. `doubts` are reasons why it is not run."""
 
@@ -111,6 +115,9 @@ class Spelling:
         if found is None or self._left < 0:
             self.doubts.append(f"{pattern} matches too many files to check")
             return None
+        looked_in = os.path.dirname(os.path.join(top, _WILD.split(pattern)[0]))
+        if any(map(self._is_kept_back, (looked_in, *found))):
+            self.doubts.append(f"{pattern} looks for names where nothing is read unasked")
         names = sorted(found if os.path.isabs(pattern) else map(_below(top), found))
         if any(name.startswith("-") for name in names) or not all(map(_is_text, names)):
             self.doubts.append(f"{pattern} matches a name that looks like an option")
@@ -143,14 +150,16 @@ class Spelling:
 
     def _may_enter(self, folder: str) -> bool:
         path = os.path.join(self._start, folder)
+        if self._is_kept_back(path) or not os.path.isdir(path):
+            self.doubts.append(f"it changes to {folder}, which is not a folder in the workspace")
+        return not self.doubts
+
+    def _is_kept_back(self, path: str) -> bool:
         try:
             place = self._files.place(path)
         except (ToolError, OSError):
-            return False
-        special = place.outside or place.ignored or place.credential
-        if special or not os.path.isdir(path):
-            self.doubts.append(f"it changes to {folder}, which is not a folder in the workspace")
-        return not self.doubts
+            return True
+        return bool(place.outside or place.ignored or place.credential)
 
     def _is_plain(self, given: Fed, folder: str) -> Iterator[bool]:
         """Whether xargs takes each name below the folders for one word."""
