@@ -272,7 +272,9 @@ async def open_host(
             )
             browser = browsers.new()
             governance = oversight.of(task_id, log)
-            guard = StaleGuard(lambda: log.events)
+            guard = StaleGuard(
+                lambda: log.events, files.known_text, tolerates=governance.tolerates_stale
+            )
             rules = Permissions(places.rules_file, workspace, place=files.place, now=clock.now)
             gear = Gear(
                 tools=shared | browsers.tools(browser),

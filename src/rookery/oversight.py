@@ -315,6 +315,10 @@ class TaskOversight:
         ruling = await self._task.before(call, action) if self._task else Ruling()
         return joined([ruling, self._hooks.opinion(call)]) if self._hooks else ruling
 
+    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
+        """Whether files may be edited exactly that changed elsewhere since they were read."""
+        return self._task is not None and await self._task.tolerates_stale(call, action)
+
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
 

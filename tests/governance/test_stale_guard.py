@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.rulings import Decision
+from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.governance.stale_guard import StaleGuard
 
@@ -142,3 +143,65 @@ async def test_a_rewind_is_noticed_while_the_task_runs():
     assert (await guard.before(CALL, writing("1", whole=True))).decision is Decision.NONE
     events.append(Event(3, 0, 3, Rewound(to=1)))
     assert (await guard.before(CALL, writing("1", whole=True))).decision is Decision.DENY
+
+
+# ── files that changed elsewhere ────────────────────────────────────────────────────────
+
+TEXTS = {"1": "a\nb\nc\n", "2": "a\nb\nC\n"}
+
+
+async def tolerating(
+    sha: str, *, tolerates: bool = True, path: str = "a.txt", **more: Any
+) -> Ruling:
+    """What is said of an edit of a file that was read as 1 and is now as `sha` says."""
+
+    async def by_policy(call: ToolCall, action: Action) -> bool:
+        return tolerates
+
+    change = Change(path=path, before=sha, after="new")
+    action = Action(title="Edit", perform=perform, changes=[change], **more)
+    guard = StaleGuard(lambda: log(*shown("1", path=path)), TEXTS.get, tolerates=by_policy)
+    return await guard.before(CALL, action)
+
+
+async def test_13_3_an_exact_edit_of_other_lines_is_told_to_both():
+    ruling = await tolerating("2", searched={"a.txt": ("a\n",)})
+    assert ruling.decision is Decision.NONE
+    assert "a.txt has changed since the model read it" in ruling.notes[0]
+    assert "-c\n+C" in ruling.told[0]
+
+
+OTHERS = [
+    ("2", {"tolerates": False, "searched": {"a.txt": ("a\n",)}}, "the policy is strict"),
+    ("2", {}, "an edit that is not exact"),
+    ("2", {"whole": ["a.txt"]}, "a whole file"),
+    ("2", {"searched": {"a.txt": ("C\n",)}}, "the changed line itself"),
+    ("2", {"searched": {"b.txt": ("a\n",)}}, "an exact edit of another file"),
+    ("3", {"searched": {"a.txt": ("a\n",)}}, "nobody knows what is there"),
+    ("2", {"path": "/etc/a", "searched": {"/etc/a": ("a\n",)}}, "outside the workspace"),
+]
+
+
+@pytest.mark.parametrize(("sha", "more", "why"), OTHERS)
+async def test_13_3_any_other_change_of_a_stale_file_is_refused(
+    sha: str, more: dict[str, Any], why: str
+):
+    ruling = await tolerating(sha, **more)
+    assert ruling.decision is Decision.DENY, why
+    assert not ruling.told
+
+
+async def test_13_3_one_file_that_may_not_be_edited_holds_up_the_others():
+    async def by_policy(call: ToolCall, action: Action) -> bool:
+        return True
+
+    changes = [Change(path=path, before="2", after="new") for path in ("a.txt", "b.txt")]
+    pieces = {"a.txt": ("a\n",), "b.txt": ("C\n",)}
+    action = Action(title="Edit", perform=perform, changes=changes, searched=pieces)
+    events = log(*shown("1"), *shown("1", path="b.txt"))
+    ruling = await StaleGuard(lambda: events, TEXTS.get, tolerates=by_policy).before(CALL, action)
+    assert ruling.reasons[0].startswith("b.txt has changed")
+
+
+async def test_13_3_after_an_edit_of_a_stale_file_the_rest_of_it_is_not_known():
+    assert PARTLY in await said(log(*shown("1"), *changed("2", "3")), writing("3", whole=True))

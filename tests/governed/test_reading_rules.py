@@ -2,8 +2,9 @@
 
 import pytest
 
-from governed.stage import FILE, Governed, choose, intents, read, run, wait
+from governed.stage import FILE, Governed, choose, intents, read, run, wait, write
 from llm_server import call
+from rookery.core.facts import Asked
 
 SECRET = "TOKEN_IN_THE_FILE"
 RULES = 'permissions: {deny: ["Read(settings.ini)", "Read(vault/**)"], ask: ["Read(notes/**)"]}'
@@ -84,3 +85,23 @@ def test_the_sandbox_shows_no_command_what_is_denied(guarded: Governed):
 def test_rules_about_reading_hold_only_under_their_intent(guarded: Governed):
     told = guarded.play([read("settings.ini")])
     assert SECRET in told.results[0]
+
+
+def test_an_edit_of_a_stale_file_does_not_show_what_a_rule_keeps_from_the_agent(
+    governed: Governed,
+):
+    governed.put(FILE, intents(more='permissions: {deny: ["Read(src/auth/own.py)"]}'))
+
+    def somebody_adds(asked: Asked) -> str:
+        governed.put("src/auth/own.py", f"a\nb\nc\nd\n{SECRET}\n")
+        return "message Go on"
+
+    told = governed.play(
+        [choose()],
+        [write("src/auth/own.py", "a\nb\nc\nd\n")],
+        [wait()],
+        [call("edit", file_path="src/auth/own.py", old_string="a\n", new_string="A\n")],
+        book=[somebody_adds],
+    )
+    assert told.codes == ["", "", "", "REQ-007"]
+    assert SECRET not in "".join(told.requests)

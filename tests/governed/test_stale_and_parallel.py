@@ -9,7 +9,20 @@ import pytest
 
 from governed.family import Family
 from governed.ledger_lines import told_of
-from governed.stage import FILE, Alone, Governed, at, choose, intents, read, run, wait, write
+from governed.stage import (
+    FILE,
+    Alone,
+    Followed,
+    Governed,
+    at,
+    choose,
+    intents,
+    patch,
+    read,
+    run,
+    wait,
+    write,
+)
 from governed.test_attacks import UNKNOWN
 from governed.test_commands import until_there
 from llm_server import LlmServer, call, finish, gate, say
@@ -76,32 +89,79 @@ def test_22_86_22_87_22_88_22_90_what_counts_is_what_is_in_the_file(governed: Go
     ]
 
 
-@pytest.mark.parametrize("policy", ["", "stale: strict"])
-def test_22_89_an_edit_elsewhere_in_a_file_that_has_changed_needs_another_look(
-    governed: Governed, policy: str
-):
-    """Under either policy: what has changed since it was read is not written (reliability 5.5)."""
-    lines = [f"line {number}\n" for number in range(1, 301)]
-    governed.put(FILE, intents(policy=policy))
-    governed.put(JWT, "".join(lines))
+LINES = tuple(f"line {number}\n" for number in range(1, 301))
+QUOTED, NEW = "line 10\nline 11\n", "ten\neleven\n"
+BLOCK = "<<<<<<< SEARCH\n  line 20\n=======\n  twenty\n>>>>>>> REPLACE"
 
-    def somebody_edits_line_200(_: Asked) -> str:
-        lines[199] = "somebody else's\n"
-        governed.put(JWT, "".join(lines))
+
+def after_a_change(
+    governed: Governed, *attempts: Any, policy: str, line: int, **more: Any
+) -> Followed:
+    """The model reads the file, somebody changes a line, and the model goes on."""
+    governed.put(FILE, intents(policy=policy))
+    governed.put(JWT, "".join(LINES))
+
+    def somebody_edits(_: Asked) -> str:
+        governed.put(JWT, "".join(changed(line)))
         return "message Go on"
 
-    told = governed.play(
-        [choose()],
-        [read(JWT)],
-        [wait()],
-        [edit(JWT, "line 10\nline 11\n", "ten\neleven\n")],
-        [read(JWT)],
-        [edit(JWT, "line 10\nline 11\n", "ten\neleven\n")],
-        book=[somebody_edits_line_200],
+    more["book"] = [somebody_edits, *more.get("book", ())]
+    return governed.play(
+        [choose()], [read(JWT)], [wait()], *([attempt] for attempt in attempts), **more
     )
+
+
+def changed(line: int) -> list[str]:
+    return [*LINES[: line - 1], "somebody's 10\n", *LINES[line:]]
+
+
+def test_22_89_an_exact_edit_is_made_in_a_file_that_changed_elsewhere(governed: Governed):
+    told = after_a_change(
+        governed,
+        edit(JWT, QUOTED, NEW),
+        write(JWT, "all new\n"),
+        policy="stale: context",
+        line=8,
+        flags=(),
+        book=["yes"],
+    )
+    assert told.codes == ["", "", "", "", "REQ-007"]
+    assert governed.text(JWT) == "".join(changed(8)).replace(QUOTED, NEW)
+    [question] = [asked for asked in told.questions if asked.diff]
+    assert " somebody's 10\n line 9\n-line 10" in question.diff
+    assert f"{JWT} has changed since the model read it" in " ".join(question.notes)
+    assert "had changed since you read it" in told.results[3]
+    assert "-line 8\n+somebody's 10\n" in told.results[3]
+    assert "no need to read" not in told.results[3]
+    assert told.refusal(4)["reason"] == "partly_read"
+    [made] = told_of(governed.root, "mutation")
+    assert made["files"][0]["before"]["sha256"] == sha("".join(changed(8)))
+
+
+def test_22_89_any_other_change_of_a_stale_file_is_refused(governed: Governed):
+    loosely = {"old_string": "line  20\nline 21\n", "new_string": NEW}
+    told = after_a_change(
+        governed,
+        edit(JWT, "10\nline 11\n", "ten\n"),
+        write(JWT, "all new\n"),
+        call("edit_file", file_path=JWT, **loosely),
+        call("apply_diff", path=JWT, diff=BLOCK),
+        patch(f"*** Update File: {JWT}", "@@", "- line 299", "+x"),
+        patch(f"*** Delete File: {JWT}"),
+        edit(JWT, "line 299\n", "x\n"),
+        policy="deletes: allow",  # and context, by default
+        line=10,
+    )
+    assert told.codes == ["", "", "", *["REQ-007"] * 6, ""]
+    assert {told.refusal(number)["reason"] for number in range(3, 9)} == {"changed"}
+    assert governed.text(JWT) == "".join(changed(10)).replace("line 299\n", "x\n")
+
+
+def test_22_89_a_strict_policy_refuses_every_edit_of_a_stale_file(governed: Governed):
+    attempts = edit(JWT, QUOTED, NEW), read(JWT), edit(JWT, QUOTED, NEW)
+    told = after_a_change(governed, *attempts, policy="stale: strict", line=200)
     assert told.codes == ["", "", "", "REQ-007", "", ""]
-    lines[9:11] = ["ten\n", "eleven\n"]
-    assert governed.text(JWT) == "".join(lines)
+    assert governed.text(JWT) == "".join(changed(200)).replace(QUOTED, NEW)
 
 
 def test_22_91_of_two_hosts_that_write_a_file_at_once_one_wins(governed: Governed):

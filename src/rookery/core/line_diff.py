@@ -2,12 +2,18 @@
 
 from difflib import unified_diff
 
+from rookery.core.characters import as_utf8
 from rookery.core.text_lines import alike, lines_of
 from rookery.core.values import record
 
 CONTEXT = 3
 COMPARED_LINES = 20_000
 """Above this, what changed is shown as one block: finding small changes could take minutes."""
+
+LONGEST_SHOWN = 6_000
+"""Characters of a difference that the model is shown of one file."""
+ONLY_LINE_ENDS = "(Only line ends or the end of the last line differ.)"
+LEFT_OUT = "[The rest of the difference is left out. Read the file before you write all of it.]"
 
 
 @record
@@ -27,6 +33,14 @@ def line_diff(old: str, new: str) -> LineDiff:
         added=sum(row.startswith("+") for row in rows),
         removed=sum(row.startswith("-") for row in rows),
     )
+
+
+def shown_difference(old: str, new: str) -> tuple[str, bool]:
+    """What the model is shown of a difference, and whether that is all of it."""
+    text = line_diff(as_utf8(old), as_utf8(new)).text
+    if len(text) > LONGEST_SHOWN:
+        return f"{text[:LONGEST_SHOWN]}\n{LEFT_OUT}", False
+    return text or ONLY_LINE_ENDS, True
 
 
 def _rows(before: list[str], after: list[str]) -> list[str]:

@@ -58,6 +58,10 @@ class Hunk:
     def old(self) -> list[str]:
         return [row.text for row in self.rows if row.sign is not Sign.ADDED]
 
+    @property
+    def new(self) -> list[str]:
+        return [row.text for row in self.rows if row.sign is not Sign.REMOVED]
+
 
 @record
 class Addition:

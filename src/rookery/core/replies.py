@@ -120,6 +120,11 @@ NO_FILE_PUT_BACK = "No files had to be restored."
 FILE_AS_SPECIFIED = "The file is as you specified it; there is no need to read it again."
 FILES_AS_SPECIFIED = "The files are as you specified them; there is no need to read them again."
 AS_SPECIFIED = (FILE_AS_SPECIFIED, FILES_AS_SPECIFIED)
+EDITED_BESIDE = "Your edit was applied. There were other changes before it; see below."
+CHANGED_BESIDE = (
+    "[automatic] {path} had changed since you read it, but not in the lines that you edited. "
+    "What had changed before your edit:\n{difference}"
+)
 NOT_AS_SPECIFIED = "Another program changed it after it was written; see below."
 AMENDED = (
     "[automatic] Right after it was written, a formatter or another program changed {path}. "

@@ -31,6 +31,8 @@ class Ruling:
     notes: tuple[str, ...] = ()
     refusals: "tuple[Refusal, ...]" = ()
     question: IntentQuestion | None = None
+    told: tuple[str, ...] = ()
+    """What the model reads with the result, if the call is made."""
 
 
 def allow() -> Ruling:
@@ -60,6 +62,7 @@ def joined(rulings: Iterable[Ruling]) -> Ruling:
         tuple(note for ruling in opinions for note in ruling.notes),
         tuple(each for ruling in opinions for each in ruling.refusals) if coded else (),
         next((ruling.question for ruling in opinions if ruling.question), None),
+        tuple(text for ruling in opinions for text in ruling.told),
     )
 
 

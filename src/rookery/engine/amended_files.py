@@ -6,22 +6,17 @@ what it was told would not be true. It is shown the difference.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 import anyio
 import anyio.to_thread
 
 from rookery.core.facts import Change, Ending, Seen
-from rookery.core.line_diff import line_diff
+from rookery.core.line_diff import shown_difference
 from rookery.core.replies import AMENDED, AS_SPECIFIED, NOT_AS_SPECIFIED
 from rookery.engine.ports import Action, Files, FileText, Outcome
 from rookery.errors import ToolError
 
-LONGEST_DIFF = 6_000
-"""Characters of the difference that the model is shown of one file."""
-ONLY_LINE_ENDS = "(Only line ends or the end of the last line differ.)"
 NOT_SHOWN = "(The changes are not known.)"
-LEFT_OUT = "[The rest of the difference is left out. Read the file before you write all of it.]"
 
 
 async def texts_of(files: Files, action: Action) -> dict[str, FileText]:
@@ -92,7 +87,4 @@ async def _difference(before: FileText | None, now: FileText | None) -> tuple[st
     """What differs, and whether that is all of it."""
     if before is None or now is None:
         return NOT_SHOWN, False
-    diff = await anyio.to_thread.run_sync(partial(line_diff, before.text, now.text))
-    if len(diff.text) > LONGEST_DIFF:
-        return f"{diff.text[:LONGEST_DIFF]}\n{LEFT_OUT}", False
-    return diff.text or ONLY_LINE_ENDS, True
+    return await anyio.to_thread.run_sync(shown_difference, before.text, now.text)

@@ -12,8 +12,8 @@ from hashlib import sha256
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Answered
-from rookery.core.replies import BLOCKED, denied
+from rookery.core.facts import Answered, Ending
+from rookery.core.replies import AS_SPECIFIED, BLOCKED, EDITED_BESIDE, denied
 from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.core.shell.git_lines import git_use
 from rookery.core.shell.judgement import Judgement
@@ -41,6 +41,8 @@ class Gate:
         self._dialogue = dialogue
         self._rules = rules
         self._refused: set[str] = set()
+        self._told: dict[str, tuple[str, ...]] = {}
+        """What the model is to read with the result of a call that was let through."""
 
     async def pass_through(self, call: ToolCall, action: Action) -> tuple[Permit, str]:
         """A permit for the action, and what the user said with their yes.
@@ -70,6 +72,7 @@ class Gate:
             hosts=self._hosts(action, judged, by_hand=by_hand) if action.command else frozenset(),
         )
         permit = await self.governance.permitted(call, action, ruling, answer, permit)
+        self._told[call.id] = ruling.told
         return permit, answer.text if answer else ""
 
     def _hosts(self, action: Action, judged: Judgement, *, by_hand: bool) -> frozenset[str]:
@@ -85,7 +88,8 @@ class Gate:
         """The action was performed; what the model is to read about it."""
         for hook in self._hooks:
             await hook.after(call, action, outcome)
-        return await self.governance.ended(call, action, outcome) or outcome
+        outcome = await self.governance.ended(call, action, outcome) or outcome
+        return _with(self._told.pop(call.id, ()), outcome)
 
     def told(self, call: ToolCall, error: ToolError) -> ToolError:
         """What went wrong, with a code if governance has one for it."""
@@ -202,3 +206,12 @@ class Gate:
 def shown_text(action: Action) -> str:
     """What clients are told of an action: a command's own line, or the payload of a tool."""
     return action.command or json.dumps(dict(action.payload), ensure_ascii=False)
+
+
+def _with(told: Sequence[str], outcome: Outcome) -> Outcome:
+    if not told or outcome.ending is not Ending.DONE:
+        return outcome
+    text = outcome.text
+    for said in AS_SPECIFIED:
+        text = text.replace(said, EDITED_BESIDE)
+    return replace(outcome, text="\n\n".join([text, *told]))

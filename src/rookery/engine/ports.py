@@ -194,6 +194,9 @@ class Action:
     reads: Sequence[str] = ()
     changes: Sequence[Change] = ()
     whole: Sequence[str] = ()
+    searched: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The pieces of text that an edit replaces in a file. Each is in it once, as quoted, and the
+    edit changes nothing else. Files that are edited in another way are not named."""
     ordinary: Sequence[str] = ()
     command: str = ""
     cwd: str = ""

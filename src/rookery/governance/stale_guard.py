@@ -1,11 +1,18 @@
 """No change of a file that is no longer as the model knows it.
 
 What the model knows is folded from the log: the files it was shown, and those it changed.
+
+Where the policy of an intent tolerates it, an edit may change a file that has changed elsewhere.
+The edit must name the exact text that it replaces, and none of its lines may have changed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import PurePosixPath
+
+import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
+from rookery.core.exact_edits import stands_as_before
 from rookery.core.facts import (
     Change,
     Ending,
@@ -17,6 +24,8 @@ from rookery.core.facts import (
     ToolStarted,
     live,
 )
+from rookery.core.line_diff import shown_difference
+from rookery.core.replies import CHANGED_BESIDE
 from rookery.core.rulings import Decision, Ruling
 from rookery.core.values import record
 from rookery.engine.ports import Action, Outcome
@@ -41,11 +50,24 @@ class _Stale:
     actual: str
 
 
+NOTE = "{path} has changed since the model read it, but not in the lines of this edit."
+
+
 class StaleGuard:
     """Reads on in the log where it had stopped, so that a long one costs no more than a short."""
 
-    def __init__(self, events: Callable[[], Sequence[Event]]) -> None:
+    def __init__(
+        self,
+        events: Callable[[], Sequence[Event]],
+        text_of: Callable[[str], str | None] = lambda sha: None,
+        *,
+        tolerates: Callable[[ToolCall, Action], Awaitable[bool]] | None = None,
+    ) -> None:
+        """`text_of` gives the text of a file by its hash, if it is still known. `tolerates` says
+        whether a call may edit files that have changed elsewhere; without it, none may."""
         self._events = events
+        self._text_of = text_of
+        self._tolerates = tolerates
         self._folded = 0
         self._known: dict[str, _Known] = {}
         self._started: dict[str, tuple[Change, ...]] = {}
@@ -57,23 +79,39 @@ class StaleGuard:
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         self._read_on()
-        problems = (self._problem(change, action) for change in action.changes)
-        stale = next(filter(None, problems), None)
-        if stale is None:
-            return Ruling()
-        from rookery.core.intents.errors import Refusal, RefusedTarget
+        problems = [found for each in action.changes if (found := self._problem(each, action))]
+        beside = await self._beside(call, action, problems)
+        if len(beside) == len(problems):
+            return Ruling(
+                notes=tuple(NOTE.format(path=each.path) for each in problems), told=tuple(beside)
+            )
+        return _refused(problems[len(beside)])
 
-        refusal = Refusal(
-            code="REQ-007",
-            message=stale.sentence,
-            reason=stale.reason,
-            targets=(RefusedTarget(stale.path, "modify", "stale"),),
-            details=(
-                ("expected_hash", stale.expected or None),
-                ("actual_hash", stale.actual or None),
-            ),
-        )
-        return Ruling(Decision.DENY, (stale.sentence,), refusals=(refusal,))
+    async def _beside(
+        self, call: ToolCall, action: Action, problems: Sequence[_Stale]
+    ) -> list[str]:
+        """What the model is told about files that changed only elsewhere, up to the first that
+        must not be edited."""
+        told: list[str] = []
+        if not problems or self._tolerates is None or not await self._tolerates(call, action):
+            return told
+        for each in problems:
+            difference = await self._changed_beside(each, action)
+            if not difference:
+                break
+            told.append(CHANGED_BESIDE.format(path=each.path, difference=difference))
+        return told
+
+    async def _changed_beside(self, stale: _Stale, action: Action) -> str:
+        """What changed about a file, if the edit may be made all the same."""
+        was, now = self._text_of(stale.expected), self._text_of(stale.actual)
+        pieces = action.searched.get(stale.path, ())
+        outside = PurePosixPath(stale.path).is_absolute()  # reading there is always asked about
+        if stale.reason != "changed" or outside or not pieces or was is None or now is None:
+            return ""
+        if not await anyio.to_thread.run_sync(stands_as_before, was, now, pieces):
+            return ""
+        return (await anyio.to_thread.run_sync(shown_difference, was, now))[0]
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
@@ -136,11 +174,12 @@ class StaleGuard:
 
     def _learn_change(self, change: Change, *, moves: bool) -> None:
         """An edit shows nothing of the rest of a file; a file it made, the model knows whole,
-        unless it may be one that was elsewhere before."""
+        unless it may be one that was elsewhere before. What others changed it may not know."""
         known = self._known.pop(change.path, None)
         if change.after:
             made = not change.before and not moves
-            whole = made or (known is not None and known.whole)
+            followed = known is not None and known.sha == change.before
+            whole = made or (known is not None and known.whole and followed)
             self._known[change.path] = _Known(change.after, whole)
 
     def _learn_seen(self, seen: Seen) -> None:
@@ -148,3 +187,19 @@ class StaleGuard:
         follows = known is not None and (known.sha == seen.sha or seen.amended)
         seen_before = known is not None and known.whole and follows
         self._known[seen.path] = _Known(seen.sha, seen.whole or seen_before)
+
+
+def _refused(stale: _Stale) -> Ruling:
+    from rookery.core.intents.errors import Refusal, RefusedTarget
+
+    refusal = Refusal(
+        code="REQ-007",
+        message=stale.sentence,
+        reason=stale.reason,
+        targets=(RefusedTarget(stale.path, "modify", "stale"),),
+        details=(
+            ("expected_hash", stale.expected or None),
+            ("actual_hash", stale.actual or None),
+        ),
+    )
+    return Ruling(Decision.DENY, (stale.sentence,), refusals=(refusal,))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from rookery.core.characters import as_utf8
+from rookery.core.exact_edits import line_swap
 from rookery.engine.ports import Action, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
@@ -56,6 +57,7 @@ class ApplyDiff:
             tool="appliedDiff",
             payload={"diff": args.diff},
             reads=bool(applied.misses),
+            swaps=[line_swap(block.search, block.replace) for block in blocks],
             note=await beside(partial(_note, said, applied)),
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
+from rookery.core.exact_edits import Swap, exact_pieces, line_swap
 from rookery.core.facts import Change
 from rookery.core.line_diff import LineDiff
 from rookery.core.replies import FILES_AS_SPECIFIED
@@ -83,6 +84,7 @@ class _Step:
     diff: LineDiff
     edits: tuple[tuple[Change, bytes | None], ...] = ()
     origin: str = ""
+    searched: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -132,7 +134,7 @@ async def _step(section: "Section", ctx: ToolContext) -> "_Step | Action":
             if to:
                 _by_its_own_name(path, ctx)
                 return await _move(file, await _vacant(to, ctx), new)
-            return await _update(file, new)
+            return await _update(file, new, [line_swap(hunk.old, hunk.new) for hunk in hunks])
 
 
 async def _vacant(path: str, ctx: ToolContext) -> str:
@@ -175,12 +177,14 @@ def _by_its_own_name(path: str, ctx: ToolContext) -> str:
     return place.path
 
 
-async def _update(file: FileText, text: str) -> _Step:
+async def _update(file: FileText, text: str, swaps: Sequence[Swap]) -> _Step:
     data, change = await beside(partial(rewrite, file, text))
     diff = await beside(partial(readable_diff, file.text, text))
     if change.before == change.after:
         return _Step(path=file.path, operation="unchanged", diff=diff)
-    return _Step(path=file.path, operation="modified", diff=diff, edits=((change, data),))
+    exact = await beside(partial(exact_pieces, file.text, text, swaps))
+    edits = ((change, data),)
+    return _Step(path=file.path, operation="modified", diff=diff, edits=edits, searched=exact)
 
 
 async def _move(file: FileText, path: str, text: str) -> _Step:
@@ -209,6 +213,7 @@ def _together(steps: Sequence[_Step], ctx: ToolContext) -> Action:
         title=_title(changing),
         perform=perform,
         changes=changes,
+        searched={step.path: step.searched for step in steps if step.searched},
         diff=diff,
         payload={
             "tool": "appliedDiff",

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from rookery.core.exact_edits import Swap
 from rookery.engine.ports import Action, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
@@ -37,13 +38,13 @@ class Edit:
         if args.old_string == args.new_string:
             raise BadArguments("old_string and new_string are the same.")
         file = await existing(args.file_path, ctx)
-        everywhere = bool(args.replace_all)
+        everywhere, swap = bool(args.replace_all), Swap(args.old_string, args.new_string)
         edited = await beside(
             partial(replace_text, file.text, args.old_string, args.new_string, everywhere)
         )
         match edited:
             case str(text):
-                return await change_file(ctx, file, text, tool="appliedDiff")
+                return await change_file(ctx, file, text, tool="appliedDiff", swaps=[swap])
             case Missing() | Ambiguous():
                 return explain_miss(ctx, file, lambda text: explain(text, args.old_string, edited))
 

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from rookery.core.exact_edits import Swap
 from rookery.engine.ports import Action, FileText, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
@@ -41,7 +42,9 @@ class EditFile:
         edited = await beside(partial(replace_loosely, file.text, old, new, expected))
         match edited:
             case str(text):
-                return await change_file(ctx, file, text, tool="appliedDiff")
+                return await change_file(
+                    ctx, file, text, tool="appliedDiff", swaps=[Swap(old, new)]
+                )
             case Missing() | Miscounted():
                 return explain_miss(ctx, file, lambda text: explain(text, old, edited, expected))
 

@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
 from rookery.core.characters import as_utf8
+from rookery.core.exact_edits import Swap, exact_pieces
 from rookery.core.facts import Change
 from rookery.core.line_diff import LineDiff, line_diff
 from rookery.core.protected_paths import scripts_changed
@@ -39,12 +40,14 @@ async def change_file(
     payload: Mapping[str, Any] | None = None,
     reads: bool = False,
     whole: bool = False,
+    swaps: Sequence[Swap] = (),
     note: str = "",
 ) -> Action:
     """Replace the file's text by `new`. A file without a hash is one that is not there yet.
 
     `reads` if the note quotes from the file: then the permit has to allow that too. `whole` if
-    nothing of what is in the file was looked at to make the new text.
+    nothing of what is in the file was looked at to make the new text. `swaps` are the pieces of
+    text that the model wants to have replaced.
     """
     data, change = await beside(partial(rewrite, file, new))
     if change.before == change.after:
@@ -52,6 +55,7 @@ async def change_file(
     diff = await beside(partial(readable_diff, file.text, new))
     shown = diff.text or (ONLY_LINE_ENDS if file.sha else EMPTY_FILE)
     operation = "modified" if file.sha else "created"
+    pieces = await beside(partial(exact_pieces, file.text, new, swaps)) if swaps else ()
 
     async def perform(permit: Permit) -> Outcome:
         await ctx.files.write(change, data, permit)
@@ -65,6 +69,7 @@ async def change_file(
         reads=[file.path] if reads else [],
         changes=[change],
         whole=[file.path] if whole else [],
+        searched={file.path: pieces} if pieces else {},
         ordinary=[file.path] if _keeps_scripts(file, new) else [],
         diff=shown,
         payload={

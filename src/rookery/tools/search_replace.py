@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from rookery.core.exact_edits import Swap
 from rookery.engine.ports import Action, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
@@ -36,7 +37,8 @@ class SearchReplace:
         )
         match edited:
             case str(text):
-                return await change_file(ctx, file, text, tool="appliedDiff")
+                swap = Swap(args.old_string, args.new_string)
+                return await change_file(ctx, file, text, tool="appliedDiff", swaps=[swap])
             case Missing():
                 return explain_miss(ctx, file, lambda text: explain(text, args.old_string, edited))
             case Ambiguous(lines):

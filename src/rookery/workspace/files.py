@@ -19,6 +19,7 @@ from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.descriptors import content, hash_of, opened_folder, regular_file
 from rookery.workspace.file_edits import Edit, make, unfinished
 from rookery.workspace.file_errors import explained
+from rookery.workspace.known_texts import KnownTexts
 from rookery.workspace.text_files import decoded, sha
 
 T = TypeVar("T")
@@ -37,6 +38,11 @@ class WorkspaceFiles:
     ) -> None:
         self.boundaries = Boundaries(root, home=home or Path.home(), own=own_folders)
         self._limits = limits
+        self._known = KnownTexts()
+
+    def known_text(self, sha: str) -> str | None:
+        """The text of a file that was looked at a while ago, by its hash."""
+        return self._known.get(sha)
 
     def locate(self, path: str) -> str:
         return self.boundaries.locate(path)
@@ -48,7 +54,7 @@ class WorkspaceFiles:
         located = self.locate(path)
         if self.place(located).credential:
             raise Denied(f"{located} is where credentials are kept, which no tool opens.")
-        return await _beside(self._examine, located)
+        return self._known.noted(await _beside(self._examine, located))
 
     async def sha(self, path: str) -> str:
         return await _beside(self._sha, self.locate(path))
@@ -60,7 +66,7 @@ class WorkspaceFiles:
         if located not in permit.reads:
             raise Denied(f"There is no permit to read {located}.")
         most = max(most or 0, self._limits.edit_bytes)
-        return await _beside(partial(self._read, most=most), located)
+        return self._known.noted(await _beside(partial(self._read, most=most), located))
 
     async def write(self, change: Change, data: bytes, permit: Permit) -> None:
         await self.apply([(change, data)], permit)

@@ -165,6 +165,20 @@ class GovernedTask:
         objection = Objection(decision=decision, refusal=refusal)
         return self._as_observed(CallVerdict(objections=(objection,), label="none"))
 
+    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
+        """Whether the policy lets files be edited that changed elsewhere since they were read.
+        The model is shown what changed, so the rules about reading hold too."""
+        at = self._verdicts[call.id][1] if call.id in self._verdicts else None
+        if self._observes or at is None or at.policy.stale != "context":
+            return False
+        rules = await self.in_force.reading_permissions()
+        if isinstance(rules, Refusal) or not rules:
+            return False
+        reading = replace(action, reads=[change.path for change in action.changes])
+        as_read = replace(call, name=READ)
+        decision, _ = strictest_reading(rules, as_read, reading, self.project.layout)
+        return decision < Decision.ASK
+
     def _as_observed(self, verdict: CallVerdict) -> Ruling:
         """The verdict's ruling, unless governance only looks on here."""
         if not self._observes:
