@@ -85,4 +85,4 @@ def agree_to_tools(places: Places, boundaries: Boundaries, *, first_only: bool) 
     now = {tool: fingerprint(tool, root) for tool in found.tools if tool.of_project}
     new = [tool for tool, print_ in now.items() if agreements.missing(tool.called, print_)]
     agreements.agree({tool.called: print_ for tool, print_ in now.items()})
-    return tuple(f"Agreed to the tool {each.called}: {' '.join(each.words)}" for each in new)
+    return tuple(f"Approved the tool {each.called}: {' '.join(each.words)}" for each in new)

@@ -89,7 +89,7 @@ def test_a_tool_that_changed_is_not_offered_until_somebody_agrees_again(
     _, requests = print_run(adding, flags=("--trust",))
     assert "add_numbers" not in offered(requests[0])
     again = adding.run("trust").stdout
-    assert "Agreed to the tool .roo/tools/add_numbers.toml: python3 .roo/tools/add.py" in again
+    assert "Approved the tool .roo/tools/add_numbers.toml: python3 .roo/tools/add.py" in again
     _, requests = print_run(adding)
     assert "add_numbers" in offered(requests[0])
 
@@ -112,7 +112,7 @@ def test_a_bad_file_is_told_of_and_spoils_no_other(adding: Installed):
     assert "read_file is the name of a built-in tool" in told
     assert "unseen" not in offered(requests[0])
     assert ".rookery/tools/unseen.toml is left out" in told
-    assert ".rookery/tools/broken.toml is left out: it is no TOML" in told
+    assert ".rookery/tools/broken.toml is left out: it is not valid TOML" in told
 
 
 def test_the_users_own_tool_needs_no_agreement_and_goes_by_modes(rookery: Installed):

@@ -70,7 +70,7 @@ async def test_the_question_names_the_tool_its_program_line_and_the_arguments(pr
 async def test_a_yes_by_hand_agrees_to_the_tool_as_it_is(project: Project):
     action = await project.prepare()
     assert await decision(action) is Decision.ASK
-    with pytest.raises(Denied, match="Nobody has agreed"):
+    with pytest.raises(Denied, match="have not approved"):
         await action.perform(permit(action, by_hand=False))
     outcome = await action.perform(permit(action, by_hand=True))
     assert """{"words": "it's $HOME"}""" in outcome.text
@@ -85,7 +85,7 @@ async def test_a_program_that_has_changed_is_asked_about_again(project: Project)
     project.program.write_text("echo 42")
     changed = await project.prepare()
     assert await decision(changed) is Decision.ASK
-    with pytest.raises(Denied, match="has changed since you agreed"):
+    with pytest.raises(Denied, match="has changed since you approved"):
         await changed.perform(permit(changed, by_hand=False))
 
 

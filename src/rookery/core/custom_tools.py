@@ -48,7 +48,7 @@ def tool_definition(name: str, text: str) -> ToolDefinition:
     try:
         said = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ValueError(f"it is no TOML ({error})") from error
+        raise ValueError(f"it is not valid TOML ({error})") from error
     _insist_on_known(said, {"description", "parameters", "command"}, "")
     described = _description(said, "")
     if not described:
@@ -58,7 +58,9 @@ def tool_definition(name: str, text: str) -> ToolDefinition:
 
 def _insist_on_known(table: dict[str, Any], known: set[str], where: str) -> None:
     if unknown := sorted(set(table) - known):
-        raise ValueError(f"{where}{unknown[0]} is not known; there are {', '.join(sorted(known))}")
+        raise ValueError(
+            f"{where}{unknown[0]} is not a known field; use {', '.join(sorted(known))}"
+        )
 
 
 def _description(table: dict[str, Any], where: str) -> str:
@@ -88,7 +90,7 @@ def _parameters(said: dict[str, Any]) -> tuple[ToolParameter, ...]:
 
 def _parameter(name: str, table: object) -> ToolParameter:
     if not _PARAMETER.fullmatch(name):
-        raise ValueError(f"the parameter {name[:60]!r} must be of letters, digits and _")
+        raise ValueError(f"the parameter {name[:60]!r} may contain only letters, digits and _")
     where = f"parameters.{name}."
     if not isinstance(table, dict):
         raise ValueError(f'{where[:-1]} must be a table, such as {{type = "string"}}')

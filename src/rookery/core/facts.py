@@ -184,7 +184,7 @@ class UserSpoke(Lasting):
 
 @value
 class PromptRefused(Lasting):
-    """A hook of the user's refused the words in event `of`. They count as not said."""
+    """A hook refused the user's message in event `of`. It counts as not sent."""
 
     of: int
     text: str
@@ -329,8 +329,8 @@ class RequestFailed(Lasting):
 
 @value
 class Pausing(Passing):
-    """The next try is `seconds` away; or, if `paced`, the next request, because the user wants
-    requests to be apart."""
+    """The next try starts in `seconds`; if `paced`, the next request does, because of the
+    setting `request_pause`."""
 
     seconds: float
     reason: str
@@ -627,8 +627,8 @@ class HistoryRepaired(Lasting):
 
 @value
 class Reminded(Lasting):
-    """The engine told the model something on its own account. A `nudge` is for an answer in words
-    that looks like a slip."""
+    """The engine sent the model a notice. A `nudge` is for an answer in words that looks like a
+    slip."""
 
     text: str
     mistake: bool = False

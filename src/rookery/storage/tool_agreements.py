@@ -11,7 +11,7 @@ from rookery.core.values import record
 from rookery.storage.folder_marks import FolderMark
 from rookery.storage.kept_list import KeptList
 
-HOW_TO_AGREE = f"To agree, run: {NAME} trust"
+HOW_TO_AGREE = f"To approve it, run: {NAME} trust"
 _FOLDER_ITSELF = ""
 
 
@@ -40,8 +40,8 @@ class ToolAgreements:
         if fingerprint in agreed:
             return ""
         if agreed:
-            return f"{file} or its program has changed since you agreed to this tool."
-        return f"Nobody has agreed to this project's tool yet ({file})."
+            return f"{file} or its program has changed since you approved this tool."
+        return f"You have not approved this project's tool yet ({file})."
 
     @property
     def were_looked_at(self) -> bool:

@@ -23,7 +23,7 @@ from rookery.tools.execute_command import TOOL, ExecuteCommandArgs
 from rookery.tools.threads import beside
 
 PAYLOAD = "customTool"
-CHANGED = "The tool's files have changed since the call was looked at. It was not run."
+CHANGED = "The tool's files have changed since the call was checked. It was not run."
 _TYPES: dict[str, Any] = {
     "string": str,
     "integer": int,
@@ -95,7 +95,7 @@ class CustomTool:
     async def _insist(self, seen: str, missing: str, permit: Permit) -> None:
         """Raises `ToolError` unless the tool is what was looked at, and a person agreed to it."""
         if await beside(self._agreement.fingerprint) != seen:
-            raise ToolError(f"{CHANGED} Call it again to have it looked at.")
+            raise ToolError(f"{CHANGED} Call it again to have it checked.")
         if not missing:
             return
         if not permit.by_hand:
@@ -110,7 +110,7 @@ class CustomToolGuard:
         missing = action.payload.get("missing")
         if action.payload.get("tool") != PAYLOAD or not missing:
             return Ruling()
-        return ask(f"{missing} A yes agrees to it as it is now.")
+        return ask(f"{missing} Your approval covers the tool as it is now.")
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
