@@ -173,7 +173,8 @@ def _with_tail(head: Text, tail: Text, width: int) -> Text:
 def _body(shown: Shown, payload: Mapping[str, Any], width: int, look: Look) -> Iterable[Piece]:
     message = shown.message
     if is_edit(payload):
-        diff = message.diff or str(payload.get("diff") or payload.get("content") or "")
+        # `diff` is what the model wrote, which need not be a diff; `content` always is one
+        diff = message.diff or str(payload.get("content") or payload.get("diff") or "")
         return diff_pieces(diff, width, look) if shown.unfolded else _edit(diff, width, look)
     if payload.get("tool") == "updateTodoList":
         return single(_todos(payload.get("todos"), width, look))
