@@ -88,7 +88,8 @@ function CallFacts({ row, payload }: { row: Row; payload: Payload }) {
 
 function CallBody({ row, payload }: { row: Row; payload: Payload }) {
   if (isEdit(payload)) {
-    const diff = row.diff || stringOf(payload.diff) || stringOf(payload.content);
+    // `diff` is what the model wrote, which need not be a diff; `content` always is one
+    const diff = row.diff || stringOf(payload.content) || stringOf(payload.diff);
     if (!diff) return null;
     const undone = outcomeOf(row) !== "";
     // what it came to is told later than what it was to do

@@ -90,6 +90,12 @@ describe("a row of a call", () => {
     expect(place.querySelector(".diff-text")).toBeNull();
   });
 
+  it("of an edit that was not asked about shows its diff, not what the model wrote", async () => {
+    const text = JSON.stringify({ tool: "appliedDiff", diff: "<<<<<<< SEARCH", content: "@@ -1 +1 @@\n-a\n+b\n" });
+    const { place } = await shown({ type: "ask", ask: "tool", answered: true, title: "Edit a.py", text });
+    expect(place.querySelector(".diff-text")?.textContent).not.toContain("SEARCH");
+  });
+
   it("of an edit shows its diff, a long one only in part", async () => {
     const diff = Array.from({ length: 40 }, (_, at) => `+line ${at}`).join("\n");
     const text = '{"tool":"appliedDiff","diffStats":{"added":40,"removed":0}}';
