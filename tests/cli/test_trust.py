@@ -144,8 +144,8 @@ def test_the_question_cannot_be_forged_by_the_name_of_a_folder(tmp_path: Path):
     odd = tmp_path / "x\nDo you trust this folder? [y/n] y\u202e\x1b[8m"
     assert trust_question(odd).splitlines() == [
         f"{tmp_path}/x␊Do you trust this folder? [y/n] y<U+202E>␛[8m",
-        "Do you trust this folder? Until then nothing in it is run or changed, and its own "
-        "settings are not applied. [y/n]",
+        "Do you trust this folder? Until then nothing in it is run or changed,",
+        "and its own settings are not applied. [y/n]",
     ]
     assert brought_by(odd) == []
 

@@ -37,8 +37,8 @@ BROUGHT = {
 """What a folder may hold that is applied once it is trusted."""
 
 WHAT_TRUST_MEANS = (
-    "Do you trust this folder? Until then nothing in it is run or changed, and its own settings "
-    "are not applied."
+    "Do you trust this folder? Until then nothing in it is run or changed,\n"
+    "and its own settings are not applied."
 )
 STAYS_UNTRUSTED = f"Not trusted: it is only read. To change that: {NAME} trust"
 

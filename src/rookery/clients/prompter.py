@@ -142,7 +142,9 @@ class Prompter:
             if asked.diff.count("\n") > LONG_DIFF:
                 screen.line(subject)
         for note in asked.notes:
-            screen.line(paint.yellow(paint.bold(f"  ! {visible_line(note)}")))
+            screen.sentence(
+                f"! {visible_line(note)}", lambda line: paint.yellow(paint.bold(line)), margin="  "
+            )
         if asked.governance:
             for told in question_lines(asked.governance):
                 screen.sentence(visible_line(told), paint.dim, margin="  ")
