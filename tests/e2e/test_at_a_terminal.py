@@ -326,6 +326,19 @@ def test_what_nobody_answered_is_on_record_as_answered_by_rule(rookery: Installe
     assert '"by":"policy"' in answered
 
 
+def test_a_wrong_mode_or_command_before_the_first_message_is_told_and_nothing_is_lost(
+    rookery: Installed,
+):
+    with rookery.terminal(*rookery.script("- say: Hello.")) as terminal:
+        terminal.wait_for("What should be done?")
+        terminal.type("/mode nosuch")
+        terminal.wait_for("There is no mode 'nosuch'.")
+        terminal.type("/undo")
+        terminal.wait_for("/undo works only while a task is open.")
+        terminal.type("go")
+        terminal.wait_for("Hello.")
+
+
 def test_a_model_chosen_before_the_first_message_is_used_for_it(rookery: Installed):
     with LlmServer([finish()]) as server:
         flags = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]

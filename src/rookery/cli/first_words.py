@@ -29,16 +29,26 @@ class FirstWords:
     automatic: bool | None = None
 
 
+@value
+class Checks:
+    """Each raises `SettingsError` if there is no such thing."""
+
+    model: Callable[[str, str], None]
+    """Provider and model."""
+    mode: Callable[[str], None]
+    command: Callable[[str], None]
+
+
 def ask_for_first_words(
-    choice: ModelChoice, mode: str, workspace: str, check: Callable[[str, str], None]
+    choice: ModelChoice, mode: str, workspace: str, checks: Checks
 ) -> FirstWords:
-    """`check` raises `SettingsError` if there is no such model of a provider."""
+    """Whatever is wrong is told, and asked for again."""
     print(f"{NAME} {VERSION} · {choice.provider} {harmless(choice.name)} · ", end="")
     print(f"{harmless(mode)} mode · {harmless(workspace)}")
     words = FirstWords(mode=mode)
     try:
         while not words.text.strip():
-            words = _next(words, _line(), choice, check)
+            words = _heard(words, _line(), choice, checks)
     except KeyboardInterrupt:
         print()
         raise
@@ -53,17 +63,24 @@ def _line() -> str:
     return typed
 
 
-def _next(
-    words: FirstWords, line: str, choice: ModelChoice, check: Callable[[str, str], None]
-) -> FirstWords:
+def _heard(words: FirstWords, line: str, choice: ModelChoice, checks: Checks) -> FirstWords:
+    try:
+        return _next(words, line, choice, checks)
+    except SettingsError as error:
+        print(harmless(str(error)))
+        return words
+
+
+def _next(words: FirstWords, line: str, choice: ModelChoice, checks: Checks) -> FirstWords:
     name, _, rest = line.strip().partition(" ")
     rest = rest.strip()
     match name:
         case "/help":
             print(HELP)
         case "/model" if rest:
-            return _with_model(words, rest, choice, check)
+            return _with_model(words, rest, choice, checks)
         case "/mode" if rest:
+            checks.mode(rest)
             print(f"Starting in {harmless(rest)} mode.")
             return replace(words, mode=rest)
         case "/approve" if rest in ("on", "off"):
@@ -72,17 +89,16 @@ def _next(
         case "/model" | "/mode" | "/approve":
             print(HELP)
         case _:
+            checks.command(line)
             return replace(words, text=line)
     return words
 
 
-def _with_model(
-    words: FirstWords, wanted: str, choice: ModelChoice, check: Callable[[str, str], None]
-) -> FirstWords:
+def _with_model(words: FirstWords, wanted: str, choice: ModelChoice, checks: Checks) -> FirstWords:
     provider, _, model = wanted.rpartition(" ")
     provider = provider.strip() or choice.provider
     try:
-        check(provider, model)
+        checks.model(provider, model)
     except SettingsError as error:
         print(f"{error} The model stays {harmless(words.model or choice.name)}.")
         return words

@@ -3,14 +3,14 @@
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
 from rookery import NAME
 from rookery.app import Consent, vocabulary
-from rookery.cli.first_words import FirstWords, ask_for_first_words
+from rookery.cli.first_words import Checks, FirstWords, ask_for_first_words
 from rookery.cli.model_choice import choose_model
 from rookery.cli.session_ids import chosen_session
 from rookery.cli.wishes import FrontEnd, Wishes
@@ -100,7 +100,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     task_id = chosen_session(store, wishes.session_id, wishes.workspace) if wishes.resumes else ""
     stored = _stored(wishes, store, task_id)
     settings = _settings(wishes, usual, _last_request(stored), trusted=trusted)
-    _check_mode(settings, usual, wishes.workspace, trusted=trusted)
+    _check_mode(settings.mode, usual, wishes.workspace, trusted=trusted)
     choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
     if wishes.intent:
         from rookery.governed_projects import check_intent
@@ -114,12 +114,8 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     if wishes.resumes:
         first = ReopenTask(task_id=task_id)
     elif prompt.strip() or wishes.front_end is FrontEnd.LINES:
-
-        def check(provider: str, model: str) -> None:
-            choose_model(settings.with_model(provider, model), os.environ, usual.keys_file, None)
-
-        first = _new_task(wishes, settings, choice, store, prompt, check)
-        _check_command(first.text, usual, wishes.workspace, trusted=trusted)
+        checks = _checks(settings, usual, wishes.workspace, trusted=trusted)
+        first = _new_task(wishes, settings, choice, store, prompt, checks)
     return Run(
         settings=settings,
         choice=choice,
@@ -146,12 +142,23 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     )
 
 
-def _check_mode(settings: Settings, places: Places, workspace: Path, *, trusted: bool) -> None:
-    if settings.mode in MODES:
+def _checks(settings: Settings, places: Places, workspace: Path, *, trusted: bool) -> Checks:
+    def check(provider: str, model: str) -> None:
+        choose_model(settings.with_model(provider, model), os.environ, places.keys_file, None)
+
+    return Checks(
+        model=check,
+        mode=lambda slug: _check_mode(slug, places, workspace, trusted=trusted),
+        command=lambda line: _check_command(line, places, workspace, trusted=trusted),
+    )
+
+
+def _check_mode(slug: str, places: Places, workspace: Path, *, trusted: bool) -> None:
+    if slug in MODES:
         return
     known = vocabulary(places, workspace, trusted=trusted)
-    if settings.mode not in known.modes:
-        there = f"There is no mode {settings.mode!r}. There are: {', '.join(known.modes)}."
+    if slug not in known.modes:
+        there = f"There is no mode {slug!r}. There are: {', '.join(known.modes)}."
         untrusted = () if trusted else (f"Modes of a folder count once you trust it: {NAME} trust",)
         raise SettingsError(" ".join([there, *known.problems, *untrusted]))
 
@@ -311,11 +318,11 @@ def _new_task(
     choice: ModelChoice,
     store: TaskStore,
     prompt: str,
-    check: Callable[[str, str], None],
+    checks: Checks,
 ) -> OpenTask:
     words = FirstWords(text=prompt, mode=settings.mode)
     if not prompt.strip() and wishes.interactive:
-        words = ask_for_first_words(choice, settings.mode, str(wishes.workspace), check)
+        words = ask_for_first_words(choice, settings.mode, str(wishes.workspace), checks)
     if not words.text.strip():
         raise SettingsError("Say what to work on, as an argument or on standard input.")
     task_id = (wishes.create_with_session_id or str(uuid.uuid4())).lower()

@@ -73,6 +73,8 @@ def no_such_command(line: str, known: Collection[str]) -> str:
     found = _COMMAND.match(line.strip())
     if not found or found["name"] in known or not looks_like_a_command(line):
         return ""
+    if found["name"] in _NAMES:
+        return f"/{found['name']} works only while a task is open."
     near = get_close_matches(found["name"], known, n=3) or sorted(known)[:MOST_NAMED]
     there = ", ".join(f"/{name}" for name in near)
     return f"There is no /{found['name']}." + (f" There is: {there}." if there else "")
