@@ -1,10 +1,13 @@
 """Permission rules about reading hold for every way to read a file."""
 
+import shutil
+
 import pytest
 
 from governed.stage import FILE, Governed, choose, intents, read, run, wait, write
 from llm_server import call
 from rookery.core.facts import Asked
+from rookery.workspace.layers import PROGRAMS
 
 SECRET = "TOKEN_IN_THE_FILE"
 RULES = 'permissions: {deny: ["Read(settings.ini)", "Read(vault/**)"], ask: ["Read(notes/**)"]}'
@@ -75,6 +78,10 @@ def test_a_mention_attaches_nothing_that_is_denied(guarded: Governed):
     assert "public" in told.requests[2]
 
 
+@pytest.mark.skipif(
+    not shutil.which("bwrap", path=PROGRAMS),
+    reason="bubblewrap is not installed; Landlock alone cannot hide files of the workspace",
+)
 def test_the_sandbox_shows_no_command_what_is_denied(guarded: Governed):
     policy = "commands: {sandbox: auto}"
     guarded.put(FILE, intents(policy=policy, more=RULES))
