@@ -93,7 +93,7 @@ def _tool(folder: ConfigFolder, file: FoundFile, root: Path, look: Look) -> Foun
     called = folder.called(file.path)
     try:
         if look.problems[problems:]:
-            raise ValueError("it could not be read as it stands")
+            raise ValueError("it could not be read completely")
         definition = tool_definition(file.name.removesuffix(_ENDING), text)
     except ValueError as error:
         look.complain(f"The tool {called} is left out: {error}.")
