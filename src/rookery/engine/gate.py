@@ -72,7 +72,8 @@ class Gate:
             hosts=self._hosts(action, judged, by_hand=by_hand) if action.command else frozenset(),
         )
         permit = await self.governance.permitted(call, action, ruling, answer, permit)
-        self._told[call.id] = ruling.told
+        if ruling.told:
+            self._told[call.id] = ruling.told
         return permit, answer.text if answer else ""
 
     def _hosts(self, action: Action, judged: Judgement, *, by_hand: bool) -> frozenset[str]:
@@ -93,6 +94,7 @@ class Gate:
 
     def told(self, call: ToolCall, error: ToolError) -> ToolError:
         """What went wrong, with a code if governance has one for it."""
+        self._told.pop(call.id, None)
         if not isinstance(error, ChangedMeanwhile) or not self.governance.governs:
             return error
         from rookery.core.intents.errors import Refusal
