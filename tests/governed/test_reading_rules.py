@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from governed.stage import FILE, Governed, choose, intents, read, run, wait, write
+from hostile_repositories import git
 from llm_server import call
 from rookery.core.facts import Asked
 from rookery.workspace.layers import PROGRAMS
@@ -43,6 +44,39 @@ def test_a_denied_file_is_not_read_in_any_way(guarded: Governed, reading: object
     assert told.code(1) == "CMD-001"
     assert told.questions == []
     assert SECRET not in "".join(told.requests)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("git log -p", "CMD-001"),
+        ("git show HEAD", "CMD-001"),
+        ("git --no-pager show", "CMD-001"),
+        ("git diff 4b825dc642cb6eb9a060e54bf8d69288fbee4904 HEAD", "CMD-001"),
+        ("git log -p -- vault", "CMD-001"),
+        ("git cat-file -p 1234567", "CMD-001"),
+        ("git log --oneline", ""),
+        ("git diff --stat", ""),
+        ("git show HEAD:open.txt", ""),
+        ("git diff HEAD -- open.txt", ""),
+    ],
+)
+def test_git_prints_no_denied_file_that_it_tracks(guarded: Governed, command: str, code: str):
+    git(guarded.root, "init", "-q")
+    git(guarded.root, "add", "-A")
+    git(guarded.root, "commit", "-qm", "all")
+    told = guarded.play([choose()], [run(command)], flags=("-y",))
+    assert told.code(1) == code
+    assert SECRET not in "".join(told.requests)
+
+
+def test_git_may_print_changes_if_no_denied_file_is_tracked(guarded: Governed):
+    git(guarded.root, "init", "-q")
+    git(guarded.root, "add", "open.txt")
+    git(guarded.root, "commit", "-qm", "one")
+    told = guarded.play([choose()], [run("git show HEAD")], flags=("-y",))
+    assert told.code(1) == ""
+    assert "+public" in told.results[1]
 
 
 def test_folders_are_listed_and_searched_without_what_is_denied(guarded: Governed):

@@ -8,8 +8,10 @@ from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent import Permissions
 from rookery.core.intents.permission_rules import READ, about_reading, withheld
 from rookery.core.rulings import Decision
-from rookery.core.shell.judgement import Deed
+from rookery.core.shell.git_contents import prints_contents
+from rookery.core.shell.judgement import Deed, Judgement
 from rookery.engine.ports import Action
+from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.governed.touched import server_paths
 from rookery.workspace.orchestration.layout import Layout
 
@@ -72,22 +74,41 @@ def _named(arguments: object) -> Iterator[str]:
 
 def _below(permissions: Permissions, action: Action, layout: Layout) -> tuple[Decision, str]:
     """What is said about the files below the folders that a command reads through."""
-    judged = action.judgement
-    folders = [each.path for each in judged.targets if each.deep] if judged else []
-    if not folders or not withheld(permissions, READ):
+    if not action.judgement or not withheld(permissions, READ):
         return Decision.NONE, ""
     strictest = (Decision.NONE, "")
-    looked_at = 0
-    for folder in folders:
-        for path in _files_below(layout.workspace / folder):
-            looked_at += 1
-            if looked_at > MOST_LOOKED_AT:
-                return Decision.ASK, TOO_MANY
-            found = about_reading(permissions, READ, [_from_root(layout, path)])
-            strictest = max(strictest, found)
-            if strictest[0] is Decision.DENY:
-                return strictest
+    for looked_at, path in enumerate(_read_through(action.judgement, layout)):
+        if looked_at >= MOST_LOOKED_AT:
+            return max(strictest, (Decision.ASK, TOO_MANY))
+        found = about_reading(permissions, READ, [_from_root(layout, path)])
+        strictest = max(strictest, found)
+        if strictest[0] is Decision.DENY:
+            return strictest
     return strictest
+
+
+def _read_through(judged: Judgement, layout: Layout) -> Iterator[str]:
+    for each in judged.targets:
+        if each.deep:
+            yield from _files_below(layout.workspace / each.path)
+    if any(map(prints_contents, judged.commands)):
+        read = [each.path for each in judged.targets if each.deed is Deed.READ]
+        tops = {os.path.normpath(layout.workspace / path) for path in read}
+        yield from (each for each in _tracked(layout) if _is_below(each, tops))
+
+
+def _is_below(path: str, tops: set[str]) -> bool:
+    return any(path == top or path.startswith(f"{top}/") for top in tops)
+
+
+def _tracked(layout: Layout) -> Iterator[str]:
+    """The files that git knows, and so can print."""
+    above = (layout.workspace, *layout.workspace.parents)
+    root = next((each for each in above if (each / ".git").exists()), None)
+    if root:
+        yield from (
+            os.path.join(root, os.fsdecode(path)) for path in GitIndexes(str(root)).blobs_in("")
+        )
 
 
 def _files_below(folder: "os.PathLike[str]") -> Iterator[str]:
