@@ -56,3 +56,15 @@ def test_a_mark_that_the_file_holds_as_such_is_left():
     assert unmarked("<U+200B>", "a\u200b <U+200B>") == "<U+200B>"
     assert unmarked("<U+200B>", "nothing hidden") == "<U+200B>"
     assert unmarked("<U+0041><U+FFFFFF>", "A") == "<U+0041><U+FFFFFF>"
+
+
+def test_a_line_that_is_copied_whole_keeps_its_hidden_characters_beside_written_marks():
+    original = "lit <U+200B> and real\u200bone\r\na\u2028b\nc <U+2028>\n"
+    copied = "lit <U+200B> and real<U+200B>one\nnew\na<U+2028>b\nc <U+2028>\n"
+    assert unmarked(copied, original) == (
+        "lit <U+200B> and real\u200bone\nnew\na\u2028b\nc <U+2028>\n"
+    )
+
+
+def test_a_line_that_two_lines_could_be_is_left_as_it_was_written():
+    assert unmarked("a<U+200B>", "a<U+200B>\na\u200b\n") == "a<U+200B>"

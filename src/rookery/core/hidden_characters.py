@@ -44,8 +44,20 @@ def marked(text: str) -> str:
 
 def unmarked(text: str, original: str) -> str:
     """Marks that stand for characters of the original, put back; those that it holds as such are
-    left."""
-    return _MARK.sub(lambda found: _put_back(found, original), text)
+    left. A line that was copied whole is as it is there."""
+    lines = _lines_by_mark(original)
+    return "\n".join(
+        lines[line] if line in lines else _MARK.sub(lambda found: _put_back(found, original), line)
+        for line in text.split("\n")
+    )
+
+
+def _lines_by_mark(original: str) -> dict[str, str]:
+    """Lines by how a model reads them, where that fits only one."""
+    shown: dict[str, set[str]] = {}
+    for line in set(original.replace("\r\n", "\n").split("\n")):
+        shown.setdefault(marked(line), set()).add(line)
+    return {mark: min(lines) for mark, lines in shown.items() if len(lines) == 1}
 
 
 def marks_in(text: str) -> bool:
