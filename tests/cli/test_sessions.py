@@ -360,6 +360,7 @@ def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: 
         (["do", "{"], "That is no JSON"),
         (["do", "[]"], "A request is an object"),
         (["do", '{"kind": "fly"}'], "There is no request 'fly'."),
+        (["do", '{"type": "list_sessions"}'], 'A request needs a "kind"'),
         (["do", '{"kind": "cancel_session"}'], "The request cancel_session is malformed"),
         (
             ["do", '{"kind": "start_sessions", "prompt": "Hi", "auto_aprove": false}'],

@@ -24,9 +24,11 @@ def request_to_json(request: Asking[Any]) -> bytes:
 
 def request_from_json(fields: dict[str, Any]) -> Asking[Any]:
     """Refused with the reason if it is none."""
-    cls = KINDS.get(str(fields.get("kind")))
+    if "kind" not in fields:
+        raise CommandRejected('A request needs a "kind", such as list_sessions. Nothing was done.')
+    cls = KINDS.get(str(fields["kind"]))
     if cls is None:
-        raise CommandRejected(f"There is no request {str(fields.get('kind'))[:80]!r}.")
+        raise CommandRejected(f"There is no request {str(fields['kind'])[:80]!r}.")
     return cast(Asking[Any], read_request(fields, cls, "request"))
 
 
