@@ -24,6 +24,8 @@ def prints_contents(command: Sequence[str]) -> bool:
         return False
     _, *said = (word.text for word in without_settings([Word(text) for text in command]))
     name, options = next(iter(said), ""), said[1:]
+    if name == "stash" and options[:1] != ["show"]:
+        return False
     if any(map(_PATCH.match, options)) and not _names_files(name, options):
         return name in _ALWAYS | _IF_ASKED
     return (
