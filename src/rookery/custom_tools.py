@@ -83,6 +83,8 @@ def agree_to_tools(places: Places, boundaries: Boundaries, *, first_only: bool) 
         return ()
     found = find_tools(places.config, Path.home(), boundaries, trusted=True)
     now = {tool: fingerprint(tool, root) for tool in found.tools if tool.of_project}
+    if first_only and not now:
+        return ()  # most folders have no tools, and a run should write no more than it must
     new = [tool for tool, print_ in now.items() if agreements.missing(tool.called, print_)]
     agreements.agree({tool.called: print_ for tool, print_ in now.items()})
     return tuple(f"Approved the tool {each.called}: {' '.join(each.words)}" for each in new)
