@@ -38,6 +38,7 @@ def heard_by(server: LlmServer, number: int) -> str:
 
 
 def test_CS_14_3_a_start_is_acknowledged_told_and_done(rookery: Installed):
+    rookery.environ["ROOKERY_SANDBOX_NETWORK"] = "on"  # no note where there is no namespace
     with (
         LlmServer([say("I will."), touch("made")], [finish("It is made.")]) as server,
         Driver(rookery, *at(server)) as driver,

@@ -28,6 +28,7 @@ def touch(name: str) -> object:
 
 
 def test_print_runs_without_questions_and_prints_only_the_result(rookery: Installed):
+    rookery.environ["ROOKERY_SANDBOX_NETWORK"] = "on"  # no note where there is no namespace
     with LlmServer([say("I will."), touch("made")], [finish("It is made.")]) as server:
         done = rookery.run("-p", *at(server), "make", "it")
     assert (done.returncode, done.stdout) == (0, "It is made.\n")
