@@ -61,10 +61,15 @@ def test_the_debug_log_is_for_its_owner_only_sec_5(tmp_path: Path):
 
 
 def _wait_until_stuck(out: IO[bytes]) -> None:
-    """Until the pipe holds all it can, so that whoever writes to it is stuck."""
-    largest = fcntl.fcntl(out, fcntl.F_GETPIPE_SZ)
-    while _held(out) < largest - 4096:
+    """Until no more fits into the pipe. A piece that is larger than half a page takes a whole
+    one, so how much that is depends on the pieces."""
+    half = fcntl.fcntl(out, fcntl.F_GETPIPE_SZ) // 2
+    before = unchanged = 0
+    while unchanged < 50:
         time.sleep(A_MOMENT)
+        held = _held(out)
+        unchanged = unchanged + 1 if half <= held == before else 0
+        before = held
 
 
 def _held(out: IO[bytes]) -> int:
