@@ -214,7 +214,7 @@ async def open_host(
 
         def exposed(action: Action) -> bool:
             """Whether a command could destroy what is in git's own folders."""
-            # git too runs what is not known here: hooks, filters, aliases
+            # git runs hooks, filters and aliases of the repository, which the judge cannot know
             runs_git = git_use(action.judgement) is not GitUse.NONE
             return action.may_change_files and (runs_git or not sandbox.mounts)
 

@@ -31,7 +31,7 @@ class FirstWords:
 
 @value
 class Checks:
-    """Each raises `SettingsError` if there is no such thing."""
+    """Raise `SettingsError` for an unknown model, mode or command."""
 
     model: Callable[[str, str], None]
     """Provider and model."""
@@ -42,7 +42,7 @@ class Checks:
 def ask_for_first_words(
     choice: ModelChoice, mode: str, workspace: str, checks: Checks
 ) -> FirstWords:
-    """Whatever is wrong is told, and asked for again."""
+    """Print what is wrong and ask again until the input is usable."""
     print(f"{NAME} {VERSION} · {choice.provider} {harmless(choice.name)} · ", end="")
     print(f"{harmless(mode)} mode · {harmless(workspace)}")
     words = FirstWords(mode=mode)

@@ -106,7 +106,7 @@ def coverage_of(desk: Desk) -> Proved:
     last_changes: dict[str, str] = {}
     checks: list[TracedRecord] = []
 
-    def heard() -> Iterator[Counted]:
+    def counted_records() -> Iterator[Counted]:
         for line, record in counted_lines(desk.layout.folder):
             if is_check(record):
                 checks.extend(filter(is_check, records_on(line)))
@@ -125,7 +125,7 @@ def coverage_of(desk: Desk) -> Proved:
         )
         for each in intents
     ]
-    found = coverage(known, heard(), _Hashes(desk.layout.root))
+    found = coverage(known, counted_records(), _Hashes(desk.layout.root))
     standings = {each.id: criteria_standing(each, policy, checks) for each in intents}
     proved = {id for id in standings if _verified(standings[id], last_changes.get(id, ""))}
     judged = tuple(_judged(each, proved) for each in found.intents)
@@ -133,13 +133,13 @@ def coverage_of(desk: Desk) -> Proved:
 
 
 def _judged(found: IntentCoverage, proved: Collection[str]) -> IntentCoverage:
-    """Criteria are known only once all records were heard."""
+    """Criteria are known only after all records were read."""
     covered = found.state == "covered" and found.intent_id not in proved
     return replace(found, state="unverified") if covered else found
 
 
 class _Hashes(Mapping[str, str | None]):
-    """What files are now, looked at once somebody asks."""
+    """The present hashes of files, computed on first use."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
