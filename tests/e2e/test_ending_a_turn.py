@@ -2,6 +2,10 @@
 
 import json
 import signal
+import subprocess
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +18,24 @@ ANSWER = "The answer is 4."
 
 def at(server: LlmServer) -> list[str]:
     return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def wait_until_received(process: subprocess.Popen[bytes], server: LlmServer) -> None:
+    """Until the process has read all that the server sent, and sleeps."""
+    peer = f":{urlsplit(server.url).port:04X}"
+    deadline = time.monotonic() + PATIENCE
+    while _unread_bytes(peer) or _state(process) != "S":
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def _unread_bytes(peer: str) -> int:
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(int(row[4].partition(":")[2], 16) for row in rows if row[2].endswith(peer))
+
+
+def _state(process: subprocess.Popen[bytes]) -> str:
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_question_answered_in_words_takes_one_request_and_the_words_go_to_stdout(
@@ -90,6 +112,7 @@ def test_a_run_that_is_terminated_prints_the_words_so_far(rookery: Installed):
     with LlmServer([say("I think that ", waiting)]) as server:
         process = rookery.start("-p", *at(server), "go")
         waiting.wait_until_reached()
+        wait_until_received(process, server)
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (143, b"I think that\n")

@@ -337,9 +337,9 @@ async def test_5_1_an_answer_to_nobody_is_not_taken_for_the_next_one(wire: str):
         again = await _words(provider)
         await provider.aclose()
     assert caught.value.kind is FailureKind.DROPPED
-    # what was too much may be seen before the request is sent, or only behind it
-    assert again == ("Two." if len(server.requests) == 2 else "Three.")
-    assert server.requests[0].connection != server.requests[-1].connection
+    # The request that failed may have reached the server or not, before the next one or after it.
+    assert again in ("Two.", "Three.")
+    assert len({request.connection for request in server.requests}) == 2
 
 
 @on_each_wire
