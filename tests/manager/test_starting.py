@@ -344,8 +344,8 @@ async def test_8_two_at_a_time_are_set_up(project: Project):
         project,
         "setup-script",
         'mkdir "../on-$$"; until [ -e ../met ]; do sleep 0.01; '
-        "[ $(ls -d ../on-* | wc -l) = 1 ] || touch ../met; done; "
-        'sleep 0.1; ls -d ../on-* | wc -l; rmdir "../on-$$"\n',
+        "set -- ../on-*; [ $# = 1 ] || touch ../met; done; "
+        'sleep 0.1; set -- ../on-*; echo $#; rmdir "../on-$$"\n',
     )
     async with at_desk(project) as at:
         started = await at.start(DONE, versions=4)
