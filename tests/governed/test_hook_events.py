@@ -11,7 +11,7 @@ from control_driver import Driver
 from governed.stage import Governed, at, choose, write
 from governed.test_hooks import hooked, script
 from json_io_driver import JsonIo
-from llm_server import LlmServer, Part, call, finish, say
+from llm_server import Gate, LlmServer, Part, call, finish, say
 from rookery.core.facts import Asked, Condensed, Noted
 from terminal_session import PATIENCE
 
@@ -80,6 +80,29 @@ def test_a_driver_is_told_that_a_prompt_was_refused(ungoverned: Governed):
         "fine words",
         "forbidden again",
     ]
+
+
+def test_a_driver_is_told_of_each_queued_message_whether_it_was_refused(ungoverned: Governed):
+    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    gate = Gate()
+    look = call("list_files", path=".")
+    with (
+        LlmServer([gate, look], [finish()]) as server,
+        Driver(ungoverned.rookery, *at(server)) as driver,
+    ):
+        driver.send("start", "s1", prompt="begin")
+        gate.wait_until_reached()
+        for request_id, words in (("m1", "forbidden words"), ("m2", "fine words")):
+            driver.send("message", request_id, prompt=words)
+            driver.done(request_id)
+        gate.open()
+        driver.wait(type="result", requestId="m2")
+        driver.check()
+        results = [(each["requestId"], each["success"]) for each in driver.of(type="result")]
+        assert results == [("s1", True), ("m1", False), ("m2", True)]
+        [note] = driver.of(subtype="note")
+        assert (note["requestId"], "A hook refused" in note["content"]) == ("m1", True)
+        assert driver.end() == 0
 
 
 def test_a_person_at_a_terminal_can_say_it_in_other_words(ungoverned: Governed):

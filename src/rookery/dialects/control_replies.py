@@ -10,7 +10,7 @@ CONTENTS = {
     "task_busy": "The task is still at work. Wait for its result, or cancel it.",
     "task_error": "The task could not go on.",
     "responded": "The question was answered.",
-    "queued": "The model hears it with its next request.",
+    "queued": "It waits for the model's next request.",
     "resumed": "The model hears it once the task goes on.",
     "no_active_task": "There is no task at work.",
     "no_pending_ask": "No such question is open.",

@@ -9,8 +9,9 @@ events to be written.
 from collections.abc import Iterable, Iterator
 
 from rookery.core.agent_state import AgentState
-from rookery.core.asks import ASKED_AGAIN, AskKind, Reply
+from rookery.core.asks import AskKind, Reply
 from rookery.core.facts import (
+    Answered,
     Asked,
     ChildBegan,
     CompletionOffered,
@@ -31,7 +32,7 @@ from rookery.dialects.output_rows import Ids, Output, output
 from rookery.dialects.queue_events import change_between
 from rookery.dialects.stream_commands import CAPABILITIES, BadCommand, StreamCommand
 from rookery.dialects.structured_output import init
-from rookery.dialects.told_task import Question, ToldChild, ToldTask
+from rookery.dialects.told_task import Question, Refusal, ToldChild, ToldTask
 
 _RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 _COMPLETE = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
@@ -60,6 +61,8 @@ class ControlStream:
         self._answered = ""
         """The question that was answered last; the log may not say so yet."""
         self._in_turn = False
+        self._in_turn_before = False
+        """The same before the last answer."""
         self._offered = False
 
     @property
@@ -156,9 +159,8 @@ class ControlStream:
     def deliver(self, question: Question, reply: Reply, request_id: str, *, words: bool) -> None:
         """A request answers a question. It is behind what comes of that if it has words, or if
         nothing was going on."""
-        self._answered = question.ask_id
-        if words or not self._in_turn:
-            self._by.take_over(request_id)
+        self._answered, self._in_turn_before = question.ask_id, self._in_turn
+        self._by.answer(request_id, takes_over=words or not self._in_turn)
         self._in_turn |= goes_on(question.ask, reply)
 
     @property
@@ -245,17 +247,32 @@ class ControlStream:
             yield from map(self._attributed, task.settle())
 
     def _told(self, task: ToldTask, event: Event) -> Iterator[Output]:
-        before = task.queue
+        before, refusal = task.queue, task.refusal
         task.learn(event)
+        task.refusal = self._refusal_in(task, event)
         if isinstance(event.fact, RequestStarted):
             yield from self._hear_queue(task, before, event.ts)
         elif (subtype := change_between(before, task.queue)) and self._is_news(task, event):
-            yield self._attributed(task.tell_queue(subtype, task.queue))
-        yield from map(self._attributed, task.tell(event))
+            removed = self._by.behind_removed(event.fact)
+            yield self._attributed(task.tell_queue(subtype, task.queue), removed)
+        for one in task.tell(event):
+            yield self._attributed(one, refusal.request_id if refusal else "")
+        if refusal and refusal.is_answer:
+            yield self._refused_result(refusal.request_id, refusal.reason)
         if isinstance(event.fact, ChildBegan):
             self._tasks[event.fact.task_id] = ToldChild(event.fact.task_id, self._ids)
         if task.task_id == self.task_id:
             yield from self._mind_turn(event)
+
+    def _refusal_in(self, task: ToldTask, event: Event) -> Refusal | None:
+        if not isinstance(event.fact, PromptRefused):
+            return None
+        said, reason = task.said.get(event.fact.of), event.fact.reason
+        is_answer = isinstance(said, Answered)
+        if is_answer:
+            self._in_turn = self._in_turn_before
+        request_id = self._by.refuse(said, reason)
+        return Refusal(request_id=request_id, reason=reason, is_answer=is_answer)
 
     def _is_news(self, task: ToldTask, event: Event) -> bool:
         """A child that goes on also hears what its parent heard, which is told already."""
@@ -285,15 +302,11 @@ class ControlStream:
                 self._in_turn, self._offered, self.refused = True, False, ""
             case PromptRefused(reason=reason):
                 self.refused = reason
-            case Asked(ask=ask) if ask in ASKED_AGAIN and self.refused and not self._offered:
-                self.cancelling = False
-                yield from self._leave_children()
-                yield from self._end_turn("governance_refused", self.refused)
             case CompletionOffered():
                 self._offered = True
             case StepCancelled():
                 self._offered = False
-            case Asked(ask=AskKind.COMPLETION_RESULT):
+            case Asked(ask=AskKind.COMPLETION_RESULT) if self._in_turn or not self.refused:
                 yield from self._complete_turn()
             case Asked(ask=ask) if ask in _RESUMING:
                 self.cancelling = False
@@ -314,8 +327,9 @@ class ControlStream:
 
     def _complete_turn(self) -> Iterator[Output]:
         self._in_turn = self._offered = False
+        start_refused = self.start in self._by.refused
         yield from self._tell_results(True)
-        yield from self._settle_start("task_completed")
+        yield from self._settle_start("task_aborted" if start_refused else "task_completed")
         self._by.complete()
 
     def _end_turn(self, code: str, reason: str = "") -> Iterator[Output]:
@@ -331,8 +345,14 @@ class ControlStream:
     ) -> Iterator[Output]:
         """One for each request that the turn answers: a driver waits for each of them."""
         result = self._tasks[self.task_id].output.result(success, code, reason)
-        for request_id in self._by.end_turn():
-            yield self._attributed(result, request_id)
+        for request_id, refused in self._by.end_turn():
+            if refused:
+                yield self._refused_result(request_id, refused)
+            else:
+                yield self._attributed(result, request_id)
+
+    def _refused_result(self, request_id: str, reason: str) -> Output:
+        return self._attributed(self._tasks[self.task_id].output.refusal(reason), request_id)
 
     def _settle_start(self, code: str) -> Iterator[Output]:
         if self.start:

@@ -146,6 +146,20 @@ class StructuredOutput:
             governance=self._governance.as_json(),
         )
 
+    def refusal(self, reason: str) -> Output:
+        """The result of a message that a hook refused. What the task said meanwhile is not in
+        it: that belongs to the others."""
+        return output(
+            type="result",
+            taskId=self._session_id,
+            done=True,
+            success=False,
+            code="governance_refused",
+            error=reason,
+            cost=_cost(self._usage),
+            governance=self._governance.as_json(),
+        )
+
     def _why(self, code: str, reason: str) -> str:
         """What stands against success, in a sentence."""
         failure = self._failure if code == "task_failed" else ""

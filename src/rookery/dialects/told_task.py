@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from rookery.core.asks import AskKind
-from rookery.core.facts import Answered, Event, UserSpoke
+from rookery.core.facts import Answered, Event, Fact, QueueEdited, TaskOpened, UserSpoke
 from rookery.core.message import Message
 from rookery.core.values import value
 from rookery.core.view import View, see
@@ -23,6 +23,15 @@ class Question:
     row: int | None
 
 
+@value
+class Refusal:
+    """A hook refused the words of a request. It is told at once if they were an answer."""
+
+    request_id: str
+    reason: str
+    is_answer: bool
+
+
 _GROWING = ("assistant", "thinking", "tool_use", "tool_result")
 """Rows that are told part by part. That of a call ends with its result."""
 
@@ -37,6 +46,10 @@ class ToldTask:
         after = past[-1].seq if past else 0
         self.output = DrivenOutput(session_id=task_id, after=after, ids=ids)
         self._spoken: dict[str, int] = {}
+        self.said: dict[int, Fact] = {}
+        """What the user said, by the numbers of its events."""
+        self.refusal: Refusal | None = None
+        """The refusal that the next event is about."""
         self._open: set[int] = set()
         """The rows that were told and not closed."""
         for event in past:
@@ -56,6 +69,8 @@ class ToldTask:
         self.view = see(self.view, event)
         if isinstance(event.fact, UserSpoke):
             self._spoken[event.fact.message_id] = event.ts
+        if isinstance(event.fact, TaskOpened | UserSpoke | QueueEdited | Answered):
+            self.said[event.seq] = event.fact
 
     def tell(self, event: Event) -> Iterator[Output]:
         """What the event leads to. Words that wait are told when the model hears them."""
