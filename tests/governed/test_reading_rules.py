@@ -13,6 +13,11 @@ from rookery.workspace.layers import PROGRAMS
 SECRET = "TOKEN_IN_THE_FILE"
 RULES = 'permissions: {deny: ["Read(settings.ini)", "Read(vault/**)"], ask: ["Read(notes/**)"]}'
 
+hides_files = pytest.mark.skipif(
+    not shutil.which("bwrap", path=PROGRAMS),
+    reason="bubblewrap is not installed; Landlock alone cannot hide files of the workspace",
+)
+
 
 @pytest.fixture
 def guarded(governed: Governed) -> Governed:
@@ -97,6 +102,56 @@ def test_folders_are_listed_and_searched_without_what_is_denied(guarded: Governe
     assert SECRET not in "".join(told.requests)
 
 
+@pytest.mark.parametrize(
+    "reading",
+    [
+        read("linked.txt"),
+        call("list_code_definition_names", path="linked.py"),
+        run("cat linked.txt"),
+        run("grep -r TOKEN deep"),
+    ],
+    ids=lambda made: str(made)[:80],
+)
+def test_a_hard_link_does_not_show_a_denied_file(guarded: Governed, reading: object):
+    link_denied_files(guarded)
+    told = guarded.play([choose()], [reading], flags=("-y",))
+    assert told.code(1) == "CMD-001"
+    assert SECRET not in "".join(told.requests)
+
+
+def test_folders_are_searched_without_hard_links_to_denied_files(guarded: Governed):
+    link_denied_files(guarded)
+    (guarded.root / "open_too.txt").hardlink_to(guarded.root / "open.txt")
+    told = guarded.play(
+        [choose()],
+        [call("search_files", path=".", regex="TOKEN|public", file_pattern=None)],
+        [call("list_code_definition_names", path=".")],
+        [call("list_files", path=".", recursive=True)],
+        [read("open_too.txt")],
+        [wait()],
+        book=["message look at @/linked.txt"],
+    )
+    assert "public" in told.results[1]
+    assert "linked" not in told.results[3]
+    assert "public" in told.results[4]
+    assert SECRET not in "".join(told.requests)
+
+
+@hides_files
+def test_the_sandbox_hides_hard_links_to_denied_files(guarded: Governed):
+    link_denied_files(guarded)
+    guarded.put(FILE, intents(policy="commands: {sandbox: auto}", more=RULES))
+    told = guarded.play([choose()], [run("python3 -c 'print(*open(\"linked.txt\"))'")])
+    assert SECRET not in "".join(told.requests)
+
+
+def link_denied_files(guarded: Governed) -> None:
+    guarded.put("deep/open.txt", "public\n")
+    (guarded.root / "linked.txt").hardlink_to(guarded.root / "settings.ini")
+    (guarded.root / "deep/linked.txt").hardlink_to(guarded.root / "settings.ini")
+    (guarded.root / "linked.py").hardlink_to(guarded.root / "vault/keys.py")
+
+
 def test_what_a_rule_asks_about_is_read_once_somebody_agrees(guarded: Governed):
     told = guarded.play(
         [choose()], [read("notes/today.txt")], [read("notes/today.txt")], book=["no", "yes"]
@@ -114,10 +169,7 @@ def test_a_mention_attaches_nothing_that_is_denied(guarded: Governed):
     assert "public" in told.requests[2]
 
 
-@pytest.mark.skipif(
-    not shutil.which("bwrap", path=PROGRAMS),
-    reason="bubblewrap is not installed; Landlock alone cannot hide files of the workspace",
-)
+@hides_files
 def test_the_sandbox_shows_no_command_what_is_denied(guarded: Governed):
     policy = "commands: {sandbox: auto}"
     guarded.put(FILE, intents(policy=policy, more=RULES))

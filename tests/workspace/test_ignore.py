@@ -9,6 +9,7 @@ from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.engine.ports import Permit
 from rookery.errors import ToolError
+from rookery.workspace import hard_links
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.ignore import IgnoreFiles
 from rookery.workspace.search import (
@@ -65,6 +66,8 @@ RULES = "secrets/\n*.env\n!public.env\nCaf\u00e9.txt\n"
         ("chain/key.pem", True),
         ("around/secrets/key.pem", True),
         ("link.env", True),
+        ("hard.txt", True),
+        ("src/hard.py", False),
         ("src/a.py", False),
         ("src", False),
         (".", False),
@@ -84,11 +87,22 @@ def test_PATH_9_what_an_ignore_file_names_is_ignored_by_any_name(
         "link.env": "src/a.py",
     }.items():
         (bench.root / name).symlink_to(target)
+    (bench.root / "hard.txt").hardlink_to(bench.root / "secrets/key.pem")
+    (bench.root / "src/hard.py").hardlink_to(bench.root / "src/a.py")
     said = said.replace("{root}", str(bench.root))
     assert bench.files.place(said).ignored is ignored
     if ignored:
         with pytest.raises(ToolError, match="kept from you by the user"):
             bench.files.locate(said)
+
+
+def test_a_file_with_hard_links_is_kept_back_if_its_names_cannot_be_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(hard_links, "MOST_ENTRIES", 2)
+    bench = opened(tmp_path, RULES)
+    (tmp_path / "hard.py").hardlink_to(tmp_path / "src/a.py")
+    assert bench.files.place("hard.py").ignored
 
 
 def test_PATH_4_a_rule_for_a_link_holds_for_what_it_leads_to(tmp_path: Path):
@@ -194,9 +208,10 @@ async def test_PATH_9_a_search_never_looks_into_what_is_ignored(
     (tmp_path / "work").mkdir()
     bench = opened(tmp_path / "work", RULES)
     (bench.root / "copy").symlink_to("secrets")
+    (bench.root / "src/hard.txt").hardlink_to(bench.root / "secrets/key.pem")
     finder = WorkspaceFinder(bench.root, bench.files, bench.limits, command=engine)
     found = await finder.search(".", "hidden|open", None, permit_to_read("."))
-    assert found == ("Found 1 match.\n\n# src/a.py\n  1 | open text\n(4 hidden by .rookeryignore.)")
+    assert found == ("Found 1 match.\n\n# src/a.py\n  1 | open text\n(5 hidden by .rookeryignore.)")
     above = os.path.dirname(bench.files.boundaries.root)
     found = await finder.search("..", "hidden|open", None, permit_to_read(above))
     assert found.startswith(f"Found 1 match.\n\n# {above}/work/src/a.py\n")

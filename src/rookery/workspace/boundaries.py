@@ -13,6 +13,7 @@ from rookery.core.protected_paths import (
 )
 from rookery.engine.ports import Place
 from rookery.errors import ToolError
+from rookery.workspace.hard_links import HardLinks, TooManyEntries
 from rookery.workspace.ignore import IgnoreFiles, IgnoreRules
 from rookery.workspace.paths import Located, lexical, locate
 
@@ -82,7 +83,10 @@ class Boundaries:
             return self._shown(read), (), True
         located = locate(self.root, said, also=self._given)
         ways = self._remembered(located)
-        ignored = any(self._covered(path, rules) for path in (located.path, *ways))
+        names = (located.path, *ways)
+        ignored = any(self._covered(path, rules) for path in names) or _is_linked_to_ignored(
+            located.path, rules, HardLinks(self.root), self._shown
+        )
         return self._shown(located.path), ways, ignored
 
     def _remembered(self, located: Located) -> tuple[str, ...]:
@@ -166,6 +170,7 @@ class Hiding:
         self._is_credential = is_credential
         self._root = root
         self._top = top
+        self._links = HardLinks(root)
         self.ignored = 0
         self.credentials = 0
         self.ruled_out = 0
@@ -201,7 +206,9 @@ class Hiding:
 
     def _keeps_back(self, absolute: str, *, is_folder: bool) -> bool:
         below = self._below(absolute) if self._rules.names else ""
-        return bool(below) and self._rules.keep_back(below, is_folder=is_folder)
+        if below and self._rules.keep_back(below, is_folder=is_folder):
+            return True
+        return _is_linked_to_ignored(absolute, self._rules, self._links, self._below)
 
     def _covers(self, absolute: str) -> bool:
         below = self._below(absolute) if self._rules.names else ""
@@ -210,6 +217,18 @@ class Hiding:
     def _below(self, absolute: str) -> str:
         within = f"{self._root}/" if self._root.name else "/"
         return absolute.removeprefix(within) if absolute.startswith(within) else ""
+
+
+def _is_linked_to_ignored(
+    path: str, rules: IgnoreRules, links: HardLinks, below: Callable[[str], str]
+) -> bool:
+    """Whether a hard link gives the file another name that is kept from the agent, or might."""
+    if not rules.names:
+        return False
+    try:
+        return any(rules.cover(below(name), is_folder=False) for name in links.names_of(path))
+    except TooManyEntries:
+        return True
 
 
 def _never(path: str) -> bool:

@@ -13,25 +13,32 @@ from rookery.core.shell.judgement import Deed, Judgement
 from rookery.engine.ports import Action
 from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.governed.touched import server_paths
+from rookery.workspace.hard_links import HardLinks, TooManyEntries
 from rookery.workspace.orchestration.layout import Layout
 
 MOST_LOOKED_AT = 20_000
 TOO_MANY = "it reads too many files to check against the rules about reading"
+UNKNOWN_LINKS = "the file has hard links, and the folder is too large to look for its other names"
 
 
 def reading_verdict(
     permissions: Permissions, call: ToolCall, action: Action, layout: Layout
 ) -> tuple[Decision, str]:
     """What is said about all that the call reads, and the rule that says so."""
+    links = HardLinks(layout.root)
     try:
         tool = READ if action.command or action.external else call.name
         paths = [_from_root(layout, path) for path in _read_paths(call, action)]
+        if withheld(permissions, tool):
+            paths = [name for path in paths for name in _all_names(layout, links, path)]
         found = about_reading(permissions, tool, paths) if paths else (Decision.NONE, "")
-        return (
-            found if found[0] is Decision.DENY else max(found, _below(permissions, action, layout))
-        )
+        if found[0] is Decision.DENY:
+            return found
+        return max(found, _below(permissions, action, layout, links))
     except PatternError as error:  # an intent with a faulty rule is broken, and not selected
         return Decision.DENY, str(error)
+    except TooManyEntries:
+        return Decision.ASK, UNKNOWN_LINKS
 
 
 def strictest_reading(
@@ -47,7 +54,16 @@ def withholding(
     patterns = [pattern for each in permissions for pattern in withheld(each, tool)]
     if not patterns:
         return None
-    return lambda path: any(pattern.covers(_from_root(layout, path)) for pattern in patterns)
+    links = HardLinks(layout.root)
+
+    def is_withheld(path: str) -> bool:
+        try:
+            names = _all_names(layout, links, path)
+        except TooManyEntries:
+            return True
+        return any(pattern.covers(name) for pattern in patterns for name in names)
+
+    return is_withheld
 
 
 def _read_paths(call: ToolCall, action: Action) -> Iterator[str]:
@@ -72,7 +88,9 @@ def _named(arguments: object) -> Iterator[str]:
                 yield from _named(each)
 
 
-def _below(permissions: Permissions, action: Action, layout: Layout) -> tuple[Decision, str]:
+def _below(
+    permissions: Permissions, action: Action, layout: Layout, links: HardLinks
+) -> tuple[Decision, str]:
     """What is said about the files below the folders that a command reads through."""
     if not action.judgement or not withheld(permissions, READ):
         return Decision.NONE, ""
@@ -80,7 +98,7 @@ def _below(permissions: Permissions, action: Action, layout: Layout) -> tuple[De
     for looked_at, path in enumerate(_read_through(action.judgement, layout)):
         if looked_at >= MOST_LOOKED_AT:
             return max(strictest, (Decision.ASK, TOO_MANY))
-        found = about_reading(permissions, READ, [_from_root(layout, path)])
+        found = about_reading(permissions, READ, _all_names(layout, links, path))
         strictest = max(strictest, found)
         if strictest[0] is Decision.DENY:
             return strictest
@@ -115,6 +133,13 @@ def _files_below(folder: "os.PathLike[str]") -> Iterator[str]:
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
         yield from (os.path.join(where, name) for name in names)
+
+
+def _all_names(layout: Layout, links: HardLinks, path: str) -> list[str]:
+    """The path, and the other names of the file if it has hard links."""
+    named = _from_root(layout, path)
+    linked = links.names_of(layout.root / named)
+    return [named, *(_from_root(layout, name) for name in linked)]
 
 
 def _from_root(layout: Layout, path: str) -> str:
