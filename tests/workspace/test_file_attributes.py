@@ -14,6 +14,7 @@ from rookery.platform.attributes import (
     attributes_of,
     keep_attributes,
     unprivileged,
+    without_group,
 )
 
 
@@ -69,6 +70,15 @@ def test_what_the_folder_would_give_a_new_file_lets_nobody_in(old: Path):
 )
 def test_a_change_of_content_takes_privileges_as_a_write_does(before: int, after: int):
     assert unprivileged(before) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(0o664, 0o644), (0o640, 0o600), (0o755, 0o755), (0o604, 0o604), (0o2775, 0o2755)],
+    ids=oct,
+)
+def test_another_group_may_do_only_what_everybody_may(before: int, after: int):
+    assert without_group(before) == after
 
 
 @pytest.mark.parametrize(("as_recorded", "mode"), [(False, 0o755), (True, 0o4755)])

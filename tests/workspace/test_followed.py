@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from access_lists import ACL, acl, restrict, still_restricted
+from access_lists import ACL, NOBODY, acl, restrict, still_restricted
 from rookery.core.limits import Limits
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.git_index import GitIndexes, tracked_paths
@@ -378,6 +378,41 @@ async def test_an_access_list_comes_back_with_a_file_that_lost_it(
     assert file.read_text() == "mine\n"
     assert os.getxattr(file, ACL) == acl()
     assert file.stat().st_mode & 0o777 == 0o660
+
+
+@pytest.mark.parametrize("how", ["rm a", "mv a b", "mkdir d; mv a d/a"])
+@pytest.mark.parametrize("anew", [False, True])
+async def test_what_is_noted_about_a_file_comes_back_with_it(bench: Bench, how: str, anew: bool):
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    restrict(file)
+    await bench.run("echo other > c")
+    if anew:
+        bench.checkpoints = bench.open()
+    await bench.run(how)
+    assert await bench.back() == ""
+    assert bench.texts() == {"a": "mine\n"}
+    assert still_restricted(file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_the_owner_comes_back_with_a_deleted_file(bench: Bench):
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    os.chown(file, NOBODY, NOBODY)
+    await bench.run("rm a")
+    assert await bench.back() == ""
+    assert (file.stat().st_uid, file.stat().st_gid) == (NOBODY, NOBODY)
+
+
+async def test_undo_keeps_a_tag_that_the_user_changed_since(bench: Bench):
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    os.setxattr(file, "user.tag", b"red")
+    await bench.run("echo x > a")
+    os.setxattr(file, "user.tag", b"blue")
+    await bench.back()
+    assert (file.read_text(), os.getxattr(file, "user.tag")) == ("mine\n", b"blue")
 
 
 # ── what counts as a change ─────────────────────────────────────────────────────────────

@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 ACL = "system.posix_acl_access"
+USERS = "user."
+"""How the names of attributes begin that are the user's own."""
 _PRIVILEGES = frozenset({"security.capability", "security.ima", "security.evm"})
 _MUST_BE_KEPT = ("user.", "system.", "security.")
 _GONE = {errno.ENODATA, errno.ENOTSUP}
@@ -41,14 +43,12 @@ def attributes_of(file: int) -> Attributes:
     return Attributes(there.st_uid, there.st_gid, stat.S_IMODE(there.st_mode), extended)
 
 
-def access_list_of(file: int) -> bytes:
-    """The access control list of an open file; nothing if it has none beside its mode."""
-    if not hasattr(os, "getxattr"):
-        return b""
-    try:
-        return os.getxattr(file, ACL)
-    except OSError:
-        return b""
+def extended_of(file: int) -> Iterator[tuple[str, bytes]]:
+    """The access control list of an open file, and the user's attributes, as far as readable."""
+    for name in _names(file):
+        if name == ACL or name.startswith(USERS):
+            with suppress(OSError):
+                yield name, os.getxattr(file, name)
 
 
 def attributes_at(path: str | os.PathLike[str]) -> Attributes | None:
@@ -78,6 +78,11 @@ def unprivileged(mode: int) -> int:
     """The mode as the kernel leaves it when somebody writes to the file."""
     of_group = stat.S_ISGID if mode & stat.S_IXGRP else 0
     return mode & ~(stat.S_ISUID | of_group)
+
+
+def without_group(mode: int) -> int:
+    """The mode for a file that got another group: that one may do only what everybody may."""
+    return mode & (~0o070 | (mode & 0o7) << 3)
 
 
 def _keep_owner(file: int, kept: Attributes) -> bool:

@@ -1,9 +1,11 @@
 """A checkpoint as the commit it is stored as. What git has no place for stands in its message."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from rookery.core.values import record
+from rookery.workspace.noted_attributes import note_of_access_list
 from rookery.workspace.snapshot_trees import Trees
 
 SIGNATURE = "Rookery <rookery@localhost>"
@@ -15,12 +17,12 @@ Steps = Sequence[tuple[str, str]]
 @record
 class Beside:
     """What is known beside the files. `hidden` are the protected ones in what is not covered,
-    `repositories` every `.git`; None if nobody has looked for them all. `access_lists` are those
-    of files which have one, in hexadecimal digits."""
+    `repositories` every `.git`; None if nobody has looked for them all. `attributes` are notes
+    about the owner and the extended attributes of files."""
 
     hidden: tuple[str, ...] | None = None
     repositories: tuple[str, ...] | None = None
-    access_lists: tuple[tuple[str, str], ...] = ()
+    attributes: tuple[tuple[str, str], ...] = ()
 
 
 @record
@@ -47,7 +49,7 @@ def commit_text(snapshot: Snapshot, title: str, skipped: Sequence[str], at: int)
             "hidden": snapshot.beside.hidden,
             "repositories": snapshot.beside.repositories,
             "gone": snapshot.gone,
-            "access_lists": dict(snapshot.beside.access_lists),
+            "attributes": dict(snapshot.beside.attributes),
         }
     )
     return (
@@ -61,10 +63,16 @@ def snapshot_of(id: str, text: str, trees: Callable[[bytes], Trees]) -> Snapshot
     head, _, message = text.partition("\n\n")
     root = bytes.fromhex(head.split("\n")[0].removeprefix("tree "))
     note = json.loads(message.split("\n\n")[1])
-    access_lists = tuple(note.get("access_lists", {}).items())
-    beside = Beside(_all(note.get("hidden")), _all(note.get("repositories")), access_lists)
+    beside = Beside(_all(note.get("hidden")), _all(note.get("repositories")), _attributes(note))
     named, gone = tuple(note["named"]), tuple(note.get("gone", ()))
     return Snapshot(id, root, trees(root), named, beside, gone)
+
+
+def _attributes(note: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Older checkpoints have only access control lists."""
+    lists = note.get("access_lists", {}).items()
+    before = {path: note_of_access_list(text) for path, text in lists}
+    return tuple({**before, **note.get("attributes", {})}.items())
 
 
 def _all(paths: Sequence[str] | None) -> tuple[str, ...] | None:

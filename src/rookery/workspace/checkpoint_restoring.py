@@ -86,7 +86,7 @@ class Restoring:
             most=self._most,
             aside=self._aside,
             keep=keep,
-            access_lists=self._access_lists(wish),
+            attributes=self._attributes(wish),
         )
         faults.kp("restore.done")
         told = (
@@ -114,12 +114,11 @@ class Restoring:
     def _to_take_back(self, wish: Wish) -> list[list[Effect]]:
         return [differences(self._repository, *step, wish.only) for step in wish.steps]
 
-    def _access_lists(self, wish: Wish) -> dict[str, bytes]:
-        """Those that files had before the first step that is taken back."""
-        found: dict[str, bytes] = {}
+    def _attributes(self, wish: Wish) -> dict[str, str]:
+        """What is noted of files before the first step that is taken back."""
+        found: dict[str, str] = {}
         for before, _ in reversed(wish.steps):
-            lists = self._repository.snapshot(before).beside.access_lists
-            found |= {path: bytes.fromhex(text) for path, text in lists}
+            found |= dict(self._repository.snapshot(before).beside.attributes)
         return found
 
     def _without_secrets(self, planned: Plan) -> tuple[Plan, list[str]]:

@@ -15,6 +15,7 @@ from rookery.workspace.folder_search import DEPENDENCIES, FolderSearch
 from rookery.workspace.followed import Followed
 from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.ignore_memory import IGNORE_FILE, IgnoreMemory
+from rookery.workspace.noted_attributes import bounded
 from rookery.workspace.shadow_repository import ShadowRepository
 from rookery.workspace.snapshot_trees import UNSEEN, Trees, uncovered_among
 from rookery.workspace.snapshots import Survey, is_anothers
@@ -138,9 +139,8 @@ class Taking:
         others = uncovered_among(store, trees, [path for path in also if path not in sought])
         named = (*(paths or ()), *others)
         trees = survey.named(trees, named)
-        known = {**dict(base.beside.access_lists if base else ()), **survey.access_lists}
-        listed = tuple(sorted((path, text) for path, text in known.items() if text))
-        beside = replace(beside, access_lists=listed)
+        known = {**dict(base.beside.attributes if base else ()), **survey.attributes}
+        beside = replace(beside, attributes=bounded(known))
         skipped = survey.skipped.told()
         if base and (base.trees, base.beside) == (trees, beside):
             store.flush()

@@ -13,8 +13,8 @@ from pathlib import Path
 from rookery.core.facts import Version
 from rookery.core.undo import folder_with
 from rookery.core.values import record
-from rookery.platform.attributes import access_list_of
 from rookery.workspace.descriptors import opened_folder
+from rookery.workspace.noted_attributes import note_of
 from rookery.workspace.object_packs import Kind, object_id
 from rookery.workspace.snapshot_trees import FOLDERS_OWN
 
@@ -31,8 +31,8 @@ class Content:
     data: bytes
     status: os.stat_result
     steady: bool
-    access_list: bytes = b""
-    """Who else may use the file, as the kernel has it."""
+    attributes: str = ""
+    """What is noted of the file's owner and extended attributes."""
 
 
 def status_of(folder: int, name: str) -> os.stat_result | None:
@@ -54,7 +54,7 @@ def content_of(folder: int, name: str, status: os.stat_result, most: int) -> Con
             if content is None or content.steady:
                 break
             content = _read(file.fileno(), most)
-        return content and replace(content, access_list=access_list_of(file.fileno()))
+        return content and replace(content, attributes=note_of(folder, file.fileno()))
 
 
 def version_in(folder: int, name: str, most: int) -> Version | None:

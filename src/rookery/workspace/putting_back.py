@@ -22,12 +22,19 @@ from rookery.errors import StorageError
 from rookery.platform.attributes import (
     ACL,
     Attributes,
+    NotKept,
     attributes_of,
     keep_attributes,
     unprivileged,
+    without_group,
 )
 from rookery.workspace.descriptors import name_anew, opened_folder, present
 from rookery.workspace.file_versions import NOT_A_FOLDER, version_in
+from rookery.workspace.noted_attributes import (
+    NotedAttributes,
+    noted_attributes,
+    put_users_attributes,
+)
 from rookery.workspace.setting_aside import keep_also, keep_aside, move_aside
 from rookery.workspace.unfinished import name_for_unfinished
 
@@ -56,12 +63,12 @@ def put_back(
     most: int,
     aside: Path,
     keep: Path | None = None,
-    access_lists: Mapping[str, bytes] | None = None,
+    attributes: Mapping[str, str] | None = None,
 ) -> PutBack:
     """Make every `before` an `after`. Files larger than `most` are not looked into, but kept
     `aside`. With `keep`, all that is replaced or removed goes to that folder, by its path. Files
-    get their `access_lists`, if they had some."""
-    work = _Work(root, content, most, aside, keep, access_lists or {})
+    get back what is noted of their `attributes`."""
+    work = _Work(root, content, most, aside, keep, attributes or {})
     for change in changes:
         if is_folder(change.before) and _lets_write(change.after):
             work.attempt(change, work.set_rights)
@@ -92,10 +99,10 @@ class _Work:
         most: int,
         aside: Path,
         keep: Path | None,
-        access_lists: Mapping[str, bytes],
+        attributes: Mapping[str, str],
     ) -> None:
         self._root = root
-        self._access_lists = access_lists
+        self._attributes = attributes
         self._content = content
         self._most = most
         self._place_aside = aside
@@ -177,8 +184,9 @@ class _Work:
             temporary = name_for_unfinished()
             try:
                 like = _attributes(folder, name) if _is_file(there) else None
-                access_list = self._access_lists.get(change.path, b"")
-                _write(folder, temporary, data, change.after.mode, like, access_list)
+                note = self._attributes.get(change.path, "")
+                noted = noted_attributes(note) if note else None
+                _write(folder, temporary, data, change.after.mode, like, noted)
                 faults.kp("restore.temp_written")
                 self._demand(folder, name, there)
                 self._save_unsaved(folder, name, change)
@@ -244,7 +252,7 @@ def _write(
     data: bytes,
     mode: int,
     like: Attributes | None,
-    access_list: bytes,
+    noted: NotedAttributes | None,
 ) -> None:
     if stat.S_ISLNK(mode):
         os.symlink(os.fsdecode(data), name, dir_fd=folder)
@@ -253,10 +261,27 @@ def _write(
         file.write(data)
         file.flush()
         rights = stat.S_IMODE(mode) if like else unprivileged(stat.S_IMODE(mode))
-        if like or access_list:
-            kept = replace(like or attributes_of(file.fileno()), mode=rights)
-            listed = {**kept.extended, **({ACL: access_list} if access_list else {})}
-            keep_attributes(file.fileno(), replace(kept, extended=listed), as_recorded=True)
+        if like or noted:
+            _give_attributes(file.fileno(), rights, like, noted)
         else:
             os.fchmod(file.fileno(), rights)
         os.fsync(file.fileno())
+
+
+def _give_attributes(
+    file: int, rights: int, like: Attributes | None, noted: NotedAttributes | None
+) -> None:
+    """Those of the file that is replaced, and what is noted of the one that comes back."""
+    if noted:
+        put_users_attributes(file, noted, like.extended if like else {})
+    kept = replace(like or attributes_of(file), mode=rights)
+    if noted and noted.owner:
+        kept = replace(kept, uid=noted.owner[0], gid=noted.owner[1])
+    if noted and noted.access_list:
+        kept = replace(kept, extended={**kept.extended, ACL: noted.access_list})
+    try:
+        keep_attributes(file, kept, as_recorded=True)
+    except NotKept:
+        if like:
+            raise
+        os.fchmod(file, without_group(rights))

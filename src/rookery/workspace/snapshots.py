@@ -101,8 +101,8 @@ class Survey:
         """And that is what was not."""
         self.repositories: list[str] = []
         """Every `.git` that was met; what is in it is left alone."""
-        self.access_lists: dict[str, str] = {}
-        """Those of the files that were read, in hexadecimal digits; empty if there is none."""
+        self.attributes: dict[str, str] = {}
+        """The notes about the files that were read; empty if there is nothing to note."""
         self.whole = True
         """Whether there was an end to the folders."""
 
@@ -364,7 +364,7 @@ class Survey:
         if content is None or is_gits_own(name):
             self._skip(entries, name, path, _why_not(name, status), status)
             return None
-        self.access_lists[path] = content.access_list.hex()
+        self.attributes[path] = content.attributes
         secret = secret and stat.S_ISREG(content.status.st_mode)
         add = self._store.remember if secret else partial(self._store.add, Kind.BLOB)
         blob = add(content.data)

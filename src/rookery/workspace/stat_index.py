@@ -12,7 +12,7 @@ from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
 
-_HEAD = b"rookery stat index 2\n"
+_HEAD = b"rookery stat index 3\n"
 _ROW = struct.Struct("<QqqQI20s")
 _COUNT = struct.Struct("<I")
 _SETTLED = 2_000_000_000
