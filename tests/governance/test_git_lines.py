@@ -14,8 +14,9 @@ LINES = [
     ("cd src && git pull | tail -3", ONLY, True),
     ("FOO=1 git stash pop", ONLY, True),
     ("git status", NONE, True),
-    ("GIT_EXEC_PATH=. git evil", PART, True),
-    ("git --exec-path=. pull", PART, True),
+    ("GIT_EXEC_PATH=. git evil", PART, False),
+    ("git --exec-path=. pull", PART, False),
+    ("git --exec-path . pull", PART, False),
     ("git clone --config core.fsmonitor=./evil . new", PART, True),
     ("git log -3 && git diff", NONE, True),
     ("python3 -c 'import shutil'; git status", NONE, False),
@@ -28,6 +29,33 @@ LINES = [
     ("tar xf a.tar", NONE, True),
     ("make commit", NONE, False),
     ("git-evil commit", NONE, False),
+    ("PATH=. git commit", PART, False),
+    ("PATH=.:$PATH; git commit", PART, False),
+    ("env PATH=. git commit", PART, False),
+    ("export PATH=.; git commit", PART, False),
+    ("for PATH in .; do git commit; done", PART, False),
+    ("PATH=. ls && git commit", PART, False),
+    ("git commit -m `PATH=. git add x`", PART, False),
+    ("GIT_EXEC_PATH=. git commit", PART, False),
+    ("GIT_CONFIG_COUNT=1 git commit", PART, False),
+    ("LD_PRELOAD=./x.so git commit", PART, False),
+    ("HOME=. git commit", PART, False),
+    ("BASH_ALIASES[git]=./evil; git commit", PART, False),
+    ("alias git=./evil; git commit", PART, False),
+    ("git() { git add .; }; git commit", PART, False),
+    ("hash -p ./evil git; git commit", PART, False),
+    ("echo evil > file; git add file", PART, True),
+    ("git add file > /dev/null 2>&1", ONLY, True),
+    ("GIT_EDITOR=true git rebase --continue", ONLY, True),
+    ("GIT_EDITOR=./evil git rebase --continue", PART, False),
+    ("GIT_AUTHOR_DATE='2026-01-01' git commit -m x", ONLY, True),
+    ("MSG=x; git commit -m $MSG", ONLY, True),
+    ("/usr/bin/git commit -m x", ONLY, True),
+    ("./git commit", NONE, False),
+    ("/tmp/git commit", NONE, False),
+    ("/usr/bin/../../tmp/git commit", NONE, False),
+    ("./echo x; git commit", PART, False),
+    ("./mv a b", NONE, False),
 ]
 
 
@@ -46,6 +74,19 @@ def test_of_what_nobody_judged_nothing_is_believed(tmp_path: Path):
     assert (git_use(None), only_moves_files(None)) == (NONE, False)
 
 
+def test_git_is_not_alone_if_the_path_has_another_one_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    judging = bench(tmp_path)
+    planted = tmp_path / "ws" / "tools" / "git"
+    planted.parent.mkdir()
+    planted.write_text("#!/bin/sh\n")
+    planted.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{planted.parent}:/usr/bin:/bin")
+    judged = judging.judge("git commit -m x", ".")
+    assert (git_use(judged), only_moves_files(judged)) == (PART, False)
+
+
 @pytest.mark.parametrize(
     ("line", "kept"),
     [
@@ -55,6 +96,7 @@ def test_of_what_nobody_judged_nothing_is_believed(tmp_path: Path):
         ("git branch -d x; python3 x", False),
         ("git stash pop && make", False),
         ("git evil", False),
+        ("./git branch -d x", True),
     ],
 )
 def test_whether_git_could_take_a_branch_away(judging: Bench, line: str, kept: bool):

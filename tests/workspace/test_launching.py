@@ -158,3 +158,7 @@ def test_without_rules_nothing_is_said_of_them(project: Project):
     assert line == project.sandbox.state.line
     assert len(line) <= 95
     assert "its own temp" in line
+
+
+def test_a_permit_that_says_nothing_of_git_does_not_let_its_folder_be_written():
+    assert Permit("").git is GitUse.NONE

@@ -272,7 +272,7 @@ class Permit:
     """Whether the command stays in the sandbox."""
     writable: frozenset[str] | None = None
     """The only folders and files of the workspace that the command may write to; None: all."""
-    git: GitUse = GitUse.PART
+    git: GitUse = GitUse.NONE
     """Whether the command may write in git's own folders."""
     hosts: frozenset[str] = frozenset()
     """Hosts that the command may reach besides the known ones."""

@@ -123,6 +123,8 @@ class CommandJudge:
             too_deep=unfolded.too_deep,
             needs_keys=bool(texts)
             and all(any(begins_with(entry, said) for entry in self._leave) for said in texts),
+            redefines=unfolded.redefines or (_runs_git(commands) and self._is_shadowed("git")),
+            redirects=any(map(_writes, commands)),
         )
 
     def _look_at(self, commands: Sequence[SimpleCommand], start: str, told: "_Told") -> None:
@@ -189,9 +191,13 @@ class CommandJudge:
         program = find_program(name, path, self._root, **unsafe)
         if program is None or not unshadowed:
             return program
-        shadowed = is_shadowed(name, path, self._root, **unsafe)
         led = is_script(program) and not all_safe(path, self._root, **unsafe)
-        return None if shadowed or led else program
+        return None if self._is_shadowed(name) or led else program
+
+    def _is_shadowed(self, name: str) -> bool:
+        path = os.environ.get("PATH", os.defpath)
+        unsafe = {"temporary": self._temporary, "writable": self._writable}
+        return is_shadowed(name, path, self._root, **unsafe)
 
 
 class _Told:
@@ -244,6 +250,7 @@ class _Unfolding:
         self._scopes = 0
         self._unread = MOST_TEXT
         self.too_deep = False
+        self.redefines = False
         self.grave: list[str] = []
 
     def all_of(self, line: ShellLine) -> list[SimpleCommand]:
@@ -278,6 +285,7 @@ class _Unfolding:
     ) -> Iterator[tuple[SimpleCommand, int]]:
         """The commands of a line, and of the texts in it that a shell reads as well."""
         self.grave += line.grave
+        self.redefines = self.redefines or line.redefines
         for one in line.commands:
             yield SimpleCommand(one.words, one.redirections, (*scope, *one.scope)), depth
         scripts = [*map(Script, line.runs), *_readings(_handed_to_shells(line))][::-1]
@@ -329,6 +337,10 @@ def _printed(script: Script) -> Script:
 
 def _runs_git(commands: Sequence[SimpleCommand]) -> bool:
     return any(program_name(one.words[0].text) == "git" for one in commands if one.words)
+
+
+def _writes(command: SimpleCommand) -> bool:
+    return any(one.writes and one.word.text != os.devnull for one in command.redirections)
 
 
 def _has_its_own(folder: str, root: str) -> bool:

@@ -34,7 +34,7 @@ def unread_line(text: str, doubt: str, home: str) -> ShellLine:
     grave = sorted(f"{doubt}, and names {name}" for name in named & (_DESTROYERS | SHELLS))
     if any(one.redirections for one in commands):
         grave.append(f"{doubt}, and writes files")
-    return ShellLine(commands, (doubt,), grave=tuple(grave))
+    return ShellLine(commands, (doubt,), grave=tuple(grave), redefines=True)
 
 
 def crude_commands(text: str, home: str) -> Iterator[SimpleCommand]:

@@ -20,6 +20,7 @@ from rookery.core.shell.evaluators import (
     is_number,
 )
 from rookery.core.shell.here_documents import Document, apart
+from rookery.core.shell.set_variables import redefines_programs
 from rookery.core.shell.shell_words import Script, ShellLine, SimpleCommand, Word
 from rookery.governance.crude_reading import (
     crude_commands,
@@ -102,6 +103,7 @@ def shell_line(script: Script, *, home: str) -> ShellLine:
         return replace(unread, runs=split.runs, documents=bodies)
     line = _in_all_readings(split.rest, home)
     commands, doubts, grave = line.commands, list(line.doubts), line.grave
+    redefines = line.redefines or bool(uncertain)
     if uncertain:
         other = _parsed(text, home) if len(text) <= LONGEST else unread_line(text, TOO_LONG, home)
         crude = unread_line(text, "", home).commands
@@ -111,7 +113,8 @@ def shell_line(script: Script, *, home: str) -> ShellLine:
         doubts.append("it runs commands inside its texts")
     if COMPUTES in doubts:
         commands = (*commands, *_in_documents(bodies, home))
-    return ShellLine(commands, tuple(doubts), split.runs, (*bodies, *line.documents), grave)
+    documents = (*bodies, *line.documents)
+    return ShellLine(commands, tuple(doubts), split.runs, documents, grave, redefines)
 
 
 def _given(document: Document) -> Script:
@@ -169,9 +172,11 @@ def _parsed(text: str, home: str) -> ShellLine:
         doubts["it has control characters or other than plain letters"] = None
     own_home = "" if _NAMES_ITS_HOME.search(text) else home
     late: dict[int, tuple[Word, ...]] = {}
+    redefined = False
     for node, scope in _nodes(text):
         if doubt := _doubt(node):
             doubts[doubt] = None
+        redefined = redefined or _redefines(node)
         match node.type:
             case "command" | "declaration_command" | "unset_command":
                 said = (*words_of(node, own_home), *late.get(node.id, ()))
@@ -193,7 +198,21 @@ def _parsed(text: str, home: str) -> ShellLine:
         commands += crude_commands(text, own_home)
         commands += crude_commands(without_escapes(text), own_home) if "$'" in text else ()
         commands += crude_redirections(text, own_home)
-    return ShellLine(tuple(commands), tuple(doubts), documents=tuple(documents))
+    return ShellLine(
+        tuple(commands), tuple(doubts), documents=tuple(documents), redefines=redefined
+    )
+
+
+def _redefines(node: "Node") -> bool:
+    match node.type:
+        case "function_definition" | "ERROR":
+            return True
+        case "variable_assignment":
+            return redefines_programs(text_of(node))
+        case "for_statement":
+            names = (one for one in node.children if one.type == "variable_name")
+            return any(redefines_programs(f"{text_of(name)}=") for name in names)
+    return False
 
 
 def _holds_an_index(text: str) -> bool:

@@ -1,11 +1,14 @@
 """Whether a command line runs git, and whether it runs anything else that changes files."""
 
+import posixpath
 import re
 from collections.abc import Sequence
 from enum import StrEnum
 
 from rookery.core.shell.judgement import Judgement
 
+_SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/opt/homebrew/bin")
+_GIT = frozenset({"git", *(f"{folder}/git" for folder in _SYSTEM)})
 _HARMLESS = frozenset({":", "cd", "echo", "true", "false", "printf", "exit", "test", "["})
 _MOVERS = frozenset(
     {"mv", "cp", "rm", "rmdir", "mkdir", "touch", "ln", "install", "rsync", "tar", "unzip", "cpio"}
@@ -33,7 +36,8 @@ def git_use(judged: Judgement | None) -> GitUse:
     commands = judged.commands if judged else ()
     if judged is None or not any(_is_git(said) and not _only_reads(said) for said in commands):
         return GitUse.NONE
-    alone = not judged.too_deep and all(
+    certain = not (judged.too_deep or judged.redefines or judged.redirects)
+    alone = certain and all(
         _is_git_itself(said) or _name(said) in _HARMLESS or _only_reads(said) for said in commands
     )
     return GitUse.ONLY if alone else GitUse.PART
@@ -51,7 +55,8 @@ def only_moves_files(judged: Judgement | None) -> bool:
     return (
         judged is not None
         and bool(judged.commands)
-        and not judged.too_deep
+        and not (judged.too_deep or judged.redefines)
+        and not any("--exec-path" in word for said in judged.commands for word in said)
         and all(
             _is_git(said) or _name(said) in _HARMLESS | _MOVERS or _only_reads(said)
             for said in judged.commands
@@ -60,7 +65,8 @@ def only_moves_files(judged: Judgement | None) -> bool:
 
 
 def _is_git(said: Sequence[str]) -> bool:
-    return _name(said) == "git"
+    """A program of that name in any other folder need not be git."""
+    return bool(said) and said[0] in _GIT
 
 
 def _is_git_itself(said: Sequence[str]) -> bool:
@@ -74,9 +80,11 @@ def _is_git_itself(said: Sequence[str]) -> bool:
 
 
 def _name(said: Sequence[str]) -> str:
+    """Empty for a program that is named by another path than the system's."""
     from rookery.core.shell.wrappers import program_name
 
-    return program_name(said[0]) if said else ""
+    folder = posixpath.dirname(said[0]) if said else ""
+    return program_name(said[0]) if said and folder in ("", *_SYSTEM) else ""
 
 
 def _only_reads(said: Sequence[str]) -> bool:

@@ -37,7 +37,9 @@ class Judgement:
     is the same for a line that only a rule of the user's can allow. `grave` are the reasons for
     asking whatever the settings say. `notes` tell a person what it would do. `too_deep` means
     that there may be commands which are not among `commands`. `needs_keys` if all of them are
-    among those that run outside the sandbox.
+    among those that run outside the sandbox. `redefines` if `git` may be another program: the line
+    sets such variables or functions, or `PATH` has another one first. `redirects` if the shell
+    itself writes files.
     """
 
     commands: tuple[tuple[str, ...], ...] = ()
@@ -50,6 +52,8 @@ class Judgement:
     notes: tuple[str, ...] = ()
     too_deep: bool = False
     needs_keys: bool = False
+    redefines: bool = False
+    redirects: bool = False
 
     @property
     def only_reads(self) -> bool:

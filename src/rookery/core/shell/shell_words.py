@@ -83,6 +83,7 @@ class ShellLine:
 
     `runs` are texts in it that the shell reads by themselves, and `documents` those that it
     gives to commands. `grave` are reasons for asking that lie in the line as a whole.
+    `redefines`: a variable or function in it may give program names another meaning.
     """
 
     commands: tuple[SimpleCommand, ...]
@@ -90,6 +91,7 @@ class ShellLine:
     runs: tuple[str, ...] = ()
     documents: tuple[Script, ...] = ()
     grave: tuple[str, ...] = ()
+    redefines: bool = False
 
 
 def joined(said: Sequence[Word]) -> Script:
