@@ -61,6 +61,13 @@ def test_a_denied_file_is_not_read_in_any_way(guarded: Governed, reading: object
         ("git log -p -- vault", "CMD-001"),
         ("git cat-file -p 1234567", "CMD-001"),
         ("git stash show -p", "CMD-001"),
+        ("git stash list -p", "CMD-001"),
+        ("git archive HEAD", "CMD-001"),
+        ("git log --some-option", "CMD-001"),
+        ("cd notes && git log -p", "CMD-001"),
+        ("git --git-dir=.git log -p", "CMD-001"),
+        ("GIT_DIR=.git git log -p", "CMD-001"),
+        ("git mv vault open", "CMD-001"),
         ("git log --oneline", ""),
         ("git stash list", ""),
         ("git diff --stat", ""),
@@ -75,6 +82,28 @@ def test_git_prints_no_denied_file_that_it_tracks(guarded: Governed, command: st
     told = guarded.play([choose()], [run(command)], flags=("-y",))
     assert told.code(1) == code
     assert SECRET not in "".join(told.requests)
+
+
+@pytest.mark.parametrize("command", ["git log -p", "git show HEAD~1", "git log -p -- vault"])
+def test_git_prints_no_denied_file_that_only_old_commits_hold(guarded: Governed, command: str):
+    git(guarded.root, "init", "-q")
+    git(guarded.root, "add", "-A")
+    git(guarded.root, "commit", "-qm", "all")
+    git(guarded.root, "rm", "-rq", "--cached", "vault", "settings.ini")
+    git(guarded.root, "commit", "-qm", "fewer")
+    told = guarded.play([choose()], [run(command)], flags=("-y",))
+    assert told.code(1) == "CMD-001"
+    assert SECRET not in "".join(told.requests)
+
+
+def test_git_reads_no_denied_file_that_it_does_not_track(guarded: Governed):
+    git(guarded.root, "init", "-q")
+    git(guarded.root, "add", "open.txt")
+    git(guarded.root, "commit", "-qm", "one")
+    told = guarded.play(
+        [choose()], [run("git commit --allow-empty -F settings.ini")], flags=("-y",)
+    )
+    assert told.code(1) == "CMD-001"
 
 
 def test_git_may_print_changes_if_no_denied_file_is_tracked(guarded: Governed):

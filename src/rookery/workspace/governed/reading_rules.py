@@ -2,16 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from rookery.core.blocks import ToolCall
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent import Permissions
-from rookery.core.intents.permission_rules import READ, about_reading, withheld
+from rookery.core.intents.permission_rules import READ, about_reading, permission_rule, withheld
 from rookery.core.rulings import Decision
-from rookery.core.shell.git_contents import prints_contents
 from rookery.core.shell.judgement import Deed, Judgement
 from rookery.engine.ports import Action
-from rookery.workspace.git_index import GitIndexes
+from rookery.workspace.governed.git_reading import CannotTell, shown_files
 from rookery.workspace.governed.touched import server_paths
 from rookery.workspace.hard_links import HardLinks, TooManyEntries
 from rookery.workspace.orchestration.layout import Layout
@@ -91,11 +91,29 @@ def _named(arguments: object) -> Iterator[str]:
 def _below(
     permissions: Permissions, action: Action, layout: Layout, links: HardLinks
 ) -> tuple[Decision, str]:
-    """What is said about the files below the folders that a command reads through."""
-    if not action.judgement or not withheld(permissions, READ):
+    """What is said about files that a command reads without naming them."""
+    if not action.judgement:
         return Decision.NONE, ""
+    patterns = withheld(permissions, READ)
+    below = (Decision.NONE, "")
+    if patterns:
+        below = _in_folders(permissions, action.judgement, layout, links)
+    if below[0] is Decision.DENY:
+        return below
+    try:
+        return max(below, _by_git(permissions, action, layout))
+    except CannotTell as error:
+        return max(below, (_strictest_of(permissions), str(error)))
+
+
+def _in_folders(
+    permissions: Permissions, judged: Judgement, layout: Layout, links: HardLinks
+) -> tuple[Decision, str]:
+    """What is said about the files below the folders that a command reads through."""
     strictest = (Decision.NONE, "")
-    for looked_at, path in enumerate(_read_through(action.judgement, layout)):
+    folders = (layout.workspace / each.path for each in judged.targets if each.deep)
+    files = chain.from_iterable(map(_files_below, folders))
+    for looked_at, path in enumerate(files):
         if looked_at >= MOST_LOOKED_AT:
             return max(strictest, (Decision.ASK, TOO_MANY))
         found = about_reading(permissions, READ, _all_names(layout, links, path))
@@ -105,28 +123,25 @@ def _below(
     return strictest
 
 
-def _read_through(judged: Judgement, layout: Layout) -> Iterator[str]:
-    for each in judged.targets:
-        if each.deep:
-            yield from _files_below(layout.workspace / each.path)
-    if any(map(prints_contents, judged.commands)):
-        read = [each.path for each in judged.targets if each.deed is Deed.READ]
-        tops = {os.path.normpath(layout.workspace / path) for path in read}
-        yield from (each for each in _tracked(layout) if _is_below(each, tops))
+def _by_git(permissions: Permissions, action: Action, layout: Layout) -> tuple[Decision, str]:
+    """What is said about the files that git may print. Raises `CannotTell`."""
+    if _strictest_of(permissions) is Decision.NONE or action.judgement is None:
+        return Decision.NONE, ""
+    strictest = (Decision.NONE, "")
+    for path in shown_files(action.judgement, layout.workspace, action.cwd):
+        strictest = max(strictest, about_reading(permissions, READ, [_from_root(layout, path)]))
+        if strictest[0] is Decision.DENY:
+            return strictest
+    return strictest
 
 
-def _is_below(path: str, tops: set[str]) -> bool:
-    return any(path == top or path.startswith(f"{top}/") for top in tops)
-
-
-def _tracked(layout: Layout) -> Iterator[str]:
-    """The files that git knows, and so can print."""
-    above = (layout.workspace, *layout.workspace.parents)
-    root = next((each for each in above if (each / ".git").exists()), None)
-    if root:
-        yield from (
-            os.path.join(root, os.fsdecode(path)) for path in GitIndexes(str(root)).blobs_in("")
-        )
+def _strictest_of(permissions: Permissions) -> Decision:
+    """The strictest of the rules that are about reading."""
+    rules = ((Decision.DENY, permissions.deny), (Decision.ASK, permissions.ask))
+    for decision, texts in rules:
+        if any(READ in permission_rule(text).tools for text in texts):
+            return decision
+    return Decision.NONE
 
 
 def _files_below(folder: "os.PathLike[str]") -> Iterator[str]:

@@ -117,6 +117,13 @@ class GitHistory:
             "for-each-ref", f"--count={most}", "--sort=-committerdate", "--format=%(refname)"
         ).split()
 
+    def paths(self, seconds: float) -> list[str]:
+        """All that branches, tags, stashes, reflogs and the index hold, from the top folder.
+        Raises GitFailed, also if it takes longer."""
+        kinds = ("--all", "--reflog", "--indexed-objects")
+        rows = self._run("rev-list", "--objects", *kinds, seconds=seconds).split(b"\n")
+        return [os.fsdecode(path) for row in rows if (path := row.partition(b" ")[2])]
+
     def blobs_at(self, revision: str, *paths: str) -> list[str]:
         """The files at these paths of the folder, as a revision has them; none if it has none."""
         paths = tuple(f"{self._inside}{path}" for path in paths)
@@ -160,7 +167,7 @@ class GitHistory:
     def _said(self, *words: str) -> str:
         return self._run(*words).decode("utf-8", "replace")
 
-    def _run(self, *words: str, given: bytes = b"") -> bytes:
+    def _run(self, *words: str, given: bytes = b"", seconds: float | None = None) -> bytes:
         asked = hardened((self._program, "-c", "core.quotePath=false", *words), self._options)
         try:
             done = subprocess.run(
@@ -170,7 +177,10 @@ class GitHistory:
                 check=False,
                 cwd=self.top,
                 env={**_without_git(), **self._variables, **_identity()},
+                timeout=seconds,
             )
+        except subprocess.TimeoutExpired as error:
+            raise GitFailed(f"git {words[0]} took too long.") from error
         except OSError as error:
             raise GitFailed(f"git cannot be run ({error.strerror}).") from error
         if done.returncode:
