@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -473,6 +474,29 @@ def test_SBX_3_datagrams_do_not_leave_either(cell: Cell):
         cell.run(command, cell.sandbox(network="off"))
         with pytest.raises(BlockingIOError):
             server.recv(10)
+
+
+@pytest.mark.parametrize("network", ["known", "off"])
+def test_SBX_3_sockets_that_no_namespace_confines_are_closed(network: str, mounted: Cell):
+    """Such as those to the machine that hosts a virtual one."""
+    known = [socket.AF_UNIX, socket.AF_INET, socket.AF_INET6]
+    others = [socket.AF_VSOCK, 31]  # and Bluetooth
+    source = f"""
+import errno, socket
+for family in {[*map(int, known)]}:
+    socket.socket(family).close()
+for family in {[*map(int, others)]}:
+    try:
+        socket.socket(family).close()
+    except OSError as error:
+        assert error.errno == errno.ENETUNREACH, error
+    else:
+        raise SystemExit(f"{{family}} is open")
+"""
+    status, said = mounted.run(
+        shlex.join(["python3", "-c", source]), mounted.sandbox(network=network)
+    )
+    assert status == 0, said
 
 
 def test_SBX_7_sockets_without_a_path_are_closed(cell: Cell):

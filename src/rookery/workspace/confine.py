@@ -11,7 +11,7 @@ operand, then `--`, then the command:
     keep PATH             below it the command may not write, even if it may around it
     grow PATH             below it the command may make folders
     hide PATH             what is below it, the command cannot read
-    network off
+    network off|inside    no sockets but local ones, or those that a network namespace confines
     proxy PATH=TOKEN      the product serves what is listened on for the command; it says TOKEN
     forward PORT          a port of this machine that is served there too
 
@@ -75,11 +75,13 @@ def main(words: list[str]) -> None:
     _must(_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "new privileges cannot be ruled out")
     for where in plan.all("proxy"):
         hand_over(where, [int(port) for port in plan.all("forward")])
-    network_off = bool(plan.all("network"))
+    network_off = "off" in plan.all("network")
     if plan.all("write") or plan.all("hide"):
         landlock(plan, network_off=network_off)
     if network_off:
         close_network()
+    elif plan.all("network"):
+        close_other_networks()
     for number in _SIGNALS:
         _signal.signal(number, _signal.SIG_DFL)
     become(plan.command)
@@ -258,35 +260,68 @@ def _ancestors(paths: list[str]) -> frozenset[str]:
     )
 
 
-_ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""How the kernel calls them, and the number of `socket` there."""
+_ARCHITECTURES = {
+    "x86_64": ((0xC000003E, 41), (0x40000003, 102, 359)),
+    "aarch64": ((0xC00000B7, 198), (0x40000028, 281)),
+}
+"""How the kernel calls them, and the number of `socket` there. Then the same for programs of
+32 bits, all of whose ways to a socket are closed: some cannot be told apart."""
 _IO_URING_SETUP, _FOREIGN_NUMBERS = 425, 0x40000000
 _LOCAL_FAMILIES = 1, 16  # AF_UNIX and AF_NETLINK
+_CONFINED_FAMILIES = (*_LOCAL_FAMILIES, 2, 10)  # AF_INET and AF_INET6
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _UNREACHABLE = 0x7FFF0000, 0x00050000 | 101
 
 
 def close_network() -> None:
     """No sockets but local ones. Landlock knows TCP only; io_uring makes sockets as well."""
-    known = _ARCHITECTURES.get(os.uname().machine)
-    if not known and landlock_version() >= KNOWS_TCP:
-        return  # `guarantees` says that no more than TCP is closed then
-    if not known:
+    if os.uname().machine in _ARCHITECTURES:
+        allow_families(_LOCAL_FAMILIES)
+    elif landlock_version() < KNOWS_TCP:  # `guarantees` says that only TCP is closed otherwise
         raise Refused("the network cannot be closed")
-    architecture, socket = known
-    program = (
-        _step(_LOAD, 4),
-        _step(_EQUAL, architecture, no=8),
-        _step(_LOAD, 0),
-        _step(_AT_LEAST, _FOREIGN_NUMBERS, yes=6),
-        _step(_EQUAL, _IO_URING_SETUP, yes=5),
-        _step(_EQUAL, socket, no=3),
-        _step(_LOAD, 16),
-        _step(_EQUAL, _LOCAL_FAMILIES[0], yes=1),
-        _step(_EQUAL, _LOCAL_FAMILIES[1], no=1),
-        _step(_RETURN, _ALLOW),
-        _step(_RETURN, _UNREACHABLE),
+
+
+def close_other_networks() -> None:
+    """Sockets of some families, such as those to the machine that hosts a virtual one, lead out
+    of every network namespace."""
+    if os.uname().machine in _ARCHITECTURES:
+        allow_families(_CONFINED_FAMILIES)
+
+
+def allow_families(families: tuple[int, ...]) -> None:
+    (native, socket), (foreign, *sockets) = _ARCHITECTURES[os.uname().machine]
+    family = [(_LOAD, 16, "", ""), *((_EQUAL, each, "allow", "") for each in families)]
+    ours = [
+        (_LOAD, 0, "", ""),
+        (_AT_LEAST, _FOREIGN_NUMBERS, "deny", ""),
+        (_EQUAL, _IO_URING_SETUP, "deny", ""),
+        (_EQUAL, socket, "", "allow"),
+        *family,
+        (_RETURN, _UNREACHABLE, "", ""),
+    ]
+    theirs = [
+        (_EQUAL, foreign, "", "deny"),
+        (_LOAD, 0, "", ""),
+        *((_EQUAL, each, "deny", "") for each in (*sockets, _IO_URING_SETUP)),
+    ]
+    ends = [(_RETURN, _ALLOW, "", ""), (_RETURN, _UNREACHABLE, "", "")]
+    program = [(_LOAD, 4, "", ""), (_EQUAL, native, "", "theirs"), *ours, *theirs, *ends]
+    last = len(program) - 1
+    places = {"theirs": 2 + len(ours), "allow": last - 1, "deny": last}
+    _set_filter(
+        [
+            _step(
+                code,
+                number,
+                yes=places.get(yes, at + 1) - at - 1,
+                no=places.get(no, at + 1) - at - 1,
+            )
+            for at, (code, number, yes, no) in enumerate(program)
+        ]
     )
+
+
+def _set_filter(program: list[bytes]) -> None:
     from array import array
 
     steps = array("B", b"".join(program))

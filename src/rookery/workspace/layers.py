@@ -134,6 +134,8 @@ def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
     mounts = bubblewrap(layers.program, confinement, cwd=cwd, able=layers.able, needed=needed)
     words += ["limit", f"NPROC={PROCESSES}", *_identities(mounted(confinement))]
     words += _way_out(confinement.way)
+    if confinement.network != "on":
+        words += ["network", "inside"]
     if layers.state.landlock:
         words += rules_within_mounts(confinement)
     return [*mounts, *confine, *words, "--"]
