@@ -367,6 +367,10 @@ def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: 
             "The request start_sessions has no field 'auto_aprove'; did you mean 'auto_approve'? "
             "Nothing was done.",
         ),
+        (
+            ["do", '{"kind": "start_sessions", "auto_approve": false, "auto_approve": true}'],
+            "The request has the field 'auto_approve' twice. Nothing was done.",
+        ),
         (["fly"], "No such command 'fly'"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",

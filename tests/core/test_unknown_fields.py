@@ -2,7 +2,12 @@
 
 import pytest
 
-from rookery.core.unknown_fields import misspelled_field, unknown_field, unknown_field_within
+from rookery.core.unknown_fields import (
+    misspelled_field,
+    repeated_field,
+    unknown_field,
+    unknown_field_within,
+)
 from rookery.core.values import value
 
 
@@ -54,3 +59,19 @@ def test_an_unknown_field_is_found_however_deep(given: dict[str, object], named:
 def test_in_formats_of_others_only_near_misses_are_named(given: str, meant: str):
     clause = misspelled_field([given], ["disabled", "disabledTools", "timeout"])
     assert clause == (f"has no field {given!r}; did you mean {meant!r}?" if meant else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('{"a": 1, "b": {"a": 2}, "c": [{"a": 3}, {"a": 4}]}', ""),
+        ('{"auto_approve": false, "auto_approve": true}', "auto_approve"),
+        ('{"a": 1, "\\u0061": 1}', "a"),
+        ('{"b": [{"a": {"old": 1, "old": 2}}]}', "old"),
+        ("{", ""),
+        (b"\xff", ""),
+        ("[" * 100_000, ""),
+    ],
+)
+def test_a_field_that_is_there_twice_is_named(text: str | bytes, named: str):
+    assert repeated_field(text) == (f"has the field {named!r} twice." if named else "")

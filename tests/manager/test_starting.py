@@ -235,6 +235,16 @@ async def test_8_only_if_none_could_begin_it_is_an_error_and_nothing_is_left(pro
             await at.do(StartSessions(prompt=" ", where="worktree"))
 
 
+@pytest.mark.parametrize("versions", [-1, 0, 5])
+async def test_8_no_other_number_of_versions_is_started_than_was_asked_for(
+    project: Project, versions: int
+):
+    async with at_desk(project) as at:
+        with pytest.raises(CommandRejected, match=f"1 to 4 versions, not {versions}. Nothing was"):
+            await at.start(versions=versions)
+        assert at.supervisor.all() == []
+
+
 async def start_in_vain(at: AtDesk) -> None:
     with pytest.raises(CommandRejected, match="cancelled"):
         await at.start()

@@ -178,6 +178,12 @@ async def test_WEB_10_ids_are_random_and_of_use_only_to_who_is_known(tmp_path: P
         assert (await client.post("/api/do", json=rename)).status_code == 401
         known = server.bearer
         assert (await client.post("/api/do", json=rename, headers=known)).status_code == 200
+        twice = f'{{"kind": "mark_read", "session_id": "x", "session_id": "{SESSION}"}}'
+        said = await client.post(
+            "/api/do", content=twice, headers={**known, "content-type": "application/json"}
+        )
+        assert said.status_code == 409
+        assert "has the field 'session_id' twice. Nothing was done." in said.text
         other = {**rename, "session_id": SESSION.replace("5b", "5c")}
         refused = await client.post("/api/do", json=other, headers=known)
         assert refused.status_code == 409

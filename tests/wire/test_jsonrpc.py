@@ -67,6 +67,7 @@ async def talking(service: Echo, room: float = 1_000) -> AsyncIterator[MemoryCha
         (b'"\xff"', -32700, None),
         (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', -32700, None),
         (b'{"jsonrpc":"2.0","id":NaN,"method":"echo"}', -32700, None),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":1,"a":2}}', -32600, 1),
         (b"[" * 200_000, -32700, None),
         (b"[" * 200_000 + b"]" * 200_000, -32700, None),
         (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, -32700, None),

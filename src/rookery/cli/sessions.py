@@ -25,6 +25,7 @@ from rookery.cli.sessions_desk import (
 from rookery.cli.sessions_list import list_command
 from rookery.cli.sessions_start import start_command
 from rookery.core.managing import requests as asked
+from rookery.core.unknown_fields import repeated_field
 from rookery.errors import SettingsError
 from rookery.manager.desk.request_json import request_from_json
 
@@ -128,12 +129,15 @@ def _for_all_in(found: click.Command, said: dict[str, Any]) -> dict[str, Any]:
 @at_the_desk
 async def do_command(desk: Desk, request: str) -> int:
     """Make any request, written as JSON, and print its answer. - reads standard input."""
+    text = words_of(request)
     try:
-        fields = json.loads(words_of(request))
+        fields = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"That is no JSON: {error}.") from error
     if not isinstance(fields, dict):
         raise SettingsError('A request is an object, such as {"kind": "list_sessions"}.')
+    if clause := repeated_field(text):
+        raise SettingsError(f"The request {clause} Nothing was done.")
     print(as_json(await desk.do(request_from_json(fields))), flush=True)
     return Exit.DONE
 

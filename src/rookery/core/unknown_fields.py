@@ -1,4 +1,5 @@
-"""Names fields that a request does not have, so that a misspelled one is never dropped.
+"""Names fields that a request does not have, so that a misspelled one is never dropped. So is
+a field that is there twice: readers take one of its values, and it may be the wrong one.
 
 A field that is dropped leaves its default in force, which may be the wider one:
 `auto_aprove: false` would start an agent that acts without asking.
@@ -44,6 +45,32 @@ def unknown_field_within(given: object, read: object) -> str:
     return ""
 
 
+class _Repeated(Exception):
+    """Some object has this field twice."""
+
+
+def repeated_field(text: bytes | str) -> str:
+    """A clause about the first field that an object in this JSON has twice; or nothing."""
+    import json
+
+    try:
+        json.loads(text, object_pairs_hook=_with_each_once)
+    except _Repeated as found:
+        return f"has the field {_shortened(str(found))!r} twice."
+    except (ValueError, RecursionError):  # whoever reads it says so
+        return ""
+    return ""
+
+
+def _with_each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read: dict[str, Any] = {}
+    for name, given in pairs:
+        if name in read:
+            raise _Repeated(name)
+        read[name] = given
+    return read
+
+
 def _parts(given: Mapping[str, Any], read: Any, names: Iterable[str]) -> list[tuple[Any, Any]]:
     return [(given[name], getattr(read, name)) for name in names if name in given]
 
@@ -56,8 +83,12 @@ def _first(parts: Iterable[tuple[Any, Any]]) -> str:
 def _clause(name: str, known: Sequence[str]) -> str:
     from difflib import get_close_matches
 
-    shown = name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"
+    shown = _shortened(name)
     if near := get_close_matches(name.lower(), known, n=1, cutoff=0.6):
         return f"has no field {shown!r}; did you mean {near[0]!r}?"
     listed = ", ".join(known)
     return f"has no field {shown!r}; it has {listed}." if listed else f"has no field {shown!r}."
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"

@@ -16,6 +16,7 @@ import anyio.lowlevel
 import msgspec
 from anyio.abc import TaskGroup
 
+from rookery.core.unknown_fields import repeated_field
 from rookery.core.values import record
 from rookery.errors import RookeryError
 from rookery.wire.channels import Channel, ChannelEnded, TooLong
@@ -175,10 +176,13 @@ class Peer:
         except RecursionError:
             await self._complain(None, PARSE_ERROR, "That is nested too deeply.")
         else:
-            await self._sort(message, working)
+            await self._sort(message, data, working)
 
-    async def _sort(self, message: Any, working: TaskGroup) -> None:
+    async def _sort(self, message: Any, data: bytes, working: TaskGroup) -> None:
         match message:
+            case {"method": _, "id": str() | int() as number} if clause := repeated_field(data):
+                said = f"The request {clause} Nothing was done."
+                await self._complain(number, INVALID_REQUEST, said)
             case {"jsonrpc": "2.0", "method": str(method), **rest} if _is_sound(rest):
                 await self._take_request(method, rest, working)
             case {"jsonrpc": "2.0", "id": int(number), **rest} if {"result", "error"} & {*rest}:

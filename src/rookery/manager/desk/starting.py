@@ -43,6 +43,11 @@ class StartFamily:
 
     async def _start(self, request: StartSessions) -> Started:
         self._access.demand_trust("nothing was started")
+        if not 1 <= request.versions <= MOST_VERSIONS:
+            raise CommandRejected(
+                f"There can be 1 to {MOST_VERSIONS} versions, not {request.versions}. "
+                "Nothing was started."
+            )
         if request.worktree_id:
             return await self._start_in_worktree(request)
         if request.where == "worktree" or request.versions > 1 or request.branch:
@@ -81,7 +86,7 @@ class StartFamily:
         return (f"Others work in the same files now: {', '.join(names)}.",)
 
     async def _start_apart(self, request: StartSessions) -> Started:
-        versions = max(1, min(MOST_VERSIONS, request.versions))
+        versions = request.versions
         known = await self._access.done(self._access.desk.branches)
         is_there = bool(request.branch) and request.branch in known
         if is_there and versions > 1:

@@ -13,8 +13,9 @@ from starlette.websockets import WebSocket
 
 from rookery import NAME, VERSION
 from rookery.core.queries import Asking
+from rookery.core.unknown_fields import repeated_field
 from rookery.core.values import value
-from rookery.errors import RookeryError
+from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.desk.request_json import reply_to_json, request_from_json
 from rookery.manager.web.guard import API, SOCKET
 from rookery.manager.web.limits import BODY, WHOLE_BODY
@@ -124,6 +125,8 @@ class Routes:
         if len(body) > BODY and not fields.get("images"):
             return self._refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         try:
+            if clause := repeated_field(body):
+                raise CommandRejected(f"The request {clause} Nothing was done.")
             answer = await self._desk.do(request_from_json(fields))
         except RookeryError as error:
             return _json({"error": error_of(error)}, HTTPStatus.CONFLICT)
