@@ -194,6 +194,18 @@ async def test_a_refusal_longer_than_what_is_kept_is_a_refusal(bench: Bench):
     assert "longer than can be read" in verdict.reason
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
+async def test_an_answer_that_is_not_utf_8_is_a_refusal(bench: Bench, encoding: str):
+    refusal = f"""\
+        import sys
+        sys.stdout.buffer.write('{{"decision": "block", "reason": "\\xe9"}}'.encode("{encoding}"))
+        """
+    verdict = await bench.hooks(bench.script("other.py", refusal)).before_tool(write("a.txt"))
+    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
+    text = bench.hooks("yes é | head -c 1048577")
+    assert await text.before_tool(write("a.txt")) == HookVerdict()
+
+
 @pytest.mark.parametrize("script", ["exit 0", "head -c 9000000 /dev/zero", "yes >&2 & kill $!"])
 async def test_10_5_who_reads_nothing_or_writes_much_says_nothing(bench: Bench, script: str):
     verdict = await bench.hooks(script).before_tool(write("a.txt", "x" * 500_000))

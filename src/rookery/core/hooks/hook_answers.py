@@ -37,7 +37,8 @@ _GUARDS = frozenset(
 """Events whose hooks decide whether something is done at all."""
 _TEXT_IS_CONTEXT = frozenset({HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT})
 _LONGEST_REASON = 4_000
-_JSON_BEGINS = re.compile(r"[\[\s]*\{")
+_JSON_BEGINS = re.compile(r"[\[\s\0]*\{")
+"""Zeros are in front of it in UTF-16."""
 _NOT_EXECUTABLE, _NOT_FOUND, _SIGNALS = 126, 127, range(129, 193)
 """Exit statuses by which a shell says that a program did not run, or was killed."""
 
@@ -66,7 +67,8 @@ _DECISIONS = {
 @value
 class HookRun:
     """How a hook's program ended. `status` is None if nobody saw it end; `trouble` says why it
-    could not be run, or not to its end. `cut` if it wrote more than is kept."""
+    could not be run, or not to its end. `cut` if it wrote more than is kept, and `garbled` if
+    its output is not text."""
 
     status: int | None = None
     stdout: str = ""
@@ -74,6 +76,7 @@ class HookRun:
     timed_out: bool = False
     trouble: str = ""
     cut: bool = False
+    garbled: bool = False
     seconds: float = 0.0
 
 
@@ -177,6 +180,8 @@ def _said(hook: HookCommand, run: HookRun) -> HookAnswer:
 
 def _document(run: HookRun) -> Mapping[str, Any] | None:
     """The object on standard output; None if there is only text."""
+    if run.garbled:
+        raise _Unreadable("is not UTF-8 text")
     text = run.stdout.removeprefix("\ufeff").strip()
     only_blanks = bool(run.stdout) and not text
     if not _JSON_BEGINS.match(text) and not (only_blanks and run.cut):

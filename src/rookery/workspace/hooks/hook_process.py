@@ -8,6 +8,7 @@ names have done their work.
 import os
 import shutil
 import tempfile
+from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +52,15 @@ class _Stream:
     @property
     def text(self) -> str:
         return self.kept.decode("utf-8", "replace")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether what was kept is UTF-8; its last character may be cut."""
+        try:
+            getincrementaldecoder("utf-8")().decode(bytes(self.kept), final=not self.cut)
+        except UnicodeDecodeError:
+            return False
+        return True
 
     def read(self) -> bool:
         """Take what is there. False once nobody can write any more."""
@@ -106,6 +116,7 @@ class HookProcess:
             timed_out=self._timed_out,
             trouble=f"wrote more than {FLOOD // MIB} MiB and was ended" if self._flooded else "",
             cut=self._output.cut or self._errors.cut,
+            garbled=not self._output.is_text,
             seconds=anyio.current_time() - began,
         )
 
