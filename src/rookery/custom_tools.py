@@ -13,7 +13,12 @@ from rookery.storage.places import Places
 from rookery.storage.tool_agreements import HOW_TO_AGREE, ToolAgreements
 from rookery.tools.custom_tool import Agreement, CustomTool, CustomToolGuard, UsersWord
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.surroundings.tool_files import FoundTool, find_tools, fingerprint
+from rookery.workspace.surroundings.tool_files import (
+    FoundTool,
+    find_tools,
+    fingerprint,
+    why_not_covered,
+)
 
 
 @record
@@ -30,8 +35,12 @@ class ProjectAgreement:
 
     def __init__(self, tool: FoundTool, root: Path, agreements: ToolAgreements) -> None:
         self._tool = tool
+        self._root = root
         self._agreements = agreements
         self.fingerprint = partial(fingerprint, tool, root)
+
+    def uncovered(self) -> str:
+        return why_not_covered(self._tool, self._root)
 
     def missing(self, fingerprint: str) -> str:
         return self._agreements.missing(self._tool.called, fingerprint)
@@ -56,21 +65,23 @@ def open_custom_tools(
         agreement: Agreement = UsersWord()
         if tool.of_project:
             agreement = ProjectAgreement(tool, root, agreements)
-        if not attended and (missing := _missing(agreement)):
-            problems.append(
-                f"The tool {tool.definition.name} is not offered: {missing} {HOW_TO_AGREE}"
-            )
+        if not attended and (why_not := _why_not_offered(agreement)):
+            problems.append(f"The tool {tool.definition.name} is not offered: {why_not}")
             continue
         made = CustomTool(tool.definition, tool.words, agreement)
         tools[made.name] = cast(Tool[Any], made)
     return OfferedTools(tools, CustomToolGuard(), tuple(problems))
 
 
-def _missing(agreement: Agreement) -> str:
+def _why_not_offered(agreement: Agreement) -> str:
+    """Why the tool cannot run unless a person is asked; empty if it can."""
+    if uncovered := agreement.uncovered():
+        return uncovered
     try:
-        return agreement.missing(agreement.fingerprint())
+        missing = agreement.missing(agreement.fingerprint())
     except ToolError as error:
-        return str(error)
+        missing = str(error)
+    return f"{missing} {HOW_TO_AGREE}" if missing else ""
 
 
 def agree_to_tools(places: Places, boundaries: Boundaries, *, first_only: bool) -> tuple[str, ...]:
@@ -87,4 +98,7 @@ def agree_to_tools(places: Places, boundaries: Boundaries, *, first_only: bool) 
         return ()  # most folders have no tools, and a run should write no more than it must
     new = [tool for tool, print_ in now.items() if agreements.missing(tool.called, print_)]
     agreements.agree({tool.called: print_ for tool, print_ in now.items()})
-    return tuple(f"Approved the tool {each.called}: {' '.join(each.words)}" for each in new)
+    return tuple(
+        why_not_covered(each, root) or f"Approved the tool {each.called}: {' '.join(each.words)}"
+        for each in new
+    )

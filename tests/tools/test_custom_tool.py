@@ -8,7 +8,7 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision
-from rookery.custom_tools import open_custom_tools
+from rookery.custom_tools import OfferedTools, open_custom_tools
 from rookery.engine.ports import Action, Permit, Tool
 from rookery.errors import Denied, ToolError
 from rookery.storage.places import Places, find_places
@@ -37,9 +37,17 @@ class Project:
 
     def tool(self) -> Tool[Any]:
         """As a new run reads it."""
+        return self.offered(attended=True).tools["say_it"]
+
+    def offered(self, *, attended: bool) -> OfferedTools:
         files = cast(WorkspaceFiles, self.bench.context.files)
-        offered = open_custom_tools(self.places, files.boundaries, trusted=True, attended=True)
-        return offered.tools["say_it"]
+        return open_custom_tools(self.places, files.boundaries, trusted=True, attended=attended)
+
+    def run(self, command: str) -> None:
+        """Make the tool run another command."""
+        self.definition.write_text(
+            f'description = "Say it"\ncommand = {command}\nparameters.words.type = "string"\n'
+        )
 
     async def prepare(self) -> Action:
         return await self.bench.prepare(self.tool(), words="it's $HOME")
@@ -109,15 +117,39 @@ async def test_a_change_while_somebody_thinks_about_it_stops_the_call(
 async def test_a_file_that_a_script_in_the_line_names_counts_as_the_program(project: Project):
     inner = project.bench.root / "inner.sh"
     inner.write_text("echo 1")
-    project.definition.write_text(
-        'description = "Say it"\ncommand = ["sh", "-c", "cat && sh inner.sh"]\n'
-        'parameters.words.type = "string"\n'
-    )
+    project.run('["sh", "-c", "cat && sh inner.sh"]')
     action = await project.prepare()
     await action.perform(permit(action, by_hand=True))
     assert await decision(await project.prepare()) is Decision.NONE
     inner.write_text("echo 42")
     assert await decision(await project.prepare()) is Decision.ASK
+
+
+async def test_a_module_that_the_tool_runs_counts_as_the_program(project: Project):
+    module = project.bench.root / "pkg"
+    module.mkdir()
+    (module / "__main__.py").write_text("print(input())")
+    project.run('["python3", "-B", "-m", "pkg"]')
+    action = await project.prepare()
+    await action.perform(permit(action, by_hand=True))
+    assert await decision(await project.prepare()) is Decision.NONE
+    (module / "json.py").write_text("print(42)")
+    assert await decision(await project.prepare()) is Decision.ASK
+
+
+async def test_a_tool_whose_program_cannot_be_covered_asks_for_every_call(project: Project):
+    folder = project.bench.root / "sub"
+    folder.mkdir()
+    (folder / "run.sh").write_text("cat")
+    project.run('["sh", "-c", "cd sub && sh ./run.sh"]')
+    for _ in range(2):
+        action = await project.prepare()
+        assert await decision(action) is Decision.ASK
+        with pytest.raises(Denied, match="needs approval for every call, because cd can load"):
+            await action.perform(permit(action, by_hand=False))
+        await action.perform(permit(action, by_hand=True))
+    assert "say_it" not in project.offered(attended=False).tools
+    assert "for every call" in project.offered(attended=False).problems[0]
 
 
 async def test_a_program_that_becomes_a_link_is_another_one(project: Project, tmp_path: Path):

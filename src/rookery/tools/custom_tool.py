@@ -41,6 +41,10 @@ class Agreement(Protocol):
         """Of the tool's files as they are now. Raises `ToolError` if it must not run."""
         ...
 
+    def uncovered(self) -> str:
+        """Why a person has to agree to every call; empty if an approval can last."""
+        ...
+
     def missing(self, fingerprint: str) -> str:
         """Why a person has to agree first; empty if nobody has to."""
         ...
@@ -52,6 +56,9 @@ class UsersWord:
     """The agreement to a tool that is the user's own."""
 
     def fingerprint(self) -> str:
+        return ""
+
+    def uncovered(self) -> str:
         return ""
 
     def missing(self, fingerprint: str) -> str:
@@ -78,7 +85,8 @@ class CustomTool:
         line = f"printf %s {shlex.quote(said)} | {self._program}"
         run = await TOOL.prepare(ExecuteCommandArgs(command=line), ctx)
         seen = await beside(self._agreement.fingerprint)
-        missing = await beside(lambda: self._agreement.missing(seen))
+        uncovered = await beside(self._agreement.uncovered)
+        missing = uncovered or await beside(lambda: self._agreement.missing(seen))
 
         async def perform(permit: Permit) -> Outcome:
             await self._insist(seen, missing, permit)
@@ -89,7 +97,12 @@ class CustomTool:
             title=f"Use the tool {self.name}: {first_line(self._program)}",
             perform=perform,
             notes=[f"tool: {self.name}", f"arguments: {said}", *run.notes],
-            payload={"tool": PAYLOAD, "name": self.name, "missing": missing},
+            payload={
+                "tool": PAYLOAD,
+                "name": self.name,
+                "missing": missing,
+                "once": bool(uncovered),
+            },
         )
 
     async def _insist(self, seen: str, missing: str, permit: Permit) -> None:
@@ -110,7 +123,8 @@ class CustomToolGuard:
         missing = action.payload.get("missing")
         if action.payload.get("tool") != PAYLOAD or not missing:
             return Ruling()
-        return ask(f"{missing} Your approval covers the tool as it is now.")
+        covers = "this call only" if action.payload.get("once") else "the tool as it is now"
+        return ask(f"{missing} Your approval covers {covers}.")
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass

@@ -1,7 +1,7 @@
 """Tools that users and projects define as TOML files: `tools/<name>.toml`.
 
 A user's own tool is the user's word. A project's tool counts only as a person agreed to it: the
-bytes of its file, and of every file in the workspace that its program line names.
+bytes of its file, and of every file in the workspace that its program line names or loads.
 """
 
 import json
@@ -24,6 +24,7 @@ from rookery.workspace.surroundings.config_files import (
     users_folder,
 )
 from rookery.workspace.surroundings.looks import Look
+from rookery.workspace.surroundings.tool_programs import files_in, loaded_by
 
 FOLDER = "tools"
 PROJECT_FOLDERS = (PROJECT_FOLDER, ".roo")
@@ -79,6 +80,17 @@ def fingerprint(tool: FoundTool, root: Path) -> str:
     return sha256(whole.encode()).hexdigest()
 
 
+def why_not_covered(tool: FoundTool, root: Path) -> str:
+    """Why no approval can cover what the tool runs, in a sentence; empty if one can."""
+    unknown = loaded_by(tool.words, os.path.realpath(root)).unknown
+    if not unknown:
+        return ""
+    return (
+        f"The tool {tool.definition.name} needs approval for every call, because {unknown} can "
+        "load files that no approval covers."
+    )
+
+
 def _tools_in(folder: ConfigFolder, root: Path, look: Look) -> Iterator[FoundTool]:
     for file in folder.files(FOLDER, look):
         is_one = "/" not in file.name and file.name.endswith(_ENDING)
@@ -116,7 +128,9 @@ def _word(word: str, file: Path, root: Path, of_project: bool) -> str:
 def _named_files(tool: FoundTool, root: Path) -> Iterator[tuple[str, str, str]]:
     """Every file in the workspace that the line may name, where it leads, and its content."""
     for top in {str(root), os.path.realpath(root)}:
-        for path in paths_in(tool.words, top):
+        loaded = loaded_by(tool.words, top).paths
+        files = (file for path in loaded for file in files_in(path, top) or ())
+        for path in dict.fromkeys([*paths_in(tool.words, top), *files]):
             real = os.path.realpath(os.path.join(top, path))
             if os.path.isfile(real):
                 yield path, os.path.relpath(real, os.path.realpath(root)), file_digest(Path(real))
