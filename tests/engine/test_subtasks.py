@@ -6,8 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
 from rookery.core.facts import (
+    Asked,
     ChildBegan,
     Event,
     Spent,
@@ -77,6 +79,16 @@ async def test_beginning_a_task_is_asked_about_and_can_be_refused(tmp_path: Path
     assert stage.asks == ["tool", "completion_result"]
     assert "not now" in results(stage)[0]
     assert not children(stage)
+
+
+async def test_after_a_restart_the_same_sub_task_is_the_same_question(tmp_path: Path):
+    """An answer that is held for the next process counts only if the digest is the same."""
+    stage = Stage(tmp_path, [delegate("x")], [finish()], [finish()])
+    await stage.play("crash")
+    await stage.play("yes", "yes", "yes", reopen=True)
+    asked = [e.fact for e in log_of(stage, TASK) if isinstance(e.fact, Asked)]
+    before, after = [fact.digest for fact in asked if fact.ask is AskKind.TOOL]
+    assert before == after != ""
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,8 @@ class Action:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything the action may touch: what a yes is bound to."""
+        """Of everything the action may touch: what a yes is bound to. The id of a child is new
+        for every attempt, and so is no part of it: after a restart the same is asked again."""
         scope = (
             self.title,
             list(self.reads),
@@ -247,7 +248,7 @@ class Action:
             self.cwd,
             self.where,
             self.external,
-            self.child,
+            "new" if self.child else "",
             self.mode,
             self.diff,
             list(self.notes),
