@@ -1,0 +1,40 @@
+"""Sessions that were recorded before the code was moved still open, look the same and go on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golden.frozen import thaw
+from golden.resuming import facts_of, resumed
+from golden.scenarios import SESSION
+from golden.sessions import SESSIONS
+
+KEPT = Path(__file__).parent / "journals"
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_a_recorded_session_is_listed_shown_and_resumed_as_before(name: str, tmp_path: Path):
+    seen = json.loads(json.dumps(resumed(thaw(KEPT / f"{name}.json", tmp_path))))
+    expected: dict[str, Any] = json.loads((KEPT / f"{name}.expected.json").read_text("utf-8"))
+    for part, value in expected.items():
+        assert seen[part] == value, part
+    assert seen.keys() == expected.keys()
+
+
+def test_a_recorded_session_is_printed_fact_by_fact_as_it_was_written(tmp_path: Path):
+    rookery = thaw(KEPT / "governed.json", tmp_path)
+    printed = rookery.run("show", "--json").stdout
+    assert [json.loads(line) for line in printed.splitlines()] == facts_of(rookery)
+
+
+def test_files_come_back_from_recorded_checkpoints(tmp_path: Path):
+    rookery = thaw(KEPT / "rewound.json", tmp_path)
+    done = rookery.run("rewind", SESSION, "--to", "1", "--files", "-y")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (rookery.workspace / "a.txt").read_text(encoding="utf-8") == "one\n"
+
+
+def test_every_recorded_session_is_resumed():
+    assert {path.name.partition(".")[0] for path in KEPT.iterdir()} == SESSIONS.keys()
