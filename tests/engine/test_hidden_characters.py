@@ -56,6 +56,30 @@ async def test_a_whole_file_that_is_written_again_keeps_its_characters(folder: P
     assert (folder / "a.txt").read_text(encoding="utf-8") == "key = 1\u200b\nnext = 3\n"
 
 
+@pytest.mark.parametrize(
+    "copying",
+    [
+        write("new.txt", f"{SHOWN}\n"),
+        call("edit", file_path="c.txt", old_string="three", new_string=SHOWN),
+        run("printf '<U+200B>' > new.txt"),
+    ],
+    ids=["a new file", "another file", "a command"],
+)
+async def test_a_copied_mark_never_becomes_text(folder: Path, copying: object):
+    (folder / "c.txt").write_text("three\n")
+    read = [call("read_file", path="a.txt"), call("read_file", path="c.txt")]
+    said = (await told(folder, *read, copying))[2]
+    assert "Nothing was done: <U+200B> marks a hidden character" in said
+    assert not (folder / "new.txt").exists()
+    assert (folder / "c.txt").read_text() == "three\n"
+
+
+async def test_a_mark_is_no_part_of_a_file_name(folder: Path):
+    (said, *_) = await told(folder, write("b<U+202E>txt", "beta\n"))
+    assert "which marks an invisible character" in said
+    assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "b\u202etxt"]
+
+
 async def test_a_text_that_only_looks_like_a_mark_is_written_as_it_is(folder: Path):
     await told(folder, write("c.txt", "<U+200B> is a zero width space\n"))
     assert (folder / "c.txt").read_text(encoding="utf-8").startswith("<U+200B> is")

@@ -64,10 +64,19 @@ def marks_in(text: str) -> bool:
     return bool(_MARK.search(text))
 
 
+def hidden_marks(text: str) -> list[str]:
+    """The marks in a text that stand for hidden characters."""
+    found = (match for match in _MARK.finditer(text) if _is_hidden(_character(match)))
+    return list(dict.fromkeys(match[0] for match in found))
+
+
+def _is_hidden(character: str) -> bool:
+    return bool(character) and bool(_HIDDEN.fullmatch(character))
+
+
 def _put_back(found: re.Match[str], original: str) -> str:
     character = _character(found)
-    hidden = bool(character) and bool(_HIDDEN.fullmatch(character))
-    meant = hidden and character in original and found[0] not in original
+    meant = _is_hidden(character) and character in original and found[0] not in original
     return character if meant else found[0]
 
 

@@ -1,12 +1,17 @@
-"""A model that copies a marked character from a file into an edit of it means the character."""
+"""What a model means that copies the mark of a hidden character into a call.
+
+In an edit of the file that holds the character, it means the character. Anywhere else the mark
+would become text, so the call is refused.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from rookery.core.blocks import ToolCall
-from rookery.core.hidden_characters import marks_in, texts_in, unmarked
+from rookery.core.facts import CommandEnded, Event, Gathered, ToolFinished
+from rookery.core.hidden_characters import hidden_marks, marks_in, texts_in, unmarked
 from rookery.engine.ports import Files, Tool, ToolGroup
 from rookery.errors import ToolError
 
@@ -16,19 +21,42 @@ _IN_PATCH = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)\s*$", re.MULT
 
 
 async def with_hidden_characters(
-    call: ToolCall, tools: Mapping[str, Tool[Any]], files: Files
+    call: ToolCall, tools: Mapping[str, Tool[Any]], files: Files, events: Iterable[Event]
 ) -> ToolCall:
-    """The call with marks put back for the characters that they stand for in the edited files."""
+    """The call with marks put back for the characters that they stand for in the edited files.
+    Raises `ToolError` if a mark is left that the model has read."""
     arguments = dict(call.arguments)
     tool = tools.get(call.name)
-    if tool is None or tool.group is not ToolGroup.EDIT:
+    if tool is None or tool.group not in (ToolGroup.EDIT, ToolGroup.COMMAND):
         return call
     if not any(map(marks_in, texts_in(arguments))):
         return call
     original = ""
-    for path in list(dict.fromkeys(_paths(arguments)))[:MOST_FILES]:
-        original += await _content(path, files)
-    return replace(call, arguments=_unmarked(arguments, original))
+    if tool.group is ToolGroup.EDIT:
+        for path in list(dict.fromkeys(_paths(arguments)))[:MOST_FILES]:
+            original += await _content(path, files)
+        arguments = _unmarked(arguments, original)
+    _refuse_copied_marks(arguments, original, events)
+    return replace(call, arguments=arguments)
+
+
+def _refuse_copied_marks(
+    arguments: Mapping[str, Any], original: str, events: Iterable[Event]
+) -> None:
+    marks = [mark for text in texts_in(arguments) for mark in hidden_marks(text)]
+    left = [mark for mark in marks if mark not in original]
+    if not left:
+        return
+    read = [
+        event.fact.text
+        for event in events
+        if isinstance(event.fact, ToolFinished | CommandEnded | Gathered)
+    ]
+    if copied := next((mark for mark in left if any(mark in text for text in read)), ""):
+        raise ToolError(
+            f"Nothing was done: {copied} marks a hidden character in what you read, and would "
+            "become text here. Leave it out, or write the character itself."
+        )
 
 
 def _paths(arguments: Mapping[str, Any]) -> Iterator[str]:

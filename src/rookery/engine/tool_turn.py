@@ -76,7 +76,9 @@ async def _carried_out(
     """Prepare, get a permit, save what may change, put it on record, do it, report it."""
     _understood(call, tools)
     call = await gate.governance.rewritten(call)
-    tool, args = _understood(await with_hidden_characters(call, tools, ctx.files), tools)
+    tool, args = _understood(
+        await with_hidden_characters(call, tools, ctx.files, log.events), tools
+    )
     if reason := ctx.barred(call.name):
         raise BadArguments(reason)
     action = await tool.prepare(args, ctx)

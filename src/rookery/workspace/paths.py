@@ -10,6 +10,7 @@ import re
 import unicodedata
 from pathlib import Path, PurePosixPath
 
+from rookery.core.hidden_characters import hidden_marks
 from rookery.core.values import record
 from rookery.errors import ToolError
 
@@ -68,6 +69,11 @@ def _refuse_improper(said: str) -> None:
         raise ToolError("The path is empty. Name a file, relative to the workspace.")
     if hidden(said):
         raise ToolError(f"The path {visible(said)!r} has invisible or control characters in it.")
+    if marks := hidden_marks(said):
+        raise ToolError(
+            f"The path {said} has {marks[0]} in it, which marks an invisible character. Such a "
+            "file cannot be named here."
+        )
     if "\\" in said:
         raise ToolError(f"{said} has a backslash in it; write paths with '/'.")
     if _SCHEME.match(said) or said.startswith("//"):
