@@ -1,5 +1,6 @@
 """Hidden characters in files, searches and output are marked; edits of them stay exact."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ async def test_a_copied_mark_never_becomes_text(folder: Path, copying: object):
 async def test_a_mark_is_no_part_of_a_file_name(folder: Path):
     (said, *_) = await told(folder, write("b<U+202E>txt", "beta\n"))
     assert "which marks an invisible character" in said
-    assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "b\u202etxt"]
+    assert sorted(os.listdir(folder)) == ["a.txt", "b\u202etxt"]
 
 
 async def test_a_text_that_only_looks_like_a_mark_is_written_as_it_is(folder: Path):
