@@ -173,6 +173,16 @@ def test_PROT_1_the_hooks_of_a_repository_stay_as_they_are(rookery: Installed):
     assert not (rookery.workspace / ".git" / "hooks" / "pre-commit").exists()
 
 
+def test_a_branch_that_a_program_removes_beside_git_is_named_and_kept(rookery: Installed):
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (["init", "-q"], ["commit", "-qm", "x", "--allow-empty"], ["branch", "kept"]):
+        subprocess.run(["git", *who, *words], cwd=rookery.workspace, check=True)
+    (rookery.workspace / "do.py").write_text("import os; os.remove('.git/refs/heads/kept')")
+    told, shown = ran(rookery, "git branch other; python3 do.py", "-y")
+    assert "refs/heads/kept (" in told
+    assert "set-aside/git-history-" in shown.replace("\n", "")
+
+
 def test_GATE_9_only_a_flag_of_the_run_takes_the_sandbox_away(rookery: Installed):
     outside = beside(rookery) / "wanted"
     (rookery.workspace / "do.py").write_text(SCRIPT.format(file=outside))

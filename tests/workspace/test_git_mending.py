@@ -39,10 +39,12 @@ class Bench:
         git(root, "pack-refs", "--all")
         git(root, "branch", "loose")
 
-    def after(self, deed: str, *, thorough: bool = True, approved: bool = False) -> list[str]:
-        assert self.mending.save([".git"]) == ""
+    def after(
+        self, deed: str, *, thorough: bool = True, approved: bool = False, alone: bool = False
+    ) -> list[str]:
+        assert self.mending.save([".git"], alone=alone) == ""
         subprocess.run([sys.executable, "-c", deed], cwd=self.root, check=True)
-        told = self.mending.mend(thorough=thorough, approved=approved)
+        told = self.mending.mend(thorough=thorough, approved=approved, alone=alone)
         self.mending.close()
         return told
 
@@ -154,7 +156,51 @@ ORDINARY = {
 @pytest.mark.parametrize("words", ORDINARY.values(), ids=ORDINARY.keys())
 def test_what_git_does_is_nothing_to_be_mended(bench: Bench, words: list[str]):
     line = f"import subprocess; subprocess.run(['git', *{WHO!r}, *{words!r}], check=True)"
+    assert bench.after(line if words else "", thorough=False, alone=True) == []
+
+
+@pytest.mark.parametrize(
+    "words", [w for w in ORDINARY.values() if "-D" not in w], ids=lambda words: " ".join(words)
+)
+def test_references_that_git_moved_beside_another_program_are_nothing_to_be_told_of(
+    bench: Bench, words: list[str]
+):
+    line = f"import subprocess; subprocess.run(['git', *{WHO!r}, *{words!r}], check=True)"
     assert bench.after(line if words else "", thorough=False) == []
+
+
+LOST = {
+    "a branch": "import os; os.remove('.git/refs/heads/loose')",
+    "a branch and its log": (
+        "import os; os.remove('.git/refs/heads/loose'); os.remove('.git/logs/refs/heads/loose')"
+    ),
+    "a packed branch": (
+        "p = '.git/packed-refs'; lines = open(p).readlines(); "
+        "open(p, 'w').writelines(each for each in lines if 'heads/other' not in each)"
+    ),
+    "where a branch was": (
+        "import glob, subprocess; "
+        "old = subprocess.run(['git', 'rev-parse', 'main~1'], capture_output=True).stdout; "
+        "open('.git/refs/heads/own', 'wb').write(old); open('.git/logs/refs/heads/own', 'w')"
+    ),
+}
+
+
+@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize("deed", LOST.values(), ids=LOST.keys())
+def test_a_branch_that_git_may_have_removed_is_named_and_kept_in_a_copy(
+    bench: Bench, deed: str, approved: bool
+):
+    git(bench.root, "checkout", "-q", "--orphan", "own")
+    git(bench.root, "commit", "-q", "--allow-empty", "-m", "own")
+    git(bench.root, "checkout", "-q", "main")
+    (bench.root / ".git" / "logs" / "HEAD").write_text("")
+    (told,) = bench.after(deed, thorough=False, approved=approved)
+    name = next(each for each in ("loose", "other", "own") if f"refs/heads/{each} (" in told)
+    (kept,) = bench.aside.iterdir()
+    assert str(kept) in told
+    commit = git(bench.root, f"--git-dir={kept}", "rev-parse", name)
+    assert commit[:12] in told
 
 
 def test_what_is_gone_before_the_next_command_is_not_brought_back(bench: Bench):
@@ -207,3 +253,27 @@ def test_what_cannot_be_copied_is_said_before_the_command(
 ):
     monkeypatch.setattr(git_copies, "MOST_COPIED", 10)
     assert "too large" in bench.mending.save([".git"])
+
+
+EMPTIED_PACKS = (
+    "import os, glob\nfor found in glob.glob('.git/objects/pack/*'):\n"
+    "    os.chmod(found, 0o600)\n    open(found, 'w')"
+)
+
+
+def test_objects_of_any_size_are_copied_before_another_program_runs(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(git_copies, "MOST_DUPLICATED", 10)
+    git(bench.root, "gc", "-q")
+    bench.after("", alone=True)  # git alone needs no more than second names of them
+    assert bench.after(EMPTIED_PACKS)
+    assert bench.is_whole()
+
+
+def test_objects_that_find_no_room_are_told_of_before_another_program_runs(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(git_copies, "SHARE_OF_FREE_ROOM", 0)
+    assert bench.mending.save([".git"], alone=True) == ""
+    assert "no room for a copy" in bench.mending.save([".git"], alone=False)

@@ -1,12 +1,14 @@
 """A second copy of what git folders hold, for as long as a command could destroy it.
 
 A second name for an object does not help against a program that overwrites it, so objects are
-copied too, up to some size; of the others there is a second name at least. A copy is brought up
+copied too. Git never overwrites one: before a line that runs git alone, a second name will do
+for what is above some size. A copy is brought up
 to date before the next command, and what is gone by then goes from it too. As long
 as a command runs, or was killed while it ran, nothing is ever taken out of the copy.
 """
 
 import errno
+import fcntl
 import os
 import secrets
 import shutil
@@ -22,7 +24,11 @@ from rookery.workspace.text_files import sha
 MOST_COPIED = 1024 * MIB
 """Bytes that are copied where a second name is not possible, such as on another disk."""
 MOST_DUPLICATED = 256 * MIB
-"""Bytes of objects that are copied although a second name is possible."""
+"""Bytes of objects that are copied before git runs alone, although a second name is possible."""
+SHARE_OF_FREE_ROOM = 0.5
+"""How much of the free room on the disk copies of objects may take before another command."""
+_CLONE = 0x40049409
+"""Linux's request to let two files share their blocks until one is changed (FICLONE)."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -43,15 +49,21 @@ class GitCopy:
         self._mark = f"{self.folder.name}.open-{user}-{os.getpid()}"
         self._budget = 0
         self._duplicated = 0
+        self._most_duplicated = 0
+        self._only_linked = 0
+        self._clones = True
         self.inode = 0
         self.saved_at = 0
         """When it was last up to date, by the clock of the disk, in nanoseconds."""
 
-    def save(self) -> None:
-        """Bring it up to date. Raises `OSError`; `TooMuch` if it would take too much room."""
+    def save(self, *, alone: bool) -> None:
+        """Bring it up to date. Raises `OSError`; `TooMuch` if it would take too much room, or if
+        objects have only a second name and other programs run than git `alone`."""
         self._budget = MOST_COPIED
-        self._duplicated = 0
+        self._duplicated = self._only_linked = 0
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        room = int(shutil.disk_usage(self.folder).free * SHARE_OF_FREE_ROOM)
+        self._most_duplicated = min(MOST_DUPLICATED, room) if alone else room
         prune = not self._marks()
         mark = self.folder.parent / self._mark
         mark.touch(mode=0o600)
@@ -59,6 +71,9 @@ class GitCopy:
         self._update(self.git, str(self.folder), objects=False, prune=prune)
         mark.touch()
         self.saved_at = mark.stat().st_ctime_ns
+        if self._only_linked and not alone:
+            size = f"{self._only_linked / MIB:.1f} MiB"
+            raise TooMuch(errno.ENOSPC, f"the disk has no room for a copy of {size} of its objects")
 
     def close(self) -> None:
         """The command has ended, and all that was lost is back."""
@@ -114,21 +129,29 @@ class GitCopy:
 
     def _has(self, entry: "os.DirEntry[str]", kept: "os.DirEntry[str] | None") -> bool:
         """Whether the copy is as good as another would be."""
-        if kept and entry.inode() == kept.inode():
-            return not self._affords(entry.path)
-        return _same(entry, kept)
+        if not kept or entry.inode() != kept.inode():
+            return _same(entry, kept)
+        if self._affords(entry.path):
+            return False
+        self._only_linked += entry.stat(follow_symlinks=False).st_size
+        return True
 
     def _affords(self, file: str) -> bool:
-        return self._duplicated + os.lstat(file).st_size <= MOST_DUPLICATED
+        return self._duplicated + os.lstat(file).st_size <= self._most_duplicated
 
     def _take(self, file: str, there: str, *, objects: bool) -> None:
         new = f"{there}.{secrets.token_hex(4)}.lock"
         try:
-            if objects and self._affords(file):
-                self._duplicated += os.lstat(file).st_size
+            size = os.lstat(file).st_size
+            if objects and self._clones and self._cloned(file, new):
+                pass
+            elif objects and self._affords(file):
+                self._duplicated += size
                 _copied(file, new)
-            elif not (objects and _linked(file, new)):
-                self._pay(os.lstat(file).st_size)
+            elif objects and _linked(file, new):
+                self._only_linked += size
+            else:
+                self._pay(size)
                 _copied(file, new)
             os.replace(new, there)
         except FileNotFoundError:  # git has taken it away meanwhile
@@ -137,10 +160,22 @@ class GitCopy:
             with suppress(FileNotFoundError):
                 os.unlink(new)
 
+    def _cloned(self, file: str, new: str) -> bool:
+        """Whether the disk could make a copy that shares its blocks."""
+        try:
+            _copied(file, new, clone=True)
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                raise
+            self._clones = False
+            with suppress(FileNotFoundError):
+                os.unlink(new)
+        return self._clones
+
     def _pay(self, size: int) -> None:
         self._budget -= size
         if self._budget < 0:
-            raise TooMuch(errno.ENOSPC, "it is too large to be copied")
+            raise TooMuch(errno.ENOSPC, "it is too large to be copied to another disk")
 
 
 def drop_copies(store: Path) -> None:
@@ -183,13 +218,17 @@ def _linked(file: str, name: str, at: int | None = None) -> bool:
     return True
 
 
-def _copied(file: str, name: str, at: int | None = None) -> None:
+def _copied(file: str, name: str, at: int | None = None, *, clone: bool = False) -> None:
+    """With `clone` only if no bytes need to be copied. Raises `OSError`."""
     with (
         open(os.open(file, _FILE), "rb") as source,
         open(os.open(name, _NEW_FILE, 0o600, dir_fd=at), "wb") as copy,
     ):
-        shutil.copyfileobj(source, copy)
-        copy.flush()
+        if clone:
+            fcntl.ioctl(copy.fileno(), _CLONE, source.fileno())
+        else:
+            shutil.copyfileobj(source, copy)
+            copy.flush()
         known = os.fstat(source.fileno())
         os.fchmod(copy.fileno(), stat.S_IMODE(known.st_mode))
         os.utime(copy.fileno(), ns=(known.st_atime_ns, known.st_mtime_ns))

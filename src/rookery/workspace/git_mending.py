@@ -8,15 +8,16 @@ back. What a person approved stands: then a copy is set aside, and they are told
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rookery.core.values import record
 from rookery.workspace.folder_search import DEPENDENCIES
-from rookery.workspace.git_copies import GitCopy, TooMuch, files_in
+from rookery.workspace.git_copies import GitCopy, files_in
 from rookery.workspace.git_damages import Damages, packed_references
 from rookery.workspace.git_folders import common_folder, is_folder, separate_folder
 from rookery.workspace.git_objects import has_all, has_object, listed_objects
+from rookery.workspace.git_references import lost_references
 
 _NEEDED = ("HEAD", "packed-refs", "index", "logs/HEAD")
 _PASSING = re.compile(
@@ -45,30 +46,38 @@ class GitMending:
         self._id = secrets.token_hex(4)
         self._copies: list[GitCopy] = []
 
-    def save(self, repositories: Iterable[str]) -> str:
-        """Copy what they hold; a sentence if that is not possible."""
+    def save(self, repositories: Iterable[str], *, alone: bool = False) -> str:
+        """Copy what they hold; a sentence if that is not possible. `alone` if git is the only
+        program that will run: it never overwrites an object."""
         self._copies = list(self._copies_of(repositories))
-        for copy in self._copies:
-            try:
-                copy.save()
-            except TooMuch:
-                return f"{copy.git} cannot be protected from this command: it is too large."
-            except OSError as error:
-                return f"{copy.git} cannot be protected from this command: {error.strerror}."
+        problems = [self._saved(copy, alone=alone) for copy in self._copies]
+        return next(filter(None, problems), "")
+
+    def _saved(self, copy: GitCopy, *, alone: bool) -> str:
+        shown = self._shown(copy.git)
+        try:
+            copy.save(alone=alone)
+        except OSError as error:
+            return f"{shown} cannot be protected from this command: {error.strerror}."
         return ""
 
-    def mend(self, *, thorough: bool, approved: bool) -> list[str]:
-        """Bring back what was lost; the sentences that tell of it."""
-        return list(filter(None, (self._mend(copy, thorough, approved) for copy in self._copies)))
+    def mend(self, *, thorough: bool, approved: bool, alone: bool = False) -> list[str]:
+        """Bring back what was lost; the sentences that tell of it. `alone` if only git ran."""
+        told = (" ".join(self._mend(copy, thorough, approved, alone)) for copy in self._copies)
+        return list(filter(None, told))
 
-    def _mend(self, copy: GitCopy, thorough: bool, approved: bool) -> str:
+    def _mend(self, copy: GitCopy, thorough: bool, approved: bool, alone: bool) -> Iterator[str]:
         try:
             loss = _loss(copy, thorough=thorough and not approved and not copy.shared)
         except OSError as error:
-            return f"{self._shown(copy.git)} could not be checked: {error.strerror}."
-        if loss is None:
-            return ""
-        return self._set_aside(loss) if approved else self._bring_back(loss)
+            yield f"{self._shown(copy.git)} could not be checked: {error.strerror}."
+            return
+        if loss:
+            yield self._set_aside(copy) if approved else self._bring_back(loss)
+        if alone or (approved and loss) or not is_folder(copy.git):
+            return
+        if lost := lost_references(copy.git, str(copy.folder)):
+            yield f"{_said_of(lost)} {self._set_aside(copy)}"
 
     def close(self) -> None:
         for copy in self._copies:
@@ -90,7 +99,7 @@ class GitMending:
     def _bring_back(self, loss: Loss) -> str:
         git, shown = loss.copy.git, self._shown(loss.copy.git)
         if not os.path.isdir(os.path.dirname(git)):
-            return self._set_aside(loss)
+            return self._set_aside(loss.copy)
         try:
             if loss.gone and (moved := self._moved(loss.copy)):
                 _make_room(git)
@@ -100,14 +109,14 @@ class GitMending:
                 loss.copy.put(file, self._aside)
             os.makedirs(os.path.join(git, "refs"), exist_ok=True)
         except OSError as error:
-            return f"{self._set_aside(loss)} It could not be put back: {error.strerror}."
+            return f"{self._set_aside(loss.copy)} It could not be put back: {error.strerror}."
         return f"A command destroyed parts of {shown}; put back: {_named(loss.files)}."
 
-    def _set_aside(self, loss: Loss) -> str:
-        shown = self._shown(loss.copy.git)
+    def _set_aside(self, copy: GitCopy) -> str:
+        shown = self._shown(copy.git)
         there = self._aside / f"git-history-{secrets.token_hex(4)}"
         try:
-            loss.copy.duplicate(there)
+            copy.duplicate(there)
         except OSError as error:
             return f"A command removed parts of {shown}; no copy could be made: {error.strerror}."
         return f"A command removed parts of {shown}; a copy from before it is in {there}."
@@ -172,6 +181,11 @@ def _folders(place: str) -> list["os.DirEntry[str]"]:
 def _make_room(path: str) -> None:
     if os.path.lexists(path):
         os.rename(path, f"{path}.set-aside-{secrets.token_hex(4)}")
+
+
+def _said_of(lost: Mapping[str, str]) -> str:
+    names = [f"{name} ({commit[:12]})" for name, commit in sorted(lost.items())]
+    return f"While a command ran, a reference went or moved: {_named(names)}."
 
 
 def _named(files: Sequence[str], most: int = 3) -> str:

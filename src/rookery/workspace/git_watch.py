@@ -20,7 +20,7 @@ import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, ask
-from rookery.core.shell.git_lines import keeps_references, only_moves_files
+from rookery.core.shell.git_lines import GitUse, git_use, keeps_references, only_moves_files
 from rookery.core.shell.judgement import Deed
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.descriptors import opened_folder, present
@@ -128,7 +128,12 @@ class GitWatch:
             return ""
         if not self._left_running:
             self._mending.close()  # the last one was denied
-        return self._mending.save(self._known.repositories) if self._exposed(action) else ""
+        if not self._exposed(action):
+            return ""
+        return self._mending.save(self._known.repositories, alone=self._runs_git_alone(action))
+
+    def _runs_git_alone(self, action: Action) -> bool:
+        return git_use(action.judgement) is GitUse.ONLY and not self._left_running
 
     def _mended(self) -> list[str]:
         """Bring back what the last command destroyed; the sentences that tell of it."""
@@ -138,7 +143,8 @@ class GitWatch:
         if approved and only_moves_files(judged):
             return []
         thorough = keeps_references(judged) and not self._left_running
-        return self._mending.mend(thorough=thorough, approved=approved)
+        alone = self._runs_git_alone(self._action)
+        return self._mending.mend(thorough=thorough, approved=approved, alone=alone)
 
     def _accept(self, call: ToolCall, action: Action) -> None:
         """What the user was asked about and has allowed: files by name, or git's own doing."""
