@@ -67,6 +67,7 @@ from rookery.tools import all_tools
 from rookery.workplace import Knowledge, Workplace
 from rookery.workspace.checkpoint_upkeep import drop_unneeded
 from rookery.workspace.checkpoints import ShadowCheckpoints
+from rookery.workspace.confinement import within_any
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.git_copies import drop_copies
 from rookery.workspace.git_folders import own_repository, repository_config
@@ -202,9 +203,9 @@ async def open_host(
         def shields(effects: Sequence[Effect], expected: Collection[str]) -> Sequence[str]:
             # what the sandbox can do is found out with the first command, not before
             by = shielded_where_it_is_mounted if sandbox.mounts else shielded
-            found = by(effects, expected)
+            found = [*by(effects, expected), *_obeyed_by_git(files, effects, expected)]
             own = {e.path for e in effects if e.path in found and written_by_host(e)}
-            return [path for path in found if path not in own]
+            return [path for path in dict.fromkeys(found) if path not in own]
 
         def written_by_host(effect: Effect) -> bool:
             path = files.boundaries.root / effect.path
@@ -586,3 +587,12 @@ def _checkpoints(settings: Settings, workspace: Path, places: Places) -> Checkpo
     return ShadowCheckpoints(
         workspace, places.checkpoints, settings.as_limits(), private=places.own_folders
     )
+
+
+def _obeyed_by_git(
+    files: WorkspaceFiles, effects: Sequence[Effect], expected: Collection[str]
+) -> list[str]:
+    """What a command changed, unasked, of files that git's settings name."""
+    places = files.boundaries.obeyed_by_git.places()
+    changed = (each.path for each in effects if each.path not in expected)
+    return [path for path in changed if within_any(path, places)]

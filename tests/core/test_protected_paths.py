@@ -41,6 +41,8 @@ Justfile .justfile Taskfile.yml Taskfile.dist.yaml noxfile.py tox.ini tox.toml .
 shell.nix default.nix build.gradle settings.gradle.kts gradlew gradle/wrapper/gradle-wrapper.jar
 CMakeLists.txt Rakefile Gemfile Vagrantfile build.rs rust-toolchain.toml gulpfile.js Gruntfile.cjs
 SConstruct meson.build magefile.go dodo.py
+rules.mk CMakeUserPresets.json conanfile.py hatch_build.py Guardfile bb.edn .sbtopts netlify.toml
+Directory.Build.targets .hg/hgrc .sl/config .jj/repo/config.toml .Rprofile .irbrc .pdbrc .ghci
 sitecustomize.py usercustomize.py x.pth .yarn/plugins/a.cjs .pnpmfile.cjs package.json Makefile
 """
 ORDINARY = """

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from rookery import NAME, PROJECT_FOLDER
 from rookery.core.folded_names import folded, folded_names
 
-VERSION = 3
+VERSION = 4
 """Grows with every change of the list."""
 
 RUN_BY_MAKE = "make runs what is in it"
@@ -25,6 +25,7 @@ ORDINARY_BY_HAND = (RUN_BY_MAKE, RUN_BY_BUILDS)
 OF_BUILDS = (RUN_BY_MAKE, RUN_BY_NPM, RUN_BY_BUILDS)
 """Builds write these files themselves, so commands may."""
 LIKE_A_REPOSITORY = "git takes its folder for a repository, and runs what is in one"
+OBEYED_BY_GIT = "git takes hooks or settings from it"
 UNCHECKED = "it could not be checked against the list of protected files"
 
 _OWN = f"it decides what {NAME} may do"
@@ -66,10 +67,13 @@ ALWAYS: tuple[tuple[str, str], ...] = (
     (_AUTOMATION, ".drone.jsonnet .drone.star .woodpecker.y*ml .woodpecker/ .cirrus.y*ml"),
     (_AUTOMATION, ".cirrus.star .semaphore/ .teamcity/ bamboo-specs/ .tekton/ .builds/ .build.yml"),
     (_AUTOMATION, "buildspec*.y*ml cloudbuild*.y*ml codemagic.y*ml wercker.yml action.y*ml"),
+    (_AUTOMATION, "netlify.toml render.yaml"),
     (_AUTOMATION, ".zuul.yaml .zuul.d/ zuul.yaml zuul.d/ screwdriver.yaml .scrutinizer.yml"),
     (_AUTOMATION, ".husky/ .pre-commit-config.y*ml .pre-commit-hooks.yaml lefthook*.y*ml"),
     (_AUTOMATION, ".lefthook*.y*ml lefthook*.toml .lefthook/ .overcommit.yml .simple-git-hooks.*"),
     (_TOOLS, "sitecustomize.py usercustomize.py *.pth .yarn/plugins/ .yarn/releases/"),
+    (_TOOLS, ".hg/hgrc .hg/hgrc-not-shared .sl/config .jj/repo/config.toml"),
+    (_TOOLS, ".Rprofile .Renviron .irbrc .pryrc .pdbrc .ghci .ocamlinit .octaverc"),
     (_TOOLS, ".pnpmfile.cjs .pnpmfile.mjs .cargo/config .cargo/config.toml .gdbinit .lldbinit"),
     (RUN_BY_NPM, "package.json"),
     (RUN_BY_MAKE, "Makefile GNUmakefile"),
@@ -86,6 +90,15 @@ ALWAYS: tuple[tuple[str, str], ...] = (
     (RUN_BY_BUILDS, "Rakefile rakelib/ Gemfile Podfile Fastfile Vagrantfile Brewfile Earthfile"),
     (RUN_BY_BUILDS, "Tiltfile Procfile build.rs build.zig rust-toolchain rust-toolchain.toml"),
     (RUN_BY_BUILDS, "magefile.go magefiles/ Gruntfile.* gulpfile.* Jakefile* Cakefile wireit.json"),
+    (RUN_BY_BUILDS, "*.mk CMakeUserPresets.json Tupfile xmake.lua conanfile.py hatch_build.py"),
+    (
+        RUN_BY_BUILDS,
+        "Guardfile Thorfile bb.edn build.mill .jvmopts .sbtopts .air.toml skaffold.yaml",
+    ),
+    (
+        RUN_BY_BUILDS,
+        "Directory.Build.props Directory.Build.targets .buckconfig pants.toml dagger.json",
+    ),
 )
 WHEN_NEW: tuple[tuple[str, str], ...] = ((_TOOLS, "conftest.py setup.py"),)
 """Ordinary to edit, and run unasked as soon as they are there."""

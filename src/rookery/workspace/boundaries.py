@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from rookery.core.credential_paths import CREDENTIAL_PLACES, credential, near_credentials
 from rookery.core.protected_paths import (
     LIKE_A_REPOSITORY,
+    OBEYED_BY_GIT,
     PARTS_OF_A_REPOSITORY,
     completes_repository,
     protected,
@@ -15,6 +16,7 @@ from rookery.engine.ports import Place
 from rookery.errors import ToolError
 from rookery.workspace.hard_links import HardLinks, TooManyEntries
 from rookery.workspace.ignore import IgnoreFiles, IgnoreRules
+from rookery.workspace.obeyed_by_git import ObeyedByGit
 from rookery.workspace.paths import Located, lexical, locate
 
 
@@ -27,6 +29,7 @@ class Boundaries:
         self._home = home
         self._own = own
         self._ignore = IgnoreFiles(self.root)
+        self.obeyed_by_git = ObeyedByGit(self.root)
         self._ways: dict[str, tuple[str, ...]] = {}
         """By which links a path was reached: rules for a link hold for what it leads to."""
 
@@ -115,8 +118,11 @@ class Boundaries:
     def _why_protected(self, names: Sequence[str]) -> str:
         new = not os.path.lexists(names[0])
         reasons = (protected(self._shown(name), new=new) for name in names)
-        by_name = next(filter(None, reasons), "")
-        return by_name or (LIKE_A_REPOSITORY if self._in_repository(names[0]) else "")
+        if by_name := next(filter(None, reasons), ""):
+            return by_name
+        if any(self.obeyed_by_git.covers(self._shown(name)) for name in names):
+            return OBEYED_BY_GIT
+        return LIKE_A_REPOSITORY if self._in_repository(names[0]) else ""
 
     def _in_repository(self, path: str) -> bool:
         """Whether git takes a folder above for a repository, or would once this file is there.

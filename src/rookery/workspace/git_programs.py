@@ -86,12 +86,12 @@ def git_programs(root: Path, folder: str, words: Sequence[str]) -> list[str]:
 
 def _repository(program: str, folder: str) -> _Repository | None:
     parts = ("--absolute-git-dir", "--git-common-dir")
-    where = _asked(program, folder, "rev-parse", *parts)
+    where = ask_git(program, folder, "rev-parse", *parts)
     if where is None:
         return None
     git, common = where.rstrip("\n").split("\n")
-    top = (_asked(program, folder, "rev-parse", "--show-toplevel") or folder).rstrip("\n")
-    listed = _asked(program, folder, "config", "--list", "--show-scope", "--includes", "-z")
+    top = (ask_git(program, folder, "rev-parse", "--show-toplevel") or folder).rstrip("\n")
+    listed = ask_git(program, folder, "config", "--list", "--show-scope", "--includes", "-z")
     fields = (listed or "").split("\0")
     settings: dict[str, str] = {}
     hooks = ""
@@ -105,7 +105,8 @@ def _repository(program: str, folder: str) -> _Repository | None:
     return _Repository(git, common, settings, hooks or os.path.join(common, "hooks"))
 
 
-def _asked(program: str, folder: str, *words: str) -> str | None:
+def ask_git(program: str, folder: str, *words: str) -> str | None:
+    """What git prints; None if it fails."""
     done = subprocess.run(
         [program, "-C", folder, *words],
         stdin=subprocess.DEVNULL,

@@ -83,7 +83,8 @@ class Launching:
             check_not_narrowed(permit.writable)
             return Launch(tuple(words), {})
         found = self._special_files(permit.withheld)
-        shielded = dict.fromkeys((*found.protected, *self._repositories()))
+        obeyed = filter(self._is_there, self._boundaries.obeyed_by_git.places())
+        shielded = dict.fromkeys((*found.protected, *obeyed, *self._repositories()))
         way = self._way_out(permit)
         try:
             launch = self._sandbox.launch(
@@ -100,6 +101,9 @@ class Launching:
                 way.close()
             raise
         return replace(launch, way=way)
+
+    def _is_there(self, path: str) -> bool:
+        return os.path.lexists(self._root / path)
 
     def _way_out(self, permit: Permit) -> WayOut | None:
         if self._network is None or not self._sandbox.proxied:
