@@ -70,7 +70,7 @@ async def test_a_copied_mark_never_becomes_text(folder: Path, copying: object):
     (folder / "c.txt").write_text("three\n")
     read = [call("read_file", path="a.txt"), call("read_file", path="c.txt")]
     said = (await told(folder, *read, copying))[2]
-    assert "Nothing was done: <U+200B> marks a hidden character" in said
+    assert "Nothing was done: <U+200B>, which you have read" in said
     assert not (folder / "new.txt").exists()
     assert (folder / "c.txt").read_text() == "three\n"
 

@@ -54,8 +54,8 @@ def _refuse_copied_marks(
     ]
     if copied := next((mark for mark in left if any(mark in text for text in read)), ""):
         raise ToolError(
-            f"Nothing was done: {copied} marks a hidden character in what you read, and would "
-            "become text here. Leave it out, or write the character itself."
+            f"Nothing was done: {copied}, which you have read, marks a hidden character and would "
+            f"become text here. Write the character itself, or {copied[1:-1]} if you mean the text."
         )
 
 
