@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
 from rookery.core.credential_paths import CREDENTIAL_PLACES, credential, near_credentials
@@ -145,19 +147,25 @@ class Boundaries:
         """Also where links in the home folder lead: the place is meant, not its name. Looked up
         each time, since people add key files and links while we run."""
         home = os.path.realpath(self._home)
-        real = set(_real_places(home))
+        named = () if home == str(self._home) else CREDENTIAL_PLACES
+        real = {*_linked_places(home), *(f"{home}/{place}" for place in named)}
         return (*map(str, self._own), *sorted(real.union(map(os.path.realpath, self._own))))
 
 
-def _real_places(home: str) -> Iterator[str]:
-    """Where links lead below `home`, which has none in it. Most places are not there at all."""
+_STEPS = {place: tuple(accumulate(place.split("/"), "{}/{}".format)) for place in CREDENTIAL_PLACES}
+"""Each place with the folders on the way to it, from the outermost."""
+
+
+def _linked_places(home: str) -> Iterator[str]:
+    """Where places below `home` lead over links. Most of them are not there at all."""
     try:
         there = set(os.listdir(home))
     except OSError:
-        there = set()
-    for place in CREDENTIAL_PLACES:
-        path = os.path.join(home, place)
-        yield os.path.realpath(path) if place.partition("/")[0] in there else path
+        return
+    is_link = cache(lambda below: os.path.islink(f"{home}/{below}"))
+    for place, steps in _STEPS.items():
+        if steps[0] in there and any(map(is_link, steps)):
+            yield os.path.realpath(f"{home}/{place}")
 
 
 class Hiding:
