@@ -140,12 +140,16 @@ _SECRET_FILES = """
     .git-credentials *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.asc *.gpg *.tfvars *.tfstate
     id_rsa id_dsa id_ecdsa id_ed25519 credentials credentials.* secrets.*
 """
-_SECRET = re.compile("|".join(map(translate, _SECRET_FILES.split())))
 
 
 def holds_secrets(path: str) -> bool:
     """Whether a file of a project is one of those that are made to hold secrets, by its name."""
-    return _SECRET.match(path.rpartition("/")[2].lower()) is not None
+    return _secret().match(path.rpartition("/")[2].lower()) is not None
+
+
+@cache
+def _secret() -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, _SECRET_FILES.split())))
 
 
 def credential(path: str, home: str, own: Sequence[str] = ()) -> bool:

@@ -7,15 +7,16 @@ lines that are written from right to left. What overrides the direction is alway
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from rookery.core.invisible import EMOJI, INVISIBLE
 
 _ALL = "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE)
-_HIDDEN = re.compile(f"[{_ALL}\ufe0f]+")
+_HIDDEN = f"[{_ALL}\ufe0f]+"
 _MARK = re.compile(r"<U\+([0-9A-F]{4,6})>")
 _JOINED_SCRIPTS = "\u0600-\u08ff\u0900-\u0dff\u0e00-\u109f\u1780-\u18af\ufb50-\ufdff\ufe70-\ufefe"
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-_FLAG = re.compile(
+_RIGHT_TO_LEFT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]"
+_FLAG = (
     "\U0001f3f4(?:"
     + "|".join(
         "".join(chr(0xE0000 + ord(letter)) for letter in code)
@@ -23,23 +24,25 @@ _FLAG = re.compile(
     )
     + ")\U000e007f"
 )
-_MAY_JOIN = re.compile(f"[{EMOJI}\ufe0f{_JOINED_SCRIPTS}]")
-_MAY_BE_SELECTED = re.compile(
+_MAY_JOIN = f"[{EMOJI}\ufe0f{_JOINED_SCRIPTS}]"
+_MAY_BE_SELECTED = (
     f"[{EMOJI}#*0-9\u00a9\u00ae\u203c-\u3299\u3400-\u9fff\uf900-\ufaff\U0001f000-\U0003ffff]"
 )
-_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-_MONGOLIAN = re.compile("[\u1820-\u18aa]")
+_SELECTORS = "[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+_MONGOLIAN = "[\u1820-\u18aa]"
 _JOINERS = "\u200c\u200d"
 _DIRECTIONS = "\u200e\u200f\u061c"
 LONGEST_LINE = 4096
+_made = cache(re.compile)
+"""Expressions are made when they are needed: most text is plain, and they take long to make."""
 
 
 def marked(text: str) -> str:
     """The text with hidden characters spelled out, but for those that ordinary text needs."""
-    if text.isascii() or not _HIDDEN.search(text):
+    if text.isascii() or not _made(_HIDDEN).search(text):
         return text
-    flags = {found.start() + 1 for found in _FLAG.finditer(text)}
-    return _HIDDEN.sub(lambda found: _shown(found, flags), text)
+    flags = {found.start() + 1 for found in _made(_FLAG).finditer(text)}
+    return _made(_HIDDEN).sub(lambda found: _shown(found, flags), text)
 
 
 def unmarked(text: str, original: str) -> str:
@@ -71,7 +74,7 @@ def hidden_marks(text: str) -> list[str]:
 
 
 def _is_hidden(character: str) -> bool:
-    return bool(character) and bool(_HIDDEN.fullmatch(character))
+    return bool(character) and bool(_made(_HIDDEN).fullmatch(character))
 
 
 def _put_back(found: re.Match[str], original: str) -> str:
@@ -101,13 +104,13 @@ def _is_needed(text: str, at: int) -> bool:
     """Whether ordinary text has the character in this place, and would look different without."""
     character, before, after = text[at], text[at - 1 : at], text[at + 1 : at + 2]
     if character in _JOINERS:
-        return bool(_MAY_JOIN.match(before) and _MAY_JOIN.match(after))
-    if _SELECTORS.match(character):
-        return bool(_MAY_BE_SELECTED.match(before))
+        return bool(_made(_MAY_JOIN).match(before) and _made(_MAY_JOIN).match(after))
+    if _made(_SELECTORS).match(character):
+        return bool(_made(_MAY_BE_SELECTED).match(before))
     if character in _DIRECTIONS:
-        return before not in _DIRECTIONS and bool(_RIGHT_TO_LEFT.search(_line(text, at)))
+        return before not in _DIRECTIONS and bool(_made(_RIGHT_TO_LEFT).search(_line(text, at)))
     if "\u180b" <= character <= "\u180d":
-        return bool(_MONGOLIAN.match(before))
+        return bool(_made(_MONGOLIAN).match(before))
     return character == "\u2800" and any("\u2801" <= side <= "\u28ff" for side in (before, after))
 
 
