@@ -13,6 +13,8 @@ from rookery.core.facts import (
     Event,
     Fact,
     FilesRestored,
+    PromptRefused,
+    QueueEdited,
     RequestStarted,
     Rewound,
     TaskOpened,
@@ -20,8 +22,9 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.history import Turn, history
+from rookery.core.history import Conversation, Turn, history
 from rookery.core.replies import CALL_TAKEN_BACK, CALL_UNDONE, NEVER_RUN, user_message
+from rookery.core.tokens import Scale, weight
 
 READ = ToolCall(id="c1", name="read_file", arguments={"path": "a"})
 EDIT = ToolCall(id="c2", name="edit", arguments={"path": "a"})
@@ -43,6 +46,41 @@ def test_loop_1_any_log_gives_a_history_that_providers_accept(events: list[Event
         else:
             calls = [block.id for block in turn.blocks if isinstance(block, ToolCall)]
     assert not calls
+
+
+@given(ANY_LOG)
+def test_a_conversation_that_grows_is_at_any_time_the_history_of_its_log(events: list[Event]):
+    conversation, scale = Conversation(), Scale()
+    for count in range(len(events) + 1):
+        turns = conversation.turns(events[:count])
+        assert turns == history(events[:count])
+        assert scale.weight(turns) == weight(turns)
+
+
+def test_a_conversation_that_grows_leaves_out_later_edits_of_refused_words():
+    events = log(
+        TaskOpened(text="Go", mode="code"),
+        UserSpoke(message_id="m", text="no"),
+        PromptRefused(of=2, text="no", reason="a hook"),
+        QueueEdited(message_id="m", text="still no"),
+        UserSpoke(message_id="n", text="yes"),
+        RequestStarted(request_id="r", model="m"),
+    )
+    conversation = Conversation()
+    grown = [conversation.turns(events[:count]) for count in range(len(events) + 1)]
+    assert grown == [history(events[:count]) for count in range(len(events) + 1)]
+
+
+def test_a_conversation_keeps_the_turns_that_are_closed():
+    events = log(
+        TaskOpened(text="Go", mode="code"),
+        AssistantSpoke(request_id="r", blocks=(READ,)),
+        ToolFinished(call_id="c1", ending=Ending.DONE, text="read"),
+        AssistantSpoke(request_id="s", blocks=(EDIT,)),
+    )
+    conversation = Conversation()
+    first, second = conversation.turns(events[:3]), conversation.turns(events)
+    assert [one is other for one, other in zip(first, second, strict=False)] == [True, True, False]
 
 
 def test_a_call_without_a_result_is_answered_as_never_run():

@@ -33,8 +33,6 @@ _MONGOLIAN = "[\u1820-\u18aa]"
 _JOINERS = "\u200c\u200d"
 _DIRECTIONS = "\u200e\u200f\u061c"
 LONGEST_LINE = 4096
-_made = cache(re.compile)
-"""Expressions are made when they are needed: most text is plain, and they take long to make."""
 
 
 def marked(text: str) -> str:
@@ -53,6 +51,12 @@ def unmarked(text: str, original: str) -> str:
         lines[line] if line in lines else _MARK.sub(lambda found: _put_back(found, original), line)
         for line in text.split("\n")
     )
+
+
+@cache
+def _made(expression: str) -> re.Pattern[str]:
+    """Made when it is needed: most text is plain, and these take long to make."""
+    return re.compile(expression)
 
 
 def _lines_by_mark(original: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ from rookery.core.facts import (
     FilesRestored,
     Gathered,
     HistoryRepaired,
+    PromptRefused,
     QueueEdited,
     Reminded,
     RequestStarted,
@@ -54,42 +55,84 @@ class Turn:
     blocks: tuple[Block, ...]
 
 
+_GO_ON = Turn("user", (Text(text=GO_ON),))
+
+
 def history(events: Iterable[Event]) -> list[Turn]:
     """The turns to send: alternating, and beginning with the user."""
-    known = list(events)
-    counted = live(known)
-    cuts = Cuts.among(counted)
-    bare = max((e.fact.upto for e in counted if isinstance(e.fact, HistoryRepaired)), default=0)
-    book = _Book()
-    queue: dict[str, UserSpoke] = {}
-    asked: dict[str, str] = {}
-    told = not cuts.upto
-    for event in counted:
-        book.longest = cuts.longest_at(event.seq)
-        cut = event.seq <= cuts.upto
-        if not (cut or told):
-            book.say(*cuts.instead())
-            told = True
+    return _Fold(list(events)).turns()
+
+
+class Conversation:
+    """The history of a log that grows. Only what is new is folded, unless it says something about
+    what came before. A turn that stays the same stays the same object."""
+
+    def __init__(self) -> None:
+        self._fold = _Fold([])
+        self._folded = 0
+
+    def turns(self, events: Sequence[Event]) -> list[Turn]:
+        new = events[self._folded :]
+        self._folded = len(events)
+        if self._fold.refused or any(isinstance(event.fact, _LOOKS_BACK) for event in new):
+            self._fold = _Fold(events)
+        else:
+            self._fold.take(new)
+        return self._fold.turns()
+
+
+_LOOKS_BACK = Condensed, HistoryRepaired, PromptRefused, Rewound
+
+
+class _Fold:
+    def __init__(self, known: Sequence[Event]) -> None:
+        counted = live(known)
+        facts = [event.fact for event in counted]
+        repairs = (fact.upto for fact in facts if isinstance(fact, HistoryRepaired))
+        self._known = known
+        self._cuts = Cuts.among(counted)
+        self._bare = max(repairs, default=0)
+        self._book = _Book()
+        self._queue: dict[str, UserSpoke] = {}
+        self._asked: dict[str, str] = {}
+        self._told = not self._cuts.upto
+        self.refused = any(isinstance(event.fact, PromptRefused) for event in known)
+        self.take(counted)
+
+    def take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._book.longest = self._cuts.longest_at(event.seq)
+            cut = event.seq <= self._cuts.upto
+            if not (cut or self._told):
+                self._book.say(*self._cuts.instead())
+                self._told = True
+            self._take(event, cut)
+
+    def turns(self) -> list[Turn]:
+        return self._book.turns(() if self._told else self._cuts.instead())
+
+    def _take(self, event: Event, cut: bool) -> None:
+        book, cuts = self._book, self._cuts
         match event.fact:
             case TaskOpened(text=text, images=images):
                 if text or images:
                     book.say(Text(text=user_message(text)), *images)
             case UserSpoke(message_id=message_id) as spoken:
                 if event.seq > cuts.words:
-                    queue[message_id] = spoken
+                    self._queue[message_id] = spoken
             case QueueEdited() as edit:
-                _edit(queue, edit)
+                _edit(self._queue, edit)
             case RequestStarted():
-                _say_all(book, queue)
+                _say_all(book, self._queue)
             case Asked(ask_id=ask_id, ask=AskKind.FOLLOWUP, text=text) if cut:
-                asked[ask_id] = text
+                self._asked[ask_id] = text
             case Answered() as answer if cut:
                 if event.seq > cuts.words and answer.by == "user" and answer.text:
-                    book.say(Text(text=_remembered(answer, asked)), *answer.images)
+                    book.say(Text(text=_remembered(answer, self._asked)), *answer.images)
             case _ if cut:
                 pass
             case AssistantSpoke(blocks=blocks, interrupted=False):
-                book.answer(_without_thinking(blocks) if event.seq <= bare else blocks)
+                book.answer(_without_thinking(blocks) if event.seq <= self._bare else blocks)
             case ToolFinished() as end:
                 book.give_result(end)
             case Answered() as answer if _speaks_to_the_model(answer):
@@ -101,15 +144,10 @@ def history(events: Iterable[Event]) -> list[Turn]:
             case FilesRestored(paths=paths) as restored if paths:
                 book.say(Text(text=UNDONE.format(paths=_named(restored))))
             case Rewound(to=to):
-                since = [each for each in known if to < each.seq < event.seq]
+                since = [each for each in self._known if to < each.seq < event.seq]
                 book.take_back(_begun(since), _why_taken_back(since, to))
             case _:
                 pass
-    if not told:
-        book.say(*cuts.instead())
-    book.longest = 0
-    _say_all(book, queue)
-    return book.turns()
 
 
 @record
@@ -190,11 +228,12 @@ class _Book:
             sent = (*self._turns.pop().blocks, *sent)
         self._turns.append(Turn("assistant", sent))
 
-    def turns(self) -> list[Turn]:
-        self._close_user_turn()
-        if not self._turns or self._turns[0].role != "user":
-            self._turns.insert(0, Turn("user", (Text(text=GO_ON),)))
-        return self._turns
+    def turns(self, more: Sequence[Block] = ()) -> list[Turn]:
+        """The turns so far, with `more` said at the end. Nothing is closed by that."""
+        turns = [*self._turns, *self._user_turn(more)]
+        if not turns or turns[0].role != "user":
+            turns.insert(0, _GO_ON)
+        return turns
 
     def _sent(self, block: Block) -> Block:
         """The block as it is sent: a call is owed a result, under an id no other call has."""
@@ -216,10 +255,14 @@ class _Book:
         return [block for block in shorter if block]
 
     def _close_user_turn(self) -> None:
-        results = [debt.result or debt.without_result() for debt in self._owed]
-        if results or self._said:
-            self._turns.append(Turn("user", (*results, *self._said)))
+        self._turns += self._user_turn()
         self._owed, self._said = [], []
+
+    def _user_turn(self, more: Sequence[Block] = ()) -> list[Turn]:
+        """The open turn, if there is anything in it."""
+        results = [debt.result or debt.without_result() for debt in self._owed]
+        blocks = (*results, *self._said, *self._shorter(more))
+        return [Turn("user", blocks)] if blocks else []
 
 
 @dataclass(slots=True)

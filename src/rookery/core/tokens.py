@@ -44,6 +44,21 @@ def weight(turns: Iterable[Turn]) -> int:
     return sum(_weight(block) for turn in turns for block in turn.blocks)
 
 
+class Scale:
+    """Weighs a conversation that grows: a turn that is still the same is weighed once."""
+
+    def __init__(self) -> None:
+        self._weighed: dict[int, tuple[Turn, int]] = {}
+
+    def weight(self, turns: Iterable[Turn]) -> int:
+        """The same as `weight`."""
+        before = self._weighed
+        rows = [before.get(id(turn)) or (turn, weight([turn])) for turn in turns]
+        # each row holds its turn, so that no other can have the same id
+        self._weighed = {id(row[0]): row for row in rows}
+        return sum(weighed for _, weighed in rows)
+
+
 def learnt(per_byte: float, size: int, tokens: int) -> float:
     """Tokens per byte, now that `size` bytes are known to have been `tokens` tokens."""
     if size < WORTH_LEARNING or tokens <= 0:

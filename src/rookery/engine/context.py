@@ -24,7 +24,7 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.history import Turn, history
+from rookery.core.history import Conversation, Turn, history
 from rookery.core.replies import (
     CONDENSED,
     LEFT_OUT,
@@ -33,7 +33,7 @@ from rookery.core.replies import (
     SUMMARISE,
     SUMMARISED,
 )
-from rookery.core.tokens import Room, room, text_weight, weight
+from rookery.core.tokens import Room, Scale, room, text_weight, weight
 from rookery.core.values import record
 from rookery.engine.event_log import EventLog
 from rookery.engine.pace import Turnstile
@@ -87,6 +87,8 @@ class Context:
         self._equip = equip
         self._now = now
         self._cache_key = cache_key
+        self._conversation = Conversation()
+        self._scale = Scale()
         self.size = 0
         """Of the last request, in bytes of text."""
 
@@ -97,14 +99,14 @@ class Context:
         now = await self._now()
         # from here on nothing is awaited, or words of the user would count as heard
         request = replace(self._request(gear), now=now)
-        self.size = size(request)
+        self.size = size(request, self._scale.weight)
         if self._tokens(self.size) > self._room(gear).request:
             await self.condense("auto", beside=text_weight(request.now))
             if self._log.state.failure:
                 return None
             await self._turnstile.wait()
             request = replace(self._request(gear), now=now)
-            self.size = size(request)
+            self.size = size(request, self._scale.weight)
         return gear.provider, request
 
     async def condense(self, trigger: Trigger = "manual", *, beside: int = 0) -> None:
@@ -198,7 +200,7 @@ class Context:
     def _request(self, gear: Equipment) -> ModelRequest:
         return ModelRequest(
             system=gear.system,
-            turns=history(self._log.events),
+            turns=self._conversation.turns(self._log.events),
             tools=gear.specs,
             max_output=self._room(gear).answer,
             cache_key=self._cache_key,
@@ -225,10 +227,10 @@ class Context:
         return history([*events, cut])
 
 
-def size(request: ModelRequest) -> int:
+def size(request: ModelRequest, weigh: Callable[[Sequence[Turn]], int] = weight) -> int:
     """Bytes of text in a request."""
     texts = text_weight(request.system) + text_weight(request.now)
-    return weight(request.turns) + texts + sum(map(_spec_size, request.tools))
+    return weigh(request.turns) + texts + sum(map(_spec_size, request.tools))
 
 
 def _spec_size(spec: ToolSpec) -> int:
