@@ -8,6 +8,7 @@ import ast
 import json
 import re
 from collections.abc import Collection, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,6 +31,7 @@ _TOOK = re.compile(r"\([0-9.]+ m?s\)")
 _NAME = re.compile(r"[\w<>/.:,@+=*!#-]*[\w<>/*]|", re.ASCII)
 """A code, a name or a path; it does not end as a sentence does."""
 _DIFF = "@@ "
+_LONG = 4_000
 
 
 def words_of(file: Path) -> frozenset[str]:
@@ -79,6 +81,8 @@ class Normaliser:
             return "<version>"
         if _TOOK.search(text):
             return "<text>"
+        if len(text) > _LONG and text in self._script:
+            return {"<long>": sha256(text.encode()).hexdigest(), "characters": len(text)}
         if text.strip() in self._script or text in self._script or text.startswith(_DIFF):
             return self._renamed(text)
         if text[:1] in ("{", "[") and (inner := _parsed(text)) is not None:

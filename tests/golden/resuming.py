@@ -67,8 +67,9 @@ def _resume_question(line: Line) -> Line | None:
 
 
 def _words(rookery: Installed) -> set[str]:
-    """All texts that the journal holds: data, whatever they say."""
-    found: set[str] = set()
+    """All texts that the journal holds, and the files beside it: data, whatever they say."""
+    blobs = rookery.home.glob("data/tasks/*/blobs/*")
+    found = {path.read_text(encoding="utf-8") for path in blobs}
 
     def collect(value: Any) -> None:
         match value:

@@ -65,6 +65,18 @@ def condensed(rookery: Installed) -> None:
         driver.end()
 
 
+def large(rookery: Installed) -> None:
+    """A result that is kept beside the journal, and the output of a command that is kept whole."""
+    file = rookery.workspace / "large.txt"
+    file.write_text("".join(f"{number:0100}\n" for number in range(700)), encoding="utf-8")
+    lines = command("cat large.txt | head -n 400")
+    read = call("read_file", path="large.txt")
+    assert _run(rookery, [read], [lines], [finish("It is large.")]) == 0
+    kept = [path.parent.name for path in rookery.home.rglob("data/tasks/*/*/*")]
+    assert sorted(kept) == ["blobs", "command-output"], kept
+    file.unlink()
+
+
 def governed(rookery: Installed) -> None:
     """An intent is selected, one change outside its scope is allowed, another is not."""
     world = Governed(rookery, intents(more=play.CRITERION))
@@ -78,7 +90,7 @@ SESSIONS: dict[str, Play] = {
     "approvals": play.control_approvals,
     "subtask": play.stream_json_subtask,
     "queue": play.control_queue_and_cancel,
-    **{each.__name__: each for each in (rewound, killed, mcp, condensed, governed)},
+    **{each.__name__: each for each in (rewound, killed, mcp, condensed, large, governed)},
 }
 
 
