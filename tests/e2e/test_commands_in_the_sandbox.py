@@ -183,6 +183,19 @@ def test_a_branch_that_a_program_removes_beside_git_is_named_and_kept(rookery: I
     assert "set-aside/git-history-" in shown.replace("\n", "")
 
 
+def test_repositories_with_hooks_that_a_program_only_moves_stay_moved(rookery: Installed):
+    subprocess.run(["git", "init", "-q", "--bare", "bare.git"], cwd=rookery.workspace, check=True)
+    subprocess.run(["git", "init", "-q", "lib"], cwd=rookery.workspace, check=True)
+    for hook in ("bare.git/hooks/pre-receive", "lib/.git/hooks/pre-commit"):
+        (rookery.workspace / hook).write_text("checks")
+    moves = "import os; os.rename('bare.git', 'b2.git'); os.rename('lib', 'lib2')"
+    (rookery.workspace / "do.py").write_text(moves)
+    ran(rookery, "python3 do.py", "-y", "--sandbox", "off")
+    assert not (rookery.workspace / "bare.git").exists()
+    assert (rookery.workspace / "b2.git/hooks/pre-receive").read_text() == "checks"
+    assert (rookery.workspace / "lib2/.git/hooks/pre-commit").read_text() == "checks"
+
+
 def test_GATE_9_only_a_flag_of_the_run_takes_the_sandbox_away(rookery: Installed):
     outside = beside(rookery) / "wanted"
     (rookery.workspace / "do.py").write_text(SCRIPT.format(file=outside))

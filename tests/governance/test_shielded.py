@@ -45,3 +45,29 @@ def test_PROT_1_what_was_asked_about_by_its_name_stays_but_no_repository():
         "objects/a",
         "refs/b",
     ]
+
+
+WITH_HOOK = {part: Version(part, 0o100644) for part in (*BARE, "objects/a", "hooks/pre-receive")}
+
+
+def moved(old: str, new: str, **others: str) -> list[Effect]:
+    """A repository with a hook gets another place; some of its parts are `others` there."""
+    after = {part: Version(others.get(part, part), 0o100644) for part in WITH_HOOK}
+    gone = [Effect(f"{old}/{part}", version, None) for part, version in WITH_HOOK.items()]
+    return [*gone, *(Effect(f"{new}/{part}", None, version) for part, version in after.items())]
+
+
+def test_a_repository_that_was_only_moved_stays_and_leaves_nothing_at_its_old_place():
+    assert shielded(moved("bare.git", "b2.git"), ()) == []
+    assert shielded(moved("bare.git", "deep/b2.git"), ()) == []
+
+
+def test_a_hook_that_was_not_moved_along_with_its_repository_comes_back():
+    without = [each for each in moved("a.git", "b.git") if each.path != "b.git/hooks/pre-receive"]
+    assert shielded(without, ()) == ["a.git/hooks/pre-receive"]
+
+
+def test_a_moved_repository_with_another_hook_is_put_back():
+    changed = shielded(moved("a.git", "b.git", **{"hooks/pre-receive": "evil"}), ())
+    assert "a.git/hooks/pre-receive" in changed
+    assert {f"b.git/{part}" for part in WITH_HOOK} <= set(changed)

@@ -239,6 +239,26 @@ def test_a_repository_whose_folder_is_gone_is_kept_aside(bench: Bench):
     assert bench.is_whole(kept)
 
 
+@pytest.mark.parametrize("more", ["true", "rm -rf moved/.git/objects"])
+def test_a_repository_that_was_moved_with_its_folder_is_mended_where_it_is(bench: Bench, more: str):
+    bench.make(bench.root / "lib")
+    bench.mending.save([".git", "lib/.git"])
+    subprocess.run(["sh", "-c", f"mv lib moved; {more}"], cwd=bench.root, check=True)
+    told = bench.mending.mend(thorough=True, approved=False)
+    assert bool(told) is (more != "true")
+    assert not bench.aside.exists()
+    assert not (bench.root / "lib").exists()
+    assert bench.is_whole(bench.root / "moved/.git")
+
+
+def test_another_folder_is_not_taken_for_a_repository_that_was_removed(bench: Bench):
+    bench.mending.save([".git"])
+    subprocess.run(["sh", "-c", "rm -rf .git; mkdir a b c d"], cwd=bench.root, check=True)
+    (told,) = bench.mending.mend(thorough=True, approved=False)
+    assert "put back" in told
+    assert bench.is_whole()
+
+
 def test_the_repository_of_a_linked_worktree_is_mended(bench: Bench):
     git(bench.root, "worktree", "add", "-q", str(bench.root.parent / "linked"), "other")
     mending = GitMending(bench.root.parent / "linked", bench.store, bench.aside)

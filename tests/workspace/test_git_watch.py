@@ -334,6 +334,53 @@ async def test_a_repository_of_the_users_own_is_none_that_a_command_made(watched
     assert watched.told[1:] == []
 
 
+HOOKED = "git init -q {0}; echo checks > {0}/.git/hooks/pre-commit"
+MOVED = {
+    "renamed": (HOOKED.format("lib"), "mv lib sub"),
+    "renamed, and leads to a folder beside it": (
+        HOOKED.format("lib") + "; git -C lib config core.hooksPath ../hooks",
+        "mv lib sub",
+    ),
+    "renamed with one inside": (
+        HOOKED.format("lib/in") + "; " + HOOKED.format("lib"),
+        "mv lib sub",
+    ),
+    "moved to another folder": (HOOKED.format("a/b/lib"), "mv a/b/lib sub"),
+}
+
+
+@pytest.mark.parametrize(("made", "command"), MOVED.values(), ids=MOVED.keys())
+async def test_a_repository_with_hooks_that_was_only_moved_stays(
+    watched: Watched, made: str, command: str
+):
+    await anyio.run_process(["bash", "-c", made], cwd=watched.root)
+    await watched.run(command)
+    assert (watched.root / "sub/.git/hooks/pre-commit").read_text() == "checks\n"
+    assert not watched.aside.exists()
+    assert not (watched.root / "lib").exists()
+    assert "sub/.git now" in watched.told[0]
+
+
+NOT_MOVED = {
+    "a hook that is new": (HOOKED.format("lib"), "mv lib sub; echo evil > sub/.git/hooks/x"),
+    "a copy": (HOOKED.format("lib"), "cp -r lib sub"),
+    "one that leads to another folder now": (
+        HOOKED.format("lib") + "; git -C lib config core.hooksPath ../../hooks",
+        "mkdir -p a/b; mv lib a/b/lib; mkdir sub; mv a/b/lib/.git sub/.git; mv sub a/b/sub",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "command"), NOT_MOVED.values(), ids=NOT_MOVED.keys())
+async def test_a_repository_that_was_more_than_moved_is_set_aside(
+    watched: Watched, made: str, command: str
+):
+    await anyio.run_process(["bash", "-c", made], cwd=watched.root)
+    await watched.run(command)
+    assert [*watched.root.rglob("sub/.git")] == []
+    assert watched.aside.exists()
+
+
 async def test_the_first_repository_of_the_workspace_keeps_its_settings(tmp_path: Path):
     told: list[str] = []
     watch = GitWatch(tmp_path, tmp_path / "aside", told.append, attended=lambda: False)

@@ -11,6 +11,7 @@ from rookery.core.protected_paths import (
     protected,
 )
 from rookery.core.undo import is_leaf
+from rookery.core.values import record
 
 _GOVERN_NOTHING = frozenset({"active_intents.yaml", ".intentignore", "agent_trace.jsonl"})
 """Outside their folder."""
@@ -26,8 +27,9 @@ def shielded(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
     """What a command must not have done by itself. What is `expected` was asked about by its
     name; but by their names the parts of a repository are files like any other.
     """
-    planted = _parts_of_new_repositories(effects)
-    moved = _moved_away(effects)
+    repositories = _new_repositories(effects)
+    planted = {effect.path for each in repositories if each.home is None for effect in each.made}
+    moved = _moved_away(effects).union(*(_left_by(each, effects) for each in repositories))
     return [
         effect.path
         for effect in effects
@@ -72,38 +74,67 @@ def _has_protected_name(path: str, *, new: bool = True) -> bool:
     return bool(why) and why not in OF_BUILDS
 
 
-def _parts_of_new_repositories(effects: Sequence[Effect]) -> set[str]:
-    """What was made by which a folder became what git takes for a repository, and whatever of
-    git's own came with it: it is set aside as a whole. One that was only moved is not new."""
+@record
+class _Repository:
+    """What was made by which a folder became what git takes for a repository. `home` is where it
+    was before, if it was only moved."""
+
+    folder: str
+    made: tuple[Effect, ...]
+    home: str | None
+
+
+def _new_repositories(effects: Sequence[Effect]) -> list[_Repository]:
+    """Whatever of git's own came with one is a part of it: it is set aside as a whole."""
     parts: dict[str, dict[str, list[Effect]]] = {}
     for effect in effects:
         if effect.before is None:
             for folder, name in _places(effect.path):
                 parts.setdefault(folder, {}).setdefault(name, []).append(effect)
     gone = {each.path: each.before for each in effects if each.before and not each.after}
-    return {
-        effect.path
+    return [
+        _Repository(folder, made, _home(folder, made, gone))
         for folder, found in parts.items()
         if completes_repository("", tuple(found))
-        for made in [[effect for some in found.values() for effect in some]]
-        if not _was_moved(folder, made, gone)
-        for effect in made
-    }
+        for made in [tuple(effect for some in found.values() for effect in some)]
+    ]
 
 
-def _was_moved(folder: str, made: Sequence[Effect], gone: Mapping[str, Version]) -> bool:
-    """Whether a repository that is gone had all that git runs or obeys in this one."""
+def _home(folder: str, made: Sequence[Effect], gone: Mapping[str, Version]) -> str | None:
+    """The place of a repository that is gone and had all that git runs or obeys in this one."""
     files = {
         each.path.removeprefix(folder).lstrip("/"): each.after.blob
         for each in made
         if is_leaf(each.after) and each.after
     }
     obeyed = {name: blob for name, blob in files.items() if not _is_object(name)}
-    homes = [path.removesuffix("HEAD") for path in gone if f"/{path}".endswith("/HEAD")]
-    return "HEAD" in obeyed and any(
-        all(_blob(gone.get(f"{home}{name}")) == blob for name, blob in obeyed.items())
-        for home in homes
+    if "HEAD" not in obeyed:
+        return None
+    homes = (path.removesuffix("HEAD") for path in gone if f"/{path}".endswith("/HEAD"))
+    return next(
+        (
+            home
+            for home in homes
+            if all(_blob(gone.get(f"{home}{name}")) == blob for name, blob in obeyed.items())
+        ),
+        None,
     )
+
+
+def _left_by(repository: _Repository, effects: Sequence[Effect]) -> set[str]:
+    """What is gone from the old place of a repository that was moved, and is in the new one."""
+    if not repository.home:
+        return set()
+    place = f"{repository.folder}/" if repository.folder else ""
+    made = {each.path: _blob(each.after) for each in repository.made}
+    return {
+        each.path
+        for each in effects
+        if each.before
+        and not each.after
+        and each.path.startswith(repository.home)
+        and made.get(place + each.path.removeprefix(repository.home)) == each.before.blob
+    }
 
 
 def _blob(version: Version | None) -> str | None:

@@ -67,6 +67,7 @@ class GitMending:
         return list(filter(None, told))
 
     def _mend(self, copy: GitCopy, thorough: bool, approved: bool, alone: bool) -> Iterator[str]:
+        self._follow(copy)
         try:
             loss = _loss(copy, thorough=thorough and not approved and not copy.shared)
         except OSError as error:
@@ -121,12 +122,19 @@ class GitMending:
             return f"A command removed parts of {shown}; no copy could be made: {error.strerror}."
         return f"A command removed parts of {shown}; a copy from before it is in {there}."
 
+    def _follow(self, copy: GitCopy) -> None:
+        """If the folder around the git folder was moved, look where both are now."""
+        if not os.path.lexists(os.path.dirname(copy.git)):
+            copy.git = self._moved(copy) or copy.git
+
     def _moved(self, copy: GitCopy) -> str:
-        """Where the folder is now, if it is in the workspace under another name."""
+        """Where the folder is now, if it is in the workspace under another name. One that only
+        got the same number has no HEAD."""
         waiting = [str(self._root)]
         while waiting:
             for entry in _folders(waiting.pop()):
-                if entry.inode() == copy.inode:
+                head = os.path.join(entry.path, "HEAD")
+                if entry.inode() == copy.inode and os.path.lexists(head):
                     return entry.path
                 if entry.name not in DEPENDENCIES:
                     waiting.append(entry.path)

@@ -1,6 +1,7 @@
 """What the repositories of a workspace are, and what git would run or obey in them."""
 
 import os
+import re
 import stat
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -32,6 +33,7 @@ _STATES = (
     "BISECT_LOG",
 )
 """What git leaves in its folder until something that takes several steps has come to its end."""
+_UP = re.compile(rb"(?<![\w.])\.\.(?![\w.$])")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -71,6 +73,41 @@ class GitView:
             obeyed=self.obeyed | part,
             repositories=self.repositories | ({git} & now.repositories),
         )
+
+
+def moved_from(known: GitView, now: GitView, path: str) -> str:
+    """The repository that was moved to the path with all that git runs or obeys in it; empty if
+    none was. One that names folders above it must still lie in the same folder."""
+    part = _part(now, path)
+    for gone in sorted(known.repositories - now.repositories):
+        if part and _part(known, gone) == part:
+            beside = _moved_folder(path, gone) == _moved_folder(gone, path)
+            if beside or not any(_leads_up(at, found) for at, (_, found) in part.items()):
+                return gone
+    return ""
+
+
+def _leads_up(path: str, found: Found) -> bool:
+    """Whether it may name a folder above; git runs no samples."""
+    return not path.endswith(".sample") and bool(_UP.search(found.data))
+
+
+def _part(view: GitView, git: str) -> dict[str, tuple[str, Found]]:
+    """What is obeyed in a repository, by the path in it."""
+    return {
+        at.removeprefix(git): (found.git.removeprefix(git), replace(found, git=""))
+        for at, found in view.obeyed.items()
+        if f"{at}/".startswith(f"{git}/")
+    }
+
+
+def _moved_folder(path: str, other: str) -> str:
+    """The folder that holds the first part of a path that is not in another path, from the end."""
+    names, others = path.split("/"), other.split("/")
+    while names and others and names[-1] == others[-1]:
+        names.pop()
+        others.pop()
+    return "/".join(names[:-1])
 
 
 class GitEyes:

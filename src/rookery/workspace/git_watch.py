@@ -3,8 +3,8 @@
 Checkpoints leave git's own folders alone, and a sandbox can only shield what is there already.
 So what has appeared or changed in those parts of them is moved aside after the command, and once
 more when a command ends that ran on in the background. A repository that a command made is moved
-aside as a whole, unless it holds nothing that git would run. Locks and half-done work that a
-command leaves behind are told, and left to the user.
+aside as a whole, unless it holds nothing that git would run, or was only moved. Locks and
+half-done work that a command leaves behind are told, and left to the user.
 """
 
 import errno
@@ -26,7 +26,7 @@ from rookery.engine.ports import Action, Outcome
 from rookery.workspace.descriptors import opened_folder, present
 from rookery.workspace.git_folders import is_folder
 from rookery.workspace.git_mending import GitMending
-from rookery.workspace.git_views import LARGEST, Found, GitEyes, GitView
+from rookery.workspace.git_views import LARGEST, Found, GitEyes, GitView, moved_from
 from rookery.workspace.harmless_repositories import is_harmless, is_harmless_worktree
 from rookery.workspace.setting_aside import move_aside, set_aside
 
@@ -207,6 +207,10 @@ class GitWatch:
             if is_harmless(self._whole(path), str(self._root), self._sound(known)):
                 known = known.with_part(now, path)
                 told.append(f"A command made a repository: {path}. Nothing in it is run by git.")
+                continue
+            if gone := moved_from(known, now, path):
+                known = known.with_part(now, path)
+                told.append(f"A command moved a repository: {gone} is {path} now.")
                 continue
             try:
                 kept = set_aside(self._root, path, self._aside)
