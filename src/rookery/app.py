@@ -241,7 +241,8 @@ async def open_host(
             trusted=consent.trusted,
             attended=consent.attended,
         )
-        browsers = Browsers(settings, start_beside)
+        only_known = settings.sandbox.network == "known" and settings.sandbox.use != "off"
+        browsers = Browsers(settings, start_beside, network.knows if only_known else None)
         briefing.offer(shared | browsers.tools(browsers.new()))
 
         def make_task(task_id: str, log: EventLog, attend: Attend) -> Task:
@@ -314,9 +315,10 @@ async def open_host(
                                 knows=network.knows,
                                 open_to_all=lambda: sandbox.open_to_all,
                                 remotes=known.remotes.names,
+                                browsed=lambda: browser.allowed,
                             )
                         ]
-                        if settings.sandbox.network == "known" and settings.sandbox.use != "off"
+                        if only_known
                         else []
                     ),
                     CommandRules(

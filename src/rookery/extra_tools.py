@@ -15,6 +15,7 @@ from rookery import PROJECT_FOLDER
 from rookery.browser.find_browser import find_browser
 from rookery.code_knowledge import CodeKnowledge
 from rookery.core.blocks import ToolCall
+from rookery.core.hosts import Host
 from rookery.core.limits import Limits
 from rookery.core.outlines import Definition
 from rookery.core.queries import KnownMcpServer
@@ -95,10 +96,13 @@ class Browsers:
         self,
         settings: Settings,
         start_soon: "StartSoon",
+        knows: Callable[[Host], bool] | None,
     ) -> None:
+        """`knows` tells of hosts whether they are known; None if all may be reached."""
         self._path = settings.browser.path or ""
         self._network = settings.sandbox.network != "off"
         self._start_soon = start_soon
+        self._knows = knows
         self._usable = settings.browser.use and self._found()
 
     def new(self) -> BrowserAction:
@@ -111,7 +115,9 @@ class Browsers:
     def _open(self) -> "BrowserSession":
         from rookery.browser.session import BrowserSession
 
-        return BrowserSession(self._start_soon, path=self._path, network=self._network)
+        return BrowserSession(
+            self._start_soon, path=self._path, network=self._network, knows=self._knows
+        )
 
     def _found(self) -> bool:
         try:

@@ -82,6 +82,15 @@ def test_a_browser_that_does_not_start_is_told_and_the_run_ends(
     assert "/bin/false does not start" in heard(server.requests[1])
 
 
+def test_an_unknown_site_is_not_opened_in_an_automatic_run(rookery: Installed, left: Path):
+    use_browser(rookery, "/bin/false")
+    launch = call("browser_action", action="launch", url="https://evil.test/?data=1")
+    with LlmServer([launch], [finish("Not seen.")]) as server:
+        done = rookery.run("-p", "-y", *at(server), "look at it", TMPDIR=str(left))
+    assert (done.returncode, done.stdout) == (0, "Not seen.\n"), done.stderr
+    assert "evil.test is not a known host" in heard(server.requests[1])
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM] if TORTURE else [signal.SIGINT])
 def test_a_signal_ends_the_product_while_a_browser_does_not_answer(
     rookery: Installed, program: str, site: Site, left: Path, number: signal.Signals

@@ -102,3 +102,20 @@ async def test_a_server_that_is_not_there_is_told_to_the_browser():
         pass
     where = gone.origin.removeprefix("http://")
     assert (await asked(reach(gone.origin), f"CONNECT {where} HTTP/1.1"))[0] == 502
+
+
+@pytest.mark.parametrize(("local", "told"), [(True, 1), (False, 0)])
+async def test_NET_1_pages_of_this_machine_reach_other_hosts_only_if_they_are_known(
+    local: bool, told: int
+):
+    """The model may have written them, and they could carry anything out."""
+
+    async def find(host: str, port: int) -> list[str]:
+        raise OSError("It leads nowhere.")
+
+    only_known = Reach(
+        network=True, local=local, find=find, knows=lambda host: str(host) == "known.test:443"
+    )
+    assert (await asked(only_known, "CONNECT known.test:443 HTTP/1.1"))[1] == []
+    for request in ("CONNECT evil.test:443 HTTP/1.1", "GET http://known.test/ HTTP/1.1"):
+        assert len((await asked(only_known, request))[1]) == told

@@ -87,3 +87,29 @@ async def test_the_reason_names_the_host_and_how_to_allow_it():
     _, reason = await decision("curl https://evil.test/", open_to_all=False)
     assert reason.startswith("Blocked: evil.test:443 is not a known host.")
     assert "A yes lets this command reach it; sandbox.hosts in your settings" in reason
+
+
+@pytest.mark.parametrize(
+    ("origin", "asked"),
+    [
+        ("http://localhost:3000", False),
+        ("https://known.test", False),
+        ("https://allowed.test", False),
+        ("https://browsed.test", False),
+        ("https://evil.test", True),
+        ("https://known.test:8443", True),
+        ("http://browsed.test", True),
+    ],
+)
+async def test_a_web_page_of_an_unknown_host_is_asked_about(origin: str, asked: bool):
+    known = entries(["known.test"])
+    gate = NetworkGate(
+        Rules(),
+        knows=lambda host: covered(host, known),
+        open_to_all=lambda: False,
+        remotes=[],
+        browsed=lambda: ["https://browsed.test"],
+    )
+    action = Action(title="Browse", perform=perform, external=f"browser {origin}")
+    ruling = await gate.before(ToolCall(id="c", name="t", arguments={}), action)
+    assert ruling.decision is (Decision.ASK if asked else Decision.NONE)

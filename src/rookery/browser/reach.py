@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import anyio
 
+from rookery.core.hosts import Host
 from rookery.core.web_addresses import (
     LOOPBACK,
     is_plain_host,
@@ -58,7 +59,9 @@ class Reach:
     """What one browser reaches, from its start to its end. Without `network` that is only this
     machine. It shows pages of this machine if it is `local`, and pages from elsewhere if not:
     these never reach it, not even with a request that they began before they were left.
-    `opened` are the origins of pages that somebody allowed; `find` tells where names lead."""
+    `opened` are the origins of pages that somebody allowed; `find` tells where names lead. Pages of
+    this machine may be the model's own work, so of other hosts they reach only those that
+    `knows` tells of, if it is given."""
 
     def __init__(
         self,
@@ -67,8 +70,10 @@ class Reach:
         local: bool,
         opened: Collection[str] = (),
         find: Find | None = None,
+        knows: Callable[[Host], bool] | None = None,
     ) -> None:
         self.local = local
+        self._knows = knows
         self._network = network
         self._opened = opened
         self._find = find or public_addresses
@@ -98,6 +103,8 @@ class Reach:
             raise OutOfReach(reason)
         if host in LOOPBACK:
             return list(_OWN_ADDRESSES[host])
+        if self.local and self._knows and not self._knows(Host(host, port)):
+            raise OutOfReach(f"{host} is not a known host. The user can add it to sandbox.hosts.")
         return await self._find(host, port)
 
 

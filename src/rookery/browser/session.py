@@ -24,6 +24,7 @@ from rookery.browser.running_browser import (
     running_browser,
 )
 from rookery.browser.watched_page import FROZEN
+from rookery.core.hosts import Host
 from rookery.core.page_views import PageView, Point, Spot
 from rookery.core.values import value
 from rookery.core.web_addresses import WebAddress, origin_of
@@ -65,7 +66,8 @@ StartSoon: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], objec
 
 class BrowserSession:
     """`start_soon` is of a group that lives as long as the task; `path` is the browser to use,
-    and without `network` only pages of this machine are opened. `find` tells where names lead."""
+    and without `network` only pages of this machine are opened. `find` tells where names lead, and
+    `knows` which hosts pages of this machine reach; without it that is all of them."""
 
     def __init__(
         self,
@@ -75,6 +77,7 @@ class BrowserSession:
         network: bool = True,
         patience: Patience | None = None,
         find: Find | None = None,
+        knows: Callable[[Host], bool] | None = None,
     ) -> None:
         self.allowed: set[str] = set()
         """The origins that were opened in this task because somebody allowed it."""
@@ -83,6 +86,7 @@ class BrowserSession:
         self.patience = patience or Patience()
         self._network = network
         self._find = find
+        self._knows = knows
         self._life: Life | None = None
 
     @property
@@ -115,6 +119,7 @@ class BrowserSession:
             local=address.is_loopback,
             opened=self.allowed,
             find=self._find,
+            knows=self._knows,
         )
 
     async def launch(self, address: WebAddress) -> None:

@@ -1,6 +1,6 @@
-"""What is asked about commands that name hosts, where commands reach known hosts only."""
+"""What is asked about commands and web pages that name hosts, where only known ones are reached."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import anyio.to_thread
 
@@ -8,6 +8,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.hosts import Host, covered, entries
 from rookery.core.rulings import Ruling, ask
 from rookery.core.shell.judgement import Judgement
+from rookery.core.web_addresses import web_address
 from rookery.engine.ports import Action, Outcome, RuleBook
 
 MOST_NAMED = 5
@@ -15,12 +16,18 @@ UNKNOWN = (
     "Blocked: {} is not a known host. A yes lets this command reach it; sandbox.hosts in your "
     "settings lets every command."
 )
+UNKNOWN_PAGE = (
+    "{} is not a known host. A yes lets the browser open its pages until the task ends; "
+    "sandbox.hosts in your settings always does."
+)
 ANYWHERE = "{} can reach any host: no network namespace can be made, so hosts cannot be blocked."
 
 
 class NetworkGate:
     """A hook. A command that names an unknown host is asked about, whatever else allows it. Where
-    nothing can block hosts (`open_to_all`), so is one whose program reaches any."""
+    nothing can block hosts (`open_to_all`), so is one whose program reaches any. So is a web page
+    of an unknown host, unless pages from there were `browsed` in this task: an address can carry
+    data out as well."""
 
     def __init__(
         self,
@@ -29,13 +36,18 @@ class NetworkGate:
         knows: Callable[[Host], bool],
         open_to_all: Callable[[], bool],
         remotes: Sequence[str],
+        browsed: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._rules = rules
         self._knows = knows
         self._open_to_all = open_to_all
         self._remotes = remotes
+        self._browsed = browsed
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
+        kind, _, origin = action.external.partition(" ")
+        if kind == "browser":
+            return self._on_page(origin, action)
         judged = action.judgement or Judgement()
         if not action.command or judged.plain or self._rules.allows(action):
             return Ruling()
@@ -49,6 +61,13 @@ class NetworkGate:
         if anywhere and (program := reaches_unnamed(judged.commands, self._remotes)):
             return ask(ANYWHERE.format(program))
         return Ruling()
+
+    def _on_page(self, origin: str, action: Action) -> Ruling:
+        address = web_address(origin)
+        known = address.is_loopback or origin in self._browsed() or self._rules.allows(action)
+        if known or not self._unknown([Host(address.host, address.port)]):
+            return Ruling()
+        return ask(UNKNOWN_PAGE.format(address.host))
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
