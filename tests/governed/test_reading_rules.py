@@ -137,6 +137,7 @@ def test_folders_are_listed_and_searched_without_what_is_denied(guarded: Governe
         read("linked.txt"),
         call("list_code_definition_names", path="linked.py"),
         run("cat linked.txt"),
+        run("cat to_linked.txt"),
         run("grep -r TOKEN deep"),
     ],
     ids=lambda made: str(made)[:80],
@@ -177,6 +178,7 @@ def test_the_sandbox_hides_hard_links_to_denied_files(guarded: Governed):
 def link_denied_files(guarded: Governed) -> None:
     guarded.put("deep/open.txt", "public\n")
     (guarded.root / "linked.txt").hardlink_to(guarded.root / "settings.ini")
+    (guarded.root / "to_linked.txt").symlink_to("linked.txt")
     (guarded.root / "deep/linked.txt").hardlink_to(guarded.root / "settings.ini")
     (guarded.root / "linked.py").hardlink_to(guarded.root / "vault/keys.py")
 
