@@ -78,12 +78,14 @@ class Gate:
 
     def _hosts(self, action: Action, judged: Judgement, *, by_hand: bool) -> frozenset[str]:
         """Who allows a command has read which hosts it names."""
-        allowed = self._rules.hosts()
-        if not (by_hand or self._rules.allows(action)):
-            return frozenset(allowed)
         from rookery.core.shell.named_hosts import named_hosts
 
-        return frozenset((*allowed, *map(str, named_hosts(judged.commands))))
+        allowed = self._rules.hosts()
+        named = named_hosts(judged.commands)
+        # most commands name no host, and whether a rule allows one takes looks at files
+        if not named or not (by_hand or self._rules.allows(action)):
+            return frozenset(allowed)
+        return frozenset((*allowed, *map(str, named)))
 
     async def report(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
         """The action was performed; what the model is to read about it."""

@@ -48,19 +48,25 @@ class NetworkGate:
         kind, _, origin = action.external.partition(" ")
         if kind == "browser":
             return self._on_page(origin, action)
+        question = await self._question(action)
+        # most commands name no host, and whether a rule allows one takes looks at files
+        return ask(question) if question and not self._rules.allows(action) else Ruling()
+
+    async def _question(self, action: Action) -> str:
+        """What to ask if no rule allows the command; empty if there is nothing to ask."""
         judged = action.judgement or Judgement()
-        if not action.command or judged.plain or self._rules.allows(action):
-            return Ruling()
+        if not action.command or judged.plain:
+            return ""
         # what is known of programs is much to load, and the first request has none
         from rookery.core.shell.named_hosts import named_hosts, reaches_unnamed
 
         anywhere = await anyio.to_thread.run_sync(self._open_to_all)
         named = named_hosts(judged.commands, by_any_program=anywhere)
         if unknown := self._unknown(named):
-            return ask(UNKNOWN.format(", ".join(map(str, unknown[:MOST_NAMED]))))
+            return UNKNOWN.format(", ".join(map(str, unknown[:MOST_NAMED])))
         if anywhere and (program := reaches_unnamed(judged.commands, self._remotes)):
-            return ask(ANYWHERE.format(program))
-        return Ruling()
+            return ANYWHERE.format(program)
+        return ""
 
     def _on_page(self, origin: str, action: Action) -> Ruling:
         address = web_address(origin)
