@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.core.custom_tools import RESERVED, ToolDefinition, ToolParameter, tool_definition
+from rookery.core.custom_tools import ToolDefinition, ToolParameter, reserved, tool_definition
 
 GOOD = 'description = "Count"\ncommand = ["wc"]\n'
 
@@ -74,4 +74,4 @@ def test_no_built_in_tool_can_be_shadowed():
     names = re.compile(r'^    name: ClassVar\[str\] = "(\w+)"', re.MULTILINE)
     built_in = {name for file in sources for name in names.findall(file.read_text("utf-8"))}
     assert "execute_command" in built_in
-    assert built_in <= RESERVED
+    assert built_in <= reserved()

@@ -4,12 +4,9 @@ import re
 from typing import Any
 
 from rookery.core.hidden_characters import marked
-from rookery.core.intents.permission_rules import COMMAND_TOOLS, OTHER_TOOLS, PATH_TOOLS
 from rookery.core.values import record
 
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
-RESERVED = PATH_TOOLS | COMMAND_TOOLS | OTHER_TOOLS | {"list_code_definition_names"}
-"""Names that no tool of a file can have."""
 LONGEST_DESCRIPTION = 2_000
 MOST_PARAMETERS = 30
 
@@ -35,13 +32,20 @@ class ToolDefinition:
     command: tuple[str, ...]
 
 
+def reserved() -> frozenset[str]:
+    """Names that no tool of a file can have. Looked up only where there is such a file."""
+    from rookery.core.intents.permission_rules import COMMAND_TOOLS, OTHER_TOOLS, PATH_TOOLS
+
+    return PATH_TOOLS | COMMAND_TOOLS | OTHER_TOOLS | {"list_code_definition_names"}
+
+
 def tool_definition(name: str, text: str) -> ToolDefinition:
     """The tool that a file of this name defines. Raises `ValueError` that says what is wrong."""
     import tomllib
 
     if not _NAME.fullmatch(name):
         raise ValueError("its name must be 2 to 41 of a-z, 0-9 and _, and begin with a letter")
-    if name in RESERVED:
+    if name in reserved():
         raise ValueError(f"{name} is the name of a built-in tool")
     if name.startswith("mcp_"):
         raise ValueError("names that begin with mcp_ are for the tools of MCP servers")
