@@ -143,8 +143,13 @@ def _scripts(text: str) -> object:
 def _why(names: Sequence[str], *, new: bool, product_folder: str) -> str:
     if product_folder in names:
         return _OWN
-    found = _expression(ALWAYS + WHEN_NEW if new else ALWAYS).search("/".join(names))
-    return _reasons(ALWAYS + WHEN_NEW)[found.lastindex - 1] if found and found.lastindex else ""
+    path = "/".join(names)
+    return _reason(ALWAYS, path) or (_reason(WHEN_NEW, path) if new else "")
+
+
+def _reason(rows: Rows, path: str) -> str:
+    found = _expression(rows).search(path)
+    return _reasons(rows)[found.lastindex - 1] if found and found.lastindex else ""
 
 
 @cache
