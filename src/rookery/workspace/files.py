@@ -51,10 +51,12 @@ class WorkspaceFiles:
         return self.boundaries.place(path)
 
     async def examine(self, path: str) -> FileText | None:
-        located = self.locate(path)
-        if self.place(located).credential:
-            raise Denied(f"{located} is where credentials are kept, which no tool opens.")
-        return self._known.noted(await _beside(self._examine, located))
+        place = self.place(path)
+        if place.ignored:
+            raise self.boundaries.kept_back(place.path)
+        if place.credential:
+            raise Denied(f"{place.path} is where credentials are kept, which no tool opens.")
+        return self._known.noted(await _beside(self._examine, place.path))
 
     async def sha(self, path: str) -> str:
         return await _beside(self._sha, self.locate(path))
