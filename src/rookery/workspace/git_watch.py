@@ -148,19 +148,23 @@ class GitWatch:
 
     def _accept(self, call: ToolCall, action: Action) -> None:
         """What the user was asked about and has allowed: files by name, or git's own doing."""
-        now = self._look()
         judged = action.judgement
         if judged is None or self._known is None:
             return
-        if (judged.needs_keys and self._attended()) or (
+        everything = (judged.needs_keys and self._attended()) or (
             self._approved(call.id) and (only_moves_files(judged) or self._unconfined())
-        ):
+        )
+        written = [each for each in judged.targets if each.deed is Deed.WRITE]
+        if not (everything or written):
+            return
+        now = self._look()
+        if everything:
             self._known = now
-        for target in judged.targets:
+        for target in written:
             path = os.path.relpath(self._root / target.path, self._root)
-            if target.deed is Deed.WRITE and (path in now.obeyed or path in now.repositories):
+            if path in now.obeyed or path in now.repositories:
                 self._known = self._known.with_part(now, path)
-            elif target.deed is Deed.WRITE:
+            else:
                 kept = {at: found for at, found in self._known.obeyed.items() if at != path}
                 self._known = replace(self._known, obeyed=kept)
 
