@@ -51,7 +51,8 @@ class ChangedMeanwhile(ToolError):
 
 class Denied(ToolError):
     """`code` is of the rule of governance that refused, if one did. What is `retryable` may succeed
-    later without a person, so it ends nothing else. With one that `halts`, the task stops."""
+    later without a person, so it ends nothing else. With one that `halts`, the task stops.
+    `would_change` says that the refused action might have changed something."""
 
     def __init__(
         self, message: str, *, code: str = "", retryable: bool = False, halts: bool = False
@@ -60,6 +61,7 @@ class Denied(ToolError):
         self.code = code
         self.retryable = retryable
         self.halts = halts
+        self.would_change = False
 
 
 class ProviderError(RookeryError):

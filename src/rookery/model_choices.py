@@ -1,6 +1,6 @@
 """Which models a run works with: one for most modes, and others where the user wants them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,6 +35,26 @@ class ModelChoice:
         return Path(self.model).name if self.provider == "scripted" else self.model
 
 
+def usable_models(
+    settings: Settings, usual: ModelChoice, choose: Callable[[Settings], ModelChoice]
+) -> list[tuple[str, str]]:
+    """The usual model and those known for the keys at hand, each behind its provider."""
+    found = [(usual.provider, usual.model)]
+    for provider in KEY_VARIABLES:
+        with suppress(SettingsError):
+            choose(_asking_for(provider, "any", settings, usual))
+            found += [(provider, model) for model in known_models(provider)]
+    return list(dict.fromkeys(found))
+
+
+def _asking_for(provider: str, model: str, settings: Settings, usual: ModelChoice) -> Settings:
+    # an address that was given is that of the usual provider
+    base_url = usual.base_url if provider == usual.provider else None
+    return msgspec.structs.replace(
+        settings, provider=provider, model=model or None, base_url=base_url
+    )
+
+
 class Models:
     """The providers in use; others than the usual one are opened when a mode first needs them."""
 
@@ -56,10 +76,7 @@ class Models:
 
     async def known(self, *, local: bool) -> tuple[KnownModel, ...]:
         """The usual model, those known for the keys at hand, and those of servers here."""
-        found = [(self._usual.provider, self._usual.model)]
-        found += [
-            (provider, model) for provider in self._keyed() for model in known_models(provider)
-        ]
+        found = usable_models(self._settings, self._usual, self._choose)
         if local:
             from rookery.providers.discovery import local_servers
 
@@ -73,18 +90,7 @@ class Models:
 
     def _choice(self, provider: str, model: str) -> ModelChoice:
         provider = provider or self._usual.provider
-        # an address that was given is that of the usual provider
-        base_url = self._usual.base_url if provider == self._usual.provider else None
-        return self._choose(
-            msgspec.structs.replace(
-                self._settings, provider=provider, model=model or None, base_url=base_url
-            )
-        )
-
-    def _keyed(self) -> Iterator[str]:
-        for provider in KEY_VARIABLES:
-            with suppress(SettingsError):
-                yield self._choice(provider, "any").provider
+        return self._choose(_asking_for(provider, model, self._settings, self._usual))
 
     def _described(self, provider: str, model: str) -> KnownModel:
         info = find_model(provider, model, self._settings.models.get(model, {}))

@@ -203,6 +203,15 @@ def test_TRUST_2_what_was_typed_before_the_question_is_no_answer(here: Path, sto
     assert not store.trusts(here)
 
 
+def test_what_was_typed_before_the_question_is_not_used_in_silence(here: Path):
+    with at_a_terminal(here) as terminal:
+        terminal.press(b"fix the\x7f\x7f\x7fbug")
+        terminal.wait_for("Typed before the question, and not used: fix bug\n")
+        terminal.wait_for("[y/n] ")
+        terminal.type("n")
+        assert terminal.exit_code() == 0
+
+
 def test_TRUST_2_end_of_input_is_a_no(
     here: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ):

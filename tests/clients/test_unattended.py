@@ -8,7 +8,7 @@ import pytest
 from rookery.clients.attendant import Leave, Say
 from rookery.clients.unattended import (
     DECIDE_YOURSELF,
-    NOBODY_TO_ASK,
+    NOT_APPROVED,
     PATIENCE,
     Unattended,
     first_failure,
@@ -36,9 +36,9 @@ def asked(kind: AskKind, text: str = "") -> Asked:
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        (asked(AskKind.TOOL), Say("no", NOBODY_TO_ASK, by="policy")),
-        (asked(AskKind.COMMAND), Say("no", NOBODY_TO_ASK, by="policy")),
-        (asked(AskKind.USE_MCP_SERVER), Say("no", NOBODY_TO_ASK, by="policy")),
+        (asked(AskKind.TOOL), Say("no", NOT_APPROVED, by="policy")),
+        (asked(AskKind.COMMAND), Say("no", NOT_APPROVED, by="policy")),
+        (asked(AskKind.USE_MCP_SERVER), Say("no", NOT_APPROVED, by="policy")),
         (asked(AskKind.COMPLETION_RESULT), Say("yes", by="policy")),
         (asked(AskKind.FOLLOWUP, QUESTION), Say("message", "this", by="policy")),
         (asked(AskKind.FOLLOWUP, "Which?"), Say("message", DECIDE_YOURSELF, by="policy")),

@@ -200,9 +200,14 @@ def test_GATE_9_yes_to_everything_still_asks_a_person_about_it(repository: Insta
 def test_GATE_10_where_nobody_is_there_to_ask_it_is_refused(repository: Installed, deed, note):
     with LlmServer([deed()], [finish()]) as server:
         done = repository.run("-p", "-y", *at(server), "go")
-    assert (done.returncode, done.stdout) == (0, "Done.\n")
-    assert "not done; the model was told: Nobody is there to allow this." in done.stderr
-    assert "Nobody is there to allow this." in last_turn(server.requests[1])
+    assert (done.returncode, done.stdout) == (5, "Done.\n")
+    assert (
+        "not done; the model was told: Not interactive: this needs approval, so it was skipped."
+        in done.stderr
+    )
+    assert "Not interactive: this needs approval, so it was skipped." in last_turn(
+        server.requests[1]
+    )
     assert untouched(repository.workspace)
 
 

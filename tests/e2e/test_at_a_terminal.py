@@ -339,6 +339,19 @@ def test_a_wrong_mode_or_command_before_the_first_message_is_told_and_nothing_is
         terminal.wait_for("Hello.")
 
 
+def test_what_can_be_chosen_before_the_first_message_is_listed(rookery: Installed):
+    with rookery.terminal(*rookery.script("[]")) as terminal:
+        terminal.wait_for("What should be done?")
+        terminal.type("/mode")
+        terminal.wait_for("Say /mode and one of: code (now), ask,")
+        terminal.type("/model")
+        terminal.wait_for("(now)")
+        terminal.wait_for("Say /model and a name, or PROVIDER NAME.")
+        terminal.type("/approve")
+        terminal.wait_for("Say /approve on or /approve off.")
+        terminal.press(b"\x04")
+
+
 def test_a_model_chosen_before_the_first_message_is_used_for_it(rookery: Installed):
     with LlmServer([finish()]) as server:
         flags = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]

@@ -169,7 +169,7 @@ class TestQuestionsOfAnAutomaticRun:
             done = rookery.run("-p", *at(server), "go")
         assert done.returncode == 0
         assert "\nthis\n" in answers(server)
-        assert "Nobody is there, so it was told: this" in done.stderr
+        assert "No answer came, so it was told: this" in done.stderr
         assert "now in debug mode" in done.stderr
 
     def test_CL_8_or_after_the_time_that_was_given(self, rookery: Installed):
@@ -201,7 +201,7 @@ class TestQuestionsOfAnAutomaticRun:
             LlmServer([QUESTION], [finish()]) as server,
             rookery.terminal("-y", "--followup-timeout", "0.2", *at(server), "go") as terminal,
         ):
-            terminal.wait_for("Nobody is there, so it was told: this")
+            terminal.wait_for("No answer came, so it was told: this")
             terminal.wait_for(DONE)
             terminal.type("")
             assert terminal.exit_code() == 0

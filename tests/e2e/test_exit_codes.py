@@ -60,9 +60,39 @@ def test_CL_13_4_an_untrusted_folder_is_only_read_so_the_run_is_denied(fresh: In
     assert not (fresh.workspace / "a.txt").exists()
 
 
-def test_CL_13_4_what_was_refused_once_and_done_without_is_no_failure(rookery: Installed):
-    done = rookery.run("-p", "-a", *rookery.script(WRITE + FINISH), "go")
-    assert (done.returncode, done.stdout) == (0, "One.\n")
+@pytest.mark.parametrize("flags", [["-p", "-a"], ["-p", "-a", "--output-format", "json"]])
+def test_a_run_whose_changes_were_all_refused_is_no_success(rookery: Installed, flags: list[str]):
+    done = rookery.run(*flags, *rookery.script(WRITE + FINISH), "go")
+    assert done.returncode == 5
+    why = "Nothing was changed: 1 action was refused (write_to_file). This run is not interactive."
+    assert f"{why} Use -y to allow them." in " ".join(done.stderr.split())
+    if "json" not in flags:
+        assert done.stdout == "One.\n"
+        return
+    result = json.loads(done.stdout)
+    assert (result["success"], result["code"]) == (False, "policy_denied")
+    [denial] = result["permission_denials"]
+    assert denial["tool_name"] == "write_to_file"
+    assert denial["tool_input"] == {"path": "a.txt", "content": "hi"}
+
+
+def test_a_change_in_a_folder_that_is_not_trusted_is_refused_and_no_success(fresh: Installed):
+    done = fresh.run("-p", *fresh.script(WRITE + FINISH), "go")
+    assert done.returncode == 5
+    assert "Nothing was changed: 1 action was refused" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("flags", [["-p"], ["-p", "--output-format", "json"]])
+def test_a_run_that_was_refused_only_a_part_says_so(rookery: Installed, flags: list[str]):
+    grave = "- calls: [{tool: execute_command, arguments: {command: git reset --hard}}]\n"
+    done = rookery.run(*flags, *rookery.script(WRITE + grave + FINISH), "go")
+    assert done.returncode == 0
+    told = " ".join(done.stderr.split())
+    assert "1 action was refused (execute_command). This run is not interactive." in told
+    assert "run it without -p to be asked" in told
+    if "json" in flags:
+        [denial] = json.loads(done.stdout)["permission_denials"]
+        assert denial["tool_name"] == "execute_command"
 
 
 def test_CL_13_4_a_missing_key_is_found_before_anything_starts(rookery: Installed):

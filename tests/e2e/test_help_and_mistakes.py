@@ -97,4 +97,4 @@ def test_an_effort_that_is_not_sent_is_told(rookery: Installed):
 
 def test_the_first_line_says_what_the_flag_it_names_would_do(rookery: Installed):
     done = rookery.run("-p", "-a", *rookery.script(FINISHES), "go")
-    assert "so what needs a yes is not done; -y allows it\n" in done.stderr
+    assert "not interactive: skips actions that need approval; -y allows them\n" in done.stderr

@@ -40,8 +40,10 @@ def test_print_runs_without_questions_and_prints_only_the_result(rookery: Instal
 def test_print_with_require_approval_denies_what_nobody_can_allow(rookery: Installed):
     with LlmServer([touch("made")], [finish()]) as server:
         done = rookery.run("-p", "-a", *at(server), "make it")
-    assert done.returncode == 0
-    assert "Nobody is there to allow this." in json.dumps(server.requests[1].body["messages"][-1])
+    assert done.returncode == 5
+    assert "Not interactive: this needs approval, so it was skipped." in json.dumps(
+        server.requests[1].body["messages"][-1]
+    )
     assert not (rookery.workspace / "made").exists()
 
 

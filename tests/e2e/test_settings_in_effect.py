@@ -9,7 +9,7 @@ import pytest
 from llm_server import LlmServer, Recorded, call, finish
 from terminal_session import Installed, a_pause
 
-NOBODY = "Nobody is there to allow this."
+NOBODY = "Not interactive: this needs approval, so it was skipped."
 
 
 def at(server: LlmServer) -> list[str]:

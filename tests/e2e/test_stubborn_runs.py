@@ -44,8 +44,8 @@ def test_without_p_or_y_and_without_a_terminal_nothing_is_changed_gate_10(tmp_pa
 - calls: [{tool: attempt_completion, arguments: {result: Done.}}]
 """
     ended = installed.run(*installed.script(script), "go")
-    assert ended.returncode == 0
-    assert "nobody is there to ask" in ended.stderr
+    assert ended.returncode == 5
+    assert "not interactive: skips actions that need approval" in ended.stderr
     assert not (installed.workspace / "a.txt").exists()
     assert installed.run(*installed.script(script), "-y", "go").returncode == 0
     assert (installed.workspace / "a.txt").exists()

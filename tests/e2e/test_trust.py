@@ -61,6 +61,18 @@ def test_TRUST_2_it_comes_before_the_task_is_asked_for(fresh: Installed):
         assert terminal.exit_code() == 0
 
 
+def test_what_was_typed_before_the_question_is_in_the_input_after_it(fresh: Installed):
+    with LlmServer([finish()]) as server, fresh.terminal(*at(server)) as terminal:
+        terminal.press(b"fix\rthe bug")
+        terminal.wait_for(PROMPT)
+        terminal.type("y")
+        terminal.wait_for("What should be done? (Ctrl-D leaves) fix the bug")
+        assert not server.requests
+        terminal.type("s")
+        terminal.wait_for(DONE)
+    assert "fix the bugs" in last_turn(server.requests[0])
+
+
 def test_TRUST_2_whoever_ends_the_input_at_the_question_begins_nothing(strange: Installed):
     with LlmServer() as server, strange.terminal(*at(server), "go") as terminal:
         terminal.wait_for(PROMPT)
@@ -154,7 +166,7 @@ def test_GATE_10_print_only_reads_in_a_folder_that_is_not_trusted(strange: Insta
         [finish("Read.")],
     ) as server:
         done = strange.run("-p", "--output-format", form, *at(server), "go")
-    assert done.returncode == 0
+    assert done.returncode == 5
     assert done.stderr.startswith(READ_ONLY)
     assert QUESTION not in done.stderr
     assert REFUSED_SETTING not in done.stderr
@@ -206,7 +218,7 @@ def test_a_program_that_drives_the_run_speaks_for_its_user(strange: Installed):
 def test_trust_can_be_given_for_one_run(strange: Installed):
     with LlmServer([touch("made")], [finish()]) as server:
         done = strange.run("-p", "--trust", *at(server), "go")
-        assert done.returncode == 0
+        assert done.returncode == 5
         assert "note: --trust: the folder is trusted for this run.\n" in done.stderr
         assert REFUSED_SETTING in done.stderr
         assert not (strange.workspace / "made").exists()

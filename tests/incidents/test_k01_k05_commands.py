@@ -16,7 +16,7 @@ from rookery.core.shell.plain_commands import plain
 from rookery.settings import Settings, all_settings
 from rookery.workspace.search import find_ripgrep
 
-NOT_ALLOWED = "Nobody is there to allow this"
+NOT_ALLOWED = "Not interactive: this needs approval"
 
 SHELL_TEXTS = {
     "K1 CMD-2 newline": "ls\ntouch M",

@@ -13,7 +13,7 @@ import pytest
 from canaries import Visit, World, remove, run, tree
 from hostile_repositories import git
 
-NOT_ALLOWED = "Nobody is there to allow this"
+NOT_ALLOWED = "Not interactive: this needs approval"
 LONG = "w" * 9_000
 
 GRAVE = {

@@ -15,7 +15,7 @@ from hostile_repositories import git
 from llm_server import call
 
 OUTSIDE = "the value outside"
-NOT_ALLOWED = "Nobody is there to allow this"
+NOT_ALLOWED = "Not interactive: this needs approval"
 
 
 def read(path: str) -> Any:

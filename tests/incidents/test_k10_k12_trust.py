@@ -110,7 +110,7 @@ def test_K10_GATE_10_TRUST_4_a_run_without_anybody_there_trusts_nothing(stranger
     assert not (stranger.workspace / "made").exists()
     changing, reading = visit.results
     assert "not trusted" in changing
-    assert "Nobody is there to allow this" in reading
+    assert "Not interactive: this needs approval" in reading
 
 
 # ── what a project may choose ───────────────────────────────────────────────────────────
@@ -124,7 +124,7 @@ def test_K11_TRUST_4_TRUST_6_NET_5_a_trusted_project_chooses_no_endpoint_and_no_
     visit = world.visit([run("touch made")], [run("touch other")])
     assert world.harm(visit) == []
     assert visit.requests[0].body["model"] == "some-model"
-    assert all("Nobody is there to allow this" in result for result in visit.results)
+    assert all("Not interactive: this needs approval" in result for result in visit.results)
     assert "base_url cannot be set by a project" in visit.err
     assert not (world.workspace / "h").exists()
 

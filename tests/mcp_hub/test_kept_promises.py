@@ -20,7 +20,7 @@ from rookery.errors import BadArguments
 from rookery.mcp.server import State
 from terminal_session import Installed
 
-NOBODY = "Nobody is there to allow this."
+NOBODY = "Not interactive: this needs approval, so it was skipped."
 GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
 
 PROMPTING = """
@@ -95,11 +95,11 @@ def test_GATE_2_only_what_the_user_always_allows_is_called_unasked(
     rookery: Installed, tmp_path: Path, name: str
 ):
     arguments = GREET if name == "use_mcp_tool" else {"whom": "you"}
-    for allowed, told in (["greet"], "Hello you"), ([], NOBODY):
+    for allowed, told, code in (["greet"], "Hello you", 0), ([], NOBODY, 5):
         configure(users_file(rookery), one=program(tmp_path, "well", alwaysAllow=allowed))
         with LlmServer([call(name, **arguments)], [finish()]) as server:
             done = rookery.run("-p", "-a", *at(server), "greet them")
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         assert told in last_turn(server.requests[1])
 
 

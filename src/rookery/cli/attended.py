@@ -15,6 +15,7 @@ from rookery.clients.displays import Displays
 from rookery.clients.first_failure import UntilFirstFailure, leave_at_failure
 from rookery.clients.interrupts import Interrupts
 from rookery.clients.keyboard import Keyboard
+from rookery.clients.outcomes import Verdict
 from rookery.clients.prompter import Heard, Prompter
 from rookery.clients.slash_lines import SlashLines, Vocabulary
 from rookery.clients.terminal_text import harmless
@@ -39,6 +40,7 @@ class AttendedTask:
         self._focus = Focus(run.task_id)
         self._keyboard: Keyboard | None = None
         self._news = _News()
+        self._verdict = Verdict(automatic=run.consent.automatic)
 
     async def run(self, host: Host) -> RunEnd:
         run = self._run
@@ -59,6 +61,7 @@ class AttendedTask:
                     UntilFirstFailure(display) if ends_early else display,
                     self._interrupts,
                     watching,
+                    self._verdict,
                     self._news,
                 ),
                 respond=respond,
@@ -67,7 +70,7 @@ class AttendedTask:
                 until=leave_at_failure if ends_early else never,
             )
             group.cancel_scope.cancel()
-        return watching.judged(end) if isinstance(watching, Unattended) else end
+        return self._verdict.judged(end) if run.once or not run.person else end
 
     async def stopped(self, host: Host) -> bool:
         if self._keyboard:

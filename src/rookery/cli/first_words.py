@@ -1,21 +1,22 @@
 """The first message, typed at a terminal, and what is chosen before it."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import click
 
 from rookery import NAME, VERSION
 from rookery.clients.keyboard import line_at_once
+from rookery.clients.slash_lines import list_models, list_modes
 from rookery.clients.terminal_text import harmless
 from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 
 HELP = """\
-/model [PROVIDER] NAME   start with this model
-/mode NAME               start in this mode
+/model [PROVIDER] NAME   start with this model; /model lists them
+/mode NAME               start in this mode; /mode lists them
 /approve on, off         turn auto-approve on or off
 Anything else is your task. Ctrl-D quits."""
 
@@ -37,26 +38,31 @@ class Checks:
     """Provider and model."""
     mode: Callable[[str], None]
     command: Callable[[str], None]
+    modes: Callable[[], Sequence[str]]
+    models: Callable[[], Sequence[tuple[str, str]]]
+    """Each behind its provider."""
 
 
 def ask_for_first_words(
-    choice: ModelChoice, mode: str, workspace: str, checks: Checks
+    choice: ModelChoice, mode: str, workspace: str, checks: Checks, draft: str = ""
 ) -> FirstWords:
-    """Print what is wrong and ask again until the input is usable."""
+    """Print what is wrong and ask again until the input is usable. `draft` was typed before."""
     print(f"{NAME} {VERSION} · {choice.provider} {harmless(choice.name)} · ", end="")
     print(f"{harmless(mode)} mode · {harmless(workspace)}")
     words = FirstWords(mode=mode)
     try:
         while not words.text.strip():
-            words = _heard(words, _line(), choice, checks)
+            line, draft = _line(draft), ""
+            words = _heard(words, line, choice, checks)
     except KeyboardInterrupt:
         print()
         raise
     return words
 
 
-def _line() -> str:
-    typed = line_at_once(sys.stdin.fileno(), "What should be done? (Ctrl-D leaves) ")
+def _line(draft: str) -> str:
+    question = "What should be done? (Ctrl-D leaves) "
+    typed = line_at_once(sys.stdin.fileno(), question, " ".join(draft.split("\n")))
     if typed is None:
         print()
         raise click.exceptions.Exit(0)
@@ -86,8 +92,12 @@ def _next(words: FirstWords, line: str, choice: ModelChoice, checks: Checks) -> 
         case "/approve" if rest in ("on", "off"):
             print("It acts without asking." if rest == "on" else "It asks before it acts.")
             return replace(words, automatic=rest == "on")
-        case "/model" | "/mode" | "/approve":
-            print(HELP)
+        case "/model":
+            print(harmless(list_models(checks.models(), words.model or choice.model)))
+        case "/mode":
+            print(harmless(list_modes(checks.modes(), words.mode)))
+        case "/approve":
+            print("Say /approve on or /approve off.")
         case _:
             checks.command(line)
             return replace(words, text=line)

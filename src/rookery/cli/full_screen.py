@@ -67,6 +67,7 @@ class FullScreenClient:
         opening = Opening(
             first=self._run.first,
             words=self._run.opening,
+            draft=self._run.draft,
             mode=self._run.settings.mode,
             once=ui.oneshot,
             home=str(Path.home()),

@@ -87,6 +87,8 @@ class JsonReport:
         self._output.end(done, end.code or None, end.reason)
         if not done and end.reason:
             print(f"Error: {harmless(end.reason)}", file=sys.stderr)
+        if end.note:
+            print(harmless(end.note), file=sys.stderr)
 
 
 class TextReport:
@@ -112,7 +114,7 @@ class TextReport:
         elif run.consent.automatic:
             manner = "acts without asking"
         elif not run.person:
-            manner = "nobody is there to ask, so what needs a yes is not done; -y allows it"
+            manner = "not interactive: skips actions that need approval; -y allows them"
         choice, mode = run.choice, _mode(run)
         model = f"{choice.provider} {harmless(choice.name)}"
         self._dim(f"{NAME} {VERSION} · {model} · {harmless_line(mode)} mode · {manner}")
@@ -131,6 +133,8 @@ class TextReport:
             self._dim(f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out{cost}")
         if end.fate is not Fate.COMPLETED or end.code:
             self._say_why_not(end)
+        elif end.note:
+            self.screen.sentence(harmless(end.note), self.screen.paint.yellow)
 
     def _say_why_not(self, end: RunEnd) -> None:
         if not self._begun:

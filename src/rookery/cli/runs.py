@@ -3,7 +3,7 @@
 import os
 import sys
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -24,7 +24,7 @@ from rookery.core.hiding import Hiding
 from rookery.core.system_prompt import MODES
 from rookery.core.values import value
 from rookery.errors import SettingsError, StorageError, ToolError
-from rookery.model_choices import ModelChoice
+from rookery.model_choices import ModelChoice, usable_models
 from rookery.oversight import Charter
 from rookery.settings import Settings
 from rookery.storage.places import Places
@@ -57,6 +57,10 @@ class Run:
     """What a resumed task already has on record; old news."""
     opening: str = ""
     """What a resumed task is told first."""
+    draft: str = ""
+    """What was typed before the run could read it, and was not sent."""
+    once: bool = False
+    """`--print` was given."""
     person: bool = False
     """Somebody sits at the terminal."""
     timeout: float | None = None
@@ -95,7 +99,8 @@ class Run:
 
 def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     """Raises `SettingsError` with one sentence for whatever cannot work."""
-    trust = _trust_of(wishes, usual)
+    early: list[str] = []
+    trust = _trust_of(wishes, usual, early.append)
     trusted, acts_anyway = trust is _Trust.YES, _acts_anyway(wishes, trust)
     task_id = chosen_session(store, wishes.session_id, wishes.workspace) if wishes.resumes else ""
     stored = _stored(wishes, store, task_id)
@@ -106,7 +111,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         from rookery.governed_projects import check_intent
 
         check_intent(settings, wishes.workspace, wishes.intent)
-    prompt = wishes.prompt()
+    prompt, draft = wishes.prompt(), "".join(early)
     _note_oddities(wishes)
     _note_lost_effort(wishes.reasoning_effort, settings, choice)
     _check_command(prompt, usual, wishes.workspace, trusted=trusted)
@@ -114,8 +119,8 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     if wishes.resumes:
         first = ReopenTask(task_id=task_id)
     elif prompt.strip() or wishes.front_end is FrontEnd.LINES:
-        checks = _checks(settings, usual, wishes.workspace, trusted=trusted)
-        first = _new_task(wishes, settings, choice, store, prompt, checks)
+        checks = _checks(settings, choice, usual, wishes.workspace, trusted=trusted)
+        first = _new_task(wishes, settings, choice, store, prompt, checks, draft)
     return Run(
         settings=settings,
         choice=choice,
@@ -124,6 +129,8 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
         first=first,
         stored=stored,
         opening=prompt if wishes.resumes else "",
+        draft=draft,
+        once=wishes.once,
         person=wishes.interactive,
         timeout=wishes.timeout,
         consent=Consent(
@@ -142,14 +149,21 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     )
 
 
-def _checks(settings: Settings, places: Places, workspace: Path, *, trusted: bool) -> Checks:
+def _checks(
+    settings: Settings, usual: ModelChoice, places: Places, workspace: Path, *, trusted: bool
+) -> Checks:
+    def choose(wanted: Settings) -> ModelChoice:
+        return choose_model(wanted, os.environ, places.keys_file, None)
+
     def check(provider: str, model: str) -> None:
-        choose_model(settings.with_model(provider, model), os.environ, places.keys_file, None)
+        choose(settings.with_model(provider, model))
 
     return Checks(
         model=check,
         mode=lambda slug: _check_mode(slug, places, workspace, trusted=trusted),
         command=lambda line: _check_command(line, places, workspace, trusted=trusted),
+        modes=lambda: vocabulary(places, workspace, trusted=trusted).modes,
+        models=lambda: usable_models(settings, usual, choose),
     )
 
 
@@ -219,9 +233,9 @@ class _Trust(Enum):
     UNKNOWN = "the user was not asked"
 
 
-def _trust_of(wishes: Wishes, places: Places) -> _Trust:
+def _trust_of(wishes: Wishes, places: Places, keep: Callable[[str], None]) -> _Trust:
     """Whether the folder is trusted. Whoever sits at the terminal is asked before anything of
-    the folder counts."""
+    the folder counts. `keep` takes what they typed before the question, if it can be used."""
     store = TrustStore(places.trust_file)
     if wishes.trust:
         from rookery.cli.trust import agree_to_servers, agree_to_tools
@@ -235,7 +249,10 @@ def _trust_of(wishes: Wishes, places: Places) -> _Trust:
         from rookery.cli.trust import ask_trust
 
         out = sys.stderr if wishes.once else sys.stdout
-        return _Trust.YES if ask_trust(store, wishes.workspace, out) else _Trust.NO
+        says_enough = wishes.said or wishes.words or wishes.prompt_file or wishes.resumes
+        usable = wishes.front_end is FrontEnd.SCREEN or not says_enough
+        trusted = ask_trust(store, wishes.workspace, out, keep if usable else None)
+        return _Trust.YES if trusted else _Trust.NO
     if store.problem:
         note(store.problem)
     return _Trust.UNKNOWN
@@ -319,10 +336,11 @@ def _new_task(
     store: TaskStore,
     prompt: str,
     checks: Checks,
+    draft: str,
 ) -> OpenTask:
     words = FirstWords(text=prompt, mode=settings.mode)
     if not prompt.strip() and wishes.interactive:
-        words = ask_for_first_words(choice, settings.mode, str(wishes.workspace), checks)
+        words = ask_for_first_words(choice, settings.mode, str(wishes.workspace), checks, draft)
     if not words.text.strip():
         raise SettingsError("Say what to work on, as an argument or on standard input.")
     task_id = (wishes.create_with_session_id or str(uuid.uuid4())).lower()

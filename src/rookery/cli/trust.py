@@ -3,8 +3,10 @@
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -40,6 +42,7 @@ WHAT_TRUST_MEANS = (
     "Do you trust this folder? Until then nothing in it is run or changed,\n"
     "and its own settings are not applied."
 )
+ERASE_LINE = "\r\x1b[K"
 STAYS_UNTRUSTED = f"Not trusted: it is only read. To change that: {NAME} trust"
 
 
@@ -70,15 +73,19 @@ def command(path: Path, listing: bool, forget: bool, forget_rules: bool) -> int:
     return 0
 
 
-def ask_trust(store: TrustStore, root: Path, out: TextIO) -> bool:
+def ask_trust(
+    store: TrustStore, root: Path, out: TextIO, keep: Callable[[str], None] | None = None
+) -> bool:
     """Ask the person at the terminal, and keep a yes. They are asked until it is a yes or a no;
-    whoever ends the input at a terminal does not want to begin."""
+    whoever ends the input at a terminal does not want to begin. What was typed before the
+    question is no answer to it: `keep` takes it, or else it is said that it is not used."""
     if problem := store.problem:
         print(visible_line(problem), file=out)
     if refusal := never_trusted(root):
         print(visible_line(f"{refusal} Until then it is only read."), file=out)
         return False
-    _forget_what_was_typed()
+    if typed := _typed_before(out):
+        (keep or partial(_say_unused, out))(typed)
     print(trust_question(root), end=" ", file=out, flush=True)
     if not _agreed(out):
         print(STAYS_UNTRUSTED, file=out)
@@ -155,12 +162,23 @@ def _named(found: list[str]) -> str:
     return ", ".join(f"{name} ({BROUGHT[name]})" for name in found)
 
 
-def _forget_what_was_typed() -> None:
-    """What was typed before the question could be seen is no answer to it."""
+def _typed_before(out: TextIO) -> str:
+    """What was typed before the question could be seen. It is taken off the screen."""
+    if not sys.stdin.isatty():
+        return ""
     import termios
 
-    if sys.stdin.isatty():
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    from rookery.clients.keyboard import typed_so_far
+
+    typed = typed_so_far(sys.stdin.fileno())
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    if typed and out.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        print(ERASE_LINE, end="", file=out)
+    return typed
+
+
+def _say_unused(out: TextIO, typed: str) -> None:
+    print(visible_line(f"Typed before the question, and not used: {typed}"), file=out)
 
 
 def _trust(store: TrustStore, path: Path) -> list[str]:

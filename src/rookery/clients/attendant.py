@@ -113,6 +113,8 @@ class RunEnd:
     fate: Fate
     reason: str = ""
     code: str = ""
+    note: str = ""
+    """What a person should know of a run that succeeded."""
 
 
 class Focus:

@@ -105,7 +105,17 @@ class JsonOutput:
             self._kept += outputs
 
 
-_SUMMARY = ("type", "taskId", "success", "code", "error", "content", "cost", "governance")
+_SUMMARY = (
+    "type",
+    "taskId",
+    "success",
+    "code",
+    "error",
+    "content",
+    "cost",
+    "governance",
+    "permission_denials",
+)
 
 
 def _readable(text: str) -> str:

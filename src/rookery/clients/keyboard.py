@@ -61,7 +61,7 @@ class Keyboard:
     async def hear_out(self) -> None:
         """Let what has been typed so far be said unasked, also the line that is being typed.
         From now on keys are for a question, which is shown after this and waited for then."""
-        await self._take(_typed_so_far(self._descriptor))
+        await self._take(_bytes_so_far(self._descriptor))
         self._begun_unasked = bool(self._typed)
         if not self._begun_unasked:
             self._keys.begin(signals=True)
@@ -152,15 +152,26 @@ def _without_marks(text: str) -> str:
     return text.replace(PASTE_BEGINS, "").replace(PASTE_ENDS, "")
 
 
-def line_at_once(descriptor: int, question: str) -> str | None:
+def typed_so_far(descriptor: int) -> str:
+    """What was typed and not read yet, also without Enter. It is not read again."""
+    text, lines = _bytes_so_far(descriptor).decode("utf-8", "replace"), []
+    while text:
+        line = TypedLine(lambda keys: None)
+        text = line.take(text)
+        lines.append(line.so_far or line.result.value)
+    return "\n".join(lines).strip()
+
+
+def line_at_once(descriptor: int, question: str, typed_before: str = "") -> str | None:
     """The next line, or None at the end of input, where nothing else goes on meanwhile. What
-    follows it is left to whoever reads next."""
+    follows it is left to whoever reads next. `typed_before` is in the line from the beginning."""
     decoder = getincrementaldecoder("utf-8")("replace")
     typed = TypedLine(lambda keys: _show(descriptor, keys))
     keys = _Keys(descriptor)
     keys.begin(signals=True)
     try:
         print(question, end="", flush=True)
+        typed.take(typed_before)
         while not typed.ended.is_set():
             if data := os.read(descriptor, 1):
                 typed.take(decoder.decode(data))
@@ -244,7 +255,7 @@ def _hung_up(descriptor: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _typed_so_far(descriptor: int) -> bytes:
+def _bytes_so_far(descriptor: int) -> bytes:
     """All that has been typed, with a line that Enter has not ended, which a terminal hands out
     only while it does not wait for whole lines.
     """

@@ -1,6 +1,10 @@
 """Why a run ended without success, in one word for programs."""
 
+from dataclasses import replace
+
+from rookery.clients.attendant import Fate, RunEnd
 from rookery.core.asks import AskKind
+from rookery.core.denials import Denials
 from rookery.core.facts import (
     Ending,
     Event,
@@ -25,6 +29,8 @@ BY_FAILURE = {
 SETTLED_BY_THE_ENGINE = (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY)
 """Failures after which something else is sent, so that nothing is wrong yet."""
 
+USE_YES = "Use -y to allow them."
+ASK_ME = "Such actions always need approval: run it without -p to be asked."
 
 ASK_TO_WAIT = (0, 429, 529)
 """HTTP statuses that say: too many requests, or too many of everybody. 0 stands for none."""
@@ -56,10 +62,12 @@ class Troubles:
         self.prompt_refused = ""
         """Why a hook refused what the user said, if nothing was sent since."""
         self.governance = GovernanceTally()
+        self.denials = Denials()
         self._changing: set[str] = set()
 
     def see(self, event: Event) -> None:
         self.governance.see(event.fact)
+        self.denials.see(event.fact)
         match event.fact:
             case RequestFailed() as failure:
                 self.failure = failure
@@ -96,3 +104,30 @@ class Troubles:
                 return "task_failed"
             case _:
                 return "needs_human"
+
+
+class Verdict:
+    """Watches a task, so that it knows whether a completed task is a success."""
+
+    def __init__(self, *, automatic: bool) -> None:
+        """What is refused in an `automatic` run needs approval whatever the flags say."""
+        self._troubles = Troubles()
+        self._how_to_allow = ASK_ME if automatic else USE_YES
+
+    def show(self, event: Event) -> None:
+        self._troubles.see(event)
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        self._troubles.see(event)
+
+    def judged(self, end: RunEnd) -> RunEnd:
+        """How the run ended, now that it is known what was refused."""
+        governance, denials = self._troubles.governance, self._troubles.denials
+        if end.fate is not Fate.COMPLETED:
+            return end
+        if code := governance.code:
+            return RunEnd(end.fate, governance.reason, code)
+        told = denials.summary(self._how_to_allow)
+        if denials.all_changes_refused:
+            return RunEnd(end.fate, f"Nothing was changed: {told}", "policy_denied")
+        return replace(end, note=told)

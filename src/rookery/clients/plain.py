@@ -206,7 +206,7 @@ class PlainDisplay:
                 self._title = title
             case Answered(ask=AskKind.FOLLOWUP, by="policy", text=text):
                 asked, told = harmless_line(self._question), harmless_line(text)
-                told = f"The model asked: {asked} Nobody is there, so it was told: {told}"
+                told = f"The model asked: {asked} No answer came, so it was told: {told}"
                 screen.sentence(paint.yellow(told))
             case ToolFinished():
                 self._end_call(fact)

@@ -106,6 +106,18 @@ class Heard:
         return any(isinstance(command, RestoreFiles | Rewind) for command in self.commands)
 
 
+def list_modes(modes: Sequence[str], now: str) -> str:
+    shown = [f"{each} (now)" if each == now else each for each in modes]
+    return f"Say /mode and one of: {', '.join(shown)}."
+
+
+def list_models(models: Sequence[tuple[str, str]], now: str) -> str:
+    rows = [
+        f"  {provider} {model}{'  (now)' if model == now else ''}" for provider, model in models
+    ]
+    return "\n".join([*rows, "Say /model and a name, or PROVIDER NAME."])
+
+
 class SlashLines:
     """Watches a task so that it knows what the lines refer to."""
 
@@ -221,8 +233,7 @@ class SlashLines:
         if mode in modes:
             return Heard((SwitchMode(task_id=self._task_id, mode=mode),))
         wrong = f"There is no mode {mode}. " if mode else ""
-        shown = [f"{each} (now)" if each == self._mode else each for each in modes]
-        return Heard(words=f"{wrong}Say /mode and one of: {', '.join(shown)}.")
+        return Heard(words=wrong + list_modes(modes, self._mode))
 
     def _switch_model(self, wanted: str) -> Heard:
         """A model may be named behind its provider, for not all that there are are known."""
@@ -232,11 +243,7 @@ class SlashLines:
             provider = provider.strip() or (named[0][0] if named else "")
             switch = SwitchModel(task_id=self._task_id, provider=provider, model=model)
             return Heard((switch,))
-        rows = [
-            f"  {provider} {model}{'  (now)' if model == self._model else ''}"
-            for provider, model in self._vocabulary.models
-        ]
-        return Heard(words="\n".join([*rows, "Say /model and a name, or PROVIDER NAME."]))
+        return Heard(words=list_models(self._vocabulary.models, self._model))
 
     def _select_intent(self, intent_id: str) -> Heard:
         known = self._vocabulary.intents

@@ -1,18 +1,21 @@
-"""What is answered when nobody is there to ask. Nobody's silence is never a yes to a change."""
+"""Answers questions in runs that are not interactive. Changes that need approval are refused."""
 
 from collections import Counter
 
 import anyio
 
-from rookery.clients.attendant import Fate, Leave, Response, RunEnd, Say
+from rookery.clients.attendant import Leave, Response, Say
 from rookery.clients.outcomes import SETTLED_BY_THE_ENGINE, Troubles, code_of_failure
 from rookery.clients.questions import Suggestion, ceiling, followup, suggestions
 from rookery.core.asks import ASKED_AGAIN, AskKind
 from rookery.core.facts import Asked, Event, RequestFailed
 from rookery.core.replies import sentence_in
 
-DECIDE_YOURSELF = "Nobody is there to answer. Decide yourself and go on."
-NOBODY_TO_ASK = "Nobody is there to allow this. Do without it, or finish."
+DECIDE_YOURSELF = "Not interactive: the user cannot answer. Decide yourself and go on."
+NOT_APPROVED = (
+    "Not interactive: this needs approval, so it was skipped. Do without it, or finish. "
+    "Do not claim that it was done."
+)
 PATIENCE = 3
 """How often a model that is stuck may go on trying."""
 
@@ -48,13 +51,6 @@ class Unattended:
     def show_of_child(self, task_id: str, event: Event) -> None:
         self._troubles.see(event)
 
-    def judged(self, end: RunEnd) -> RunEnd:
-        """A task that was completed is no success if governance refused what it needed."""
-        code = self._troubles.governance.code
-        if end.fate is not Fate.COMPLETED or not code:
-            return end
-        return RunEnd(end.fate, self._troubles.governance.reason, code)
-
     async def __call__(self, asked: Asked) -> Response:
         self._given[asked.ask] += 1
         match asked.ask:
@@ -71,7 +67,7 @@ class Unattended:
                 | AskKind.USE_MCP_SERVER
                 | AskKind.BROWSER_ACTION_LAUNCH
             ):
-                return Say("no", NOBODY_TO_ASK, by="policy")
+                return Say("no", NOT_APPROVED, by="policy")
             case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK if self._opening:
                 opening, self._opening = self._opening, ""
                 return Say("message", opening)
@@ -86,7 +82,7 @@ class Unattended:
         question, _ = followup(asked.text)
         offered = suggestions(asked.text)
         if not self._automatic:
-            return Leave(f"The model asked, and nobody is there: {question}", "needs_human")
+            return Leave(f"Not interactive, and the model asked: {question}", "needs_human")
         await anyio.sleep(self._seconds)
         first = offered[0] if offered else Suggestion(DECIDE_YOURSELF)
         mode = "" if self._keeps_mode else first.mode

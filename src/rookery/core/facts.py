@@ -359,6 +359,8 @@ class ToolStarted(Lasting):
     external: str = ""
     child: str = ""
     """The task that the call hands its work to."""
+    only_reads: bool = False
+    """It is known to change no files."""
 
     @property
     def harmless(self) -> bool:
@@ -395,6 +397,8 @@ class ToolFinished(Lasting):
     """What had been used when a child task ended."""
     refusal: str = ""
     """The code of the rule of governance that refused the call."""
+    would_change: bool = False
+    """The call was refused, and might have changed something."""
 
 
 @value

@@ -75,6 +75,17 @@ FIELDS: Mapping[str, Any] = {
             ),
         },
     ),
+    "permission_denials": {
+        "type": "array",
+        "description": "The calls that were refused.",
+        "items": _object(
+            ("tool_name", "tool_use_id", "tool_input", "reason"),
+            tool_name=_WORDS,
+            tool_use_id=_WORDS,
+            tool_input={"type": "object"},
+            reason=_WORDS,
+        ),
+    },
     "schemaVersion": {"const": SCHEMA_VERSION},
     "protocol": {"const": PROTOCOL},
     "capabilities": _PARTS,
@@ -115,7 +126,12 @@ EVENTS = (
     EventShape("tool_use", _CALLS, "id tool_use", "content done taskId"),
     EventShape("tool_result", _CALLS, "id tool_result", "done taskId"),
     EventShape("error", (), "content", "id code taskId"),
-    EventShape("result", (), "done success taskId", "id content code error cost governance"),
+    EventShape(
+        "result",
+        (),
+        "done success taskId",
+        "id content code error cost governance permission_denials",
+    ),
 )
 """Every kind there is. Any event may say which request has caused it."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rookery.core.asks import AskKind, required_action
 from rookery.core.blocks import ToolCall
+from rookery.core.denials import Denials
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -86,6 +87,7 @@ class StructuredOutput:
         self._completion: tuple[int, str] | None = None
         self._failure = ""
         self._governance = GovernanceTally()
+        self._denials = Denials()
         self._ts = 0
         self.question_id: int | None = None
         """The id under which the latest question that stops the task was told."""
@@ -101,8 +103,10 @@ class StructuredOutput:
         """The output events that one more fact leads to."""
         self._ts = event.ts
         self._governance.see(event.fact)
+        self._denials.see(event.fact)
         told = list(self._tell(event))
         if (event.seq, event.sub) <= (self._after, 0):
+            self._denials.forget()
             self._calls.forget_telling()
             return []
         return told if self._stream else [one for one in told if _is_complete(one)]
@@ -111,6 +115,7 @@ class StructuredOutput:
         """What a task that works for this one uses is used for this one; the rest of it is told
         by its own session."""
         self._governance.see(event.fact)
+        self._denials.see(event.fact)
         if isinstance(event.fact, AssistantSpoke):
             self._speech.latest = event.fact.words or self._speech.latest
         match event.fact:
@@ -133,6 +138,8 @@ class StructuredOutput:
         ts, completion = self._completion or (None, "")
         content = completion or self._speech.latest
         self._completion, self._speech.latest = None, ""
+        denials = self._denials.as_json()
+        self._denials.forget()
         return output(
             type="result",
             id=ts,
@@ -144,6 +151,7 @@ class StructuredOutput:
             error=self._why(code, reason) if code else None,
             cost=_cost(self._usage),
             governance=self._governance.as_json(),
+            permission_denials=denials,
         )
 
     def refusal(self, reason: str) -> Output:

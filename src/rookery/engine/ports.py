@@ -174,6 +174,8 @@ class Outcome:
     """What had been used when the child task that did it ended."""
     refusal: str = ""
     """The code of the rule of governance that refused the call."""
+    would_change: bool = False
+    """It was refused, and might have changed something."""
     blocked: tuple[str, ...] = ()
     """Hosts that it tried to reach and may not, as `host:port`."""
 

@@ -83,8 +83,12 @@ async def _carried_out(
         raise BadArguments(reason)
     action = await tool.prepare(args, ctx)
     _refuse_to_write_placeholders(call, action)
-    permit, said = await gate.pass_through(call, action)
-    await _made_ready(call, action, permit, gate, undo)
+    try:
+        permit, said = await gate.pass_through(call, action)
+        await _made_ready(call, action, permit, gate, undo)
+    except Denied as refusal:
+        refusal.would_change = action.may_change_files
+        raise
     log.append(_started(call, action, hide))
     kp("tool.started")
     try:
@@ -184,6 +188,7 @@ def _started(call: ToolCall, action: Action, hide: Hiding) -> ToolStarted:
         command=hide(action.command),
         external=action.external,
         child=action.child,
+        only_reads=not action.may_change_files,
     )
 
 
@@ -197,14 +202,15 @@ def finished(call: ToolCall, outcome: Outcome, hide: Hiding) -> ToolFinished:
         seen=outcome.seen,
         spent=outcome.spent,
         refusal=outcome.refusal,
+        would_change=outcome.would_change,
     )
 
 
 def _refusal(error: ToolError) -> Outcome:
     match error:
-        case Denied(code=code, retryable=retryable):
+        case Denied(code=code, retryable=retryable, would_change=change):
             ending = Ending.FAILED if retryable else Ending.DENIED
-            return Outcome(text=str(error), ending=ending, refusal=code)
+            return Outcome(text=str(error), ending=ending, refusal=code, would_change=change)
         case BadArguments():
             return Outcome(text=failed(str(error)), ending=Ending.MISTAKEN)
         case _:

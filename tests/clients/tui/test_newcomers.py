@@ -206,6 +206,21 @@ async def test_a_model_is_chosen_before_the_first_task_and_holds_for_those_after
             await played.settle()
 
 
+async def test_what_was_typed_before_the_screen_is_in_the_input():
+    async with beginning(draft="fix the bug") as played:
+        assert played.app._page.composer.text == "fix the bug"
+        assert not played.host.sent
+
+
+@pytest.mark.parametrize(("line", "shown"), [("/mode", "Architect"), ("/model", "gpt-5.2")])
+async def test_what_can_be_chosen_is_listed_before_the_first_task(line: str, shown: str):
+    async with beginning() as played:
+        played.host.answer(AskModels, (KnownModel(provider="openai", model="gpt-5.2"),))
+        await played.type(line)
+        await played.press("enter")
+        await played.see(shown)
+
+
 async def test_a_model_that_the_host_refuses_is_refused_at_once():
     async with beginning() as played:
         assert not await played.app.send(SwitchModel(task_id="", provider="x", model="nosuch"))

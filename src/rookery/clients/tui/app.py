@@ -44,6 +44,8 @@ class Opening:
     first: OpenTask | ReopenTask | None = None
     words: str = ""
     """What a resumed task is told first."""
+    draft: str = ""
+    """What is in the input area from the beginning."""
     mode: str = ""
     once: bool = False
     """Leave when the task is done."""
@@ -105,6 +107,8 @@ class FullScreen(TaskDesk):
 
     def on_mount(self) -> None:
         self._page.composer.focus()
+        if draft := self._opening.draft:
+            self._page.composer.put(draft)
         self._showing.all()
         # of what was on the screen before it was left to the shell nothing is there any more
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
