@@ -1,6 +1,7 @@
 """What a command cannot do to whoever started the run, though nobody was asked about it."""
 
 import json
+import socket
 import subprocess
 from pathlib import Path
 
@@ -222,3 +223,15 @@ def test_SBX_3_what_a_script_reaches_for_is_blocked_and_told(rookery: Installed)
         assert f"Blocked: 127.0.0.1:{port}. Commands can reach only known hosts" in told
         assert f"Blocked: 127.0.0.1:{port}." in shown
         assert stranger.requests == []
+
+
+def test_a_refused_server_of_this_machine_is_named_with_the_setting_that_allows_it(
+    rookery: Installed,
+):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        where = f"localhost:{server.getsockname()[1]}"
+        connects = "import socket; socket.create_connection(({!r}, {}))".format(*where.split(":"))
+        (rookery.workspace / "connects.py").write_text(f"# {where}\n{connects}\n")
+        told, shown = ran(rookery, f"python3 connects.py {where}")
+    assert "sandbox.hosts" in told
+    assert f'sandbox.hosts = ["{where}"]' in " ".join(shown.split())

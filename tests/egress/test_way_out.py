@@ -116,6 +116,13 @@ class Place:
             await running.end()
             return said, running.blocked
 
+    async def unreached(self, command: str) -> tuple[int, ...]:
+        permit = Permit(digest="", command=command)
+        async with self.terminal.run(permit, seconds=60, keep=Kept()) as running:
+            said = "".join([piece async for piece in running.output()])
+            await running.end()
+            return running.unreached(command, said)
+
 
 @asynccontextmanager
 async def place(folder: Path, port: int, **wishes: object) -> AsyncIterator[Place]:
@@ -347,3 +354,15 @@ async def test_without_a_proxy_known_hosts_only_means_no_host(tmp_path: Path):
         said = "".join([piece async for piece in running.output()])
     sandbox.close()
     assert said.split() == ["lo"]
+
+
+async def test_a_server_of_this_machine_that_was_refused_is_told_once(
+    tmp_path: Path, world: ThreadingHTTPServer
+):
+    port = world.server_port
+    async with place(tmp_path, 1) as here:
+        command = f"curl -sS http://localhost:{port}/x"
+        assert await here.unreached(command) == (port,)
+        assert await here.unreached(command) == ()
+        assert await here.unreached("curl -sS http://localhost:1/x") == ()
+    assert world.asked == []  # type: ignore[attr-defined]

@@ -14,6 +14,10 @@ NO_TOOL_USED = (
     "is done. Do not answer this note in words."
 )
 BLOCKED = "Blocked: {}. To allow a host permanently, add it to sandbox.hosts in your settings."
+OWN_LOCALHOST = (
+    "Commands have a localhost of their own, so this machine's {where} was not reached. "
+    'To allow it, add it to your settings: sandbox.hosts = ["{where}"]'
+)
 BLOCKED_FOR_NOW = (
     "Blocked: {}. Commands can reach only known hosts. Continue without it, unless a later message "
     "says that the user allowed it. The user can also add it to sandbox.hosts in the settings."

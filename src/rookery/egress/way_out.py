@@ -21,6 +21,7 @@ from anyio.abc import SocketListener, SocketStream
 from rookery.core.hosts import Entry, Host, covered, entries, host
 from rookery.egress.addresses import Find, find_addresses
 from rookery.egress.http_proxy import Dialled, OutOfReach, Request, attend, connect, splice
+from rookery.egress.local_servers import listening_here, refused_ports
 from rookery.egress.published_ports import Inside, PublishedPorts
 from rookery.egress.upstream import dial_through, upstream_for
 
@@ -51,6 +52,8 @@ class Egress:
         self._known = known
         self._environ = environ
         self._find = find
+        self.told_of: set[int] = set()
+        """Ports of this machine that somebody was told of."""
         self._ways: list[WayOut] = []
         self._watching: anyio.CancelScope | None = None
 
@@ -148,6 +151,16 @@ class WayOut:
     def blocked(self) -> tuple[str, ...]:
         """What the command was kept from, as `host:port`."""
         return tuple(map(str, self._reach.blocked))
+
+    def unreached(self, command: str, said: str) -> tuple[int, ...]:
+        """Ports of this machine that the command was refused, each told once in a session. `said`
+        is what it wrote."""
+        wanted = set(refused_ports(command, said)) - set(self.ports) - self._egress.told_of
+        if wanted and self._inside:
+            wanted -= self._inside.listening_ports()
+        found = tuple(sorted(wanted & listening_here())) if wanted else ()
+        self._egress.told_of.update(found)
+        return found
 
     def start(self) -> None:
         self._scope = anyio.CancelScope()

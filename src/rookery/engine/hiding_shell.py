@@ -35,6 +35,7 @@ class _HidingCommand:
         self.stop = command.stop
         self.keep = command.keep
         self.waits_for_input = command.waits_for_input
+        self.unreached = command.unreached
         self._command = command
         self._shown = hide.stream()
 

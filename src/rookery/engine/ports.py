@@ -420,6 +420,11 @@ class RunningCommand(Protocol):
         """Hosts it was kept from so far, as `host:port`."""
         ...
 
+    def unreached(self, command: str, said: str) -> tuple[int, ...]:
+        """Ports of this machine on which something listens and that it was refused, going by what
+        it `said`. Each is told once."""
+        ...
+
     def output(self) -> AsyncIterator[str]:
         """Pieces of stdout and stderr as they come, decoded; ends when the command has ended.
 

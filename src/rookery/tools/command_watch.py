@@ -18,7 +18,7 @@ from rookery.core.facts import (
 from rookery.core.hidden_characters import marked
 from rookery.core.limits import KIB
 from rookery.core.output_preview import Cleaner, Preview, gap
-from rookery.core.replies import BLOCKED
+from rookery.core.replies import BLOCKED, OWN_LOCALHOST
 from rookery.engine.ports import (
     Artifact,
     CommandEnd,
@@ -147,7 +147,7 @@ class CommandWatch:
             except StorageError as error:
                 end, told = UNKNOWN_END, str(error)
         news.add(self._cleaner.finish())
-        told += self._told_of_blocked()
+        told += self._told_of_blocked() + self.told_of_unreached(end, news.text())
         self._ctx.append(
             CommandEnded(
                 call_id=self._ctx.call_id,
@@ -163,6 +163,16 @@ class CommandWatch:
             return ""
         self._ctx.append(Noted(text=BLOCKED.format(", ".join(new))))
         return f" {BLOCKED.format(', '.join(new))}"
+
+    def told_of_unreached(self, end: CommandEnd, said: str) -> str:
+        """What the user and the model are told of servers of this machine that it did not reach."""
+        if not end.exit_code:
+            return ""
+        ports = self._running.unreached(self._permit.command, said)
+        told = [OWN_LOCALHOST.format(where=f"localhost:{port}") for port in ports]
+        for each in told:
+            self._ctx.append(Noted(text=each))
+        return "".join(f"\n{each}" for each in told)
 
     async def _listen(self) -> None:
         async for piece in self._running.output():

@@ -146,6 +146,7 @@ async def _run(permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext) -> Ou
     where = ctx.shell.describe(confined=True) if permit.confined else ""
     cut_short = end.timed_out or end.flooded or end.stopped
     text = finished(permit.cwd, end, ctx.limits, watch.preview, artifact, where=where)
+    text += watch.told_of_unreached(end, watch.preview.text())
     return Outcome(
         text=text + _told_of_blocked(running.blocked) + words,
         ending=Ending.FAILED if cut_short else Ending.DONE,

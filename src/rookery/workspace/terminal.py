@@ -202,6 +202,9 @@ class _Command:
     def blocked(self) -> tuple[str, ...]:
         return self._way.blocked if self._way else ()
 
+    def unreached(self, command: str, said: str) -> tuple[int, ...]:
+        return self._way.unreached(command, said) if self._way else ()
+
     async def start(self, seconds: float) -> None:
         """Wait until the shell runs. Raises `ToolError` if it never will."""
         self._deadline = anyio.current_time() + seconds
