@@ -14,6 +14,7 @@ from rookery.core.facts import Ending, Reminded, StepCancelled, ToolFinished, To
 from rookery.core.hidden_characters import marked
 from rookery.core.hiding import HIDDEN, Hiding
 from rookery.core.replies import ALLOWED_NOW, STOPPED_BY_USER, approved_with, failed
+from rookery.core.shell.git_lines import is_meant_to_read
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
@@ -87,7 +88,8 @@ async def _carried_out(
         permit, said = await gate.pass_through(call, action)
         await _made_ready(call, action, permit, gate, undo)
     except Denied as refusal:
-        refusal.would_change = action.may_change_files
+        reads = is_meant_to_read(action.judgement)
+        refusal.would_change = action.may_change_files and not reads
         raise
     log.append(_started(call, action, hide))
     kp("tool.started")

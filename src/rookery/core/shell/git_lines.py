@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
-from rookery.core.shell.judgement import Judgement
+from rookery.core.shell.judgement import Deed, Judgement
 
 _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/opt/homebrew/bin")
 _GIT = frozenset({"git", *(f"{folder}/git" for folder in _SYSTEM)})
@@ -61,6 +61,18 @@ def only_moves_files(judged: Judgement | None) -> bool:
             _is_git(said) or _name(said) in _HARMLESS | _MOVERS or _only_reads(said)
             for said in judged.commands
         )
+    )
+
+
+def is_meant_to_read(judged: Judgement | None) -> bool:
+    """Whether all its programs only read, by what is known of them. Git may still run programs
+    that the folder names, so this allows nothing."""
+    return (
+        judged is not None
+        and bool(judged.commands)
+        and not judged.too_deep
+        and all(target.deed is Deed.READ for target in judged.targets)
+        and all(map(_only_reads, judged.commands))
     )
 
 
