@@ -122,6 +122,12 @@ def test_queued_words_are_heard_with_the_next_request():
     ]
 
 
+def test_words_that_no_request_has_had_are_in_the_next_one():
+    events = log(TaskOpened(text="x"), UserSpoke(message_id="m1", text="later"))
+    assert history(events)[-1].blocks[-1] == Text(text=user_message("later"))
+    assert Conversation().turns(events) == history(events)
+
+
 def test_an_interrupted_answer_is_never_sent_back():
     events = log(
         TaskOpened(text="go"),

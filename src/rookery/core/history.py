@@ -109,7 +109,9 @@ class _Fold:
             self._take(event, cut)
 
     def turns(self) -> list[Turn]:
-        return self._book.turns(() if self._told else self._cuts.instead())
+        """With queued words at the end: the request that is made next has them."""
+        queued = [block for spoken in self._queue.values() for block in _words(spoken)]
+        return self._book.turns(() if self._told else self._cuts.instead(), queued)
 
     def _take(self, event: Event, cut: bool) -> None:
         book, cuts = self._book, self._cuts
@@ -228,9 +230,10 @@ class _Book:
             sent = (*self._turns.pop().blocks, *sent)
         self._turns.append(Turn("assistant", sent))
 
-    def turns(self, more: Sequence[Block] = ()) -> list[Turn]:
-        """The turns so far, with `more` said at the end. Nothing is closed by that."""
-        turns = [*self._turns, *self._user_turn(more)]
+    def turns(self, more: Sequence[Block] = (), whole: Sequence[Block] = ()) -> list[Turn]:
+        """The turns so far, with `more` and what is sent `whole` said at the end. Nothing is
+        closed by that."""
+        turns = [*self._turns, *self._user_turn(more, whole)]
         if not turns or turns[0].role != "user":
             turns.insert(0, _GO_ON)
         return turns
@@ -258,10 +261,11 @@ class _Book:
         self._turns += self._user_turn()
         self._owed, self._said = [], []
 
-    def _user_turn(self, more: Sequence[Block] = ()) -> list[Turn]:
+    def _user_turn(self, more: Sequence[Block] = (), whole: Sequence[Block] = ()) -> list[Turn]:
         """The open turn, if there is anything in it."""
         results = [debt.result or debt.without_result() for debt in self._owed]
-        blocks = (*results, *self._said, *self._shorter(more))
+        last = (block for block in whole if not _is_blank(block))
+        blocks = (*results, *self._said, *self._shorter(more), *last)
         return [Turn("user", blocks)] if blocks else []
 
 
@@ -321,8 +325,12 @@ def _without_thinking(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 def _say_all(book: _Book, queue: dict[str, UserSpoke]) -> None:
     for spoken in queue.values():
-        book.say(Text(text=user_message(spoken.text)), *spoken.images)
+        book.say(*_words(spoken))
     queue.clear()
+
+
+def _words(spoken: UserSpoke) -> tuple[Block, ...]:
+    return (Text(text=user_message(spoken.text)), *spoken.images)
 
 
 def _remembered(answer: Answered, asked: Mapping[str, str]) -> str:
