@@ -79,17 +79,17 @@ def test_MCP_2_an_automatic_run_neither_calls_nor_launders_it(tmp_path: Path):
     rookery = Installed(tmp_path)
     configure(users_file(rookery), one=program(tmp_path, WAY, alwaysAllow=["*"]))
 
-    def run(*flags: str) -> str:
+    def run(*flags: str, code: int) -> str:
         greeting = [call("use_mcp_tool", **GREET)]
         with LlmServer(greeting, greeting, [finish()]) as server:
             done = rookery.run("-p", *flags, *at(server), "greet them")
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         return last_turn(server.requests[2])
 
-    assert "Hello you" in run()
+    assert "Hello you" in run(code=0)
     (tmp_path / "changed").touch()
     for flags in ([], ["-y"], ["-a"]):
-        told = run(*flags)
+        told = run(*flags, code=5)
         assert "Hello you" not in told
         assert NOBODY in told
         assert CHANGED in told
