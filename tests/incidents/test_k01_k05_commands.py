@@ -70,7 +70,7 @@ READERS = {
     "K2 CMD-4 rg hostname": "rg --hostname-bin=./evil.sh needle",
     "K2 CMD-4 awk": "awk 'BEGIN { system(\"touch M\") }'",
     "K2 CMD-4 man": "man -P ./evil.sh ls",
-    "K2 CMD-4 less": "less README.md",
+    "K2 CMD-4 less": "less -o M README.md",
     "K2 CMD-4 tar": "tar cf M --checkpoint-action=exec=./evil.sh README.md",
     "K2 CMD-4 xxd": "xxd -r README.md M",
     "K2 CMD-4 uniq writes": "uniq README.md M",

@@ -33,8 +33,9 @@ from rookery.governance.plain_spelling import Spelling, any_patterns, line_of
 from rookery.governance.program_paths import (
     all_safe,
     find_program,
-    is_script,
     is_shadowed,
+    missing_program,
+    starts_others,
     temporary_folders,
 )
 from rookery.governance.project_code import made_to_run
@@ -185,13 +186,17 @@ class CommandJudge:
             told.hear_more(again)
         return spelled
 
-    def _find_program(self, name: str, *, unshadowed: bool = False) -> str | None:
+    def _find_program(
+        self, name: str, *, unshadowed: bool = False, or_missing: bool = False
+    ) -> str | None:
         path = os.environ.get("PATH", os.defpath)
         unsafe = {"temporary": self._temporary, "writable": self._writable}
         program = find_program(name, path, self._root, **unsafe)
+        if program is None and or_missing:
+            return missing_program(name, path, self._root, **unsafe)
         if program is None or not unshadowed:
             return program
-        led = is_script(program) and not all_safe(path, self._root, **unsafe)
+        led = starts_others(program) and not all_safe(path, self._root, **unsafe)
         return None if self._is_shadowed(name) or led else program
 
     def _is_shadowed(self, name: str) -> bool:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from fnmatch import fnmatch
+from fnmatch import fnmatch, fnmatchcase
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -117,7 +117,7 @@ class Targets:
             return _together(inside or [self._single(operand, path)])
         found = self._single(operand, path)
         if operand.deed is Deed.READ and operand.deep and not found.unfit:
-            return _together([found, self._below(path, search)])
+            return _together([found, self._below(path, search, operand.only)])
         return found
 
     def _single(self, operand: Operand, path: str) -> Finding:
@@ -194,15 +194,16 @@ class Targets:
             return Finding(targets=(target,), notes=(said,), unfit=said)
         return Finding(targets=(target,))
 
-    def _below(self, folder: str, search: Search) -> Finding:
-        """Whether a search through a folder would come upon what must not be read unasked."""
+    def _below(self, folder: str, search: Search, only: str) -> Finding:
+        """Whether a search through a folder would come upon what must not be read unasked. With
+        a pattern, `only` files whose names match it are read."""
         if not os.path.isdir(folder):
             return Finding()
         most, hides = MOST_COUNTED, self._hides(resolved(folder))
         for count, entry in enumerate(self._entries(folder)):
             if count >= (most if self._hiding else MOST_PLACED) or not self._looks.take():
                 return Finding(unfit=_TOO_MANY_TO_READ)
-            if entry.name in _RULES_THEMSELVES:
+            if entry.name in _RULES_THEMSELVES or (only and not fnmatchcase(entry.name, only)):
                 continue
             leaves = search.follows_links and not within(resolved(entry.path), self._root)
             if leaves or hides(entry):
@@ -326,9 +327,9 @@ class Targets:
 
 def _as_below(operand: Operand) -> Operand:
     """A word that stands for files below a folder means some of them."""
-    if not operand.word.below or operand.only:
+    if not operand.word.below or operand.some:
         return operand
-    return replace(operand, some=True, only=operand.word.below)
+    return replace(operand, some=True, only=operand.only or operand.word.below)
 
 
 def _unknown(operand: Operand, said: str) -> Finding:

@@ -4,14 +4,16 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fnmatch import translate
 from pathlib import Path
 from typing import Protocol
 
-from rookery.core.shell.fed_commands import Fed, fed
+from rookery.core.shell.fed_commands import Fed, as_run, fed
 from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand
 from rookery.core.shell.program_table import READERS
 from rookery.core.shell.programs import Doing, reader_row
-from rookery.core.shell.shell_words import ShellLine, SimpleCommand, Word
+from rookery.core.shell.reader import Reader
+from rookery.core.shell.shell_words import Redirection, ShellLine, SimpleCommand, Word
 from rookery.engine.ports import Files
 from rookery.errors import ToolError
 from rookery.governance.file_matches import Looks, expanded
@@ -20,12 +22,15 @@ from rookery.governance.project_code import SHIMS, made_to_run
 
 MOST_FILES = 400
 """Files that patterns of one line may stand for."""
+NOWHERE = "/dev/null"
 _SYSTEM = ("/usr", "/bin")
 _ODD = frozenset(" \t\n\r\v\f\"'\\")
 
 
 class FindProgram(Protocol):
-    def __call__(self, name: str, *, unshadowed: bool = False) -> str | None: ...
+    def __call__(
+        self, name: str, *, unshadowed: bool = False, or_missing: bool = False
+    ) -> str | None: ...
 
 
 def any_patterns(plain: Plain) -> bool:
@@ -44,14 +49,19 @@ def line_of(plain: Plain) -> ShellLine:
                 entering = (Word("cd"), Word(command.folder))
                 commands.append(SimpleCommand(entering, (), scopes[command.folder]))
             said = _words(command, fed(pipeline, place))
-            commands.append(SimpleCommand(said, (), scopes[command.folder]))
+            commands.append(SimpleCommand(said, _source(command), scopes[command.folder]))
     return ShellLine(tuple(commands))
+
+
+def _source(command: PlainCommand) -> tuple[Redirection, ...]:
+    if command.source in {"", NOWHERE}:
+        return ()
+    return (Redirection(Word(command.source), writes=False),)
 
 
 def _words(command: PlainCommand, given: Fed | None) -> tuple[Word, ...]:
     if given:
-        files = (Word(start, below="*") for start in given.starts)
-        return (*map(Word, given.inner), *files)
+        return (*map(Word, given.inner), *given.starts)
     patterns = dict(command.patterns)
     return tuple(
         Word(text, known=False, pattern=patterns[place]) if place in patterns else Word(text)
@@ -59,6 +69,7 @@ def _words(command: PlainCommand, given: Fed | None) -> tuple[Word, ...]:
     )
 
 
+_SIMPLE = re.compile(r"[\w.*?-]+")
 _WILD = re.compile(r"[*?\[{\\]")
 
 
@@ -77,7 +88,7 @@ class Spelling:
     def spelled(self, plain: Plain) -> Plain | None:
         pipelines = []
         with_files = self.with_files(plain)
-        for pipeline in with_files or ():
+        for pipeline in map(as_run, with_files or ()):
             commands = [
                 self._with_program(pipeline, place) for place in range(len(pipeline.commands))
             ]
@@ -129,15 +140,34 @@ class Spelling:
         if command.folder and not self._may_enter(command.folder):
             return None
         given = fed(pipeline, place)
-        program = self._find(command.words[0], unshadowed=_is_unshadowed(command.words))
+        said = _run_instead(command.words)
+        program = self._program(command.words, said[0])
         if program is None or self._stands_for_another(program, command):
             return None
         if given is None:
-            return replace(command, words=(program, *command.words[1:]))
-        inner = self._find(given.inner[0])
+            rest = self._run_by_find(said)
+            return replace(command, words=(program, *rest)) if rest is not None else None
+        inner = self._program(given.inner, given.inner[0])
         if inner is None or (not given.nulls and not all(self._is_plain(given, command.folder))):
             return None
         return replace(command, words=(program, *given.own[1:], inner, *given.inner[1:]))
+
+    def _program(self, said: tuple[str, ...], name: str) -> str | None:
+        """A known reader that is not there is run all the same: that only says that it is not."""
+        known = bool(reader_row(said)[0])
+        return self._find(name, unshadowed=_is_unshadowed(said), or_missing=known)
+
+    def _run_by_find(self, said: tuple[str, ...]) -> list[str] | None:
+        """The words behind the program, with the programs that `find` runs by their paths."""
+        words = list(said[1:])
+        if said[0] != "find":
+            return words
+        for place in [at for at, word in enumerate(words[:-1]) if word == "-exec"]:
+            program = self._program(tuple(words[place + 1 :]), words[place + 1])
+            if program is None:
+                return None
+            words[place + 1] = program
+        return words
 
     def _stands_for_another(self, program: str, command: PlainCommand) -> bool:
         """Whether it may be a shim, which the project tells what to run."""
@@ -164,21 +194,23 @@ class Spelling:
     def _is_plain(self, given: Fed, folder: str) -> Iterator[bool]:
         """Whether xargs takes each name below the folders for one word."""
         for start in given.starts:
-            odd = self._odd_name(os.path.join(self._start, folder, start))
+            odd = self._odd_name(os.path.join(self._start, folder, start.text), start.below)
             if odd:
                 self.doubts.append(f"xargs would split a name into several arguments: {odd[:60]}")
             yield not odd
 
-    def _odd_name(self, top: str) -> str:
+    def _odd_name(self, top: str, only: str) -> str:
         if _ODD & set(os.path.basename(top)):
             return top
+        matches = re.compile(translate(only if _SIMPLE.fullmatch(only) else "*")).match
         waiting = [top]
         while waiting:
             try:
                 with os.scandir(waiting.pop()) as entries:
                     for entry in entries:
-                        if not self._looks.take() or _ODD & set(entry.name):
-                            return entry.name
+                        below = entry.path[len(top) :]
+                        if not self._looks.take() or (matches(entry.name) and _ODD & set(below)):
+                            return below
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
             except OSError:
@@ -197,3 +229,12 @@ def _is_text(name: str) -> bool:
 def _is_unshadowed(words: tuple[str, ...]) -> bool:
     row, _ = reader_row(words)
     return bool(row) and READERS[row].unshadowed
+
+
+def _run_instead(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What is run for it: another program that does the same, or it with one more option."""
+    row, _ = reader_row(words)
+    reader = READERS[row] if row else Reader()
+    if reader.instead:
+        return (reader.instead, *(word for word in words[1:] if word[:1] != "-" or word == "-"))
+    return (words[0], reader.lead, *words[1:]) if reader.lead else words

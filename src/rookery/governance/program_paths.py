@@ -61,6 +61,23 @@ def is_shadowed(
     return False
 
 
+def missing_program(
+    name: str,
+    path_variable: str,
+    root: Path,
+    *,
+    temporary: Sequence[str],
+    writable: Sequence[str] = (),
+) -> str | None:
+    """Where a program would be that is in no folder of the path: in a safe one of them."""
+    unsafe = (str(root), *temporary, *(os.path.realpath(folder) for folder in writable))
+    safe = _safe_folders(path_variable, unsafe)
+    folders = (os.path.join(str(root), folder) for folder in path_variable.split(os.pathsep))
+    if not safe or "/" in name or any(os.path.lexists(os.path.join(at, name)) for at in folders):
+        return None
+    return os.path.join(safe[0], name)
+
+
 def all_safe(
     path_variable: str, root: Path, *, temporary: Sequence[str], writable: Sequence[str] = ()
 ) -> bool:
@@ -69,8 +86,10 @@ def all_safe(
     return len(_safe_folders(path_variable, unsafe)) == len(path_variable.split(os.pathsep))
 
 
-def is_script(program: str) -> bool:
-    """Whether it is a text that other programs run, which are looked for by their names."""
+def starts_others(program: str) -> bool:
+    """Whether it starts programs by their names: a script does, and tar to unpack."""
+    if os.path.basename(program) == "tar":
+        return True
     try:
         with open(program, "rb") as file:
             return file.read(2) == b"#!"

@@ -20,7 +20,8 @@ def plain_argv(plain: Plain, *, root: str = "") -> list[str]:
     for pipeline in plain:
         words += [pipeline.when, str(len(pipeline.commands))]
         for command in pipeline.commands:
-            words += [command.errors, command.output, command.folder, *_words(command, options)]
+            words += [command.errors, command.output, command.folder, command.source]
+            words += _words(command, options)
     return [INTERPRETER, "-I", "-S", str(RUNNER), *words]
 
 

@@ -2,9 +2,9 @@
 
 It is run as a script of its own, inside the sandbox. Its arguments are lists, each behind its
 length: variables for git, then pipelines. A pipeline is `when` it is run and a list of commands;
-a command is what becomes of its `errors` and of its `output`, the folder it runs in, how many
-words git's sub-command stands behind, and a list of words, of which the first is a path. It ends
-as the last program of the last pipeline that ran.
+a command is what becomes of its `errors` and of its `output`, the folder it runs in, the file
+that it reads from (or nothing), how many words git's sub-command stands behind, and a list of
+words, of which the first is a path. It ends as the last program of the last pipeline that ran.
 """
 
 # like the warden it is in the way of every command; `os` and `signal` take long to import
@@ -12,7 +12,7 @@ import _signal  # type: ignore[import-not-found]
 import posix as os
 import sys
 
-NOT_STARTED, NOT_THERE = 126, 127
+NOT_OPENED, NOT_STARTED, NOT_THERE = 1, 126, 127
 NOWHERE = "/dev/null"
 SETTINGS_OF_THE_USER = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
 NAMED_PROGRAMS = r"^(filter\..*|diff\..*\.(textconv|command)|merge\..*\.driver)$"
@@ -54,6 +54,7 @@ class Command:
         self.errors = words.next()
         self.output = words.next()
         self.folder = words.next()
+        self.source = words.next()
         self.lead = int(words.next())
         self.words = words.list()
 
@@ -102,6 +103,8 @@ def become(command: Command, source: int, target: int, variables: dict[str, str]
     try:
         if command.folder:
             os.chdir(command.folder)
+        if command.source:
+            source = opened(command.source)
         environment = git_environment(command, variables) if command.lead else os.environ
         os.dup2(source, 0)
         os.dup2(target, 1)
@@ -119,6 +122,15 @@ def become(command: Command, source: int, target: int, variables: dict[str, str]
         os.write(2, f"{program}: {error.strerror}\n".encode(errors="surrogateescape"))
     finally:
         os._exit(status)
+
+
+def opened(path: str) -> int:
+    """A file to read from. If there is none, the command is not run, as in a shell."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        os.write(2, f"{path}: {error.strerror}\n".encode(errors="surrogateescape"))
+        os._exit(NOT_OPENED)
 
 
 def git_environment(command: Command, variables: dict[str, str]) -> dict[bytes, bytes]:

@@ -159,6 +159,8 @@ GIT_READERS: dict[str, Reader] = {
     "git config": Reader(flags="--get --global --local --system", operands="KEY", here=True),
     "git config --get": Reader(flags="--global --local --system", operands="KEY", here=True),
     "git config get": Reader(operands="KEY", here=True),
+    "git symbolic-ref": Reader(flags="--short -q --quiet", operands="REV", here=True),
+    "git cherry": Reader(flags="-v --abbrev[=NUM]", operands="REV*", here=True),
     "git worktree list": Reader(flags="-v --porcelain", operands="", here=True),
     "git count-objects": Reader(flags="-v -H", operands="", here=True),
     "git check-ignore": Reader(flags="-v -q -n --verbose --quiet", here=True),

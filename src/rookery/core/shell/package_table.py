@@ -7,7 +7,12 @@ where such files are. Not listed are tools that always look for a project's own 
 from rookery.core.shell.reader import Reader
 
 _TOOLS_LISTED = """
-    7z ag ar as aws az awk base64 bash bat bc biber brotli bun bzip2 c++ cat cc clang
+    7z actionlint age aria2c autoconf automake bandit biome buf cabal ccache cosign cppcheck cython
+    delta difft dlv doxygen dot elixir esbuild eslint fmt gofmt golangci-lint gopls grype hadolint
+    hexyl id kind meson more mount nim nl nodemon od paste pgrep prettier ps rclone sccache
+    shuf sops sphinx-build split ss staticcheck swiftc syft tac tig tokei trivy twine uname uniq
+    uvicorn watch whoami yamllint
+    ag ar as aws az awk base64 bash bat bc biber brotli bun bzip2 c++ cat cc clang
     clang++ clang-format clang-tidy clangd cmake cmp code colordiff conda cp cpio cpp curl cut
     dart dash date deno df diff dig direnv docker docker-compose du emacs erl eza exiftool fd
     fdfind ffmpeg ffprobe file find fish fly fzf g++ gawk gcc gcloud gdb ghc ghostscript gh gjs glab
@@ -48,12 +53,18 @@ _CAREFUL = {
 }
 """Tools, and the files of a project that would make them run something of the project's."""
 _LIKE_IT = {
-    **dict.fromkeys(("node", "npm", "npx", "ruby", "php", "lua", "perl", "tsc", "deno"), "-v"),
-    **dict.fromkeys(("python", "python3", "pip", "pip3", "curl", "ssh", "tmux", "cargo"), "-V"),
-    "rustc": "-V",
+    **dict.fromkeys(("node", "npm", "npx", "ruby", "php", "lua", "perl", "tsc"), "-v"),
+    **dict.fromkeys(("mvn", "gradle"), "-v"),
+    **dict.fromkeys(("python", "python3", "pip", "pip3", "curl", "ssh", "tmux"), "-V"),
+    **dict.fromkeys(("cargo", "rustc"), "-V -vV"),
     **dict.fromkeys(("java", "javac"), "-version"),
-    **dict.fromkeys(("go", "zig", "openssl", "deno", "hugo", "vault"), "version"),
+    **dict.fromkeys(("zig", "openssl", "hugo", "vault", "terraform"), "version"),
+    **dict.fromkeys(("gcc", "g++", "clang", "cc"), "-v -dumpversion -dumpmachine"),
+    "deno": "-v version",
+    "go": "version",
 }
+_NO_HELP = {"less", "opam", "nix", "gcloud", "aws", "heroku", "conda", "ssh", "perl", "go"}
+"""What shows its help in a pager, or has none under this name."""
 _OWN_SETTINGS = {"npm": ".npmrc", "npx": ".npmrc"}
 """By these it would ask another registry, with our variables in the address."""
 
@@ -64,8 +75,10 @@ def _versions() -> dict[str, Reader]:
     for name, unless in careful.items():
         row = Reader(operands="", unless=unless or _OWN_SETTINGS.get(name, ""), unshadowed=True)
         rows[f"{name} --version"] = row
-        if name in _LIKE_IT:
-            rows[f"{name} {_LIKE_IT[name]}"] = row
+        for word in _LIKE_IT.get(name, "").split():
+            rows[f"{name} {word}"] = row
+        if name not in _NO_HELP and unless in {"", _TOOLCHAIN}:
+            rows[f"{name} --help"] = row
     return rows
 
 
@@ -103,6 +116,10 @@ PACKAGE_READERS: dict[str, Reader] = {
     "npm root": Reader(flags="-g --global", operands="", unless=".npmrc", unshadowed=True),
     "npm prefix": Reader(flags="-g --global", operands="", unless=".npmrc", unshadowed=True),
     "gem list": Reader(flags="-l --local", operands="NAME*", unless=".gemrc", unshadowed=True),
+    "rustup show": Reader(operands="", unless=_TOOLCHAIN, unshadowed=True),
+    "rustup toolchain list": Reader(operands="", unless=_TOOLCHAIN, unshadowed=True),
+    "go env": Reader(operands="GO GO*", unshadowed=True),
+    "kubectl version --client": Reader(operands="", unshadowed=True),
     "dpkg -l": Reader(operands="NAME*"),
     "dpkg -s": Reader(operands="NAME*"),
     "dpkg -L": Reader(operands="NAME*"),

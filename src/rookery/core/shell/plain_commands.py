@@ -29,13 +29,15 @@ Output: TypeAlias = Literal["kept", "dropped"]
 class PlainCommand:
     """One program and its arguments. `errors` says where its standard error goes, `output` what
     becomes of the rest. It runs in `folder`, seen from where the line runs. `patterns` are those
-    of file names that a shell would put in for words, by the places of these."""
+    of file names that a shell would put in for words, by the places of these. `source` is the
+    file that is its standard input, if it names one."""
 
     words: tuple[str, ...]
     errors: Errors = "kept"
     output: Output = "kept"
     folder: str = ""
     patterns: tuple[tuple[int, str], ...] = ()
+    source: str = ""
 
 
 @record
@@ -73,8 +75,10 @@ _GLOB = r"[*?]|\[[!^]?[A-Za-z0-9_.-]+\]"
 _BARE = rf"[A-Za-z0-9_./:,@%+-]|(?<=[A-Za-z0-9])[~^]|(?<=[A-Za-z0-9_])=|{_GLOB}"
 _WORD = re.compile(rf"(?:{_LITERAL}|{_BARE})+")
 _OPTION = re.compile(rf"-(?:{_LITERAL}|{_BARE}|=)*")
-_ESCAPED = re.compile(r"\\[()!](?= |$)")
+_ESCAPED = re.compile(r"\\[()!;](?= |$)")
 """Signs of `find`, which shells would take for their own."""
+_FOUND = re.compile(r"\{\}(?= |$)")
+"""Where `find -exec` puts a name. Shells leave it as it is."""
 _JOINT = re.compile(r" (&&|\|\||\||;) |(;) ")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,@%+-]*")
 _PIECE = re.compile(rf"{_LITERAL}|[^'\"]+")
@@ -82,7 +86,8 @@ _DIGITS = re.compile(r"[0-9]{1,9}")
 
 _WHEN: dict[str, When] = {";": "always", "&&": "succeeded", "||": "failed"}
 _TO_NOWHERE = r"> ?/dev/null"
-_SIGN = rf" (?:2>&1|[12]?{_TO_NOWHERE}|&{_TO_NOWHERE})"
+_FROM_FILE = rf"< ?(?:{_LITERAL}|{_BARE})+"
+_SIGN = rf" (?:2>&1|[12]?{_TO_NOWHERE}|&{_TO_NOWHERE}|{_FROM_FILE})"
 _SIGNS = re.compile(rf"(?:{_SIGN})+(?=$| (?:&&|\|\||\||;) |; )")
 _PATTERN = re.compile(_GLOB)
 _TESTS = {"[ ": " ]", "[[ ": " ]]"}
@@ -130,7 +135,7 @@ def _enters(command: PlainCommand) -> bool:
         len(words) == 2
         and not words[1].startswith("-")
         and bool(words[1])
-        and not (command.patterns or command.errors != "kept" or command.output != "kept")
+        and command == PlainCommand(words)
     )
 
 
@@ -166,32 +171,49 @@ def _command(text: str, position: int) -> tuple[PlainCommand, int] | None:
         if text[position : position + 1] != " " or _JOINT.match(text, position):
             break
         position += 1
-    if words[:2] == ["command", "-v"] and len(words) == 3 and words[2] not in SHELL_WORDS:
-        words = ["which", words[2]]
+    words = _asked_of_which(words)
     named = closing or words[0] == "which" or (first is not None and words[0] == first[0])
     if not named or not _means_a_program(words) or len(patterns) > MOST_PATTERNS:
         return None
     if closing and (patterns or not text.startswith(closing, position - len(closing))):
         return None
-    errors, output, position = _redirected(text, position)
-    return PlainCommand(tuple(words), errors, output, patterns=tuple(patterns)), position
+    errors, output, source, position = _redirected(text, position)
+    if source is None:
+        return None
+    command = PlainCommand(tuple(words), errors, output, patterns=tuple(patterns), source=source)
+    return command, position
+
+
+def _asked_of_which(words: list[str]) -> list[str]:
+    """The question that a shell answers itself, put to the program that answers it too."""
+    match words:
+        case ["command", "-v", name] | ["type", name] if name not in SHELL_WORDS:
+            return ["which", name]
+        case ["type", "-a", name] if name not in SHELL_WORDS:
+            return ["which", "-a", name]
+    return words
 
 
 def _word_end(text: str, position: int) -> int | None:
-    if escaped := _ESCAPED.match(text, position):
-        return escaped.end()
+    if alone := _ESCAPED.match(text, position) or _FOUND.match(text, position):
+        return alone.end()
     pattern = _OPTION if text.startswith("-", position) else _WORD
     found = pattern.match(text, position)
     return found.end() if found and found.end() > position else None
 
 
-def _redirected(text: str, position: int) -> tuple[Errors, Output, int]:
-    """What becomes of both outputs, sign by sign as a shell reads them."""
+def _redirected(text: str, position: int) -> tuple[Errors, Output, str | None, int]:
+    """What becomes of both outputs, sign by sign as a shell reads them, and the file that is
+    read; None if that is not one file by its name."""
     found = _SIGNS.match(text, position)
     errors: Errors = "kept"
     output: Output = "kept"
+    source: str | None = ""
     for sign in re.findall(_SIGN, found[0]) if found else ():
-        if sign == " 2>&1":
+        if sign.startswith(" <"):
+            named, pattern = _unquoted(sign[2:].removeprefix(" "))
+            source = named if named and not pattern and source == "" else None
+        elif sign == " 2>&1":
             errors = "dropped" if output == "dropped" else "with output"
         elif sign.startswith(" 2"):
             errors = "dropped"
@@ -199,7 +221,7 @@ def _redirected(text: str, position: int) -> tuple[Errors, Output, int]:
             errors = output = "dropped"
         else:
             output = "dropped"
-    return errors, output, found.end() if found else position
+    return errors, output, source, found.end() if found else position
 
 
 def _unquoted(word: str) -> tuple[str, str]:

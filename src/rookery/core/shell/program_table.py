@@ -20,6 +20,20 @@ _GREP = """
     --include=GLOB --exclude=GLOB --exclude-dir=GLOB --binary-files=TEXT --regexp=TEXT
 """
 
+_LESS = """
+    -N -S -R -r -F -X -i -I -n -e -E -M -m -g -G -s -w -q -Q -J --LINE-NUMBERS --chop-long-lines
+    --RAW-CONTROL-CHARS --raw-control-chars --quit-if-one-screen --no-init --ignore-case
+"""
+_JSON_TOOL = Reader(
+    flags="--sort-keys --no-ensure-ascii --json-lines --indent=NUM --tab --no-indent --compact",
+    operands="PATH?",
+    unshadowed=True,
+    lead="-I",
+)
+_TAR = Reader(operands="ARCHIVE TEXT*", unshadowed=True)
+_TAR_LETTERS = "tf tzf tvf tzvf tvzf tjf tjvf tvjf tJf tJvf tvJf ztf ztvf"
+_JAR = Reader(operands="PATH", unshadowed=True, argument_files=True)
+
 READERS: dict[str, Reader] = {
     "ls": Reader(
         flags="""
@@ -43,7 +57,7 @@ READERS: dict[str, Reader] = {
     "rg": Reader(
         flags="""
             -i -s -S -v -c -l -n -N -o -q -w -x -F -P -U -H -I -a -0 -. -A+NUM -B+NUM -C+NUM
-            -m+NUM -g=GLOB -t=TEXT -T=TEXT -e=TEXT -d=NUM -M+NUM -j+NUM -r=TEXT -p --ignore-case
+            -m+NUM -g+GLOB -t+TEXT -T+TEXT -e=TEXT -d=NUM -M+NUM -j+NUM -r=TEXT -p --ignore-case
             --case-sensitive --smart-case --invert-match --count --count-matches
             --files-with-matches --files-without-match --line-number --no-line-number
             --only-matching --quiet --word-regexp --line-regexp --fixed-strings --pcre2
@@ -60,7 +74,7 @@ READERS: dict[str, Reader] = {
     ),
     "rg --files": Reader(
         flags="""
-            -g=GLOB -t=TEXT -T=TEXT -0 -. --hidden --glob=GLOB --iglob=GLOB --type=TEXT
+            -g+GLOB -t+TEXT -T+TEXT -0 -. --hidden --glob=GLOB --iglob=GLOB --type=TEXT
             --no-config --type-not=TEXT --sort=TEXT --sortr=TEXT --max-depth=NUM -d=NUM --null
             --no-messages
         """,
@@ -206,9 +220,64 @@ READERS: dict[str, Reader] = {
     "dash -n": Reader(operands="PATH", unshadowed=True),
     "node --check": Reader(operands="PATH", unshadowed=True),
     "node -c": Reader(operands="PATH", unshadowed=True),
+    "less": Reader(flags=_LESS, operands="FILE*", instead="cat"),
+    "more": Reader(flags="-d -f -p -c -u -s", operands="FILE?", instead="cat"),
+    "whereis": Reader(flags="-b -m -s", operands="NAME*"),
+    "python -m json.tool": _JSON_TOOL,
+    "python3 -m json.tool": _JSON_TOOL,
+    "php -l": Reader(operands="PATH", unshadowed=True),
+    "gofmt": Reader(flags="-l -s -e", deep="always", whole_flags=True, unshadowed=True),
+    "shellcheck": Reader(
+        flags="""
+            -s=TEXT -S=TEXT -e=TEXT -f=TEXT -C[=TEXT] --shell=TEXT --severity=TEXT --exclude=TEXT
+            --format=TEXT --color[=TEXT]
+        """,
+        unless=".shellcheckrc shellcheckrc",
+        unshadowed=True,
+    ),
+    "join": Reader(
+        flags="-1+NUM -2+NUM -t+TEXT -a+NUM -v+NUM -j+NUM -i -e=TEXT -o=TEXT -z --header",
+        operands="PATH PATH",
+    ),
+    "fmt": Reader(flags="-w+NUM -s -u -t -# --width=NUM"),
+    "expr": Reader(operands="TEXT*"),
+    "numfmt": Reader(
+        flags="--to=TEXT --from=TEXT --suffix=TEXT --format=TEXT --padding=NUM --field=LIST",
+        operands="TEXT*",
+    ),
+    "iconv": Reader(
+        flags="-f=TEXT -t=TEXT -c -l --from-code=TEXT --to-code=TEXT --list",
+    ),
+    "getconf": Reader(operands="NAME"),
+    "locale": Reader(flags="-a -m", operands=""),
+    "zipinfo": Reader(flags="-1 -2 -s -m -l -h -t", operands="PATH"),
+    "gzip -l": Reader(flags="-v"),
+    **dict.fromkeys(("gzip -dc", "gzip -cd", "gunzip -c", "zcat"), Reader(unshadowed=True)),
+    **{f"tar {dash}{letters}": _TAR for dash in ("", "-") for letters in _TAR_LETTERS.split()},
+    **{f"jar {letters}": _JAR for letters in ("tf", "-tf", "tvf", "-tvf")},
+    "ps": Reader(
+        flags="""
+            -e -A -a -f -F -l -j -L -x -w -T -H -u+NAME -U+NAME -p+LIST -C=NAME -o+COLUMNS
+            --ppid=LIST --pid=LIST --sort=TEXT --no-headers --no-heading --forest --width=NUM
+        """,
+        operands="LETTERS?",
+    ),
+    "pgrep": Reader(flags="-f -l -a -x -i -n -o -c -u=NAME -P=LIST", operands="TEXT?"),
+    "ss": Reader(flags="-t -u -l -n -p -a -4 -6 -s -x -r -h", operands=""),
+    "netstat": Reader(flags="-t -u -l -n -p -a -4 -6 -s -x -r", operands=""),
+    "lsof -i": Reader(flags="-P -n -t", operands="TEXT?"),
+    "lsblk": Reader(flags="-f -a -p -l -o=TEXT", operands=""),
+    "mount": Reader(operands=""),
     "hostname": Reader(flags="-f -s -d", operands=""),
     "free": Reader(flags="-h -m -g -k -b -t --human", operands=""),
     "lscpu": Reader(operands=""),
     **PACKAGE_READERS,
     **GIT_READERS,
+}
+_NO_HELP = {"less", "more", "echo", "test", "true", "false", "printf", "pwd", "xargs"}
+"""For these `--help` means something else, or is answered by the shell."""
+READERS |= {
+    f"{name} --help": Reader(operands="", unshadowed=True)
+    for name in READERS
+    if " " not in name and name not in _NO_HELP
 }

@@ -7,6 +7,7 @@ files or start programs if asked to.
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 from rookery.core.shell.awk_program import only_prints
@@ -59,6 +60,7 @@ class Doing:
     """Files of the project that would make it run something, if they are there."""
 
 
+_PATHS = frozenset({"PATH", "FILE", "ARCHIVE"})
 _GIVEN = {"-e", "--regexp", "--expression"}
 _FLAG = re.compile(r"^(-[^=+\[]*)(=|\+|\[=|)([A-Z]*)\]?$")
 _KINDS = {
@@ -80,6 +82,13 @@ _KINDS = {
     "AWK": re.compile(r".+", re.S),
     "SET": re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.S),
     "NAME": re.compile(r"[A-Za-z0-9@_][A-Za-z0-9@/._-]*"),
+    "FILE": re.compile(r"[^+].*", re.S),
+    "ARCHIVE": re.compile(r"[^:]+", re.S),
+    "COLUMNS": re.compile(r"(?!.*env)[a-z_%,=]+"),
+    "LETTERS": re.compile(r"[aAuxwflj]{1,8}"),
+    "GO": re.compile(
+        r"GO(PATH|ROOT|MOD|BIN|OS|ARCH|VERSION|CACHE|MODCACHE|WORK|TOOLCHAIN|EXE)|CGO_ENABLED"
+    ),
     "JQ": re.compile(
         r"(?!.*[0-9]{6})(?!.*[0-9][eE][+-]?[0-9])"
         r"(?!.*\b(env|ENV|import|include|modulemeta|get_search_list|range|repeat|until|while|def"
@@ -106,25 +115,69 @@ def reading(words: Sequence[Word]) -> Doing:
     """What a reader would do, by its row in the table."""
     texts = [word.text for word in words]
     texts[0] = program_name(texts[0]) if "/" in texts[0] else texts[0]
+    if texts[:2] == ["git", "-C"]:
+        return _in_folder(words)
     name, used = reader_row(texts)
     if not name:
         return Doing(why_not=f"{texts[0]} is not a program known here")
     reader = READERS[name]
     read = _Reading(_flags(reader.flags), reader)
-    doubt = read.take(words[used:])
+    doubt = read.take(without_readers(words) if name == "find" else words[used:])
     if not doubt:
         doubt = read.sort(reader.operands)
     if doubt:
         return Doing(why_not=f"{name}: {doubt}", operands=tuple(read.paths))
     deep = reader.deep == "always" or any(flag in reader.deep.split() for flag in read.flags)
     paths = tuple(
-        Operand(Deed.READ, one.word, deep=deep or bool(one.word.below), maybe=one.maybe)
+        replace(one, deep=deep or bool(one.word.below), only=_only(one.word, reader, deep))
         for one in read.paths
     )
     if (reader.here or deep) and all(one.maybe for one in paths):
         paths = (*paths, Operand(Deed.READ, Word("."), deep=deep))
     search = Search(reader.follows)
     return Doing(operands=paths, reads_only=True, search=search, unless=reader.unless)
+
+
+def _only(word: Word, reader: Reader, deep: bool) -> str:
+    """The pattern of the names that are meant, unless it reads folders of such names as well."""
+    simple = re.fullmatch(r"[\w.*?-]+", word.below)
+    return word.below if simple and not deep and not reader.here else ""
+
+
+def _in_folder(words: Sequence[Word]) -> Doing:
+    """`git -C folder`: what it does there is looked at as a command by itself."""
+    if len(words) < 4 or words[3].text.startswith("-"):
+        return Doing(why_not="git is given -C before its command")
+    inner = reading((words[0], *words[3:]))
+    return replace(inner, operands=(Operand(Deed.READ, words[2]),))
+
+
+def without_readers(words: Sequence[Word]) -> list[Word]:
+    """The words behind `find`, without each `-exec` that gives what is found to a reader."""
+    rest, kept = list(words[1:]), list[Word]()
+    while rest:
+        texts = [word.text for word in rest]
+        end = next((at for at, text in enumerate(texts) if text in {";", "+"}), 0)
+        if texts[0] == "-exec" and _is_reader(rest[1:end], texts[end]):
+            rest = [Word("-true"), *rest[end + 1 :]]
+        kept.append(rest.pop(0))
+    return kept
+
+
+def _is_reader(said: Sequence[Word], end: str) -> bool:
+    """Whether it is a reader that is given each name once, as a file to read."""
+    texts = [word.text for word in said]
+    row, _ = reader_row(texts)
+    if not row or row == "find" or row.startswith("git") or "/" in texts[0]:
+        return False
+    reader = READERS[row]
+    if reader.unshadowed or reader.instead or reader.unless or reader.lead:
+        return False
+    many = texts[-1] == "{}" and reader.operands.endswith("PATH*")
+    if "".join(texts).count("{}") != 1 or "{}" not in texts or (end == "+" and not many):
+        return False
+    given = Word("{}", known=False, pattern="{}")
+    return reading([given if word.text == "{}" else word for word in said]).reads_only
 
 
 def reader_row(texts: Sequence[str]) -> tuple[str, int]:
@@ -246,11 +299,11 @@ class _Reading:
             if kind == "REV" and after_dashes:
                 kind = "PATH"
             printed = self._all_operands and word.pattern  # it reads no file of that name
-            if kind not in {"PATH", "REV"} and not word.known and not printed:
+            if kind not in {*_PATHS, "REV"} and not word.known and not printed:
                 return f"{word.text[:40]} is not known before it runs"
             if not _fits(kind, word.text):
                 return f"{word.text[:40]} is no operand known here"
-            if kind == "PATH" and word.text != "-":
+            if kind in _PATHS and word.text != "-":
                 self.paths.append(Operand(Deed.READ, word))
             elif kind == "REV":
                 self.paths.append(Operand(Deed.READ, word, maybe=True))

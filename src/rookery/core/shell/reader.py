@@ -5,7 +5,8 @@ after the equals sign or as the next word, and `--x[=TEXT]` may go without. `-#`
 an option. Kinds: NUM, COUNT that is no large number, LIST of numbers, TEXT, GLOB, PATH that is
 read, REV that git knows or a path, FORMAT of git, DATE format, KEY of git's settings, SED script
 and AWK program that only print, SET for a variable and its value, NAME of a package, JQ filter
-that comes to an end.
+that comes to an end, FILE that is read and begins with no plus sign, ARCHIVE that is read here
+and not on another machine, COLUMNS and LETTERS of ps, GO variable.
 """
 
 from rookery.core.values import value
@@ -20,7 +21,8 @@ class Reader:
     `whole_flags`: its options are words with one dash. `all_operands`: a dash means nothing to it.
     `signs` are words that are neither. `unless`: files of the project, as patterns, that would make
     it run something. `unshadowed`: it must be the program that a shell would find, so not if the
-    workspace has another of the name.
+    workspace has another of the name. `instead`: the program that does the same with the operands
+    alone, and is run in its place. `lead`: an option that is put before all others.
     """
 
     flags: str = ""
@@ -34,3 +36,5 @@ class Reader:
     signs: str = ""
     unless: str = ""
     unshadowed: bool = False
+    instead: str = ""
+    lead: str = ""

@@ -100,6 +100,9 @@ _LOOSE_LISTED = """
 """
 _LOOSE = frozenset(_LOOSE_LISTED.split())
 """Wrappers whose own words are not worth telling from the command's."""
+_ACTIONS = {"-delete", "-exec", "-execdir", "-ok", "-okdir", "-print", "-print0", "-printf", "-ls"}
+_ACTIONS |= {"-fprint", "-fprint0", "-fprintf", "-fls"}
+"""What `find` does as soon as it comes to it, whatever is asked behind it."""
 _DESTROYERS = {"rm", "rmdir", "shred", "git", "find", "dd", "chmod", "chown", "mv", "truncate"}
 
 
@@ -234,6 +237,8 @@ def _starts(words: Sequence[Word]) -> list[Word]:
 def only_name(texts: Sequence[str]) -> str:
     """The one pattern that all names must match; empty if it is not as simple as that."""
     if {"-o", "-or", "-not", "!", ",", "("} & set(texts) or texts.count("-name") != 1:
+        return ""
+    if _ACTIONS & set(texts[: texts.index("-name")]):
         return ""
     return "".join(texts[texts.index("-name") + 1 :][:1])
 
