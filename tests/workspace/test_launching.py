@@ -47,8 +47,18 @@ class Project:
     def launching(self) -> Launching:
         return Launching(Boundaries(self.root, home=self.home, own=[]), self.sandbox)
 
-    def run(self, command: str, git: GitUse = GitUse.NONE) -> tuple[int, str]:
-        permit = Permit("", command=command, confined=True, git=git)
+    def run(
+        self, command: str, git: GitUse = GitUse.NONE, approved: tuple[str, ...] = ()
+    ) -> tuple[int, str]:
+        """A person said yes to what is `approved`."""
+        permit = Permit(
+            "",
+            command=command,
+            confined=True,
+            git=git,
+            by_hand=bool(approved),
+            named=frozenset(approved),
+        )
         launch = self.launching()(["/bin/sh", "-c", command], permit, self.root)
         done = subprocess.run(
             launch.argv,
@@ -141,6 +151,23 @@ def test_PROT_1_moving_a_folder_does_not_make_a_protected_file_writable(project:
     assert project.run("mv docs x && echo more >> x/AGENTS.md")[0] != 0
     assert project.run("echo x > docs/new && mv docs/new docs/other")[0] == 0
     assert (project.root / "docs/AGENTS.md").read_text() == "orders"
+
+
+@pytest.mark.parametrize("path", [".envrc", ".vscode/tasks.json", "sub/conf/.npmrc"])
+def test_a_protected_file_that_a_yes_named_can_be_written_and_no_other(project: Project, path: str):
+    project.put(path, "old\n")
+    project.put(".bashrc", "old\n")
+    write = f"echo new > {path}"
+    assert project.run(write)[0] != 0
+    assert project.run(write, approved=(path,)) == (0, "")
+    assert (project.root / path).read_text() == "new\n"
+    assert project.run("echo new > .bashrc", approved=(path,))[0] != 0
+
+
+def test_a_yes_to_a_line_that_names_them_opens_no_files_of_git_or_of_ours(project: Project):
+    for path in (".git/config", ".rookery/settings.toml"):
+        project.put(path, "old\n")
+        assert project.run(f"echo new > {path}", approved=(path,))[0] != 0
 
 
 def test_GIT_files_with_rules_are_unchanged_to_git(project: Project):

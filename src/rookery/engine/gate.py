@@ -16,7 +16,7 @@ from rookery.core.facts import Answered, Ending
 from rookery.core.replies import AS_SPECIFIED, BLOCKED, EDITED_BESIDE, denied
 from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.core.shell.git_lines import git_use
-from rookery.core.shell.judgement import Judgement
+from rookery.core.shell.judgement import Deed, Judgement
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.ports import Action, Governance, Hook, Outcome, Permit, RuleBook, Ungoverned
 from rookery.errors import ChangedMeanwhile, CommandRejected, Denied, StorageError, ToolError
@@ -69,6 +69,7 @@ class Gate:
             confined=not (judged.needs_keys and by_hand),
             git=git_use(judged),
             by_hand=by_hand,
+            named=frozenset(each.path for each in judged.targets if each.deed is not Deed.READ),
             hosts=self._hosts(action, judged, by_hand=by_hand) if action.command else frozenset(),
         )
         permit = await self.governance.permitted(call, action, ruling, answer, permit)

@@ -283,6 +283,8 @@ class Permit:
     """Whether a file of the workspace is left out wherever folders are looked through."""
     by_hand: bool = False
     """Whether a person was asked about exactly this, and said yes."""
+    named: frozenset[str] = frozenset()
+    """What the command writes or deletes, as far as its line tells."""
 
 
 @record

@@ -17,7 +17,7 @@ from rookery.core.shell.git_lines import GitUse
 from rookery.core.values import record
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.boundaries import Boundaries, Hiding
-from rookery.workspace.confinement import WayOut
+from rookery.workspace.confinement import WayOut, within
 from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.ignore import IGNORE_FILES
 from rookery.workspace.narrowing import NEVER_WRITABLE, check_not_narrowed
@@ -90,7 +90,11 @@ class Launching:
             launch = self._sandbox.launch(
                 words,
                 cwd=str(folder),
-                protected=[p for p in shielded if not self._left_to_git(p, permit)],
+                protected=[
+                    path
+                    for path in shielded
+                    if not (self._left_to_git(path, permit) or _is_approved(path, permit))
+                ],
                 ignored=found.ignored,
                 writable=permit.writable,
                 git=permit.git is not GitUse.NONE,
@@ -147,6 +151,15 @@ class Launching:
         found = _special_files(self._root, hiding, thorough=thorough)
         self._masks_all = found.whole
         return found
+
+
+def _is_approved(path: str, permit: Permit) -> bool:
+    """Whether a person said yes to a command whose line names it, or a file in it, as changed."""
+    if not permit.by_hand or permit.writable is not None:
+        return False
+    if _NEVER_LEFT_TO_GIT.intersection(folded_names(path)):
+        return False
+    return any(within(named, path) for named in permit.named)
 
 
 def _named(writable: Collection[str]) -> str:
