@@ -1,7 +1,7 @@
 """Files of the workspace that git obeys because its settings name them: a folder of hooks, and
 settings that are included. They are as good as `.git/hooks` and `.git/config`.
 
-To look settings up runs nothing.
+Git is asked only if a file of settings speaks of such a thing; to look settings up runs nothing.
 """
 
 import os
@@ -17,6 +17,8 @@ from rookery.workspace.own_programs import find_own_program
 
 _INCLUDED = re.compile(r"include\.path|includeif\..*\.path", re.IGNORECASE | re.DOTALL)
 _HOOKS = "core.hookspath"
+_SPOKEN_OF = re.compile(rb"hookspath|\[include", re.IGNORECASE)
+_LARGEST = 1024 * 1024
 
 
 class ObeyedByGit:
@@ -35,16 +37,27 @@ class ObeyedByGit:
     def places(self) -> tuple[str, ...]:
         """Relative to the workspace, whether they are there or not."""
         if self._seen is None or self._seen != self._marks():
-            listed = self._listed()
+            listed = self._listed() if self._may_name_any() else []
             files = dict.fromkeys(origin for origin, _, _ in listed)
-            self._settings = (self._own_settings(), *files)
+            self._settings = (*self._known_files(), *files)
             self._places = tuple(dict.fromkeys(self._named(listed)))
             self._seen = self._marks()
         return self._places
 
-    def _own_settings(self) -> str:
-        folder = common_folder(self._root) or os.path.join(self._root, ".git")
-        return os.path.join(folder, "config")
+    def _may_name_any(self) -> bool:
+        if os.path.isfile(os.path.join(self._top, ".git")):
+            return True  # of a linked worktree or a module, whose settings are elsewhere
+        return any(map(_may_name, self._known_files()))
+
+    def _known_files(self) -> tuple[str, ...]:
+        folder = common_folder(self._top) or os.path.join(self._top, ".git")
+        if not os.path.isdir(folder):
+            return ()
+        own = (os.path.join(folder, name) for name in ("config", "config.worktree"))
+        home = os.path.expanduser("~")
+        others = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+        users = (os.path.join(home, ".gitconfig"), os.path.join(others, "git", "config"))
+        return (*own, *users, "/etc/gitconfig")
 
     def _marks(self) -> list[tuple[int, int] | None]:
         return [_mark(file) for file in self._settings]
@@ -84,6 +97,14 @@ class ObeyedByGit:
         for each in (os.path.normpath(path), os.path.realpath(path)):
             if within(each, self._root) and each != self._root:
                 yield os.path.relpath(each, self._root)
+
+
+def _may_name(file: str) -> bool:
+    try:
+        with open(file, "rb") as opened:
+            return bool(_SPOKEN_OF.search(opened.read(_LARGEST)))
+    except OSError:
+        return False
 
 
 def _pair(setting: str) -> tuple[str, str]:
