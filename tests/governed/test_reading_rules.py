@@ -40,6 +40,8 @@ def guarded(governed: Governed) -> Governed:
         run("cat open.txt && cat ./vault/../settings.ini"),
         run("grep -r TOKEN ."),
         run("cp settings.ini copy.txt"),
+        run("mv settings.ini copy.txt"),
+        run("mv vault open-vault"),
         run("bash -c 'cat settings.ini'"),
     ],
     ids=lambda made: str(made)[:80],

@@ -9,7 +9,8 @@ from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent import Permissions
 from rookery.core.intents.permission_rules import READ, about_reading, permission_rule, withheld
 from rookery.core.rulings import Decision
-from rookery.core.shell.judgement import Deed, Judgement
+from rookery.core.shell.judgement import Deed, Judgement, Target
+from rookery.core.shell.wrappers import program_name
 from rookery.engine.ports import Action
 from rookery.workspace.governed.git_reading import CannotTell, shown_files
 from rookery.workspace.governed.touched import server_paths
@@ -72,9 +73,17 @@ def _read_paths(call: ToolCall, action: Action) -> Iterator[str]:
     if action.reads:
         yield from _named(call.arguments)
     if action.judgement:
-        yield from (each.path for each in action.judgement.targets if each.deed is Deed.READ)
+        yield from (each.path for each in _read_targets(action.judgement))
     if action.external:
         yield from (each.path for each in server_paths(call, action))
+
+
+def _read_targets(judged: Judgement) -> Iterator[Target]:
+    """What is moved counts as read: no rule knows its new name."""
+    moves = any(words and program_name(words[0]) == "mv" for words in judged.commands)
+    for target in judged.targets:
+        if target.deed is Deed.READ or (moves and target.deed is Deed.DELETE):
+            yield target
 
 
 def _named(arguments: object) -> Iterator[str]:
@@ -111,7 +120,9 @@ def _in_folders(
 ) -> tuple[Decision, str]:
     """What is said about the files below the folders that a command reads through."""
     strictest = (Decision.NONE, "")
-    folders = (layout.workspace / each.path for each in judged.targets if each.deep)
+    moved = (each for each in _read_targets(judged) if each.deed is Deed.DELETE)
+    through = chain((each for each in judged.targets if each.deep), moved)
+    folders = (layout.workspace / each.path for each in through)
     files = chain.from_iterable(map(_files_below, folders))
     for looked_at, path in enumerate(files):
         if looked_at >= MOST_LOOKED_AT:
