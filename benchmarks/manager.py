@@ -19,13 +19,13 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2
+from msgspec import Struct, field
 
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -241,8 +241,7 @@ class Manager:
             yield client
 
 
-@dataclass
-class Client:
+class Client(Struct):
     """One who follows, as a page does."""
 
     channel: "ClientConnection"
@@ -281,8 +280,7 @@ async def hear(model: str, delays: list[float]) -> None:
 # what is measured
 
 
-@dataclass(frozen=True)
-class Followed:
+class Followed(Struct, frozen=True):
     clients: int
     tokens: float
     cpu: float

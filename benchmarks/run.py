@@ -11,9 +11,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
+
+from msgspec import Struct
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
@@ -28,8 +29,7 @@ MEASURED = ("start", "30-turns", "150-turns", "long-text", "long-arguments")
 HEAD = ("what", "rookery", "bare", "ratio", "by CPU", "wanted", "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     what: str
     rookery: str
     bare: str = ""
@@ -44,8 +44,7 @@ class Row:
         return self.what, self.rookery, self.bare, self.ratio, self.by_cpu, self.wanted, verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """The runs of one case: `rookery[n]` took place right after `bare[n]`."""
 
     bare: Sequence[Run]

@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
 
 HERE = Path(__file__).parent
 ROOKERY = [str(Path(sys.executable).with_name("rookery"))]
@@ -19,8 +20,7 @@ PROMPT = "Do the work."
 OF_OTHERS = ("PYTHON", "ROOKERY_")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(Struct, frozen=True, kw_only=True):
     """What one process took. Memory is the most it ever had in use, in MiB."""
 
     seconds: float
@@ -28,8 +28,7 @@ class Cost:
     memory: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     cost: Cost
     workspace: Path
     to_request: float

@@ -17,9 +17,10 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from llm_server import Answer, LlmServer, Recorded, call, finish
 from terminal_session import Installed
@@ -114,8 +115,7 @@ class Watch:
         os.close(self._descriptor)
 
 
-@dataclass(frozen=True)
-class Visit:
+class Visit(Struct, frozen=True):
     """One run of the command, and what the model was sent in it."""
 
     code: int

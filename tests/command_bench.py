@@ -2,8 +2,9 @@
 
 import os
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
@@ -34,8 +35,7 @@ TEXTS = {
 }
 
 
-@dataclass(frozen=True)
-class Bench:
+class Bench(Struct, frozen=True):
     """The workspace, what lies around it, and the judge of its commands."""
 
     root: Path

@@ -17,16 +17,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 PR_SET_CHILD_SUBREAPER = 36
 SECONDS = 120
 """Far more than any run takes; whatever is still there then will never end by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How a run ended. `left` if it was gone before something that it had started."""
 
     code: int

@@ -4,12 +4,13 @@ import os
 import stat
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from resource import RLIM_INFINITY
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from command_server import CommandServer, Ended
 from rookery.core.blocks import Block, ToolResult
@@ -132,8 +133,7 @@ class Playground:
         return self.home / "data" / "checkpoints"
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True):
     """What a run leaves behind, without what is different in every run."""
 
     events: list[Event]

@@ -6,7 +6,8 @@ after a blocking ask they say nothing new before it is answered somewhere.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.message import Message

@@ -3,13 +3,13 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from rookery.core.blocks import ToolResult
 from rookery.core.facts import (
@@ -145,8 +145,7 @@ class Tree(Playground):
         return found
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Struct, frozen=True):
     """One task of the tree, as its journal tells."""
 
     id: str
@@ -197,8 +196,7 @@ class Node:
         return [(fact.before, fact.after) for fact in facts if isinstance(fact, FilesChanged)]
 
 
-@dataclass(frozen=True)
-class Death:
+class Death(Struct, frozen=True):
     """What a killed run left behind."""
 
     nodes: Mapping[str, Node]

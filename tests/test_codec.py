@@ -1,11 +1,12 @@
 """Every fact, command, query and answer survives the trip through JSON."""
 
 import json
-from dataclasses import MISSING, fields, replace
 from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
+from msgspec import NODEFAULT
+from msgspec.structs import fields, replace
 
 from rookery.core.blocks import Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.commands import Command
@@ -53,7 +54,7 @@ FACTS_OF_OURS = [cls for cls in get_args(Fact) if cls is not Unrecognised]
 def sample(cls: type[Any]) -> Any:
     hints = get_type_hints(cls)
     required = [
-        f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING
+        f.name for f in fields(cls) if f.default is NODEFAULT and f.default_factory is NODEFAULT
     ]
     return cls(**{name: value_for(hints[name]) for name in required})
 

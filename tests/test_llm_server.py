@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pytest
+from msgspec import Struct
 
 from llm_server import (
     ERROR_EVENTS,
@@ -30,8 +30,7 @@ ASK: History = [{"role": "user", "content": "hi"}]
 OVERFLOW = "model_context_window_exceeded"
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """An answer as a vendor's kit understood it."""
 
     text: str

@@ -7,10 +7,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from llm_server import (
     BROKEN_HISTORIES,
@@ -68,8 +68,7 @@ def read_until(peer: socket.socket, ending: bytes) -> bytes:
     return bytes(got)
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     status: int
     headers: dict[str, str]
     body: bytes

@@ -5,12 +5,12 @@ has cached of a conversation is never paid for twice. What changes is said at th
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from llm_server import Recorded
 from recorded_task import (
@@ -35,8 +35,7 @@ BUILT_IN = set(all_tools()) - SYNONYMS
 MOST_TOKENS = {"": 3_000, '[context]\nprompt = "compact"\n': 2_000}
 
 
-@dataclass(frozen=True)
-class Wire:
+class Wire(Struct, frozen=True):
     """How one family of providers spells a conversation."""
 
     conversation: str
@@ -57,8 +56,7 @@ WIRES = {
 }
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request as it was sent, but for the marks that tell a provider what to keep."""
 
     sent: bytes

@@ -1,10 +1,10 @@
 import io
 import subprocess
 import sys
-from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict, fields
 
 from rookery import settings as module
 from rookery.core.limits import Limits

@@ -4,12 +4,12 @@ answers from a list.
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Asked, Event, Fact, OfferWithdrawn, next_event

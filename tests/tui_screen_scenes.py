@@ -1,7 +1,8 @@
 """What a played host knows, for tests and pictures of pickers and side screens."""
 
 import time
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from played_host import PlayedHost
 from rookery.core.asks import AskKind

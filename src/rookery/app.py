@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from rookery import VERSION
 from rookery.briefing import Briefing, situation
@@ -27,7 +28,6 @@ from rookery.core.next_step import TurnRules
 from rookery.core.queries import About
 from rookery.core.shell.git_lines import GitUse, git_use
 from rookery.core.shell.judgement import Judgement
-from rookery.core.values import record, value
 from rookery.egress.known_hosts import KnownHosts
 from rookery.egress.remotes import remotes
 from rookery.egress.way_out import Egress
@@ -88,8 +88,7 @@ if TYPE_CHECKING:
     from rookery.governance.command_judge import CommandJudge
 
 
-@value
-class Consent:
+class Consent(Struct, frozen=True, kw_only=True):
     """What whoever started a run agreed to, by flags, settings or an answer."""
 
     automatic: bool = False
@@ -422,8 +421,7 @@ def _about(
     )
 
 
-@record
-class Past:
+class Past(Struct, frozen=True):
     """A session that nobody is running, and what it would take to go back in it."""
 
     task_id: str
@@ -479,8 +477,7 @@ async def open_past(
             past.log.close()
 
 
-@value
-class Vocabulary:
+class Vocabulary(Struct, frozen=True, kw_only=True):
     """What a project and its user have named, and what is wrong with how they did."""
 
     commands: tuple[tuple[str, str], ...]

@@ -5,12 +5,12 @@ what a provider has cached of earlier requests stays good.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from rookery.core.environment_details import (
     CommandNote,

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.engine.ports import Hook, Tool
 from rookery.errors import StorageError, ToolError
 from rookery.storage.places import Places
@@ -21,8 +22,7 @@ from rookery.workspace.surroundings.tool_files import (
 )
 
 
-@record
-class OfferedTools:
+class OfferedTools(Struct, frozen=True):
     """`problems` are sentences for the user, about tools that are not offered."""
 
     tools: dict[str, Tool[Any]]

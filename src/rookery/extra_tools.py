@@ -6,10 +6,12 @@ is needed.
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import PROJECT_FOLDER
 from rookery.browser.find_browser import find_browser
@@ -19,7 +21,6 @@ from rookery.core.hosts import Host
 from rookery.core.limits import Limits
 from rookery.core.outlines import Definition
 from rookery.core.queries import KnownMcpServer
-from rookery.core.values import value
 from rookery.engine.ports import Action, Hook, Tool
 from rookery.errors import ToolError
 from rookery.mcp.presence import is_configured
@@ -47,8 +48,7 @@ def _no_server(line: str) -> Action:
     raise ToolError("No MCP server is configured, so it has no prompts.")
 
 
-@value
-class ExtraTools:
+class ExtraTools(Struct, frozen=True, kw_only=True):
     tools: dict[str, Tool[Any]]
     hooks: Sequence[Hook] = ()
     meant: Callable[[ToolCall], ToolCall] = _as_it_is

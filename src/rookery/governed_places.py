@@ -4,14 +4,14 @@ import os
 from hashlib import sha256
 from pathlib import Path
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.storage.places import Places
 from rookery.workspace.ledger.known_heads import HEADS, workspace_key
 from rookery.workspace.orchestration.layout import Layout, find_layout
 
 
-@record
-class GovernedPlaces:
+class GovernedPlaces(Struct, frozen=True):
     folder: Path
 
     @property

@@ -1,11 +1,11 @@
 """The governed project of a workspace, for tasks, for commands and for going back in the past."""
 
 import os
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from rookery import NAME, VERSION
 from rookery.core.intents.errors import Refusal

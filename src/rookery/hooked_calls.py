@@ -5,9 +5,10 @@ They are looked for when a task begins, and nothing of this is loaded where ther
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.core.asks import CATEGORY, AskCategory, AskKind

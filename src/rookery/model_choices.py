@@ -5,9 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from rookery.core.queries import KnownModel
-from rookery.core.values import record
 from rookery.errors import SettingsError
 from rookery.providers import (
     KEY_VARIABLES,
@@ -20,8 +20,7 @@ from rookery.settings import Settings
 from rookery.storage.keys import Key
 
 
-@record
-class ModelChoice:
+class ModelChoice(Struct, frozen=True):
     """Which model to call, and how to reach it."""
 
     provider: str

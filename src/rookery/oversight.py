@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
@@ -32,7 +33,6 @@ from rookery.core.queries import KnownIntent
 from rookery.core.replies import sentence_in
 from rookery.core.rulings import Ruling, joined
 from rookery.core.shell.judgement import Judgement
-from rookery.core.values import value
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Outcome, Permit, Restored, Tool, ToolContext, ToolSpec
 from rookery.errors import CommandRejected, Denied, RookeryError
@@ -54,8 +54,7 @@ LARGEST_CHECKED = 2 * MIB
 """Bytes of a ledger that is looked through, beside the work, whenever a task begins."""
 
 
-@value
-class Charter:
+class Charter(Struct, frozen=True, kw_only=True):
     """What whoever started a run said about governance."""
 
     intent: str = ""

@@ -23,12 +23,11 @@ from typing import (
 )
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from rookery import ENV_PREFIX, NAME, PROJECT_FOLDER
 from rookery.core.effort import Effort
 from rookery.core.limits import MIB, Limits
-from rookery.core.values import record
 
 Key: TypeAlias = tuple[str, ...]
 """Where a setting stands: `("ui", "colour")` is `colour` in the section `[ui]`."""
@@ -609,8 +608,7 @@ ANY = "<id>"
 """Stands in a key for a name that the user gives."""
 
 
-@record
-class Setting:
+class Setting(Struct, frozen=True):
     """One setting as its field declares it. `default` is None where there is none."""
 
     type: Any

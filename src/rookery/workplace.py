@@ -1,10 +1,11 @@
 """What clients talk to: the engine of one workspace, and what is known around its tasks."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TypeAlias, TypeVar, cast
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.briefing import Briefing
 from rookery.core.commands import Command, OpenTask, SwitchMode, SwitchModel
@@ -34,7 +35,6 @@ from rookery.core.queries import (
     KnownTask,
     RestoreRehearsal,
 )
-from rookery.core.values import value
 from rookery.engine.engine import Engine
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.model_choices import Models
@@ -46,8 +46,7 @@ Contents: TypeAlias = Sequence[tuple[str, bytes | None, bytes | None]]
 """What was in each file before and after."""
 
 
-@value
-class Knowledge:
+class Knowledge(Struct, frozen=True, kw_only=True):
     """Where a host looks up what it is asked."""
 
     about: Callable[[], About]

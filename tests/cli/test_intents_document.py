@@ -1,10 +1,10 @@
 """What docs/intents.md says of the files is what the program reads."""
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 from intents_bench import IntentsBench
 from rookery.core.intents.intent import Policy

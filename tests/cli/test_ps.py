@@ -5,9 +5,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.cli.ps import command
 from rookery.errors import SettingsError

@@ -1,9 +1,9 @@
 """The table of sessions that a person sees."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.cli.session_table import Look, age, cells_of, cut, cut_front, folder_name, money, table
 from rookery.clients.terminal_text import Paint

@@ -6,12 +6,12 @@ import os
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from played_desk import PlayedFamily, played_desk
 from rookery.cli.main import run

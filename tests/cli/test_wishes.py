@@ -2,11 +2,11 @@
 
 import pty
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.cli.wishes import Wishes
 from rookery.core.characters import as_utf8

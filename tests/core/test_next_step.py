@@ -1,9 +1,9 @@
 """The policy of the loop, row by row."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, ToolCall

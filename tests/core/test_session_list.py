@@ -1,9 +1,9 @@
 """The list of sessions (8, 11): order, search, badge."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.session_list import (
     Counts,

@@ -1,8 +1,7 @@
 """What the machine keeps beside the state, what it has its supervisor do, and what it drops."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.sessions.events import (
     Activity,

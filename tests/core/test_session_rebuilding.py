@@ -8,11 +8,11 @@ The always-run part plays a thousand random lives; ROOKERY_TORTURE=1 plays 100,0
 import os
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rookery.core.message import Message
 from rookery.core.sessions.events import ProcessEvent

@@ -1,8 +1,7 @@
 """What is stored of a session (2), and what a page derives from it (5)."""
 
-from dataclasses import asdict, replace
-
 import pytest
+from msgspec.structs import asdict, replace
 
 from rookery.core.sessions.record import (
     LOG_LINES,

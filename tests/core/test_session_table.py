@@ -1,9 +1,9 @@
 """The transition table of the manager's specification (4.4), cell by cell."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.sessions.events import (

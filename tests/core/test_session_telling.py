@@ -1,9 +1,9 @@
 """From the rows of an agent to the events of its session (3.2)."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.message import Message
 from rookery.core.sessions.events import (

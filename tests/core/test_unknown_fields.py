@@ -1,6 +1,7 @@
 """Misspelled fields are named, with the nearest that is known."""
 
 import pytest
+from msgspec import Struct
 
 from rookery.core.unknown_fields import (
     misspelled_field,
@@ -8,16 +9,13 @@ from rookery.core.unknown_fields import (
     unknown_field,
     unknown_field_within,
 )
-from rookery.core.values import value
 
 
-@value
-class Inner:
+class Inner(Struct, frozen=True, kw_only=True):
     path: str = ""
 
 
-@value
-class Outer:
+class Outer(Struct, frozen=True, kw_only=True):
     name: str
     parts: tuple[Inner, ...] = ()
     inner: Inner | None = None

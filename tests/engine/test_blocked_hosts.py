@@ -1,11 +1,11 @@
 """Hosts that a command was kept from: who is asked, and what an answer is for."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.commands import Answer

@@ -1,9 +1,9 @@
 """The key in use, in everything that a task puts on record and shows."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.facts import Asked, CommandEnded, Ending, Fact, OutputStreamed, ToolFinished
 from rookery.core.hiding import HIDDEN, Hiding

@@ -1,12 +1,12 @@
 """What a task keeps to: what its mode bars, how long it may work, what it owes its children."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.facts import (
     Asked,

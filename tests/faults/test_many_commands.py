@@ -11,9 +11,9 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec import Struct
 
 from rookery.core.limits import Limits
-from rookery.core.values import record
 from rookery.engine.ports import Permit
 from rookery.workspace.terminal import Terminal
 
@@ -27,8 +27,7 @@ FORGIVING = Limits(command_grace=20)
 """For those whose last words come after the shell has ended."""
 
 
-@record
-class Deed:
+class Deed(Struct, frozen=True):
     script: str
     written: bytes
     code: int

@@ -13,11 +13,12 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from command_server import CommandServer, Ended
 from rookery.core.facts import Asked
@@ -45,8 +46,7 @@ TWICE = 3
 """Every so many runs are killed again while they recover."""
 
 
-@dataclass(frozen=True)
-class Whole:
+class Whole(Struct, frozen=True):
     """The run that nothing interrupts; `instants` are how often it reaches each point."""
 
     tree: Tree

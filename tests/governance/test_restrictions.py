@@ -1,7 +1,7 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change

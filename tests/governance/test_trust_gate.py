@@ -1,8 +1,7 @@
 """TRUST-1: nothing is run or changed in a folder that is not trusted."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change

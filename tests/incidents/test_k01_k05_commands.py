@@ -5,9 +5,9 @@ folder where nobody can be asked: what is not completely understood is not run.
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
+from msgspec import Struct
 
 from canaries import Visit, World, remove, run
 from hostile_repositories import programs
@@ -138,8 +138,7 @@ UNASKED = {
 }
 
 
-@dataclass
-class Asked:
+class Asked(Struct):
     world: World
     visit: Visit
     results: dict[str, str]

@@ -5,10 +5,10 @@ not run; if it were, the folder would show it.
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from canaries import Visit, World, remove, run, tree
 from hostile_repositories import git
@@ -68,8 +68,7 @@ DENIED = {
 }
 
 
-@dataclass
-class Asked:
+class Asked(Struct):
     before: dict[str, tuple[int, str]]
     after: dict[str, tuple[int, str]]
     harm: list[str]

@@ -4,11 +4,11 @@ execution. All calls are put to the real command, which acts without asking (-y)
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from canaries import Visit, World, remove, run, tree
 from hostile_repositories import git
@@ -94,8 +94,7 @@ MOVES = {
 }
 
 
-@dataclass
-class Tried:
+class Tried(Struct):
     world: World
     visit: Visit
     results: dict[str, str]

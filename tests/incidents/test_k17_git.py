@@ -4,11 +4,11 @@ elsewhere either.
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from canaries import Visit, World, remove, run, tree
 from hostile_repositories import git, git_everything
@@ -30,8 +30,7 @@ INSIDE = {"git status": "data.bin", "git log": "first", "git diff": "+new"}
 """Asked again in a folder that git takes for a bare repository; the workspace's own answers."""
 
 
-@dataclass
-class Trusted:
+class Trusted(Struct):
     world: World
     visit: Visit
     results: dict[str, str]

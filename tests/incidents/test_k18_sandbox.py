@@ -3,10 +3,10 @@
 import os
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from canaries import Visit, World, remove, run
 from hostile_repositories import PROGRAM_NAMES, git, project_settings
@@ -31,8 +31,7 @@ def writing(path: Path | str) -> str:
     return f"python3 -c \"open('{path}', 'w').write('evil')\""
 
 
-@dataclass
-class Confined:
+class Confined(Struct):
     world: World
     visit: Visit
     results: dict[str, str]

@@ -1,8 +1,10 @@
 """An answer sorted out: what is said, in pieces, and what holds for all of it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llm_server.parts import (
     Auto,
@@ -29,8 +31,7 @@ from llm_server.script import WORDS
 Group: TypeAlias = tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Composed:
+class Composed(Struct, frozen=True):
     """`lead` comes before the vendor's first event; a group's deltas come interleaved."""
 
     lead: tuple[Inline, ...]

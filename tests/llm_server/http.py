@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from io import BufferedReader
 from typing import Any
 
+from msgspec import Struct
+
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request as it came. Names of headers are in lower case."""
 
     method: str

@@ -4,17 +4,10 @@ and settings that hold for the whole answer. Nothing here knows a vendor.
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, TypeAlias
 
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True)
-def value(cls: type[T]) -> type[T]:
-    return dataclass(frozen=True, slots=True)(cls)
-
+from msgspec import Struct, field
 
 # What happens between, or in the middle of, blocks.
 
@@ -39,51 +32,43 @@ class Gate:
         self._open.wait()
 
 
-@value
-class Stall:
+class Stall(Struct, frozen=True):
     """Nothing more is sent, and the connection stays open until the client leaves."""
 
 
-@value
-class Keepalives:
+class Keepalives(Struct, frozen=True):
     """What the vendor sends to keep a connection open; for ever when `count` is None."""
 
     count: int | None = None
     every: float = 0.02
 
 
-@value
-class Reset:
+class Reset(Struct, frozen=True):
     """The connection is reset: the client sees ECONNRESET."""
 
 
-@value
-class Drop:
+class Drop(Struct, frozen=True):
     """The connection is closed in the middle of the HTTP message."""
 
 
-@value
-class EndEarly:
+class EndEarly(Struct, frozen=True):
     """The HTTP message ends properly, but the vendor's end event never came."""
 
 
-@value
-class Raw:
+class Raw(Struct, frozen=True):
     """These bytes, as they are, in the body of the stream. Empty: just the headers."""
 
     data: bytes
 
 
-@value
-class SseEvent:
+class SseEvent(Struct, frozen=True):
     """An event of any name; `data` is sent as it is."""
 
     name: str | None
     data: str
 
 
-@value
-class Problem:
+class Problem(Struct, frozen=True):
     """An error in the vendor's own shape: as an event inside a stream, or as a status's body."""
 
     message: str
@@ -91,8 +76,7 @@ class Problem:
     code: str | int | None = None
 
 
-@value
-class Failed:
+class Failed(Struct, frozen=True):
     """As `Problem`, but on the Responses route it comes as `response.failed`."""
 
     problem: Problem
@@ -107,26 +91,22 @@ Piece: TypeAlias = str | Inline
 # What a model says.
 
 
-@value
-class Say:
+class Say(Struct, frozen=True):
     pieces: tuple[Piece, ...]
 
 
-@value
-class Think:
+class Think(Struct, frozen=True):
     pieces: tuple[Piece, ...]
     signature: str = ""
 
 
-@value
-class Redacted:
+class Redacted(Struct, frozen=True):
     """Reasoning the client may carry but not read."""
 
     data: str
 
 
-@value
-class Refuse:
+class Refuse(Struct, frozen=True):
     pieces: tuple[Piece, ...]
 
 
@@ -134,8 +114,7 @@ class Auto(Enum):
     ID = "an id made from the place of the call in the script"
 
 
-@value
-class Call:
+class Call(Struct, frozen=True):
     """A tool call. `pieces` are the text of its arguments. None means that the field is absent."""
 
     name: str | None
@@ -143,8 +122,7 @@ class Call:
     id: str | Auto | None = Auto.ID
 
 
-@value
-class Together:
+class Together(Struct, frozen=True):
     """Calls whose argument deltas come interleaved."""
 
     calls: tuple[Call, ...]
@@ -156,8 +134,7 @@ Block: TypeAlias = Say | Think | Redacted | Refuse | Call
 # What holds for a whole answer.
 
 
-@value
-class Usage:
+class Usage(Struct, frozen=True):
     """`tokens_in` is all input, cached or not."""
 
     tokens_in: int = 100
@@ -167,13 +144,11 @@ class Usage:
     reasoning: int = 0
 
 
-@value
-class NoUsage:
+class NoUsage(Struct, frozen=True):
     pass
 
 
-@value
-class Stop:
+class Stop(Struct, frozen=True):
     """Why the answer ended: end, calls, length, paused, refused, overflow, or a vendor's own
     word, sent as it is. None: the vendor never says."""
 
@@ -181,8 +156,7 @@ class Stop:
     detail: str = ""
 
 
-@value
-class Split:
+class Split(Struct, frozen=True):
     """How the texts of the blocks that follow are cut into deltas."""
 
     cut: Callable[[str], Sequence[str]]
@@ -196,8 +170,7 @@ class Writes(Enum):
     PACKED = "as many events as fit into 64 KiB"
 
 
-@value
-class Framing:
+class Framing(Struct, frozen=True):
     """The shape of the event stream: all of these mean the same events."""
 
     newline: str = "\n"
@@ -206,20 +179,17 @@ class Framing:
     last_blank_line: bool = True
 
 
-@value
-class ContentType:
+class ContentType(Struct, frozen=True):
     value: str
 
 
-@value
-class Postscript:
+class Postscript(Struct, frozen=True):
     """Text that comes in a proper delta after the vendor's end event."""
 
     text: str
 
 
-@value
-class Trailing:
+class Trailing(Struct, frozen=True):
     """Bytes that follow the complete HTTP message on the same connection."""
 
     data: bytes
@@ -231,8 +201,7 @@ Setting: TypeAlias = (
 Part: TypeAlias = Block | Together | Inline | Setting
 
 
-@value
-class Status:
+class Status(Struct, frozen=True):
     """A whole HTTP response instead of an answer."""
 
     code: int

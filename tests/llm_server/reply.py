@@ -5,8 +5,9 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from llm_server import http
 from llm_server.composed import Composed

@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from io import BufferedReader
 from types import TracebackType
 from typing import Any, Self
+
+from msgspec import Struct
 
 from llm_server import http
 from llm_server.chat_wire import CHAT
@@ -23,8 +24,7 @@ from llm_server.wire import CREATED, MODEL, Wire
 ROUTES = {"/messages": MESSAGES, "/chat/completions": CHAT, "/responses": RESPONSES}
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """A request as it came. `at` is in milliseconds since the epoch; `connection` tells apart
     the connections it came on; `raw` is the body before it was read as JSON."""
 
@@ -34,7 +34,7 @@ class Recorded:
     body: dict[str, Any]
     at: int
     connection: int = 0
-    raw: bytes = field(default=b"", repr=False)
+    raw: bytes = b""
 
 
 class LlmServer:

@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from llm_server.composed import Composed, pieces_of
 from llm_server.parts import Block, Failed, Inline, Problem, SseEvent, Stop, Usage
@@ -32,8 +33,7 @@ class Stream(Protocol):
     def failed(self, problem: Problem) -> SseEvent: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(Struct, frozen=True):
     """A route: how its streams, whole bodies and errors look."""
 
     stream: Callable[[Json, int], Stream]

@@ -5,11 +5,11 @@ journal and no process behind. `make eval` runs this: it wants the machine to it
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from command_server import CommandServer, Ended
 from local_models.model_server import SHOWING_TOOLS, WINDOW, missing, serving
@@ -84,8 +84,7 @@ class World:
         return list(read_events(self.session))
 
 
-@dataclass(frozen=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """What one request held, what the server counted of it, and what that taught."""
 
     size: int

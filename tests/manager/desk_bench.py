@@ -6,12 +6,12 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+from msgspec.structs import replace
 
 from manager.bench import PATIENCE, WRITES, Project, Watched
 from rookery.core.managing.requests import ListWorktrees, Started, StartSessions

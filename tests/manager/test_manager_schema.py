@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from msgspec import Struct
+from msgspec.structs import fields
 
 from rookery.core.managing.requests import REQUESTS
 from rookery.core.managing.shown import InboxRow, Overview, SessionRow
@@ -50,7 +51,7 @@ def some(hint: Any) -> st.SearchStrategy[Any]:
             return st.lists(some(parts[0]), max_size=3).map(tuple)
     if issubclass(hint, Enum):
         return st.sampled_from(hint)
-    assert is_dataclass(hint), hint
+    assert issubclass(hint, Struct), hint
     hints = get_type_hints(hint)
     return st.builds(hint, **{field.name: some(hints[field.name]) for field in fields(hint)})
 

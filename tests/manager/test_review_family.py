@@ -1,10 +1,10 @@
 """What sessions have changed, as the page shows it: lines, comments, reverts, versions (10)."""
 
 import base64
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from manager.bench import WRITES, Project
 from manager.desk_bench import DONE, AtDesk, at_desk, with_repository

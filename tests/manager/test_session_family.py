@@ -1,9 +1,9 @@
 """What is asked of sessions one by one, carried out by real processes."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from manager.bench import SPEAKS_LONG, WRITES, Project, Watched
 from rookery.core.facts import Answered, ApprovalSwitched, ModeSwitched, UserSpoke

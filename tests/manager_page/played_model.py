@@ -3,8 +3,9 @@
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from llm_server import LlmServer, Recorded
 from llm_server.parts import Answer
@@ -52,8 +53,7 @@ class Model(LlmServer):
             return script.places[turn] if turn < len(script.places) else len(self._all)
 
 
-@dataclass
-class _Script:
+class _Script(Struct):
     places: range
     to_each: bool
     turn: int = 0

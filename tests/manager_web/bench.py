@@ -3,13 +3,13 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 from anyio.abc import ByteStream
+from msgspec import Struct, field
 from websockets.asyncio.client import ClientConnection, connect
 
 from rookery.core.managing.requests import (
@@ -130,8 +130,7 @@ class _Conversation:
                 self._talk.flooded += 1
 
 
-@dataclass
-class Served:
+class Served(Struct):
     server: WebServer
     watch: Watch
     talk: Talk
@@ -185,8 +184,7 @@ class Served:
             return await said_to(stream, text, self.host)
 
 
-@dataclass
-class Answer:
+class Answer(Struct):
     raw: bytes
 
     @property

@@ -5,11 +5,11 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from rookery.core.facts import Event, Fact
 from rookery.core.limits import Limits

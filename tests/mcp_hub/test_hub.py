@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from mcp_hub.bench import Bench
 from rookery.core.asks import AskKind

@@ -1,12 +1,12 @@
 """MCP calls of whole tasks: through the gate, on record, and gone when the user cancels."""
 
 import sys
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from mcp_hub.bench import MISBEHAVING, Bench
 from rookery.core.blocks import ToolCall

@@ -1,11 +1,11 @@
 """Asking a provider over a real socket, and all that was heard."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
+from msgspec import Struct, field
 
 from llm_server import LlmServer, Recorded
 from rookery.core.blocks import Text
@@ -27,8 +27,7 @@ from rookery.providers import open_provider
 HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
 
 
-@dataclass
-class Heard:
+class Heard(Struct):
     """What came of one request."""
 
     chunks: list[Chunk] = field(default_factory=list)

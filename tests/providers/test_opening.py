@@ -2,9 +2,9 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from llm_server import LlmServer, nobody_home
 from rookery.core.facts import Usage

@@ -8,12 +8,12 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 import llm_server
 from llm_server import LlmServer, html, keepalives, nobody_home, redirect, say, status, trailing

@@ -4,10 +4,10 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.engine.ports import Permit
 from rookery.errors import StorageError

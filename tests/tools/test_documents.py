@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 BOUNDS = DocumentBounds()
-PLAIN_BOUNDS = {name: getattr(BOUNDS, name) for name in BOUNDS.__dataclass_fields__}
+PLAIN_BOUNDS = {name: getattr(BOUNDS, name) for name in BOUNDS.__struct_fields__}
 ZIP, PDF = DocumentKind.ZIP, DocumentKind.PDF
 WORD, BOOK = samples.word_document(), samples.workbook()
 PAGES = samples.pdf("Hello", "", "World")

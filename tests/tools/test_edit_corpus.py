@@ -7,10 +7,11 @@ must come out is worked out from these alone, and not by anything of the product
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.errors import BadArguments, ToolError
 from workbench import Workbench
@@ -27,8 +28,7 @@ LONG = 20_000 if TORTURE else 5_000
 """Lines of a file in which something is looked for in vain."""
 
 
-@dataclass(frozen=True)
-class File:
+class File(Struct, frozen=True):
     name: str
     lines: tuple[tuple[str, str], ...]
     codec: str = "utf-8"
@@ -111,8 +111,7 @@ FILES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """From the line `first` up to `last`, other lines come."""
 
     first: int

@@ -1,11 +1,11 @@
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import (

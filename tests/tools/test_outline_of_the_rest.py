@@ -1,10 +1,10 @@
 """A file of which only the beginning fits is shown with what the rest defines: 4.3, 13.5."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.code_index.outline import Outliner
 from rookery.code_index.syntax import SyntaxReader

@@ -1,7 +1,6 @@
 """Whoever follows sees every lasting event once and in order, however they come and go."""
 
 import os
-from dataclasses import dataclass, field
 
 import anyio
 import anyio.abc
@@ -9,6 +8,7 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct, field
 
 from rookery.core.facts import Event, Noted, TextStreamed
 from rookery.wire.channels import memory_channels
@@ -30,8 +30,7 @@ MOVES = st.lists(
 )
 
 
-@dataclass
-class Client:
+class Client(Struct):
     """Follows, stops following, loses its connection, and keeps what it has seen."""
 
     host: Logs

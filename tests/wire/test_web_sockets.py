@@ -4,13 +4,13 @@ import json
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
+from msgspec import Struct
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
@@ -27,8 +27,7 @@ TOKEN = "5" * 64
 LONGEST = 100_000
 
 
-@dataclass
-class Served:
+class Served(Struct):
     port: int
     one_ended: anyio.Event
 

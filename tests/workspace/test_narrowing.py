@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from old_kernel import WithoutLandlock
 from rookery.core.intents.scope_suggestions import writable_prefixes
 from rookery.core.limits import Limits
 from rookery.core.shell.plain_commands import Pipeline, PlainCommand
-from rookery.core.values import value
 from rookery.engine.ports import Permit
 from rookery.errors import Denied
 from rookery.workspace.boundaries import Boundaries
@@ -213,8 +213,7 @@ def test_the_layers_are_what_they_are_called(layer: str, cell: Cell):
 # ── what a command can do ───────────────────────────────────────────────────────────────
 
 
-@value
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """A command with its part of the workspace, and whether it works; elsewhere it must fail.
     Whatever is outside of `changed` is as it was, in any case."""
 

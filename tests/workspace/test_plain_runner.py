@@ -4,12 +4,12 @@ import os
 import shutil
 import signal
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rookery.core.shell.git_table import GIT_READERS
 from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand

@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from old_kernel import WithoutLandlock
 from patience import patience
-from rookery.core.values import value
 from rookery.errors import Denied, ToolError
 from rookery.workspace.confine import landlock_version
 from rookery.workspace.guarantees import Holds, guarantees
@@ -238,8 +238,7 @@ def the_layers_work(cells: Cells) -> None:
                 assert cell.usual.state.kind.startswith(layer)
 
 
-@value
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """A command, and in which layers it works; elsewhere it must fail."""
 
     id: str

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
+from msgspec import Struct
 
 from rookery.browser.find_browser import find_browser
 from rookery.browser.happenings import told
@@ -26,7 +27,6 @@ from rookery.browser.running_browser import (
 from rookery.browser.watched_page import FROZEN
 from rookery.core.hosts import Host
 from rookery.core.page_views import PageView, Point, Spot
-from rookery.core.values import value
 from rookery.core.web_addresses import WebAddress, origin_of
 from rookery.errors import ToolError
 
@@ -49,8 +49,7 @@ _IS_CLOSED = "has been closed"
 """What playwright says of a browser that is no more."""
 
 
-@value
-class Patience:
+class Patience(Struct, frozen=True, kw_only=True):
     """How long is waited, in seconds. What a click leads to begins within `settle`; a browser
     that nobody uses for `idle` is ended."""
 

@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.models import key_variable
 from rookery.cli.session_argument import format_option
-from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.providers import KEY_VARIABLES, OTHER_NAMES
 from rookery.storage.keyring_keys import (
@@ -119,8 +119,7 @@ def _log_out(provider: str, keys_file: Path) -> int:
     return 0
 
 
-@value
-class _Standing:
+class _Standing(Struct, frozen=True, kw_only=True):
     """Whether there is a key for a provider, and where from."""
 
     provider: str

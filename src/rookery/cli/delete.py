@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
@@ -21,7 +22,6 @@ from rookery.cli.session_argument import (
 )
 from rookery.cli.session_ids import chosen_session, short_ids
 from rookery.cli.session_table import cut, one_line
-from rookery.core.values import value
 from rookery.errors import SettingsError, StorageError
 from rookery.storage.lock import TaskLock
 from rookery.storage.places import find_places
@@ -33,8 +33,7 @@ _AGE = re.compile(r"(\d{1,6})\s*(h|d|w)")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
-@value
-class _Done:
+class _Done(Struct, frozen=True, kw_only=True):
     deleted: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     """Why sessions stay, a sentence for each."""

@@ -2,15 +2,15 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import NAME, VERSION
 from rookery.clients.keyboard import line_at_once
 from rookery.clients.slash_lines import list_models, list_modes
 from rookery.clients.terminal_text import harmless
-from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 
@@ -21,8 +21,7 @@ HELP = """\
 Anything else is your task. Ctrl-D quits."""
 
 
-@value
-class FirstWords:
+class FirstWords(Struct, frozen=True, kw_only=True):
     text: str = ""
     mode: str = ""
     provider: str = ""
@@ -30,8 +29,7 @@ class FirstWords:
     automatic: bool | None = None
 
 
-@value
-class Checks:
+class Checks(Struct, frozen=True, kw_only=True):
     """Raise `SettingsError` for an unknown model, mode or command."""
 
     model: Callable[[str, str], None]

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.hooks.hook_answers import HookRun
 from rookery.core.hooks.hook_calls import sample_call
 from rookery.core.hooks.hook_config import HookEvent
 from rookery.core.hooks.hook_dialect import Situation, ToolResponse
 from rookery.core.hooks.hook_verdict import HookVerdict
 from rookery.core.hooks.known_hooks import KnownHook
-from rookery.core.values import value
 from rookery.governance.external_hooks import ExternalHooks
 from rookery.workspace.hooks.hook_desk import HookDesk
 
@@ -39,8 +40,7 @@ SAMPLE_FIELDS: dict[HookEvent, dict[str, Any]] = {
 _CALL_ID = "example"
 
 
-@value
-class Overheard:
+class Overheard(Struct, frozen=True, kw_only=True):
     """One run of a hook."""
 
     known: KnownHook
@@ -67,8 +67,7 @@ class Overheard:
         }
 
 
-@value
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True):
     runs: Sequence[Overheard]
     verdict: HookVerdict
 

@@ -4,11 +4,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.cli.intents_desk import Desk, now, who
 from rookery.core.intents.criteria_standing import CHECK_TOOL, check_call_id
 from rookery.core.intents.intent import Intent, IntentFile, digest
 from rookery.core.ledger.records import Entry, Outcome, Related
-from rookery.core.values import value
 from rookery.errors import RookeryError
 from rookery.workspace.ledger.recording import Recording
 from rookery.workspace.orchestration.intent_edits import Edit
@@ -20,8 +21,7 @@ class NotPossible(RookeryError):
     """The intent is not in a state in which this can be done; nothing was changed."""
 
 
-@value
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """What is to be written about one intent."""
 
     intent_id: str
@@ -30,8 +30,7 @@ class Plan:
     """What the ledger is told besides."""
 
 
-@value
-class Made:
+class Made(Struct, frozen=True, kw_only=True):
     before: Intent | None
     after: Intent
     digest_before: str

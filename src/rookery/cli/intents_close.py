@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.intents_changes import Changing, NotPossible, Plan
@@ -23,7 +24,6 @@ from rookery.cli.intents_moves import moved, possible_move, told
 from rookery.clients.terminal_text import cells_of, harmless_line
 from rookery.core.intents.criteria_standing import criterion_id
 from rookery.core.intents.intent import Criterion, Intent, IntentFile, LastVerification
-from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.workspace.orchestration.criteria_checks import CheckResult, check_criterion
 from rookery.workspace.orchestration.intent_edits import SetVerification, edits_for
@@ -31,8 +31,7 @@ from rookery.workspace.orchestration.intent_edits import SetVerification, edits_
 WIDTH = 60
 
 
-@value
-class Numbered:
+class Numbered(Struct, frozen=True, kw_only=True):
     """A criterion, and its place, from 1."""
 
     number: int
@@ -47,8 +46,7 @@ class Numbered:
         return said.lower() in (self.id.lower(), f"a{self.number}", str(self.number))
 
 
-@value
-class Checked:
+class Checked(Struct, frozen=True, kw_only=True):
     numbered: Numbered
     result: CheckResult
     trace_id: str

@@ -1,11 +1,12 @@
 """`rookery intents coverage` and `map`: which intents the code stands for, and where."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.cli.intents_desk import (
     FINDINGS,
@@ -32,7 +33,6 @@ from rookery.core.ledger.coverage import (
     coverage,
 )
 from rookery.core.ledger.traced import TracedRecord, records_on
-from rookery.core.values import value
 from rookery.workspace.ledger.brief_records import Counted, counted_lines
 from rookery.workspace.ledger.reading import oldest
 from rookery.workspace.orchestration.mapped_intents import intent_map
@@ -93,8 +93,7 @@ def _entry_as_json(entry: MapEntry) -> dict[str, object]:
     return {"id": entry.intent.id, "name": entry.intent.name, "files": files}
 
 
-@value
-class Proved:
+class Proved(Struct, frozen=True, kw_only=True):
     """What the ledger and the intents come to. `standings` are of the criteria, by intent."""
 
     coverage: Coverage

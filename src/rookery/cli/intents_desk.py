@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import NAME, VERSION
 from rookery.cli.governance_exits import Ending
@@ -24,7 +25,6 @@ from rookery.clients.terminal_text import Paint, cells_of, harmless, harmless_li
 from rookery.core.intents.intent import Intent, IntentFile
 from rookery.core.intents.problem_report import summary
 from rookery.core.ledger.records import Writer
-from rookery.core.values import value
 from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.settings import Settings
 from rookery.storage.places import Places, find_places
@@ -71,8 +71,7 @@ class GovernanceGroup(click.Group):
             return next(code for kind, code in _CODES.items() if isinstance(error, kind))
 
 
-@value
-class Wishes:
+class Wishes(Struct, frozen=True, kw_only=True):
     """The options that every command has."""
 
     folder: Path

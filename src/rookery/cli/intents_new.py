@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 import click
+from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.intents_changes import Changing, Plan
@@ -32,7 +33,6 @@ from rookery.cli.intents_faults import (
 from rookery.core.intents.earned_lessons import check_type
 from rookery.core.intents.intent import Constraint, Criterion, Intent, IntentFile, Status, Verify
 from rookery.core.intents.node_reading import Fault
-from rookery.core.values import value
 from rookery.errors import RookeryError, SettingsError
 from rookery.workspace.orchestration.files_in_scope import FilesInScope
 from rookery.workspace.orchestration.intent_edits import AddIntent
@@ -45,8 +45,7 @@ _NOT_CHECKS = {"make"}
 """A sentence may begin with it as well as a command."""
 
 
-@value
-class Described:
+class Described(Struct, frozen=True, kw_only=True):
     """An intent as somebody describes it. `checks` are commands whose success proves something."""
 
     name: str

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import click
+from msgspec import Struct
 
 from rookery.cli.intents_coverage import coverage_of
 from rookery.cli.intents_desk import Desk, Wishes, common, counted, now, open_desk
@@ -10,7 +11,6 @@ from rookery.clients.terminal_text import cells_of, harmless_line
 from rookery.core.intents.activity import Activity, activity
 from rookery.core.intents.criteria_standing import CriterionStanding
 from rookery.core.intents.intent import Intent, digest, expired
-from rookery.core.values import value
 from rookery.workspace.ledger.brief_records import counted_records
 from rookery.workspace.orchestration.leases import Lease, Leases
 
@@ -19,8 +19,7 @@ WIDTH = 80
 SHORT_DIGEST = 12
 
 
-@value
-class _Shown:
+class _Shown(Struct, frozen=True, kw_only=True):
     intent: Intent
     digest: str
     done: Activity

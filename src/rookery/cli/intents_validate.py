@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.cli.intents_desk import (
     FINDINGS,
@@ -26,7 +27,6 @@ from rookery.core.intents.problem_report import rendered
 from rookery.core.intents.problems import Problem, Severity
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.traced import TracedRecord
-from rookery.core.values import value
 from rookery.errors import RookeryError
 from rookery.governed_places import governed_places
 from rookery.workspace.hooks.hook_files import HookPlaces, find_hooks
@@ -41,8 +41,7 @@ from rookery.workspace.orchestration.layout import nested_roots
 from rookery.workspace.orchestration.shared_knowledge import SharedKnowledge
 
 
-@value
-class Examined:
+class Examined(Struct, frozen=True, kw_only=True):
     """One file, what it holds in a few words, and what is wrong with it."""
 
     file: str

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
+from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
@@ -20,7 +21,6 @@ from rookery.cli.hosting import KILLED_BY
 from rookery.cli.main import resolve_folder
 from rookery.cli.manager_telling import announce, open_browser, show_pairing, tell
 from rookery.clients.terminal_text import harmless_line
-from rookery.core.values import value
 from rookery.errors import SettingsError, StorageError
 from rookery.storage.places import Places, find_places
 
@@ -40,8 +40,7 @@ SECONDS_TO_SETTLE = 5.0
 NEEDED = ("starlette", "uvicorn", "websockets")
 
 
-@value
-class Home:
+class Home(Struct, frozen=True, kw_only=True):
     """What the server is made with, beside the manager."""
 
     places: Places
@@ -50,8 +49,7 @@ class Home:
     page: "PageFiles"
 
 
-@value
-class Wishes:
+class Wishes(Struct, frozen=True, kw_only=True):
     workspace: Path
     reach: "Reach"
     open: bool = True

@@ -3,13 +3,13 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import anyio
 import click
+from msgspec.structs import asdict
 
 from rookery import NAME
 from rookery.cli.model_choice import choice_without_flags, ways_to_a_model

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import click
+from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.main import resolve_folder
@@ -30,7 +31,6 @@ from rookery.core.facts import (
 )
 from rookery.core.points import Point, points, standing_changes
 from rookery.core.replies import restored_files
-from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.storage.places import find_places
 from rookery.storage.settings_files import find_settings
@@ -45,8 +45,7 @@ MOST_ALIKE = 5
 """Files of one folder that are named one by one."""
 
 
-@value
-class _Wish:
+class _Wish(Struct, frozen=True, kw_only=True):
     to: Sequence[int]
     """The points of which one is meant: the first at which files have to be put back."""
     files: bool

@@ -8,6 +8,8 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery import NAME
 from rookery.app import Consent, vocabulary
 from rookery.cli.first_words import Checks, FirstWords, ask_for_first_words
@@ -22,7 +24,6 @@ from rookery.core.effort import NOT_AT_ALL
 from rookery.core.facts import Event, RequestStarted, TaskOpened
 from rookery.core.hiding import Hiding
 from rookery.core.system_prompt import MODES
-from rookery.core.values import value
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.model_choices import ModelChoice, usable_models
 from rookery.oversight import Charter
@@ -45,8 +46,7 @@ _FLAGS_BY_SETTING = {
 """Where a flag has another name than its setting."""
 
 
-@value
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     settings: Settings
     choice: ModelChoice
     store: TaskStore

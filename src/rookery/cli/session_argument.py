@@ -3,11 +3,11 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_table import family_tree

@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+from msgspec import Struct
+
 from rookery import NAME
 from rookery.cli.session_ids import short_ids
 from rookery.clients.terminal_text import Paint, cells_of, harmless, harmless_line
-from rookery.core.values import value
 from rookery.storage.summary import Status, TaskSummary
 
 GAP = "  "
@@ -18,8 +19,7 @@ BELOW = "└ "
 NARROWEST_TASK = 12
 
 
-@value
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """How a table is drawn."""
 
     width: int
@@ -31,8 +31,7 @@ class Look:
     """Whether each session's folder is shown."""
 
 
-@value
-class _Row:
+class _Row(Struct, frozen=True, kw_only=True):
     id: str
     age: str
     status: Status

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rookery import NAME, PROJECT_FOLDER
-from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.settings import (
     ANY,
@@ -25,8 +26,7 @@ from rookery.storage.settings_values import NAMED_BY_USER, general, no_such, spe
 from rookery.storage.trust import TrustStore
 
 
-@value
-class Layer:
+class Layer(Struct, frozen=True, kw_only=True):
     name: str
     value: Any = None
     note: str = ""

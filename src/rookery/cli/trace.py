@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from itertools import islice
 from typing import NoReturn, get_args
 
 import click
+from msgspec.structs import asdict
 
 from rookery import NAME
 from rookery.cli.trace_blame import blame_command

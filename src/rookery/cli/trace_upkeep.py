@@ -3,11 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
 import click
+from msgspec.structs import asdict
 
 from rookery.cli.session_argument import confirmed, counted
 from rookery.cli.trace_desk import (

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from rookery.cli.session_argument import confirmed
 from rookery.cli.trace_desk import TASK, Desk, Ending, ledger_command, point_in_time
@@ -18,15 +19,13 @@ from rookery.core.ledger.verification import (
     lost_records,
     told_here,
 )
-from rookery.core.values import value
 from rookery.errors import SettingsError, StorageError
 from rookery.workspace.ledger.verifying import mend_tail, verified_since
 
 _STATE = re.compile(r"\b(?:sha256:)?([0-9a-f]{64})\b")
 
 
-@value
-class Remembered:
+class Remembered(Struct, frozen=True, kw_only=True):
     """What the ledger is compared with, and the day on which it was noted, if that is known."""
 
     head: KnownHead | None = None

@@ -9,8 +9,9 @@ from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.cli.main import FORMATS
-from rookery.core import values
 from rookery.core.characters import as_utf8
 from rookery.core.instructions import quoted
 from rookery.core.mentions import PIPED_TEXT
@@ -29,8 +30,7 @@ class FrontEnd(Enum):
     ENGINE_MESSAGES = "messages of the engine, both ways"
 
 
-@values.value
-class Wishes:
+class Wishes(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     said: str | None
     """The prompt as an option gives it."""

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, Reply
 from rookery.core.commands import Answer, SwitchMode
@@ -36,13 +37,11 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.intents.questions import Choice
-from rookery.core.values import record
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
 
 
-@record
-class Say:
+class Say(Struct, frozen=True):
     """An answer to a question; `by` a rule if nobody was asked."""
 
     reply: Reply
@@ -56,8 +55,7 @@ class Say:
     """What goes beyond yes or no to a question of governance."""
 
 
-@record
-class Leave:
+class Leave(Struct, frozen=True):
     """End the run instead of answering. The task is kept and can be resumed."""
 
     reason: str
@@ -106,8 +104,7 @@ class Fate(Enum):
     LEFT = "left"
 
 
-@record
-class RunEnd:
+class RunEnd(Struct, frozen=True):
     """How a run ended; `code` is for programs, `reason` for people."""
 
     fate: Fate

@@ -3,8 +3,9 @@
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from rookery.clients.engine_answers import EngineAnswers
 from rookery.clients.engine_lookups import before_message, checkpoint, look_up

@@ -8,8 +8,9 @@ written as it came. The text must be harmless already: only our own colours are 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec import Struct
+
 from rookery.clients.terminal_text import Paint, cells_of
-from rookery.core.values import record
 
 PIECE = 2_000
 """Characters that are looked at together, however many come."""
@@ -30,8 +31,7 @@ _DELIMITER_ROW = re.compile(r" *\|?( *:?-+:? *\|)+ *:?-*:? *")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 
 
-@record
-class Span:
+class Span(Struct, frozen=True):
     """Text to be written. What is verbatim is not wrapped."""
 
     text: str

@@ -1,6 +1,6 @@
 """Why a run ended without success, in one word for programs."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from rookery.clients.attendant import Fate, RunEnd
 from rookery.core.asks import AskKind

@@ -3,11 +3,10 @@
 import json
 from typing import Any
 
-from rookery.core.values import record
+from msgspec import Struct
 
 
-@record
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """An answer that a model offers, and the mode it would like to go on in with it."""
 
     answer: str

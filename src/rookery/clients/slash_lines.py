@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
 
+from msgspec import Struct
+
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import (
     Answer,
@@ -41,7 +43,6 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.points import NOTHING_TO_UNDO, last_change, points
-from rookery.core.values import record, value
 
 HELP = """\
 /undo            take back the last change of files, and what was said since
@@ -80,8 +81,7 @@ def no_such_command(line: str, known: Collection[str]) -> str:
     return f"There is no /{found['name']}." + (f" There is: {there}." if there else "")
 
 
-@value
-class Vocabulary:
+class Vocabulary(Struct, frozen=True, kw_only=True):
     """What else a line may name: commands, whose text the model is given, modes and models."""
 
     commands: Sequence[tuple[str, str]] = ()
@@ -93,8 +93,7 @@ class Vocabulary:
     """Those that can be worked for, each with what it is about."""
 
 
-@record
-class Heard:
+class Heard(Struct, frozen=True):
     """What a line led to: commands for the host, and words for whoever typed it."""
 
     commands: tuple[Command, ...] = ()

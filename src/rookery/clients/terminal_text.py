@@ -3,8 +3,9 @@
 import re
 import unicodedata
 
+from msgspec import Struct
+
 from rookery.core.invisible import EMOJI, INVISIBLE, JOINER
-from rookery.core.values import record
 
 _KEPT = {"\n", "\t"}
 
@@ -163,8 +164,7 @@ def spell_plainly(error: UnicodeError) -> tuple[str, int]:
 _END = "\x1b[0m"
 
 
-@record
-class Paint:
+class Paint(Struct, frozen=True):
     """Colours, or none."""
 
     on: bool

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.clients.questions import followup
 from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.core.message import Message
-from rookery.core.values import value
 
 _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
 _DIFFS = ("editedExistingFile", "appliedDiff", "newFileCreated")
@@ -33,8 +34,7 @@ class Kind(Enum):
     RESULT = auto()
 
 
-@value
-class Passage:
+class Passage(Struct, frozen=True, kw_only=True):
     """One thing that was said or done. `diff` is what a call changes, `below` what else it is
     about."""
 

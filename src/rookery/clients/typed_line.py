@@ -4,9 +4,9 @@ import unicodedata
 from collections.abc import Callable
 
 import anyio
+from msgspec import Struct
 
 from rookery.clients.terminal_text import cells_of
-from rookery.core.values import record
 
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 """What a terminal puts around what was pasted, if it was told to."""
@@ -16,8 +16,7 @@ _ERASE = "\x7f\b"
 _CTRL_C, _CTRL_D, _CTRL_U, _CTRL_W, _ESCAPE = "\x03", "\x04", "\x15", "\x17", "\x1b"
 
 
-@record
-class TimedLine:
+class TimedLine(Struct, frozen=True):
     """What came of waiting for a line. Nobody's words are empty words."""
 
     value: str

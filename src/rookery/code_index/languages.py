@@ -8,13 +8,12 @@ names: the process that parses reads this table too.
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from rookery.core.values import record
+from msgspec import Struct
 
 MARKDOWN = frozenset({".md", ".markdown", ".mdx"})
 
 
-@record
-class Grammar:
+class Grammar(Struct, frozen=True):
     """`function` is what makes the grammar, `patterns` what its definitions look like."""
 
     module: str

@@ -12,6 +12,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.code_index.vectors import (
     cosine,
     nearest_signatures,
@@ -21,7 +23,6 @@ from rookery.code_index.vectors import (
 )
 from rookery.core.chunks import Chunk
 from rookery.core.source_files import Mark
-from rookery.core.values import record, value
 
 VERSION = 1
 
@@ -52,8 +53,7 @@ class UnfitStore(Exception):
     """It is of another version, or holds what was never written to it."""
 
 
-@value
-class Known:
+class Known(Struct, frozen=True, kw_only=True):
     """A file as it was indexed; `model` is which one its vectors are of."""
 
     mark: Mark
@@ -61,8 +61,7 @@ class Known:
     model: str
 
 
-@value
-class Piece:
+class Piece(Struct, frozen=True, kw_only=True):
     """A chunk to be indexed, with the names of what it defines or is part of."""
 
     chunk: Chunk
@@ -70,8 +69,7 @@ class Piece:
     words: str
 
 
-@record
-class Spot:
+class Spot(Struct, frozen=True):
     """A chunk that is indexed, and the digest of the file it was in."""
 
     id: int

@@ -11,11 +11,12 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.code_index.languages import is_markdown, language_of
 from rookery.core.limits import MIB
 from rookery.core.outlines import Definition, headings
 from rookery.core.text_lines import rows_of
-from rookery.core.values import value
 
 LARGEST = MIB
 _WORKER = Path(__file__).with_name("parser_worker.py")
@@ -28,8 +29,7 @@ class _Died(Exception):
     """The process ended, or is as good as dead."""
 
 
-@value
-class Syntax:
+class Syntax(Struct, frozen=True, kw_only=True):
     """What a text defines, and the lines at which the parts of large definitions begin."""
 
     definitions: tuple[Definition, ...] = ()

@@ -3,7 +3,9 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.code_index.sources import Embedder, Sources
 from rookery.code_index.store import Known, Piece, Spot, Store
@@ -14,7 +16,6 @@ from rookery.core.characters import is_utf8
 from rookery.core.chunks import chunks, names_of
 from rookery.core.limits import MIB
 from rookery.core.source_files import Found, Listing, Mark, Source
-from rookery.core.values import value
 
 LARGEST = MIB
 MOST_FILES = 50_000
@@ -28,8 +29,7 @@ change is seen by its time."""
 _NO_MARK: Mark = (-1, 0, 0, 0)
 
 
-@value
-class Progress:
+class Progress(Struct, frozen=True, kw_only=True):
     """How far an update has come: whether it is known which files there are, how many of them
     are still to be read, and what is to be said about them."""
 

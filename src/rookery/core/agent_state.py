@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.asks import AskCategory, RequiredAction, category, required_action
 from rookery.core.message import Message
-from rookery.core.values import value
 
 
 class AgentState(StrEnum):
@@ -32,8 +33,7 @@ CoarseState: TypeAlias = Literal[
 ]
 
 
-@value
-class AgentStateInfo:
+class AgentStateInfo(Struct, frozen=True, kw_only=True):
     state: AgentState
     current_ask: str | None = None
     required_action: RequiredAction = RequiredAction.NONE

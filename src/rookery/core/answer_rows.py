@@ -7,21 +7,21 @@ of what was shown while it came.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.facts import AssistantSpoke, CallStreamed, RequestStarted, Usage
 from rookery.core.growing import CallText, Pieces, call_kind, call_text
 from rookery.core.message import Content, Message
 from rookery.core.sheet import Sheet
-from rookery.core.values import record
 
 Words: TypeAlias = Literal["text", "reasoning"]
 
 
-@record
-class Streamed:
+class Streamed(Struct, frozen=True):
     """A row of the answer: words, or the call with this index."""
 
     ts: int
@@ -29,8 +29,7 @@ class Streamed:
     index: int = -1
 
 
-@record
-class Request:
+class Request(Struct, frozen=True):
     """The request under way. `blank` is space that may yet turn out to begin a text."""
 
     id: str

@@ -1,19 +1,16 @@
 """What a model reads and writes: the blocks a turn is made of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rookery.core.values import value
+from msgspec import Struct, field
 
 
-@value
-class Text:
+class Text(Struct, frozen=True, kw_only=True):
     text: str
 
 
-@value
-class Thinking:
+class Thinking(Struct, frozen=True, kw_only=True):
     """Reasoning the provider let us see.
 
     `signature` is whatever the provider wants back unchanged; only the wire family that made
@@ -25,16 +22,14 @@ class Thinking:
     source: str = ""
 
 
-@value
-class Image:
+class Image(Struct, frozen=True, kw_only=True):
     """A picture; `data` is base64."""
 
     media_type: str
     data: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True, kw_only=True):
     """A call as the model made it. `problem` says why its arguments cannot be used, if so."""
 
     id: str
@@ -43,8 +38,7 @@ class ToolCall:
     problem: str = ""
 
 
-@value
-class ToolResult:
+class ToolResult(Struct, frozen=True, kw_only=True):
     call_id: str
     text: str
     images: tuple[Image, ...] = ()

@@ -10,9 +10,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.outlines import Definition
 from rookery.core.text_lines import rows_of
-from rookery.core.values import value
 
 LEAST = 50
 MOST = 1000
@@ -26,8 +27,7 @@ _BELONGS_TO_NEXT = re.compile(r"\s*(?:#|//|/\*|\*|@|--|\[|\"\"\"|template\b)")
 _Range: TypeAlias = tuple[int, int]
 
 
-@value
-class Chunk:
+class Chunk(Struct, frozen=True, kw_only=True):
     """Lines count from 1; characters from 0, and the last one is not included."""
 
     start: int

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from rookery.core.values import record, value
+from msgspec import Struct
 
 _SMOOTHING = 60
 
 
-@record
-class CodeHit:
+class CodeHit(Struct, frozen=True):
     """Lines of a file. `score` is 1 for what every ranking puts first."""
 
     path: str
@@ -18,8 +17,7 @@ class CodeHit:
     score: float
 
 
-@value
-class CodeHits:
+class CodeHits(Struct, frozen=True, kw_only=True):
     hits: tuple[CodeHit, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -6,14 +6,14 @@ returned: a client learns what became of its command the way everybody else does
 
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.asks import Reply
 from rookery.core.blocks import Image
 from rookery.core.intents.questions import Choice
-from rookery.core.values import value
 
 
-@value
-class OpenTask:
+class OpenTask(Struct, frozen=True, kw_only=True):
     """The client picks the id, so sending the same command twice opens one task."""
 
     task_id: str
@@ -30,13 +30,11 @@ class OpenTask:
     """The id of the intent that it works for from the beginning."""
 
 
-@value
-class ReopenTask:
+class ReopenTask(Struct, frozen=True, kw_only=True):
     task_id: str
 
 
-@value
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """The answer to one question, named by its id and the digest of what it would allow."""
 
     task_id: str
@@ -54,8 +52,7 @@ class Answer:
     """Names its words, if they may have been sent before: then they are not heard again."""
 
 
-@value
-class Speak:
+class Speak(Struct, frozen=True, kw_only=True):
     """Words for the model, to be heard at the next opportunity. They answer no question."""
 
     task_id: str
@@ -64,8 +61,7 @@ class Speak:
     images: tuple[Image, ...] = ()
 
 
-@value
-class EditQueue:
+class EditQueue(Struct, frozen=True, kw_only=True):
     """Change words that have not been heard yet; no text takes them back."""
 
     task_id: str
@@ -73,42 +69,36 @@ class EditQueue:
     text: str | None = None
 
 
-@value
-class Cancel:
+class Cancel(Struct, frozen=True, kw_only=True):
     """Stop what is being done. The task stays open and asks whether to go on."""
 
     task_id: str
 
 
-@value
-class RetryNow:
+class RetryNow(Struct, frozen=True, kw_only=True):
     """Do not wait any longer for the next try."""
 
     task_id: str
 
 
-@value
-class Condense:
+class Condense(Struct, frozen=True, kw_only=True):
     """Have the older part of the conversation summarised, although it still fits."""
 
     task_id: str
 
 
-@value
-class CloseTask:
+class CloseTask(Struct, frozen=True, kw_only=True):
     task_id: str
 
 
-@value
-class Rewind:
+class Rewind(Struct, frozen=True, kw_only=True):
     """Take the conversation back to event `to`."""
 
     task_id: str
     to: int
 
 
-@value
-class RestoreFiles:
+class RestoreFiles(Struct, frozen=True, kw_only=True):
     """Put back the files as they were at event `to`; those that somebody else has changed
     since only with `overwrite`.
     """
@@ -118,22 +108,19 @@ class RestoreFiles:
     overwrite: bool = False
 
 
-@value
-class StopCommand:
+class StopCommand(Struct, frozen=True, kw_only=True):
     """End a command that runs on behind its call."""
 
     task_id: str
     call_id: str
 
 
-@value
-class SwitchMode:
+class SwitchMode(Struct, frozen=True, kw_only=True):
     task_id: str
     mode: str
 
 
-@value
-class SwitchModel:
+class SwitchModel(Struct, frozen=True, kw_only=True):
     """Have another model do the rest of the task, and of those that work for it."""
 
     task_id: str
@@ -141,24 +128,21 @@ class SwitchModel:
     model: str
 
 
-@value
-class SwitchApproval:
+class SwitchApproval(Struct, frozen=True, kw_only=True):
     """Whether actions of a task, and of those that work for it, need a yes from now on."""
 
     task_id: str
     automatic: bool
 
 
-@value
-class SelectIntent:
+class SelectIntent(Struct, frozen=True, kw_only=True):
     """Have the task work for an intent; without an id for none."""
 
     task_id: str
     intent_id: str = ""
 
 
-@value
-class DeleteTask:
+class DeleteTask(Struct, frozen=True, kw_only=True):
     task_id: str
 
 

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.agent_state import newest_first, request_in_progress
 from rookery.core.asks import AskKind
 from rookery.core.message import Message
-from rookery.core.values import record, value
 
 
 class Press(StrEnum):
@@ -22,14 +23,12 @@ class Press(StrEnum):
     ABORT = "abort"
 
 
-@record
-class Button:
+class Button(Struct, frozen=True):
     label: str
     press: Press
 
 
-@value
-class Controls:
+class Controls(Struct, frozen=True, kw_only=True):
     sending_disabled: bool = False
     buttons_enabled: bool = False
     primary: Button | None = None

@@ -3,8 +3,9 @@
 import re
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.hidden_characters import marked
-from rookery.core.values import record
 
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
 LONGEST_DESCRIPTION = 2_000
@@ -14,16 +15,14 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{1,40}")
 _PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}")
 
 
-@record
-class ToolParameter:
+class ToolParameter(Struct, frozen=True):
     name: str
     type: str
     description: str
     required: bool
 
 
-@record
-class ToolDefinition:
+class ToolDefinition(Struct, frozen=True):
     """`command` are the words of the program line, as they stand in the file."""
 
     name: str

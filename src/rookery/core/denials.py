@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
@@ -15,7 +17,6 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.replies import sentence_in
-from rookery.core.values import value
 
 NOT_INTERACTIVE = "This run is not interactive."
 MOST_NAMED = 3
@@ -23,8 +24,7 @@ MOST_NAMED = 3
 By: TypeAlias = Literal["user", "policy", "rule"]
 
 
-@value
-class Denial:
+class Denial(Struct, frozen=True, kw_only=True):
     """`by` is who answered the question; "rule" if none was asked."""
 
     call: ToolCall

@@ -15,14 +15,15 @@ doubt is refused and the others are applied.
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from enum import Enum, auto
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.line_places import Adapt, LinePlaces
 from rookery.core.near_misses import describe, nearest
 from rookery.core.text_lines import Line, joined, lines_of, rewritten, usual_end
-from rookery.core.values import record
 
 NEAR = 40
 """How many lines a start line may be off and still tell two places apart."""
@@ -39,27 +40,23 @@ _NUMBERED = re.compile(r" *+(\d*+) *+\|(?: (.*))?$")
 _DIGITS = 9
 
 
-@record
-class DiffBlock:
+class DiffBlock(Struct, frozen=True):
     search: tuple[str, ...]
     replace: tuple[str, ...]
     start_line: int = 0
     """Where the lines are believed to be, from 1; 0 if nothing was said."""
 
 
-@record
-class Malformed:
+class Malformed(Struct, frozen=True):
     reason: str
 
 
-@record
-class NotFound:
+class NotFound(Struct, frozen=True):
     number: int
     block: DiffBlock
 
 
-@record
-class Refused:
+class Refused(Struct, frozen=True):
     number: int
     reason: str
 
@@ -67,8 +64,7 @@ class Refused:
 Miss: TypeAlias = NotFound | Refused
 
 
-@record
-class Applied:
+class Applied(Struct, frozen=True):
     """The text with `count` blocks applied, and what became of the others."""
 
     text: str
@@ -181,8 +177,7 @@ def _line_number(digits: str) -> int:
 # ── applying ────────────────────────────────────────────────────────────────────────────
 
 
-@record
-class _Place:
+class _Place(Struct, frozen=True):
     number: int
     block: DiffBlock
     at: int

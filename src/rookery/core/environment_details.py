@@ -5,9 +5,10 @@ Whatever stands before it is the same as in the request before, so that a provid
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from rookery.core.facts import Todo
 from rookery.core.instructions import quoted
-from rookery.core.values import value
 
 _STATUS = {"pending": "Pending", "in_progress": "In progress", "completed": "Completed"}
 _NO_LIST = (
@@ -16,8 +17,7 @@ _NO_LIST = (
 _KEEP_LIST = "Keep it up to date with update_todo_list as the work goes on."
 
 
-@value
-class CommandNote:
+class CommandNote(Struct, frozen=True, kw_only=True):
     """A command behind the conversation; `output` is what was not yet told of it."""
 
     id: str
@@ -26,8 +26,7 @@ class CommandNote:
     output: str = ""
 
 
-@value
-class EnvironmentDetails:
+class EnvironmentDetails(Struct, frozen=True, kw_only=True):
     """Only what is known is told. `time` and `git` come as `workspace.surroundings.environment`
     gives them; `files` is a listing of the workspace, for the first turn. `todos` is None where
     there are to be none."""

@@ -6,13 +6,13 @@ Nothing is guessed here. Only line ends are not told apart, as in the edits them
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
+from msgspec import Struct
+
 from rookery.core.line_diff import COMPARED_LINES
 from rookery.core.text_lines import alike
-from rookery.core.values import record
 
 
-@record
-class Swap:
+class Swap(Struct, frozen=True):
     """A piece of text as the model quoted it, and what shall stand there instead."""
 
     old: str

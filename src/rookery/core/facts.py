@@ -7,25 +7,24 @@ superseded by a lasting one.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind, Reply
 from rookery.core.blocks import Block, Image, Text
 from rookery.core.failures import FailureKind
 from rookery.core.intents.questions import Choice, IntentQuestion
-from rookery.core.values import record, value
 
 
-class Lasting:
+class Lasting(Struct, frozen=True):
     lasting: ClassVar[bool] = True
-    __slots__ = ()
 
 
-class Passing:
+class Passing(Struct, frozen=True):
     lasting: ClassVar[bool] = False
-    __slots__ = ()
 
 
 class StopReason(StrEnum):
@@ -53,8 +52,7 @@ class Ending(StrEnum):
     """It was started, and nobody saw it end."""
 
 
-@value
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """What one request used. `tokens_in` is all input, cached or not. Unknown cost is None."""
 
     tokens_in: int = 0
@@ -64,8 +62,7 @@ class Usage:
     cost: float | None = None
 
 
-@value
-class Spent:
+class Spent(Struct, frozen=True, kw_only=True):
     """What a task and all its children have used since somebody last allowed it. A child counts
     on from what its parent had used, and hands the sum back when it ends.
     """
@@ -76,8 +73,7 @@ class Spent:
     seconds: float = 0.0
 
 
-@value
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """A file that a call creates, replaces or deletes: its hash before and after.
 
     An empty hash means that there is no such file.
@@ -88,16 +84,14 @@ class Change:
     after: str = ""
 
 
-@record
-class Version:
+class Version(Struct, frozen=True):
     """A file as it was at one moment: what git calls its content, and its type and rights."""
 
     blob: str
     mode: int
 
 
-@record
-class Effect:
+class Effect(Struct, frozen=True):
     """What was done to one file; None means that there was no such file."""
 
     path: str
@@ -105,8 +99,7 @@ class Effect:
     after: Version | None
 
 
-@record
-class Seen:
+class Seen(Struct, frozen=True):
     """A file the model was shown, by its hash; `whole` if nothing of it was left out. `amended` if
     it was shown all that changed since it last knew the file."""
 
@@ -116,15 +109,13 @@ class Seen:
     amended: bool = False
 
 
-@value
-class Todo:
+class Todo(Struct, frozen=True, kw_only=True):
     id: str
     content: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
 
 
-@value
-class TaskOpened(Lasting):
+class TaskOpened(Lasting, frozen=True, kw_only=True):
     """The first fact of every log, and its header: `format` is the version of the journal."""
 
     text: str
@@ -139,33 +130,28 @@ class TaskOpened(Lasting):
     format: int = 1
 
 
-@value
-class TaskReopened(Lasting):
+class TaskReopened(Lasting, frozen=True, kw_only=True):
     """The process that ran this task is gone; another has picked up its log. `resumed` if it is
     a child whose parent was told to go on."""
 
     resumed: bool = False
 
 
-@value
-class TaskClosed(Lasting):
+class TaskClosed(Lasting, frozen=True, kw_only=True):
     pass
 
 
-@value
-class TaskFailed(Lasting):
+class TaskFailed(Lasting, frozen=True, kw_only=True):
     """Something went wrong that nobody foresaw. The task can be reopened."""
 
     message: str
 
 
-@value
-class StepCancelled(Lasting):
+class StepCancelled(Lasting, frozen=True, kw_only=True):
     pass
 
 
-@value
-class Rewound(Lasting):
+class Rewound(Lasting, frozen=True, kw_only=True):
     """The conversation is what it was right after event `to`, which may itself have been
     rewound before. What came after it stays in the log.
     """
@@ -173,8 +159,7 @@ class Rewound(Lasting):
     to: int
 
 
-@value
-class UserSpoke(Lasting):
+class UserSpoke(Lasting, frozen=True, kw_only=True):
     """Typed while the task was busy; the model hears it with its next request."""
 
     message_id: str
@@ -182,8 +167,7 @@ class UserSpoke(Lasting):
     images: tuple[Image, ...] = ()
 
 
-@value
-class PromptRefused(Lasting):
+class PromptRefused(Lasting, frozen=True, kw_only=True):
     """A hook refused the user's message in event `of`. It counts as not sent."""
 
     of: int
@@ -191,8 +175,7 @@ class PromptRefused(Lasting):
     reason: str
 
 
-@value
-class Gathered(Lasting):
+class Gathered(Lasting, frozen=True, kw_only=True):
     """What the user's words point at was looked up: files, commits, commands. The model hears
     it with its next request.
     """
@@ -202,16 +185,14 @@ class Gathered(Lasting):
     seen: tuple[Seen, ...] = ()
 
 
-@value
-class QueueEdited(Lasting):
+class QueueEdited(Lasting, frozen=True, kw_only=True):
     """A message that the model has not heard yet was changed, or taken back (`text` is None)."""
 
     message_id: str
     text: str | None
 
 
-@value
-class Asked(Lasting):
+class Asked(Lasting, frozen=True, kw_only=True):
     """A question that stops the loop; `digest` is of the action that a yes would allow.
 
     `notes` are what else one must know to answer: reach, real targets, why it is asked at all.
@@ -234,8 +215,7 @@ class Asked(Lasting):
     governance: IntentQuestion | None = None
 
 
-@value
-class Answered(Lasting):
+class Answered(Lasting, frozen=True, kw_only=True):
     ask_id: str
     ask: AskKind
     reply: Reply
@@ -250,15 +230,13 @@ class Answered(Lasting):
     """Of its words, if whoever sent them has named them."""
 
 
-@value
-class OfferWithdrawn(Lasting):
+class OfferWithdrawn(Lasting, frozen=True, kw_only=True):
     """A question that needed no answer is no longer of interest."""
 
     ask_id: str
 
 
-@value
-class RequestStarted(Lasting):
+class RequestStarted(Lasting, frozen=True, kw_only=True):
     """A request is about to be sent, and to whom; `base_url` only if it is not the usual one."""
 
     request_id: str
@@ -272,20 +250,17 @@ class RequestStarted(Lasting):
     """How long the task worked since its last request; waiting for an answer is not work."""
 
 
-@value
-class TextStreamed(Passing):
+class TextStreamed(Passing, frozen=True, kw_only=True):
     request_id: str
     text: str
 
 
-@value
-class ThinkingStreamed(Passing):
+class ThinkingStreamed(Passing, frozen=True, kw_only=True):
     request_id: str
     text: str
 
 
-@value
-class CallStreamed(Passing):
+class CallStreamed(Passing, frozen=True, kw_only=True):
     """A piece of a call's arguments, as JSON text. `name` comes with every piece."""
 
     request_id: str
@@ -294,8 +269,7 @@ class CallStreamed(Passing):
     arguments: str
 
 
-@value
-class AssistantSpoke(Lasting):
+class AssistantSpoke(Lasting, frozen=True, kw_only=True):
     """A whole answer, with what it cost. An interrupted one is shown but never sent back."""
 
     request_id: str
@@ -315,8 +289,7 @@ class AssistantSpoke(Lasting):
         )
 
 
-@value
-class RequestFailed(Lasting):
+class RequestFailed(Lasting, frozen=True, kw_only=True):
     request_id: str
     error: FailureKind
     message: str
@@ -327,8 +300,7 @@ class RequestFailed(Lasting):
     """Bytes of text that were sent, if not those of the request that was started last."""
 
 
-@value
-class Pausing(Passing):
+class Pausing(Passing, frozen=True, kw_only=True):
     """The next try starts in `seconds`; if `paced`, the next request does, because of the
     setting `request_pause`."""
 
@@ -337,16 +309,14 @@ class Pausing(Passing):
     paced: bool = False
 
 
-@value
-class Waiting(Passing):
+class Waiting(Passing, frozen=True, kw_only=True):
     """Nothing has come from the provider for a while."""
 
     request_id: str
     seconds: float
 
 
-@value
-class ToolStarted(Lasting):
+class ToolStarted(Lasting, frozen=True, kw_only=True):
     """Written before the first effect: what the call is about to do, and to what."""
 
     call_id: str
@@ -368,8 +338,7 @@ class ToolStarted(Lasting):
         return not (self.changes or self.command or self.external or self.child)
 
 
-@value
-class ChildBegan(Lasting):
+class ChildBegan(Lasting, frozen=True, kw_only=True):
     """A child task has begun to work for a call, or has picked up that work; what is in its own
     log past event `after` is new.
     """
@@ -379,14 +348,12 @@ class ChildBegan(Lasting):
     after: int = 0
 
 
-@value
-class OutputStreamed(Passing):
+class OutputStreamed(Passing, frozen=True, kw_only=True):
     call_id: str
     text: str
 
 
-@value
-class ToolFinished(Lasting):
+class ToolFinished(Lasting, frozen=True, kw_only=True):
     call_id: str
     text: str
     ending: Ending = Ending.DONE
@@ -401,16 +368,14 @@ class ToolFinished(Lasting):
     """The call was refused, and might have changed something."""
 
 
-@value
-class CommandQuiet(Passing):
+class CommandQuiet(Passing, frozen=True, kw_only=True):
     """A command has written nothing for so long; it may be waiting for input."""
 
     call_id: str
     seconds: float
 
 
-@value
-class CommandDetached(Lasting):
+class CommandDetached(Lasting, frozen=True, kw_only=True):
     """A call came back while its command runs on; its output goes to `artifact`."""
 
     call_id: str
@@ -419,8 +384,7 @@ class CommandDetached(Lasting):
     pid: int = 0
 
 
-@value
-class CommandEnded(Lasting):
+class CommandEnded(Lasting, frozen=True, kw_only=True):
     """A command that ran on has ended; the model hears it with its next request."""
 
     call_id: str
@@ -428,15 +392,13 @@ class CommandEnded(Lasting):
     exit_code: int | None = None
 
 
-@value
-class SavingFiles(Passing):
+class SavingFiles(Passing, frozen=True, kw_only=True):
     """Files are being saved before a call; in a large workspace that takes a while at first."""
 
     call_id: str
 
 
-@value
-class CheckpointSaved(Lasting):
+class CheckpointSaved(Lasting, frozen=True, kw_only=True):
     """How the files were before a call, as the shadow repository calls it. `skipped` names
     what is not in it and could not be brought back.
     """
@@ -446,8 +408,7 @@ class CheckpointSaved(Lasting):
     skipped: tuple[str, ...] = ()
 
 
-@value
-class FilesChanged(Lasting):
+class FilesChanged(Lasting, frozen=True, kw_only=True):
     """A call changed files: all that differs between two checkpoints. `since` is the event at
     which the first of them was saved.
     """
@@ -458,8 +419,7 @@ class FilesChanged(Lasting):
     since: int
 
 
-@value
-class FilesRestored(Lasting):
+class FilesRestored(Lasting, frozen=True, kw_only=True):
     """Files were put back to what they were at event `to`: `count` of them, the first of which
     are named. `kept` are those that somebody else had changed meanwhile, and that were left
     alone.
@@ -473,13 +433,11 @@ class FilesRestored(Lasting):
     kept: tuple[str, ...] = ()
 
 
-@value
-class TodosChanged(Lasting):
+class TodosChanged(Lasting, frozen=True, kw_only=True):
     todos: tuple[Todo, ...]
 
 
-@value
-class CompletionOffered(Lasting):
+class CompletionOffered(Lasting, frozen=True, kw_only=True):
     """The model says that the task is done. `spoken` if it just said so in words, which are shown
     already; otherwise it called `attempt_completion`."""
 
@@ -487,35 +445,30 @@ class CompletionOffered(Lasting):
     spoken: bool = False
 
 
-@value
-class ModeSwitched(Lasting):
+class ModeSwitched(Lasting, frozen=True, kw_only=True):
     mode: str
 
 
-@value
-class ModelSwitched(Lasting):
+class ModelSwitched(Lasting, frozen=True, kw_only=True):
     """From now on this model is asked, whatever the settings say."""
 
     provider: str
     model: str
 
 
-@value
-class ApprovalSwitched(Lasting):
+class ApprovalSwitched(Lasting, frozen=True, kw_only=True):
     """Whether actions are allowed without a question from now on; None: as the run was started."""
 
     automatic: bool | None
 
 
-@value
-class Governed(Lasting):
+class Governed(Lasting, frozen=True, kw_only=True):
     """Intents decide what this task may change, from its beginning to its end."""
 
     mode: Literal["observe", "enforce", "required"]
 
 
-@value
-class IntentSelected(Lasting):
+class IntentSelected(Lasting, frozen=True, kw_only=True):
     """From now on changes are made for this intent, as it was worded then."""
 
     intent_id: str
@@ -526,8 +479,7 @@ class IntentSelected(Lasting):
     by: Literal["model", "user", "parent"] = "model"
 
 
-@value
-class IntentCleared(Lasting):
+class IntentCleared(Lasting, frozen=True, kw_only=True):
     """No intent is active any more. If a call of this task is to blame, a person must agree before
     one is selected again."""
 
@@ -535,8 +487,7 @@ class IntentCleared(Lasting):
     own_doing: bool = False
 
 
-@value
-class ScopeGranted(Lasting):
+class ScopeGranted(Lasting, frozen=True, kw_only=True):
     """The user allowed more than the scope for the rest of the task, while the intent is worded as
     it was: files that fit a pattern, or commands that begin like this."""
 
@@ -545,24 +496,21 @@ class ScopeGranted(Lasting):
     digest: str
 
 
-@value
-class OutOfScopeWritten(Lasting):
+class OutOfScopeWritten(Lasting, frozen=True, kw_only=True):
     """A command changed files outside the scope of the intent it ran for."""
 
     call_id: str
     paths: tuple[str, ...]
 
 
-@value
-class Unrecorded(Lasting):
+class Unrecorded(Lasting, frozen=True, kw_only=True):
     """A call has changed something, and the ledger could not be told. It is, as soon as it can."""
 
     call_id: str
     code: str
 
 
-@value
-class CriterionCheck:
+class CriterionCheck(Struct, frozen=True, kw_only=True):
     """What is known of one acceptance criterion when the task is said to be done."""
 
     id: str
@@ -578,8 +526,7 @@ HOOK_CHECK = "hook"
 """The id of a check that is a hook's objection to the end of a turn."""
 
 
-@value
-class CriteriaChecked(Lasting):
+class CriteriaChecked(Lasting, frozen=True, kw_only=True):
     """The acceptance criteria of the active intent were looked at, because the model says that
     the work is done."""
 
@@ -598,15 +545,13 @@ class CriteriaChecked(Lasting):
         return self.failed and all(each.id == HOOK_CHECK for each in self.checks)
 
 
-@value
-class Condensing(Passing):
+class Condensing(Passing, frozen=True, kw_only=True):
     """The model is being asked for a summary of what no longer fits."""
 
     tokens: int
 
 
-@value
-class Condensed(Lasting):
+class Condensed(Lasting, frozen=True, kw_only=True):
     """The context was too full. Of what lies between the task's opening and event `upto` the
     model is sent only what the user said after event `words`, and a `summary` if there is one. Of
     single texts before this event at most `longest` characters are sent, unless that is 0. Nothing
@@ -622,15 +567,13 @@ class Condensed(Lasting):
     usage: Usage = Usage()
 
 
-@value
-class HistoryRepaired(Lasting):
+class HistoryRepaired(Lasting, frozen=True, kw_only=True):
     """The provider did not accept the history; reasoning up to event `upto` is left out."""
 
     upto: int
 
 
-@value
-class Reminded(Lasting):
+class Reminded(Lasting, frozen=True, kw_only=True):
     """The engine sent the model a notice. A `nudge` is for an answer in words that looks like a
     slip."""
 
@@ -639,15 +582,13 @@ class Reminded(Lasting):
     nudge: bool = False
 
 
-@value
-class Noted(Lasting):
+class Noted(Lasting, frozen=True, kw_only=True):
     """Something the user should know and the model need not."""
 
     text: str
 
 
-@value
-class Unrecognised(Lasting):
+class Unrecognised(Lasting, frozen=True, kw_only=True):
     """A fact of a newer version; kept as it was read."""
 
     name: str
@@ -708,8 +649,7 @@ Fact: TypeAlias = (
 )
 
 
-@record
-class Event:
+class Event(Struct, frozen=True):
     """A fact with its place in the log.
 
     `seq` numbers the lasting facts without gaps; `sub` numbers the news since the last of

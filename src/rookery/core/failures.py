@@ -6,7 +6,7 @@ looks it up here. A kind that is absent from `RETRIES` is never tried again unas
 
 from enum import StrEnum
 
-from rookery.core.values import record
+from msgspec import Struct
 
 
 class FailureKind(StrEnum):
@@ -40,8 +40,7 @@ KEY_NOT_GIVEN = "wants a key and none was given"
 """Words by which a client that has only the sentence of a failure knows `BAD_KEY`."""
 
 
-@record
-class Retry:
+class Retry(Struct, frozen=True):
     """How often a kind is tried again, and how many of those tries come without a wait."""
 
     attempts: int

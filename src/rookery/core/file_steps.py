@@ -1,7 +1,9 @@
 """What a task did to files, step by step, as its log tells."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.facts import (
     Answered,
@@ -17,11 +19,9 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.values import record
 
 
-@record
-class Unsettled:
+class Unsettled(Struct, frozen=True):
     """A call that was started after a checkpoint, and whose changes nobody has recorded.
     `paths` are the files it was about, if that is known."""
 

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from rookery.core.values import record
+from msgspec import Struct
 
 
 class Health(StrEnum):
@@ -12,8 +12,7 @@ class Health(StrEnum):
     BAD = "bad"
 
 
-@record
-class Finding:
+class Finding(Struct, frozen=True):
     """`text` is a sentence or a few words; `todo` what the user can do, if anything."""
 
     name: str

@@ -6,8 +6,9 @@ share what came before, so that a stream costs no more than its length.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from rookery.core.argument_reader import ArgumentReader
 from rookery.core.asks import AskKind
@@ -65,8 +66,7 @@ class Pieces:
         return repr(self.text)
 
 
-@dataclass(slots=True)
-class _Shared:
+class _Shared(Struct):
     pieces: list[str]
     joined: str = ""
     joined_count: int = 0
@@ -111,8 +111,7 @@ class CallText:
         return repr(self.text)
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """How far the newest reader of a call has read; an older text is read anew."""
 
     reader: ArgumentReader = field(default_factory=ArgumentReader)

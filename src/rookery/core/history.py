@@ -6,8 +6,10 @@ log looks like, so that no other code has to keep two histories in step.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind, is_interactive_ask, is_non_blocking_ask
 from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
@@ -46,11 +48,9 @@ from rookery.core.replies import (
     user_message,
 )
 from rookery.core.shortening import shorter_block
-from rookery.core.values import record
 
 
-@record
-class Turn:
+class Turn(Struct, frozen=True):
     role: Literal["user", "assistant"]
     blocks: tuple[Block, ...]
 
@@ -152,8 +152,7 @@ class _Fold:
                 pass
 
 
-@record
-class Cuts:
+class Cuts(Struct, frozen=True):
     """All that was condensed so far, taken together."""
 
     upto: int
@@ -269,8 +268,7 @@ class _Book:
         return [Turn("user", blocks)] if blocks else []
 
 
-@dataclass(slots=True)
-class _Debt:
+class _Debt(Struct):
     call_id: str
     sent_id: str
     result: Block | None = None

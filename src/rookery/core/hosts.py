@@ -8,15 +8,15 @@ import re
 from collections.abc import Iterable
 from ipaddress import ip_address
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.core.web_addresses import LOOPBACK, is_plain_host, is_private_literal
 
 WEB_PORTS = (80, 443)
 _ENTRY = re.compile(r"(\*\.)?(\[[0-9a-f:.]+\]|[^\[\]:/@\s*]+)(?::(\d{1,5}))?")
 
 
-@record
-class Host:
+class Host(Struct, frozen=True):
     """A host and a port. `name` is in lower case and has no brackets."""
 
     name: str
@@ -43,8 +43,7 @@ class Host:
         return True
 
 
-@record
-class Entry:
+class Entry(Struct, frozen=True):
     """What one entry of a list allows. `below`: the names below this one, and not itself."""
 
     name: str

@@ -6,7 +6,7 @@ there before it is read.
 
 from collections.abc import Callable, Iterator
 
-from rookery.core.values import record
+from msgspec import Struct
 
 _MOST_SEGMENTS = 10_000
 _MOST_ENTRIES = 1_000
@@ -17,8 +17,7 @@ _JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 _AVIF_HEADER = 64 * 1024
 
 
-@record
-class ImageFacts:
+class ImageFacts(Struct, frozen=True):
     """`width` and `height` are 0 if the header does not say them, which no whole picture does."""
 
     name: str

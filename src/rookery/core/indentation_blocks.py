@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from rookery.core.values import record
+from msgspec import Struct
 
 TAB = 4
 COMMENTS = ("#", "//", "--", "/*", "*", '"""', "'''")
 
 
-@record
-class CodeBlock:
+class CodeBlock(Struct, frozen=True):
     """Line indices, the last one included. `cut` if the limit stopped its growth."""
 
     first: int

@@ -7,7 +7,7 @@ nothing.
 import re
 from typing import Literal, TypeAlias
 
-from rookery.core.values import value
+from msgspec import Struct
 
 Origin: TypeAlias = Literal["built-in", "user", "project"]
 
@@ -26,8 +26,7 @@ _SECTIONS = ("command", "instructions", "role", "skill")
 """Tags that stand beside the lines in which others are named."""
 
 
-@value
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One file of rules; `path` is what it is called."""
 
     path: str
@@ -35,16 +34,14 @@ class Rule:
     origin: Origin = "project"
 
 
-@value
-class NestedRules:
+class NestedRules(Struct, frozen=True, kw_only=True):
     """Rules that hold for work below a folder, and are read when there is some."""
 
     folder: str
     path: str
 
 
-@value
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     """All rules that hold in a mode, in the order in which they are told."""
 
     for_mode: tuple[Rule, ...] = ()
@@ -56,8 +53,7 @@ class Rules:
     """What was left out, and why, for the user."""
 
 
-@value
-class Skill:
+class Skill(Struct, frozen=True, kw_only=True):
     """`path` is its file as it is called; `modes` are those it is for, all if there are none."""
 
     name: str
@@ -67,8 +63,7 @@ class Skill:
     modes: tuple[str, ...] = ()
 
 
-@value
-class SlashCommand:
+class SlashCommand(Struct, frozen=True, kw_only=True):
     name: str
     content: str
     description: str = ""

@@ -1,13 +1,12 @@
 """Every number at which the product stops, waits or cuts. Sizes are bytes, times seconds."""
 
-from rookery.core.values import value
+from msgspec import Struct
 
 KIB = 1024
 MIB = 1024 * KIB
 
 
-@value
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """The user may set these; a project may only make them smaller."""
 
     mistakes: int = 3

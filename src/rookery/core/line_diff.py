@@ -2,9 +2,10 @@
 
 from difflib import unified_diff
 
+from msgspec import Struct
+
 from rookery.core.characters import as_utf8
 from rookery.core.text_lines import alike, lines_of
-from rookery.core.values import record
 
 CONTEXT = 3
 COMPARED_LINES = 20_000
@@ -16,8 +17,7 @@ ONLY_LINE_ENDS = "(Only line ends or the end of the last line differ.)"
 LEFT_OUT = "[The rest of the difference is left out. Read the file before you write all of it.]"
 
 
-@record
-class LineDiff:
+class LineDiff(Struct, frozen=True):
     text: str
     added: int
     removed: int

@@ -8,20 +8,19 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
 
+from msgspec import Struct
+
 from rookery.core.near_misses import describe, nearest
 from rookery.core.text_lines import alike, lines_of, usual_end
-from rookery.core.values import record
 
 LISTED = 10
 
 
-@record
-class Missing:
+class Missing(Struct, frozen=True):
     """The text is nowhere in the file."""
 
 
-@record
-class Ambiguous:
+class Ambiguous(Struct, frozen=True):
     """It is there more than once; `lines` are where, as many as need be told."""
 
     lines: tuple[int, ...]

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+from msgspec import Struct
+
 from rookery.core.literal_edits import LISTED, Missing, replace_text
 from rookery.core.literal_edits import explain as explain_literal
 from rookery.core.runs import runs
 from rookery.core.text_lines import lines_of, usual_end
-from rookery.core.values import record
 
 MOST_COMPARED = 5_000_000
 """Words of all candidates together; in a text more repetitive than that, nothing is found."""
@@ -23,8 +24,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 _ACROSS = " \t"
 
 
-@record
-class Miscounted:
+class Miscounted(Struct, frozen=True):
     """It is there, but not as often as expected; `lines` are where, as many as need be told."""
 
     found: int

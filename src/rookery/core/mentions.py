@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from typing import Literal, TypeAlias
 
-from rookery.core.values import value
+from msgspec import Struct
 
 MentionKind: TypeAlias = Literal[
     "file", "folder", "image", "url", "git_changes", "commit", "problems", "terminal"
@@ -43,8 +43,7 @@ _WORDS: dict[str, MentionKind] = {
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
-@value
-class Mention:
+class Mention(Struct, frozen=True, kw_only=True):
     """`target` is the path relative to the workspace, the address or the hash. `start` and
     `end` are where it stands in the text."""
 
@@ -54,8 +53,7 @@ class Mention:
     end: int
 
 
-@value
-class CommandMention:
+class CommandMention(Struct, frozen=True, kw_only=True):
     name: str
     start: int
     end: int

@@ -2,17 +2,17 @@
 
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.blocks import Image
 from rookery.core.growing import CallText, Pieces
 from rookery.core.intents.questions import IntentQuestion
-from rookery.core.values import value
 
 Content: TypeAlias = str | Pieces | CallText | None
 Outcome: TypeAlias = Literal["", "denied", "failed"]
 
 
-@value
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """One row, named by its `ts`. Its `text` is put together when it is read.
 
     An ask that was answered or withdrawn is `answered`: nobody waits for it any more.

@@ -10,8 +10,10 @@ several rows) and never changes.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.answer_rows import (
     Request,
@@ -63,7 +65,6 @@ from rookery.core.replies import restored_files, sentence_in
 from rookery.core.rows import Rows
 from rookery.core.sheet import Sheet
 from rookery.core.usage import Totals, plus
-from rookery.core.values import record
 
 __all__ = ["Message", "Transcript", "messages"]
 
@@ -80,8 +81,7 @@ _OUTCOMES: dict[Ending, Outcome] = {
 T = TypeVar("T")
 
 
-@record
-class _Said:
+class _Said(Struct, frozen=True):
     """The last change of the words that wait, and those before it since there were none."""
 
     fact: UserSpoke | QueueEdited

@@ -7,7 +7,7 @@ changed must then fit, whichever tool changes it. Patterns were checked when the
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
-from rookery.core.values import record, value
+from msgspec import Struct
 
 DEFAULT = "code"
 GROUPS = ("read", "edit", "command", "mcp", "modes")
@@ -17,8 +17,7 @@ EVERYWHERE = frozenset(("always", "modes"))
 Source: TypeAlias = Literal["built-in", "user", "project"]
 
 
-@record
-class Group:
+class Group(Struct, frozen=True):
     """`pattern` is a regular expression; without one the group is bound to no files."""
 
     name: str
@@ -26,8 +25,7 @@ class Group:
     description: str = ""
 
 
-@value
-class Mode:
+class Mode(Struct, frozen=True, kw_only=True):
     """`provider` and `model` are what it is to be run by, if that was said."""
 
     slug: str

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 from heapq import nsmallest
 
+from msgspec import Struct
+
 from rookery.core.typography import plain_punctuation
-from rookery.core.values import record
 
 PLACES = 5
 COMPARED_LINES = 200
@@ -27,8 +28,7 @@ SHOWN_LENGTH = 300
 _WORD = re.compile(r"\w+")
 
 
-@record
-class Difference:
+class Difference(Struct, frozen=True):
     """A line of the file (None: there is none) against the line that was looked for."""
 
     number: int
@@ -36,8 +36,7 @@ class Difference:
     wanted: str | None
 
 
-@record
-class NearMiss:
+class NearMiss(Struct, frozen=True):
     first: int
     last: int
     percent: int

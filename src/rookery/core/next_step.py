@@ -6,8 +6,10 @@ restarted or replayed goes on by the same rules as one that never stopped.
 """
 
 import json
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
@@ -32,7 +34,6 @@ from rookery.core.replies import (
     stuck,
 )
 from rookery.core.task_state import TaskState, call_key, times_repeated
-from rookery.core.values import record, value
 
 MOST_REFUSALS = 3
 """How often governance refuses the same call before somebody is asked about it."""
@@ -40,8 +41,7 @@ MOST_CUTS = 3
 """How often a context is cut for one answer: each time it becomes strictly smaller."""
 
 
-@value
-class TurnRules:
+class TurnRules(Struct, frozen=True, kw_only=True):
     """When a turn ends."""
 
     words_end: bool = True
@@ -53,8 +53,7 @@ class TurnRules:
     """Somebody sees the answer and can reply."""
 
 
-@record
-class CallModel:
+class CallModel(Struct, frozen=True):
     """Send the next request after `delay` seconds, or after a random part of them unless the
     server named the time.
     """
@@ -65,13 +64,11 @@ class CallModel:
     reason: str = ""
 
 
-@record
-class RunTool:
+class RunTool(Struct, frozen=True):
     call: ToolCall
 
 
-@record
-class Skip:
+class Skip(Struct, frozen=True):
     """Answer a call without running it."""
 
     call: ToolCall
@@ -79,60 +76,51 @@ class Skip:
     ending: Ending = Ending.SKIPPED
 
 
-@record
-class Reconcile:
+class Reconcile(Struct, frozen=True):
     """Find out what became of a call that was started and that nobody saw end."""
 
     call: ToolCall
 
 
-@record
-class Ask:
+class Ask(Struct, frozen=True):
     ask: AskKind
     text: str = ""
 
 
-@record
-class Gather:
+class Gather(Struct, frozen=True):
     """Look up what the user's words point at."""
 
     text: str
 
 
-@record
-class Remind:
+class Remind(Struct, frozen=True):
     text: str
     mistake: bool = False
     nudge: bool = False
 
 
-@record
-class Complete:
+class Complete(Struct, frozen=True):
     """End the turn with what the model said."""
 
     result: str
 
 
-@record
-class Shorten:
+class Shorten(Struct, frozen=True):
     """Leave the oldest part of the conversation out of what is sent: it was refused with
     `message`."""
 
     message: str
 
 
-@record
-class Repair:
+class Repair(Struct, frozen=True):
     """Leave out of what is sent what a provider may have objected to."""
 
 
-@record
-class Close:
+class Close(Struct, frozen=True):
     pass
 
 
-@record
-class Stop:
+class Stop(Struct, frozen=True):
     pass
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from rookery.core.values import record, value
+from msgspec import Struct
 
 
-@record
-class Span:
+class Span(Struct, frozen=True):
     """Lines by their places in a text, counted from 0; the last one is included."""
 
     first: int
@@ -16,8 +15,7 @@ class Span:
         return f"{self.first + 1}-{self.last + 1}"
 
 
-@value
-class Passage:
+class Passage(Struct, frozen=True, kw_only=True):
     """Lines that are shown. `uncut` if every one of them is there to its end."""
 
     span: Span

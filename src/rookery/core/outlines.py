@@ -6,10 +6,10 @@ from 1, as everywhere a model sees them.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
-from rookery.core.values import record, value
+from msgspec import Struct
+from msgspec.structs import replace
 
 LONGEST_ROW = 120
 MOST_HEADINGS = 20_000
@@ -19,8 +19,7 @@ _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t\r]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
-@value
-class Definition:
+class Definition(Struct, frozen=True, kw_only=True):
     """`depth` tells how many other definitions it is in."""
 
     name: str
@@ -31,8 +30,7 @@ class Definition:
     first_line: str = ""
 
 
-@record
-class Outline:
+class Outline(Struct, frozen=True):
     """What a file defines, in its order."""
 
     path: str

@@ -2,7 +2,7 @@
 
 import re
 
-from rookery.core.values import record
+from msgspec import Struct
 
 _NUMBER = r"(\d[\d,_.]{0,11}\d|\d)"
 # compiled by whoever searches for them: there are many, and hardly a run ever does
@@ -28,8 +28,7 @@ _USED = (
 )
 
 
-@record
-class Overflow:
+class Overflow(Struct, frozen=True):
     """Tokens that fit, and tokens that were sent; 0 for what was not said."""
 
     limit: int = 0

@@ -2,15 +2,15 @@
 
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.instructions import quoted, revealed
-from rookery.core.values import record, value
 
 VIEWPORT = (1024, 768)
 """Width and height of the window, in pixels."""
 
 
-@record
-class Point:
+class Point(Struct, frozen=True):
     """A pixel of the window, from its upper left corner."""
 
     x: int
@@ -21,8 +21,7 @@ Spot: TypeAlias = Point | str
 """Where to click: a point, or a selector of an element."""
 
 
-@value
-class PageView:
+class PageView(Struct, frozen=True, kw_only=True):
     """`console`, `words` and `outline` are the page's words, `notes` are ours. `words` is the text
     that the window shows. A page is pictured or outlined besides."""
 

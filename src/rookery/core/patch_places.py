@@ -7,9 +7,11 @@ stay as the file has them, to the byte, and so does what the last line ends with
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.line_places import Adapt, LinePlaces
 from rookery.core.near_misses import describe, nearest
@@ -17,7 +19,6 @@ from rookery.core.patch_text import Hunk, PatchRow, Sign, shown
 from rookery.core.runs import runs
 from rookery.core.text_lines import Line, joined, lines_of, rewritten, usual_end
 from rookery.core.typography import plain_punctuation
-from rookery.core.values import record
 
 _BLANKS = " \t\r"
 _View: TypeAlias = Callable[[str], str]
@@ -30,8 +31,7 @@ VIEWS: tuple[_View, ...] = (
 )
 
 
-@record
-class Lost:
+class Lost(Struct, frozen=True):
     """Lines that are not in the file where they have to be: at line `start`, from 0, or below."""
 
     hunk: Hunk
@@ -39,8 +39,7 @@ class Lost:
     start: int
 
 
-@record
-class Pointless:
+class Pointless(Struct, frozen=True):
     """A hunk that names lines to pass and then none to stand beside."""
 
     hunk: Hunk
@@ -49,8 +48,7 @@ class Pointless:
 Miss: TypeAlias = Lost | Pointless
 
 
-@record
-class _Place:
+class _Place(Struct, frozen=True):
     at: int
     hunk: Hunk
     adapt: Adapt

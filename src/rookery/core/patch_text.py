@@ -21,7 +21,7 @@ from enum import Enum
 from itertools import takewhile
 from typing import TypeAlias
 
-from rookery.core.values import record
+from msgspec import Struct
 
 SHOWN = 100
 
@@ -37,14 +37,12 @@ class Sign(Enum):
     ADDED = "+"
 
 
-@record
-class PatchRow:
+class PatchRow(Struct, frozen=True):
     sign: Sign
     text: str
 
 
-@record
-class Hunk:
+class Hunk(Struct, frozen=True):
     """Rows that belong together. `headers` are lines of the file to be passed on the way to
     them; `line` is where the hunk begins in the patch.
     """
@@ -63,21 +61,18 @@ class Hunk:
         return [row.text for row in self.rows if row.sign is not Sign.REMOVED]
 
 
-@record
-class Addition:
+class Addition(Struct, frozen=True):
     line: int
     path: str
     text: str = ""
 
 
-@record
-class Deletion:
+class Deletion(Struct, frozen=True):
     line: int
     path: str
 
 
-@record
-class Update:
+class Update(Struct, frozen=True):
     """`to` is the path the file moves to; empty if it stays."""
 
     line: int
@@ -89,8 +84,7 @@ class Update:
 Section: TypeAlias = Addition | Deletion | Update
 
 
-@record
-class Malformed:
+class Malformed(Struct, frozen=True):
     line: int
     reason: str
 

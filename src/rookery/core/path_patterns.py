@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeAlias
 
-from rookery.core.values import record
+from msgspec import Struct
 
 LONGEST = 1000
 DEEPEST = 40
@@ -33,35 +33,29 @@ _TOKEN = re.compile(
 )
 
 
-@record
-class _Character:
+class _Character(Struct, frozen=True):
     expression: re.Pattern[str]
 
 
-@record
-class _Place:
+class _Place(Struct, frozen=True):
     expression: re.Pattern[str]
 
 
-@record
-class _Row:
+class _Row(Struct, frozen=True):
     parts: "tuple[_Node, ...]"
 
 
-@record
-class _Either:
+class _Either(Struct, frozen=True):
     choices: "tuple[_Node, ...]"
 
 
-@record
-class _Repeat:
+class _Repeat(Struct, frozen=True):
     part: "_Node"
     least: int
     most: int | None
 
 
-@record
-class _Look:
+class _Look(Struct, frozen=True):
     part: "_Node"
     ahead: bool
     wanted: bool

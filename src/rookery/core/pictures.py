@@ -2,10 +2,11 @@
 
 import base64
 
+from msgspec import Struct
+
 from rookery.core.blocks import Image
 from rookery.core.image_facts import ImageFacts, image_facts
 from rookery.core.limits import KIB, MIB
-from rookery.core.values import value
 
 MOST_PIXELS = 40_000_000
 TOGETHER = 20 * MIB
@@ -14,16 +15,14 @@ TOGETHER = 20 * MIB
 _SHOWN_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-@value
-class Picture:
+class Picture(Struct, frozen=True, kw_only=True):
     """What is said of a picture, and the picture itself if it is shown."""
 
     words: str
     image: Image | None = None
 
 
-@value
-class Sight:
+class Sight(Struct, frozen=True, kw_only=True):
     """Whether a model sees pictures, how large each may be, and what is left for all."""
 
     sees: bool

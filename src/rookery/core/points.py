@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from msgspec import Struct
+
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -16,13 +18,11 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.replies import restored_files
-from rookery.core.values import record
 
 NOTHING_TO_UNDO = "There is nothing to undo: no step is left that changed files."
 
 
-@record
-class Point:
+class Point(Struct, frozen=True):
     """What came next at a point. Going back `to` it undoes that and everything after it; only
     the task itself stays, without which there is nothing.
     """

@@ -6,27 +6,23 @@ in its class, so that a near host and one behind a wire answer alike.
 
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from rookery.core.values import value
+from msgspec import Struct
 
 T = TypeVar("T")
 
 
-class Asking(Generic[T]):
+class Asking(Struct, Generic[T], frozen=True):
     """What is to be known, as the `T` it is answered with."""
 
-    __slots__ = ()
 
-
-@value
-class KnownMode:
+class KnownMode(Struct, frozen=True, kw_only=True):
     slug: str
     name: str
     when_to_use: str = ""
     source: str = "built-in"
 
 
-@value
-class KnownCommand:
+class KnownCommand(Struct, frozen=True, kw_only=True):
     """A slash command, named without its slash."""
 
     name: str
@@ -35,8 +31,7 @@ class KnownCommand:
     source: str = "built-in"
 
 
-@value
-class KnownModel:
+class KnownModel(Struct, frozen=True, kw_only=True):
     provider: str
     model: str
     window: int = 0
@@ -47,8 +42,7 @@ class KnownModel:
     price_out: float | None = None
 
 
-@value
-class KnownTask:
+class KnownTask(Struct, frozen=True, kw_only=True):
     """A stored task. `excerpt` is where it holds the words that were looked for."""
 
     task_id: str
@@ -65,16 +59,14 @@ class KnownTask:
     excerpt: str = ""
 
 
-@value
-class FoundPath:
+class FoundPath(Struct, frozen=True, kw_only=True):
     """A file of the workspace, or a folder."""
 
     path: str
     folder: bool = False
 
 
-@value
-class FileDifference:
+class FileDifference(Struct, frozen=True, kw_only=True):
     """What became of a file between two moments. There is no `diff` of what is no text."""
 
     path: str
@@ -82,8 +74,7 @@ class FileDifference:
     diff: str = ""
 
 
-@value
-class RestoreRehearsal:
+class RestoreRehearsal(Struct, frozen=True, kw_only=True):
     """What going back would do to files. `kept` are those that somebody else has changed."""
 
     written: tuple[str, ...] = ()
@@ -93,8 +84,7 @@ class RestoreRehearsal:
     problem: str = ""
 
 
-@value
-class About:
+class About(Struct, frozen=True, kw_only=True):
     """Who answers: what a client shows around a task."""
 
     version: str = ""
@@ -111,8 +101,7 @@ class About:
     """What else needs no question: some of edits, modes, subtasks, outside and protected."""
 
 
-@value
-class KnownIntent:
+class KnownIntent(Struct, frozen=True, kw_only=True):
     """An intent of the workspace. `problem` is why it cannot be selected, if it cannot."""
 
     id: str
@@ -123,8 +112,7 @@ class KnownIntent:
     problem: str = ""
 
 
-@value
-class KnownMcpServer:
+class KnownMcpServer(Struct, frozen=True, kw_only=True):
     """A configured MCP server and the tools it last offered."""
 
     name: str
@@ -134,47 +122,40 @@ class KnownMcpServer:
     tools: tuple[str, ...] = ()
 
 
-@value
-class AskAbout(Asking[About]):
+class AskAbout(Asking[About], frozen=True, kw_only=True):
     pass
 
 
-@value
-class AskModes(Asking[tuple[KnownMode, ...]]):
+class AskModes(Asking[tuple[KnownMode, ...]], frozen=True, kw_only=True):
     pass
 
 
-@value
-class AskCommands(Asking[tuple[KnownCommand, ...]]):
+class AskCommands(Asking[tuple[KnownCommand, ...]], frozen=True, kw_only=True):
     pass
 
 
-@value
-class AskModels(Asking[tuple[KnownModel, ...]]):
+class AskModels(Asking[tuple[KnownModel, ...]], frozen=True, kw_only=True):
     """The models known for the keys at hand. `local` servers are looked for too, which takes a
     moment."""
 
     local: bool = False
 
 
-@value
-class AskTasks(Asking[tuple[KnownTask, ...]]):
+class AskTasks(Asking[tuple[KnownTask, ...]], frozen=True, kw_only=True):
     """Tasks of this workspace, newest first; those that hold all of the words, if any are given."""
 
     words: str = ""
     most: int = 200
 
 
-@value
-class AskPaths(Asking[tuple[FoundPath, ...]]):
+class AskPaths(Asking[tuple[FoundPath, ...]], frozen=True, kw_only=True):
     """Files and folders of the workspace whose paths fit some letters, the best first."""
 
     letters: str = ""
     most: int = 20
 
 
-@value
-class AskDifferences(Asking[tuple[FileDifference, ...]]):
+class AskDifferences(Asking[tuple[FileDifference, ...]], frozen=True, kw_only=True):
     """What an open task has done to files after event `since` and up to event `until`."""
 
     task_id: str
@@ -182,8 +163,7 @@ class AskDifferences(Asking[tuple[FileDifference, ...]]):
     until: int | None = None
 
 
-@value
-class AskRehearsal(Asking[RestoreRehearsal]):
+class AskRehearsal(Asking[RestoreRehearsal], frozen=True, kw_only=True):
     """What `RestoreFiles` would do, without doing it."""
 
     task_id: str
@@ -191,18 +171,15 @@ class AskRehearsal(Asking[RestoreRehearsal]):
     overwrite: bool = False
 
 
-@value
-class AskIntents(Asking[tuple[KnownIntent, ...]]):
+class AskIntents(Asking[tuple[KnownIntent, ...]], frozen=True, kw_only=True):
     """The intents of the workspace, those in progress first; none where there are none."""
 
 
-@value
-class AskServers(Asking[tuple[KnownMcpServer, ...]]):
+class AskServers(Asking[tuple[KnownMcpServer, ...]], frozen=True, kw_only=True):
     """The MCP servers of the user and of a trusted project. None is started."""
 
 
-@value
-class AskRest(Asking[bool]):
+class AskRest(Asking[bool], frozen=True, kw_only=True):
     """Whether no task has anything to do until somebody says something."""
 
 

@@ -1,12 +1,13 @@
 """What may be done about a tool call, and who wins when opinions differ."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery.core.intents.questions import IntentQuestion
-from rookery.core.values import record
 
 if TYPE_CHECKING:
     from rookery.core.intents.errors import Refusal
@@ -21,8 +22,7 @@ class Decision(IntEnum):
     DENY = 3
 
 
-@record
-class Ruling:
+class Ruling(Struct, frozen=True):
     """`notes` are for whoever is asked, whoever's opinion leads to that. `refusals` are what the
     model reads if it comes to nothing, `question` what governance wants to know."""
 

@@ -6,14 +6,14 @@ Nothing is ever left out because there is too much of it.
 import re
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from rookery.core.folded_names import caseless
 from rookery.core.sessions.record import SessionRecord
 from rookery.core.sessions.states import TRUE_IN, needs_attention
-from rookery.core.values import value
 
 
-@value
-class Counts:
+class Counts(Struct, frozen=True, kw_only=True):
     """What the head of the list says."""
 
     active: int = 0

@@ -6,8 +6,9 @@ when it is closed.
 """
 
 import math
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Event, TaskReopened

@@ -3,20 +3,18 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from rookery.core.values import record, value
+from msgspec import Struct
 
 Mark: TypeAlias = tuple[int, int, int, int]
 """Size, times of change of content and of file, and inode: as long as they stay, so does it."""
 
 
-@record
-class Found:
+class Found(Struct, frozen=True):
     path: str
     mark: Mark
 
 
-@value
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """The files to be indexed. Unless it is `complete`, there are others nobody looked at."""
 
     files: Sequence[Found]
@@ -24,8 +22,7 @@ class Listing:
     notes: tuple[str, ...] = ()
 
 
-@value
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """A file as it is. What is no text has an empty one."""
 
     text: str

@@ -3,8 +3,10 @@
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
 from functools import reduce
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.blocks import ToolCall
@@ -51,7 +53,6 @@ from rookery.core.failures import FailureKind
 from rookery.core.mentions import points_somewhere
 from rookery.core.overflow import overflow_in
 from rookery.core.tokens import PER_BYTE, learnt
-from rookery.core.values import record
 
 REMEMBERED_CALLS = 18
 DELEGATING = "new_task"
@@ -70,8 +71,7 @@ SMALLEST_GUESS = 4_000
 """Tools and rules alone come close to it, and cannot be cut."""
 
 
-@record
-class TaskState:
+class TaskState(Struct, frozen=True):
     mode: str = "code"
     chosen: tuple[str, str] = ("", "")
     """The provider and model that the user wants, if not the usual ones."""

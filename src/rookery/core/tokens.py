@@ -7,9 +7,10 @@ characters do. How many tokens a byte makes is learnt from the usage a provider 
 import json
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.history import Turn
-from rookery.core.values import record
 
 PER_BYTE = 1 / 3.2
 """Until a provider has said what it counted: code has more tokens than prose."""
@@ -21,8 +22,7 @@ OF_A_PICTURE = 1_600 * 3
 AROUND_A_BLOCK = 12
 
 
-@record
-class Room:
+class Room(Struct, frozen=True):
     """What a model's context holds: `window` tokens, of which `answer` are for the answer."""
 
     window: int

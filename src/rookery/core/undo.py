@@ -8,8 +8,9 @@ path goes from what the last step left there to what the first one found.
 import stat
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec import Struct
+
 from rookery.core.facts import Effect, Version
-from rookery.core.values import record
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
@@ -19,8 +20,7 @@ def folder_with(rights: int) -> Version:
     return Version(EMPTY_TREE, stat.S_IFDIR | rights)
 
 
-@record
-class Plan:
+class Plan(Struct, frozen=True):
     """`changes` lead from what is there now to what shall be there. `kept` is left alone, as
     somebody else has changed it since, or in between. `unsaved` was changed too, but no
     checkpoint holds what was there before.
@@ -31,8 +31,7 @@ class Plan:
     unsaved: tuple[str, ...] = ()
 
 
-@record
-class _Course:
+class _Course(Struct, frozen=True):
     """What the steps together did to a path; `broken` if they were not the only ones."""
 
     first: Version | None

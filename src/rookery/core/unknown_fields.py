@@ -6,8 +6,10 @@ A field that is dropped leaves its default in force, which may be the wider one:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 KIND = "kind"
 _LONGEST_SHOWN = 60
@@ -36,7 +38,7 @@ def misspelled_field(given: Iterable[str], known: Sequence[str]) -> str:
 
 def unknown_field_within(given: object, read: object) -> str:
     """The same for all that a value was `read` from, however deep."""
-    if is_dataclass(read) and isinstance(given, Mapping):
+    if isinstance(read, Struct) and isinstance(given, Mapping):
         names = [field.name for field in fields(read)]
         here = unknown_field((each for each in given if each != KIND), names)
         return here or _first(_parts(given, read, names))

@@ -1,9 +1,9 @@
 """What a task has used, added up over its requests."""
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.facts import Usage
-from rookery.core.values import value
 
 
 def added(one: Usage, other: Usage) -> Usage:
@@ -18,8 +18,7 @@ def added(one: Usage, other: Usage) -> Usage:
     )
 
 
-@value
-class Totals:
+class Totals(Struct, frozen=True, kw_only=True):
     """Sums over all requests. What the provider never told about its cache stays None.
 
     `context_tokens` is the size of the newest request that said its size.

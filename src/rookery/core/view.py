@@ -5,7 +5,8 @@ They share nearly everything, so neither the length of the log nor that of a tex
 event dearer.
 """
 
-from dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from rookery.core.agent_state import AgentStateInfo, state_after
 from rookery.core.facts import (
@@ -30,11 +31,9 @@ from rookery.core.message import Message
 from rookery.core.messages import Transcript
 from rookery.core.rows import Rows
 from rookery.core.usage import Totals
-from rookery.core.values import record, value
 
 
-@value
-class _Surroundings:
+class _Surroundings(Struct, frozen=True, kw_only=True):
     """What a task has beside its rows."""
 
     mode: str = ""
@@ -47,8 +46,7 @@ class _Surroundings:
     closed: bool = False
 
 
-@record
-class _Past:
+class _Past(Struct, frozen=True):
     """The surroundings as they were from event `seq` on."""
 
     seq: int
@@ -56,8 +54,7 @@ class _Past:
     before: "_Past | None"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(Struct, frozen=True, kw_only=True):
     """A task as it stands. `silence` is how many seconds nothing has come from the provider."""
 
     seq: int = 0
@@ -117,8 +114,7 @@ class View:
         return self._past.surroundings if self._past else _Surroundings()
 
 
-@value
-class ViewChange:
+class ViewChange(Struct, frozen=True, kw_only=True):
     """What must be drawn again: rows by their `ts`, and the names of other parts of the view."""
 
     added: tuple[Message, ...] = ()

@@ -8,7 +8,7 @@ import re
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
-from rookery.core.values import record
+from msgspec import Struct
 
 LONGEST_ADDRESS = 4000
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -27,8 +27,7 @@ _WITHHELD = (
 )
 
 
-@record
-class WebAddress:
+class WebAddress(Struct, frozen=True):
     """`host` is in lower case, and without brackets if it is an IPv6 address."""
 
     url: str

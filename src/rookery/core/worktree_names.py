@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from itertools import count
 
-from rookery.core.values import value
+from msgspec import Struct
 
 LONGEST = 50
 PREFIX = "agent/"
@@ -20,8 +20,7 @@ _FIRST = ("amber", "brisk", "calm", "clear", "early", "gentle", "green", "keen",
 _SECOND = ("brook", "cedar", "field", "finch", "harbor", "maple", "meadow", "pine", "river", "rook")
 
 
-@value
-class VersionPlan:
+class VersionPlan(Struct, frozen=True, kw_only=True):
     """One of several attempts at the same prompt."""
 
     number: int

@@ -7,8 +7,9 @@ nothing else is taken in its place.
 from enum import StrEnum
 from hashlib import sha256
 
+from msgspec import Struct
+
 from rookery import NAME
-from rookery.core.values import value
 
 PORTS_IN_A_BLOCK = 10
 FIRST_PORT, LAST_PORT = 20_000, 31_999
@@ -45,8 +46,7 @@ class Code(StrEnum):
     GIT_FAILED = "git_failed"
 
 
-@value
-class Obstacle:
+class Obstacle(Struct, frozen=True, kw_only=True):
     """Why nothing was done, in one sentence, and which files are concerned."""
 
     code: Code
@@ -78,8 +78,7 @@ class State(StrEnum):
     """Somebody was killed while it was made; no session has worked in it."""
 
 
-@value
-class PortBlock:
+class PortBlock(Struct, frozen=True, kw_only=True):
     first: int
     size: int = PORTS_IN_A_BLOCK
 
@@ -88,8 +87,7 @@ class PortBlock:
         return range(self.first, self.first + self.size)
 
 
-@value
-class Worktree:
+class Worktree(Struct, frozen=True, kw_only=True):
     """What is known of one, wherever its folder is. `imported` ones are the user's own: they are
     forgotten, never removed."""
 
@@ -108,22 +106,19 @@ class Worktree:
     """Whether its branch was made for it."""
 
 
-@value
-class Listed:
+class Listed(Struct, frozen=True, kw_only=True):
     worktree: Worktree
     state: State
 
 
-@value
-class Created:
+class Created(Struct, frozen=True, kw_only=True):
     worktree: Worktree
     base: str
     """The commit that it begins with."""
     notes: tuple[str, ...] = ()
 
 
-@value
-class VersionsMade:
+class VersionsMade(Struct, frozen=True, kw_only=True):
     """`made` may be fewer than were asked for; then `failed` says why."""
 
     made: tuple[Created, ...]
@@ -136,8 +131,7 @@ class VersionsMade:
         return f"{len(self.made)} of {len(self.made) + len(self.failed)} versions are ready."
 
 
-@value
-class Copied:
+class Copied(Struct, frozen=True, kw_only=True):
     """Files of the project that git ignores and the worktree now has too."""
 
     paths: tuple[str, ...]
@@ -145,15 +139,13 @@ class Copied:
     """They were there already, or are no plain files."""
 
 
-@value
-class Resumed:
+class Resumed(Struct, frozen=True, kw_only=True):
     worktree: Worktree
     recreated: bool
     notes: tuple[str, ...] = ()
 
 
-@value
-class Keep:
+class Keep(Struct, frozen=True, kw_only=True):
     """Work that was put under a reference of its own before its place was changed."""
 
     ref: str
@@ -165,16 +157,14 @@ class Keep:
         return f"What was not committed is kept as {self.ref}."
 
 
-@value
-class Finished:
+class Finished(Struct, frozen=True, kw_only=True):
     commit: str
     files: int
     keep: Keep | None = None
     notes: tuple[str, ...] = ()
 
 
-@value
-class ApplyPlan:
+class ApplyPlan(Struct, frozen=True, kw_only=True):
     """A dry run that found no conflict. `before` and `after` are the trees it leads from and to."""
 
     worktree: Worktree
@@ -189,22 +179,19 @@ class ApplyPlan:
         return _digest("apply", self.worktree.id, self.before, self.after, *self.paths)
 
 
-@value
-class Applied:
+class Applied(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
     keep: Keep | None = None
     notes: tuple[str, ...] = ()
 
 
-@value
-class Merged:
+class Merged(Struct, frozen=True, kw_only=True):
     commit: str
     into: str
     keep: Keep | None = None
 
 
-@value
-class RemovalPlan:
+class RemovalPlan(Struct, frozen=True, kw_only=True):
     """What removing a worktree would do: for the question that comes before it."""
 
     worktree: Worktree
@@ -238,8 +225,7 @@ class BranchFate(StrEnum):
     """Its commits are kept under a reference if nothing else holds them."""
 
 
-@value
-class Removed:
+class Removed(Struct, frozen=True, kw_only=True):
     worktree: Worktree
     keep: Keep | None = None
     leftover: str = ""
@@ -247,15 +233,13 @@ class Removed:
     branch_deleted: bool = False
 
 
-@value
-class Forgotten:
+class Forgotten(Struct, frozen=True, kw_only=True):
     """An imported worktree, which stays as it is."""
 
     worktree: Worktree
 
 
-@value
-class Recovered:
+class Recovered(Struct, frozen=True, kw_only=True):
     """What was done about removals that somebody was killed in."""
 
     keeps: tuple[Keep, ...] = ()
@@ -263,8 +247,7 @@ class Recovered:
     trouble: tuple[Obstacle, ...] = ()
 
 
-@value
-class Importable:
+class Importable(Struct, frozen=True, kw_only=True):
     branches: tuple[str, ...]
     worktrees: tuple[str, ...]
 

@@ -6,7 +6,8 @@ off or the user changed course, is closed all the same, with the reason in place
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from rookery.core.argument_reader import ArgumentReader
 from rookery.core.asks import AskKind
@@ -57,8 +58,7 @@ class _Arriving:
         return news
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     name: str = UNKNOWN_TOOL
     id: int | None = None
     input: Output = field(default_factory=dict)

@@ -8,7 +8,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rookery.core.values import value
+from msgspec import Struct
+
 from rookery.dialects.engine_messages_rows import Wire, fields_in
 
 USUAL_WINDOW = 200_000
@@ -66,8 +67,7 @@ def with_command_outputs(messages: Iterable[Wire]) -> list[Wire]:
     return kept
 
 
-@value
-class Metrics:
+class Metrics(Struct, frozen=True, kw_only=True):
     """What a task has used. What nobody told about a cache is None."""
 
     tokens_in: int = 0

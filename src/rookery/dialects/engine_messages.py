@@ -11,6 +11,8 @@ sees one task at a time, whichever is at work.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.facts import (
     Asked,
@@ -23,7 +25,6 @@ from rookery.core.facts import (
 )
 from rookery.core.message import Message
 from rookery.core.queries import About, KnownTask
-from rookery.core.values import value
 from rookery.dialects import engine_messages_state as state
 from rookery.dialects.engine_messages_commands import RunningCommands
 from rookery.dialects.engine_messages_rows import Wire
@@ -40,8 +41,7 @@ _COMPLETE = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
 _CONDENSING_ENDS = (Condensed, Noted, RequestStarted, Asked, TaskClosed)
 
 
-@value
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """What a task asks, and of which task."""
 
     task_id: str

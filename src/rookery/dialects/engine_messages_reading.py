@@ -9,10 +9,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.asks import Reply
 from rookery.core.characters import whole_values
 from rookery.core.intents.questions import CHOICES, reply_of
-from rookery.core.values import record
 from rookery.dialects import engine_messages_requests as wants
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.dialects.start_settings import StartSettings, start_settings
@@ -90,8 +91,7 @@ _EDITED = (_ROW, Field("editedMessageContent", WORDS, True), _IMAGES)
 _WITH_FILES = Field("restoreCheckpoint", BOOL)
 
 
-@record
-class Kind:
+class Kind(Struct, frozen=True):
     """A type of message: its fields in the order in which they are checked, and what it asks."""
 
     fields: tuple[Field, ...]

@@ -2,16 +2,16 @@
 
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.asks import Reply
 from rookery.core.intents.questions import Choice
-from rookery.core.values import value
 from rookery.dialects.start_settings import StartSettings
 
 Span: TypeAlias = Literal["checkpoint", "from-init", "to-current", "full"]
 
 
-@value
-class NewTask:
+class NewTask(Struct, frozen=True, kw_only=True):
     text: str = ""
     images: tuple[str, ...] = ()
     """Pictures as data URIs, or files that hold them."""
@@ -19,8 +19,7 @@ class NewTask:
     settings: StartSettings = StartSettings()
 
 
-@value
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """An answer to the question that is open, or to none but the one with this `row`."""
 
     reply: Reply
@@ -34,105 +33,88 @@ class Answer:
     """What goes beyond yes or no to a question of governance."""
 
 
-@value
-class Queue:
+class Queue(Struct, frozen=True, kw_only=True):
     text: str = ""
     images: tuple[str, ...] = ()
 
 
-@value
-class EditQueued:
+class EditQueued(Struct, frozen=True, kw_only=True):
     """Words that wait are changed, or taken back if there is no text."""
 
     message_id: str
     text: str | None = None
 
 
-@value
-class ClearTask:
+class ClearTask(Struct, frozen=True, kw_only=True):
     pass
 
 
-@value
-class CancelTask:
+class CancelTask(Struct, frozen=True, kw_only=True):
     pass
 
 
-@value
-class HandleCommand:
+class HandleCommand(Struct, frozen=True, kw_only=True):
     """The command that runs is let run on, or is ended."""
 
     ends: bool
 
 
-@value
-class ShowTask:
+class ShowTask(Struct, frozen=True, kw_only=True):
     task_id: str
 
 
-@value
-class DeleteTask:
+class DeleteTask(Struct, frozen=True, kw_only=True):
     task_id: str
 
 
-@value
-class Choose:
+class Choose(Struct, frozen=True, kw_only=True):
     """Work on like this, and begin the tasks to come like this."""
 
     settings: StartSettings
 
 
-@value
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """A webview is there and wants to be shown everything."""
 
 
-@value
-class WantCommands:
+class WantCommands(Struct, frozen=True, kw_only=True):
     pass
 
 
-@value
-class WantModes:
+class WantModes(Struct, frozen=True, kw_only=True):
     pass
 
 
-@value
-class WantModels:
+class WantModels(Struct, frozen=True, kw_only=True):
     """The models by provider, or only those of the provider in use."""
 
     only_ours: bool = False
 
 
-@value
-class FindFiles:
+class FindFiles(Struct, frozen=True, kw_only=True):
     letters: str = ""
     request_id: str = ""
 
 
-@value
-class CondenseTask:
+class CondenseTask(Struct, frozen=True, kw_only=True):
     task_id: str = ""
 
 
-@value
-class CompareFiles:
+class CompareFiles(Struct, frozen=True, kw_only=True):
     """What became of files; a span without a `row` begins with the task."""
 
     span: Span
     row: float | None = None
 
 
-@value
-class RestoreFiles:
+class RestoreFiles(Struct, frozen=True, kw_only=True):
     """Back to a checkpoint, with the conversation or without."""
 
     row: float
     with_words: bool = False
 
 
-@value
-class ReviewMessage:
+class ReviewMessage(Struct, frozen=True, kw_only=True):
     """A message is about to be deleted, or changed to `text`: what the webview should ask first."""
 
     row: float
@@ -140,8 +122,7 @@ class ReviewMessage:
     images: tuple[str, ...] = ()
 
 
-@value
-class RewriteMessage:
+class RewriteMessage(Struct, frozen=True, kw_only=True):
     """Go back to before a message, and say `text` instead if there is one."""
 
     row: float
@@ -150,18 +131,15 @@ class RewriteMessage:
     with_files: bool = False
 
 
-@value
-class Shutdown:
+class Shutdown(Struct, frozen=True, kw_only=True):
     pass
 
 
-@value
-class Ping:
+class Ping(Struct, frozen=True, kw_only=True):
     pass
 
 
-@value
-class Unheard:
+class Unheard(Struct, frozen=True, kw_only=True):
     """A message that means nothing here."""
 
     type: str

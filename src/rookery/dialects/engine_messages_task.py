@@ -8,6 +8,8 @@ takes, not with the square of its length.
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Condensed,
@@ -21,7 +23,6 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.message import Message
-from rookery.core.values import record
 from rookery.core.view import View, changes, see
 from rookery.dialects.engine_messages_rows import Wire, data_uri, spelled
 from rookery.dialects.output_rows import output
@@ -32,8 +33,7 @@ SHORT = 4 * 1024
 """Characters up to which a row is short; one that is twice as long waits twice as long."""
 
 
-@record
-class _Telling:
+class _Telling(Struct, frozen=True):
     at: float
     length: int
 

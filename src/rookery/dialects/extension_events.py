@@ -4,8 +4,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from rookery.core.agent_state import AgentStateInfo
-from rookery.core.values import value
 from rookery.dialects.engine_messages_rows import Wire
 
 T = TypeVar("T")
@@ -37,8 +38,7 @@ class Happening(StrEnum):
     """The exception."""
 
 
-@value
-class StateChange:
+class StateChange(Struct, frozen=True, kw_only=True):
     previous_state: AgentStateInfo
     current_state: AgentStateInfo
 
@@ -47,22 +47,19 @@ class StateChange:
         return self.previous_state.state is not self.current_state.state
 
 
-@value
-class Waiting:
+class Waiting(Struct, frozen=True, kw_only=True):
     ask: str
     state_info: AgentStateInfo
     message: Wire
 
 
-@value
-class Completed:
+class Completed(Struct, frozen=True, kw_only=True):
     state_info: AgentStateInfo
     message: Wire
     success: bool = True
 
 
-@value
-class ModeChange:
+class ModeChange(Struct, frozen=True, kw_only=True):
     previous_mode: str | None
     current_mode: str
 

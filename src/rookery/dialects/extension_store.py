@@ -2,19 +2,19 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.agent_state import AgentStateInfo, detect
 from rookery.core.message import Message
-from rookery.core.values import value
 from rookery.dialects.engine_messages_rows import Wire, read_row
 from rookery.dialects.extension_events import Observable
 
 NOTHING = detect(())
 
 
-@value
-class Known:
+class Known(Struct, frozen=True, kw_only=True):
     """All that is known at one moment; it never changes, another takes its place."""
 
     messages: tuple[Wire, ...] = ()

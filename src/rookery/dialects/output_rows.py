@@ -5,8 +5,9 @@ only what is new, and exactly one event with `done` closes it.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from rookery.core.blocks import Block, Text, Thinking
 
@@ -30,8 +31,7 @@ class Ids:
         return self._last
 
 
-@dataclass(slots=True)
-class _Words:
+class _Words(Struct):
     speaker: Speaker
     pieces: list[str] = field(default_factory=list)
     id: int | None = None

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from rookery.core.controls import Button, Press, controls, destination, shows_streaming
 from rookery.core.message import Message
-from rookery.core.values import value
 from rookery.dialects.consolidation import consolidated
 from rookery.dialects.engine_messages_rows import Wire, read_row
 from rookery.dialects.output_rows import output
@@ -13,16 +14,14 @@ _RESPONSES = {Press.YES: "yesButtonClicked", Press.NO: "noButtonClicked"}
 _OPERATIONS = (Press.CONTINUE, Press.ABORT)
 
 
-@value
-class RichButton:
+class RichButton(Struct, frozen=True, kw_only=True):
     """A button, and the message that pressing it sends."""
 
     label: str
     message: Wire
 
 
-@value
-class RichUi:
+class RichUi(Struct, frozen=True, kw_only=True):
     sending_disabled: bool
     buttons_enabled: bool
     primary: RichButton | None

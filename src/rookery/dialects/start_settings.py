@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.unknown_fields import misspelled_field
-from rookery.core.values import value
 
 APPROVAL = "autoApprovalEnabled"
 MODELS = ("model", "apiModelId")
 """The first that is given counts."""
 
 
-@value
-class StartSettings:
+class StartSettings(Struct, frozen=True, kw_only=True):
     """Nothing, or None, leaves a thing as the run was started."""
 
     mode: str = ""

@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.asks import Reply
 from rookery.core.blocks import Image
 from rookery.core.characters import whole_values
 from rookery.core.intents.questions import CHOICES, Choice, reply_of
-from rookery.core.values import record, value
 from rookery.dialects.data_uris import PATTERN, image_in
 
 MOST_IMAGES = 20
@@ -23,16 +24,14 @@ UUID_PATTERN = (
 _UUID = re.compile(UUID_PATTERN)
 
 
-@record
-class Shape:
+class Shape(Struct, frozen=True):
     """What a field may hold: as a schema, and as the reason why something is not it."""
 
     schema: Mapping[str, Any]
     problem: Callable[[Any], str]
 
 
-@record
-class Field:
+class Field(Struct, frozen=True):
     name: str
     shape: Shape
     required: bool = False
@@ -104,8 +103,7 @@ CAPABILITIES = [f"stdin:{name}" for name in COMMANDS]
 REQUEST_ID = Field("requestId", WORDS, True)
 
 
-@value
-class Start:
+class Start(Struct, frozen=True, kw_only=True):
     name = "start"
     request_id: str
     prompt: str
@@ -115,16 +113,14 @@ class Start:
     configuration: Mapping[str, Any]
 
 
-@value
-class SendMessage:
+class SendMessage(Struct, frozen=True, kw_only=True):
     name = "message"
     request_id: str
     prompt: str
     images: tuple[Image, ...] = ()
 
 
-@value
-class AnswerAsk:
+class AnswerAsk(Struct, frozen=True, kw_only=True):
     """An answer to the question that is open, or to none but the one with this row's id."""
 
     name: Literal["approve", "reject", "answer"]
@@ -137,26 +133,22 @@ class AnswerAsk:
     """What goes beyond yes or no to a question of governance."""
 
 
-@value
-class CancelTask:
+class CancelTask(Struct, frozen=True, kw_only=True):
     name = "cancel"
     request_id: str
 
 
-@value
-class ClearTask:
+class ClearTask(Struct, frozen=True, kw_only=True):
     name = "clear"
     request_id: str
 
 
-@value
-class Ping:
+class Ping(Struct, frozen=True, kw_only=True):
     name = "ping"
     request_id: str
 
 
-@value
-class Shutdown:
+class Shutdown(Struct, frozen=True, kw_only=True):
     name = "shutdown"
     request_id: str
 

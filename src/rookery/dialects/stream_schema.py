@@ -6,8 +6,9 @@ Readers must take fields they do not know, so the schemas forbid none.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.asks import AskKind, RequiredAction
-from rookery.core.values import record
 from rookery.dialects.control_replies import ACK_CODES, DONE_CODES, ERROR_CODES
 from rookery.dialects.stream_commands import COMMANDS, REQUEST_ID
 from rookery.dialects.structured_output import PROTOCOL, SCHEMA_VERSION
@@ -92,8 +93,7 @@ FIELDS: Mapping[str, Any] = {
 }
 
 
-@record
-class EventShape:
+class EventShape(Struct, frozen=True):
     """One kind of event: the fields that it always has, and those that it may have."""
 
     type: str

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
+
 from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Event, Fact, QueueEdited, TaskOpened, UserSpoke
 from rookery.core.message import Message
-from rookery.core.values import value
 from rookery.core.view import View, see
 from rookery.dialects.output_rows import Ids, Output
 from rookery.dialects.queue_events import queue_event
 from rookery.dialects.structured_output import DrivenOutput
 
 
-@value
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """A question that stops a task. `row` is the id under which the driver was told of it."""
 
     task_id: str
@@ -23,8 +23,7 @@ class Question:
     row: int | None
 
 
-@value
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """A hook refused the words of a request. It is told at once if they were an answer."""
 
     request_id: str

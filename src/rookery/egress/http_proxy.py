@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import anyio
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
+from msgspec import Struct
 
 from rookery.core.limits import KIB
-from rookery.core.values import record
 
 LONGEST_HEAD = 256 * KIB
 CONNECT_SECONDS = 10.0
@@ -31,8 +31,7 @@ class OutOfReach(Exception):
     """Nothing may connect there; the text says why."""
 
 
-@record
-class Request:
+class Request(Struct, frozen=True):
     """What a connection begins with. A tunnel has no path and no fields."""
 
     method: str
@@ -52,8 +51,7 @@ class Request:
         return b"\r\n".join([first, *fields, *kept, b"Connection: close"]) + b"\r\n\r\n"
 
 
-@record
-class Dialled:
+class Dialled(Struct, frozen=True):
     """A connection to the world, what is sent over it before anything else, and what it has said
     already."""
 

@@ -6,8 +6,9 @@ Git's configuration is read once: what a command writes into it later does not c
 import re
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from rookery.core.hosts import WEB_PORTS, Entry, host
-from rookery.core.values import value
 
 _SECTION = re.compile(r'\s*\[\s*(remote|submodule)\s+"(.*)"\s*\]', re.IGNORECASE)
 _ADDRESS = re.compile(r"\s*(?:url|pushurl)\s*=\s*(.+)", re.IGNORECASE)
@@ -18,8 +19,7 @@ _BY_SSH = (22, WEB_PORTS[1])
 """The same repository is often fetched by https, without keys."""
 
 
-@value
-class Remotes:
+class Remotes(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     hosts: tuple[Entry, ...] = ()
 

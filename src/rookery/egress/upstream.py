@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
+from msgspec import Struct
 
-from rookery.core.values import record
 from rookery.egress.http_proxy import (
     CONNECT_SECONDS,
     LONGEST_HEAD,
@@ -23,8 +23,7 @@ USUAL_PORT = 80
 ANSWER_SECONDS = 60.0
 
 
-@record
-class Upstream:
+class Upstream(Struct, frozen=True):
     host: str
     port: int
     authorization: str = ""

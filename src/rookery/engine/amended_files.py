@@ -5,10 +5,10 @@ what it was told would not be true. It is shown the difference.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
 from rookery.core.facts import Change, Ending, Seen
 from rookery.core.line_diff import shown_difference

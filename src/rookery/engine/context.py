@@ -5,11 +5,12 @@ the model is tried first; leaving things out needs nobody, so that it cannot fai
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import anyio.lowlevel
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import Text
 from rookery.core.condensing import fitting, weight_after
@@ -34,7 +35,6 @@ from rookery.core.replies import (
     SUMMARISED,
 )
 from rookery.core.tokens import Room, Scale, room, text_weight, weight
-from rookery.core.values import record
 from rookery.engine.event_log import EventLog
 from rookery.engine.pace import Turnstile
 from rookery.engine.ports import (
@@ -56,8 +56,7 @@ LEFT = 0.6
 SUMMARY_TOKENS = 4_096
 
 
-@record
-class Equipment:
+class Equipment(Struct, frozen=True):
     """What a task works with in one mode: whom it asks, and what it is told beforehand."""
 
     provider: Provider
@@ -244,8 +243,7 @@ def _with_last_word(turns: Sequence[Turn], text: str) -> list[Turn]:
     return [*before, Turn("user", (*last.blocks, Text(text=text)))]
 
 
-@record
-class _Summary:
+class _Summary(Struct, frozen=True):
     text: str = ""
     problem: str = ""
     usage: Usage = Usage()

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import NamedTuple
 
 import anyio
+from msgspec.structs import replace
 
 from rookery.core.asks import ASKED_AGAIN, CATEGORY, AskCategory, AskKind, takes
 from rookery.core.commands import Answer

@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from rookery.core.commands import (
     Answer,

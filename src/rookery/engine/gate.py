@@ -7,8 +7,9 @@ the hooks, and sees what comes out.
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall

@@ -6,8 +6,9 @@ would become text, so the call is refused.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import CommandEnded, Event, Gathered, ToolFinished

@@ -1,9 +1,9 @@
 """One request to the model, from open connection to recorded answer."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import anyio
+from msgspec.structs import replace
 
 from rookery.core.assembler import Assembler
 from rookery.core.blocks import Block, Text, ToolCall

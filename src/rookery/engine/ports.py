@@ -7,13 +7,13 @@ objects of these shapes by the composition root, and fakes of these shapes by th
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 import anyio
 import msgspec
+from msgspec import Struct, field
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, ToolCall
@@ -40,13 +40,11 @@ from rookery.core.rulings import Ruling
 from rookery.core.shell.git_lines import GitUse
 from rookery.core.shell.judgement import Judgement
 from rookery.core.shell.plain_commands import Plain
-from rookery.core.values import record, value
 
 # ── models ──────────────────────────────────────────────────────────────────────────────
 
 
-@value
-class ModelInfo:
+class ModelInfo(Struct, frozen=True, kw_only=True):
     """What is known of a model. Prices are dollars per million tokens; None means unknown."""
 
     id: str
@@ -64,13 +62,11 @@ class ModelInfo:
     cache_write_price: float | None = None
 
 
-@record
-class TextChunk:
+class TextChunk(Struct, frozen=True):
     text: str
 
 
-@record
-class ThinkingChunk:
+class ThinkingChunk(Struct, frozen=True):
     """A piece of reasoning. `signature` belongs to the block that this piece continues and
     comes once, at its end; a signature without any text is a block of its own.
     """
@@ -80,8 +76,7 @@ class ThinkingChunk:
     source: str = ""
 
 
-@record
-class CallChunk:
+class CallChunk(Struct, frozen=True):
     """A piece of a tool call. `id` and `name` come with its first piece only."""
 
     index: int
@@ -90,23 +85,20 @@ class CallChunk:
     name: str = ""
 
 
-@record
-class UsageChunk:
+class UsageChunk(Struct, frozen=True):
     """The usage so far; a later one replaces an earlier one."""
 
     usage: Usage
 
 
-@record
-class StopChunk:
+class StopChunk(Struct, frozen=True):
     """The answer ended properly. A stream without one was cut off."""
 
     reason: StopReason
     detail: str = ""
 
 
-@record
-class SilenceChunk:
+class SilenceChunk(Struct, frozen=True):
     """Nothing has come for `seconds`; the stream is still open."""
 
     seconds: float
@@ -115,8 +107,7 @@ class SilenceChunk:
 Chunk: TypeAlias = TextChunk | ThinkingChunk | CallChunk | UsageChunk | StopChunk | SilenceChunk
 
 
-@record
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     """A tool as the model is told of it."""
 
     name: str
@@ -124,8 +115,7 @@ class ToolSpec:
     schema: Mapping[str, Any]
 
 
-@value
-class ModelRequest:
+class ModelRequest(Struct, frozen=True, kw_only=True):
     """One request. `cache_key` is the same for all requests of a task. `now` is how things stand
     at this moment: it is said last, and never again, so that all before it can be cached.
     """
@@ -160,8 +150,7 @@ class ToolGroup(StrEnum):
     ALWAYS = "always"
 
 
-@value
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What became of an action that was performed. The model reads `text`."""
 
     text: str
@@ -180,8 +169,7 @@ class Outcome:
     """Hosts that it tried to reach and may not, as `host:port`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Action:
+class Action(Struct, frozen=True, kw_only=True, dict=True):
     """What a tool is about to do. Nothing has changed until `perform` is awaited.
 
     `reads`, `changes`, `command` and `external` are all it may touch: the permit covers
@@ -258,8 +246,7 @@ class Action:
         return hashlib.sha256(msgspec.json.encode(scope)).hexdigest()
 
 
-@record
-class Permit:
+class Permit(Struct, frozen=True):
     """Leave to make one action happen. Only the gate makes permits; files and processes
     refuse whoever comes without one, or with one for something else.
     """
@@ -287,8 +274,7 @@ class Permit:
     """What the command writes or deletes, as far as its line tells."""
 
 
-@record
-class Place:
+class Place(Struct, frozen=True):
     """Where a path leads: `path` is relative to the workspace with `/`, or absolute outside it,
     with every link resolved. The other fields say why it is not a file like any other.
     """
@@ -305,8 +291,7 @@ class Place:
     credential: bool = False
 
 
-@value
-class FileText:
+class FileText(Struct, frozen=True, kw_only=True):
     """A text file as it is on disk.
 
     `text` is decoded without translating line ends. `encode` gives bytes back with the same
@@ -325,8 +310,7 @@ class FileText:
         return self.bom + text.encode(self.encoding, errors)
 
 
-@value
-class FileBytes:
+class FileBytes(Struct, frozen=True, kw_only=True):
     """A file that is not text."""
 
     path: str
@@ -394,8 +378,7 @@ class Finder(Protocol):
     async def search(self, path: str, regex: str, glob: str | None, permit: Permit) -> str: ...
 
 
-@value
-class CommandEnd:
+class CommandEnd(Struct, frozen=True, kw_only=True):
     """How a command ended: an exit code, or the signal that killed it, or a limit of ours, or
     because somebody had it stopped."""
 
@@ -529,8 +512,7 @@ class Artifacts(Protocol):
         ...
 
 
-@value
-class ChildTask:
+class ChildTask(Struct, frozen=True, kw_only=True):
     """Part of a task's work that another task is to do."""
 
     task_id: str
@@ -557,8 +539,7 @@ class ChildTask:
         )
 
 
-@record
-class ChildEnd:
+class ChildEnd(Struct, frozen=True):
     """What became of it: its result, or why there is none; and what had been used by then."""
 
     result: str | None
@@ -581,8 +562,7 @@ def not_judged(command: str, cwd: str) -> Judgement:
     return Judgement(why_not="nothing here knows what commands do")
 
 
-@value
-class ToolContext:
+class ToolContext(Struct, frozen=True, kw_only=True):
     """All that a tool may use for one call."""
 
     call_id: str
@@ -847,8 +827,7 @@ class TaskLogs(Protocol):
     def delete(self, task_id: str) -> None: ...
 
 
-@value
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True):
     """The files of the workspace at one moment, as the shadow repository calls it. Without an
     `id` there is none, and `problem` says why.
     """
@@ -858,8 +837,7 @@ class Checkpoint:
     problem: str = ""
 
 
-@value
-class Restored:
+class Restored(Struct, frozen=True, kw_only=True):
     """What a restore did, or would do: checkpoints before and after, what was put back, and
     what was left alone because somebody else had changed it. `aside` is the folder in which
     the replaced files are, if they were kept."""

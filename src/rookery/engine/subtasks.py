@@ -5,8 +5,9 @@ files is on record in both, so that taking back the call takes back all of it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import (

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias, assert_never
 
 import anyio
 import anyio.lowlevel
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
@@ -55,7 +56,6 @@ from rookery.core.replies import HISTORY_REPAIRED, failed
 from rookery.core.shell.git_lines import GitUse
 from rookery.core.shell.judgement import Judgement
 from rookery.core.task_state import TaskState
-from rookery.core.values import value
 from rookery.engine.background import BackgroundCommands
 from rookery.engine.context import Context, Equipment
 from rookery.engine.dialogue import Dialogue
@@ -107,8 +107,7 @@ MENTION = "mention"
 _debug = logging.getLogger(__name__)
 
 
-@value
-class Gear:
+class Gear(Struct, frozen=True, kw_only=True):
     """What a task works with, put together once by the composition root."""
 
     tools: Mapping[str, Tool[Any]]

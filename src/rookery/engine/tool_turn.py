@@ -3,11 +3,11 @@
 import json
 import logging
 from collections.abc import Coroutine, Mapping
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Ending, Reminded, StepCancelled, ToolFinished, ToolStarted

@@ -6,12 +6,13 @@ that: the model is asked meanwhile, and only the next call that changes things m
 """
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
@@ -34,7 +35,6 @@ from rookery.core.intents.governance_mode import is_hosts_own
 from rookery.core.replies import PUT_BACK
 from rookery.core.shell.git_lines import GitUse, git_use
 from rookery.core.shell.judgement import Deed
-from rookery.core.values import record
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Checkpoints, Governance, Restored, Ungoverned
 
@@ -48,8 +48,7 @@ CHANGED_BEFORE_A_CRASH = (
 )
 
 
-@record
-class _Watched:
+class _Watched(Struct, frozen=True):
     """A call whose files were saved before it."""
 
     call_id: str
@@ -65,8 +64,7 @@ class _Watched:
     """It could not write the files of governance, so others have if they are changed."""
 
 
-@record
-class _Saved:
+class _Saved(Struct, frozen=True):
     """A checkpoint, and the event that put it on record."""
 
     id: str

@@ -3,16 +3,17 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatch, fnmatchcase
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery.core.shell.judgement import Deed, Target
 from rookery.core.shell.programs import Operand, Search
 from rookery.core.shell.shell_words import Word, has_braces, spellings
-from rookery.core.values import value
 from rookery.engine.ports import Files, Place
 from rookery.errors import ToolError
 from rookery.governance.file_matches import PRICE_OF_A_FOLDER, Looks, expanded
@@ -41,8 +42,7 @@ class Hiding(Protocol):
         ...
 
 
-@value
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """What is known of one operand. `unfit` says why it may not be read unasked."""
 
     targets: tuple[Target, ...] = ()

@@ -6,8 +6,10 @@ anew by everybody else, because they are heard before the call is prepared.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.hooks.hook_answers import (
@@ -37,7 +39,6 @@ from rookery.core.hooks.hook_dialect import (
 )
 from rookery.core.hooks.hook_verdict import Heard, HookDecision, HookVerdict, joined
 from rookery.core.intents.permission_rules import Form, RuleCall, permission_rule
-from rookery.core.values import value
 from rookery.governance.hook_hearing import Desk, Telling, Work, hear
 
 MOST_HOLDS = 8
@@ -48,8 +49,7 @@ LONGEST_OUTPUT = 100_000
 """Characters of what a hook puts in the place of a result."""
 
 
-@value
-class CallSummary:
+class CallSummary(Struct, frozen=True, kw_only=True):
     """What is known of a call beside its arguments. `commands` are the words of every simple
     command; unless `all_known` there may be others."""
 

@@ -5,12 +5,12 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import anyio
+from msgspec import Struct
 
 from rookery.core.hooks.hook_answers import HookAnswer, HookRun, answer_of, untrusted
 from rookery.core.hooks.hook_dialect import Situation
 from rookery.core.hooks.hook_verdict import Heard
 from rookery.core.hooks.known_hooks import KnownHook
-from rookery.core.values import record
 
 Work: TypeAlias = Callable[[], Awaitable[None]]
 _Run: TypeAlias = Callable[["Telling"], Coroutine[Any, Any, None]]
@@ -36,8 +36,7 @@ class Desk(Protocol):
         ...
 
 
-@record
-class Telling:
+class Telling(Struct, frozen=True):
     """One hook, and what it is told. `at` is which of the files of a call it is about."""
 
     known: KnownHook

@@ -3,10 +3,11 @@
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fnmatch import translate
 from pathlib import Path
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from rookery.core.shell.fed_commands import Fed, as_run, fed
 from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand

@@ -6,9 +6,10 @@ then also searched crudely, so that a rule against a command still finds it.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rookery.core.limits import KIB
 from rookery.core.shell.evaluators import (

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from msgspec import Struct
+
 from rookery.core.facts import Effect, Version
 from rookery.core.folded_names import folded
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
@@ -11,7 +13,6 @@ from rookery.core.protected_paths import (
     protected,
 )
 from rookery.core.undo import is_leaf
-from rookery.core.values import record
 
 _GOVERN_NOTHING = frozenset({"active_intents.yaml", ".intentignore", "agent_trace.jsonl"})
 """Outside their folder."""
@@ -74,8 +75,7 @@ def _has_protected_name(path: str, *, new: bool = True) -> bool:
     return bool(why) and why not in OF_BUILDS
 
 
-@record
-class _Repository:
+class _Repository(Struct, frozen=True):
     """What was made by which a folder became what git takes for a repository. `home` is where it
     was before, if it was only moved."""
 

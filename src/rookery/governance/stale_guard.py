@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
 import anyio.to_thread
+from msgspec import Struct
 
 from rookery.core.blocks import ToolCall
 from rookery.core.exact_edits import stands_as_before
@@ -27,20 +28,17 @@ from rookery.core.facts import (
 from rookery.core.line_diff import shown_difference
 from rookery.core.replies import CHANGED_BESIDE
 from rookery.core.rulings import Decision, Ruling
-from rookery.core.values import record
 from rookery.engine.ports import Action, Outcome
 
 
-@record
-class _Known:
+class _Known(Struct, frozen=True):
     """A file as the model last knew it. The hash of a file too large to be read is not known."""
 
     sha: str
     whole: bool
 
 
-@record
-class _Stale:
+class _Stale(Struct, frozen=True):
     """Why a file must not be changed: what the model knew, and what is there."""
 
     path: str

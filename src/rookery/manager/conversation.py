@@ -12,6 +12,7 @@ from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, SelectIntent, Speak
 from rookery.core.facts import ChildBegan, Event
@@ -20,7 +21,6 @@ from rookery.core.message import Message
 from rookery.core.queries import AskAbout
 from rookery.core.sessions.orders import Answer as AnswerOrder
 from rookery.core.sessions.orders import Letter
-from rookery.core.values import value
 from rookery.errors import CommandRejected, SettingsError
 from rookery.faults import kp
 from rookery.manager.connecting import events_of, host_at
@@ -45,8 +45,7 @@ NOT_CONFIRMED = (
 )
 
 
-@value
-class HandOver:
+class HandOver(Struct, frozen=True, kw_only=True):
     """What a process is started with. Each letter has a number, and the first is `first`; a
     `new_task` is opened with the first of them. One that is taken up `at_rest` is given nothing
     and asks, until somebody answers, whether to go on."""
@@ -61,8 +60,7 @@ class HandOver:
     """The last event of the task before it is taken up."""
 
 
-@value
-class Terms:
+class Terms(Struct, frozen=True, kw_only=True):
     """What an answer means beside yes, no or words. The `digest` of what was shown to whoever
     answers must be that of what is asked, unless it is None."""
 

@@ -5,8 +5,10 @@ the very same question is asked again. If something else is asked, or the model 
 the answer is dropped and the user decides anew.
 """
 
-from dataclasses import replace
 from typing import TypeGuard
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.message import Message
 from rookery.core.sessions.events import (
@@ -18,7 +20,6 @@ from rookery.core.sessions.events import (
     SendMessage,
 )
 from rookery.core.sessions.table import Signal, ask_signal
-from rookery.core.values import record
 from rookery.errors import CommandRejected
 from rookery.manager.conversation import NOT_AS_SHOWN, Terms
 
@@ -26,8 +27,7 @@ _NO_QUESTIONS = (Signal.ACTIVITY, Signal.ASK_RESUME_TASK, Signal.ASK_RESUME_COMP
 AnswerEvent = ApproveAction | RejectAction | SendMessage
 
 
-@record
-class HeldAnswer:
+class HeldAnswer(Struct, frozen=True):
     event: AnswerEvent
     terms: Terms
     question: Message

@@ -1,6 +1,6 @@
 """What the user said and no process is known to have: shown, changed and taken back."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from rookery.core.sessions.orders import Letter
 from rookery.manager.messages import number_of

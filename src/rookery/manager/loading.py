@@ -1,6 +1,6 @@
 """A session as it was left, which its log and its process tell better than its record."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from rookery.core.sessions.rebuilding import rebuilt
 from rookery.core.sessions.states import SessionStatus

@@ -5,7 +5,8 @@ once. One that was refused is not sent again unless the user wants that.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from rookery.core.sessions.orders import Letter
 from rookery.errors import CommandRejected

@@ -6,9 +6,10 @@ any other; then whoever prepares it is told so at the next step.
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from rookery.core.sessions.events import StartSession
 from rookery.core.sessions.orders import Letter

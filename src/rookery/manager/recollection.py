@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import anyio
 import anyio.from_thread
 import anyio.to_thread
+from msgspec import Struct
 
 from rookery.core.facts import Event, RequestStarted, Rewound, TaskOpened
-from rookery.core.values import record
 from rookery.core.view import View, see
 from rookery.errors import StorageError
 from rookery.manager.followed_task import FollowedTask
@@ -23,8 +23,7 @@ _DEEPEST = 20
 """Tasks that work for one another."""
 
 
-@record
-class Glimpse:
+class Glimpse(Struct, frozen=True):
     """The last rows of a task. How many are before them is guessed."""
 
     view: View

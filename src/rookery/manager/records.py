@@ -1,7 +1,8 @@
 """What a record takes over from elsewhere: figures from the messages, a past from its folder."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from rookery.core.facts import Answered, Event, TaskOpened, UserSpoke
 from rookery.core.sessions.record import SessionRecord, TodoStats, label_of

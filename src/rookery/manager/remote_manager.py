@@ -8,10 +8,10 @@ from typing import Any, TypeAlias, TypeVar
 import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from msgspec import Struct
 
 from rookery.core.managing.shown import SessionRow
 from rookery.core.queries import Asking
-from rookery.core.values import value
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.desk.looking_only import LOOKING
 from rookery.manager.desk.request_json import reply_from_json, request_to_json
@@ -30,8 +30,7 @@ _FRAME = 1_000
 """Bytes of a message beside its parameters, at most."""
 
 
-@value
-class ListNews:
+class ListNews(Struct, frozen=True, kw_only=True):
     """What is new about the list: rows that changed, whole, and the ids of those that are gone."""
 
     rows: tuple[SessionRow, ...] = ()

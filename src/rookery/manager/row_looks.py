@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from rookery.core.message import Message
 from rookery.core.rows import Rows
-from rookery.core.values import record
 from rookery.manager.desk.drawn import markdown_of
 from rookery.manager.rendering.markdown import Cut, GrowingMarkdown, Rendered, units
 
@@ -21,15 +21,13 @@ SECONDS_AT_ONCE = 0.025
 _one_at_a_time = anyio.CapacityLimiter(1)
 
 
-@record
-class _Job:
+class _Job(Struct, frozen=True):
     ts: int
     growing: GrowingMarkdown
     cut: Cut
 
 
-@record
-class Made:
+class Made(Struct, frozen=True):
     ts: int
     text: str
     rendered: Rendered

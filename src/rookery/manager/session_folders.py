@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from rookery.core.limits import MIB
-from rookery.core.values import value
 from rookery.errors import StorageError
 from rookery.storage.disk import private_folder, put, reason, sync_folder
 from rookery.storage.places import Places
@@ -27,8 +27,7 @@ _LONGEST_TAIL = 64 * 1024
 T = TypeVar("T")
 
 
-@value
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """How the processes of a session are started. `options` are further flags of `serve`."""
 
     project: str
@@ -50,8 +49,7 @@ class Launch:
         return ["-w", self.workspace, asks, *given, *self.options]
 
 
-@value
-class ProcessMark:
+class ProcessMark(Struct, frozen=True, kw_only=True):
     """The process of one generation, known by its number and the moment it began."""
 
     generation: int

@@ -4,16 +4,15 @@ import re
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from rookery.core.sessions.orders import Letter
 from rookery.core.sessions.record import SessionRecord
-from rookery.core.values import value
 
 MailState = Literal["queued", "sending", "sent", "failed"]
 
 
-@value
-class Mail:
+class Mail(Struct, frozen=True, kw_only=True):
     """Words on their way to the engine. The number makes sure that they arrive once."""
 
     number: int
@@ -23,8 +22,7 @@ class Mail:
     problem: str = ""
 
 
-@value
-class KeptSession:
+class KeptSession(Struct, frozen=True, kw_only=True):
     record: SessionRecord
     announced: bool = False
     """The engine has had the prompt."""

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import anyio
+from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.values import value
 from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.manager.session_folders import Launch, ProcessMark, SessionFolder
@@ -38,8 +38,7 @@ _TOLD_TO_END = (signal.SIGTERM, signal.SIGHUP)
 ENVIRONMENT = {"NO_COLOR": "1", "FORCE_COLOR": "0"}
 
 
-@value
-class Exit:
+class Exit(Struct, frozen=True, kw_only=True):
     """How a process ended; nothing is known of one that somebody else had started."""
 
     code: int | None = None

@@ -1,21 +1,21 @@
 """What a page or a command draws of sessions."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.message import Message
 from rookery.core.sessions.record import SessionRecord, flags
 from rookery.core.sessions.session import Session
 from rookery.core.sessions.states import Flags, SessionState
-from rookery.core.values import value
 from rookery.core.view import View
 from rookery.manager.letters import letters_in_line
 from rookery.manager.session_json import KeptSession, Mail
 from rookery.manager.supervised_session import SupervisedSession
 
 
-@value
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True):
     """A session as it stands, to be drawn."""
 
     record: SessionRecord
@@ -30,8 +30,7 @@ class Shown:
     mail: tuple[Mail, ...] = ()
 
 
-@value
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """What a session wants to be attended to for: what it asks, or a task that works for it; why
     it failed; what it came to. If nothing is asked, `row` has no ask."""
 

@@ -8,11 +8,11 @@ is ever held for answered that is not.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from rookery.core.facts import Event as TaskEvent
 from rookery.core.message import Message

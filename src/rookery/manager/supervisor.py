@@ -6,11 +6,11 @@ Leaving ends nothing: the sessions run on, and the next supervisor of the projec
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from rookery.core import session_list
 from rookery.core.commands import EditQueue

@@ -1,16 +1,16 @@
 """Another mode, model, intent or way of approving for a session that is there already."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.commands import Command, SelectIntent, SwitchApproval, SwitchMode, SwitchModel
-from rookery.core.values import value
 from rookery.manager.session_folders import Launch, SessionFolder
 from rookery.manager.supervised_session import SupervisedSession
 
 
-@value
-class Switches:
+class Switches(Struct, frozen=True, kw_only=True):
     """What is None stays. The model of the usual provider is one without a `provider`."""
 
     mode: str | None = None

@@ -1,10 +1,9 @@
 """How long the manager waits for what, in seconds."""
 
-from rookery.core.values import value
+from msgspec import Struct
 
 
-@value
-class Timings:
+class Timings(Struct, frozen=True, kw_only=True):
     creation: float = 30.0
     """Until a process has announced its session."""
     cancel: float = 3.0

@@ -4,13 +4,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.core.sessions.record import LABEL_LENGTH, ParallelMode, SessionRecord, label_of
-from rookery.core.values import value
 from rookery.manager.session_folders import Launch
 
 
-@value
-class Wish:
+class Wish(Struct, frozen=True, kw_only=True):
     """A session to be started in a folder. `options` are further flags of `serve`."""
 
     prompt: str

@@ -7,14 +7,14 @@ It may be deleted any time. What was allowed of a server is kept elsewhere, in `
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.limits import KIB, MIB
-from rookery.core.values import value
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.disk import write_whole
 from rookery.mcp.offers import Catalogue
@@ -23,8 +23,7 @@ MOST_REMEMBERED = 100
 LARGEST_FILE = 4 * MIB
 
 
-@value
-class Remembered:
+class Remembered(Struct, frozen=True, kw_only=True):
     """One server at the end of its last connection, or failed connection."""
 
     catalogue: Catalogue = Catalogue()

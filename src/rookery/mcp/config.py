@@ -8,15 +8,15 @@ allows anything without a question.
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.unknown_fields import misspelled_field
-from rookery.core.values import record, value
 from rookery.mcp.secret_words import (
     is_secret_name,
     masked,
@@ -48,8 +48,7 @@ class Transport(StrEnum):
 _TRANSPORTS = {**{kind.value: kind for kind in Transport}, "http": Transport.HTTP}
 
 
-@value
-class ServerDefinition:
+class ServerDefinition(Struct, frozen=True, kw_only=True):
     """One server as it is configured, with every variable filled in. What may hold a secret is
     not part of how it prints."""
 
@@ -57,19 +56,23 @@ class ServerDefinition:
     source: Source = "user"
     transport: Transport = Transport.STDIO
     command: str = ""
-    args: tuple[str, ...] = field(default=(), repr=False)
+    args: tuple[str, ...] = ()
     cwd: str = ""
-    env: Pairs = field(default=(), repr=False)
-    url: str = field(default="", repr=False)
-    headers: Pairs = field(default=(), repr=False)
+    env: Pairs = ()
+    url: str = ""
+    headers: Pairs = ()
     disabled: bool = False
     timeout: float = DEFAULT_TIMEOUT
     always_allow: frozenset[str] = frozenset()
     disabled_tools: frozenset[str] = frozenset()
-    place: str = field(default="", repr=False)
+    place: str = ""
     """What is started or called, in the words of the file, without secrets."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = ()
     """What it is given that nobody else should read."""
+
+    def __repr__(self) -> str:
+        shown = (self.name, self.source, self.transport.value, self.command)
+        return f"ServerDefinition({', '.join(map(repr, shown))})"
 
     @property
     def digest(self) -> str:
@@ -81,16 +84,14 @@ class ServerDefinition:
         return self.source == "user" and bool(self.always_allow & {tool, EVERY_TOOL})
 
 
-@record
-class Problem:
+class Problem(Struct, frozen=True):
     """Why a definition does not count, in a sentence."""
 
     server: str
     text: str
 
 
-@value
-class Parsed:
+class Parsed(Struct, frozen=True, kw_only=True):
     """A file's servers, and what is wrong with the others. `tightened` are those it only
     switches off, wholly or in part, without defining them. `doubts` are sentences about servers
     that are used, but perhaps not as it was meant."""

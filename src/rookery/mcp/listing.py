@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from rookery.core.limits import KIB
-from rookery.core.values import value
 from rookery.mcp.offers import (
     Catalogue,
     PromptArgument,
@@ -29,8 +29,7 @@ LONGEST_URI = 2 * KIB
 T = TypeVar("T")
 
 
-@value
-class _List:
+class _List(Struct, frozen=True, kw_only=True):
     what: str
     fetch: Callable[[str | None], Awaitable[tuple[Iterable[Any], str | None]]]
 

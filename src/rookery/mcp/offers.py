@@ -6,8 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-
-from rookery.core.values import value
+from msgspec import Struct
 
 
 class ToolOffer(msgspec.Struct, frozen=True, dict=True):
@@ -23,22 +22,19 @@ class ToolOffer(msgspec.Struct, frozen=True, dict=True):
         return hashlib.sha256(msgspec.json.encode(scope, order="sorted")).hexdigest()
 
 
-@value
-class PromptArgument:
+class PromptArgument(Struct, frozen=True, kw_only=True):
     name: str
     description: str = ""
     required: bool = False
 
 
-@value
-class PromptOffer:
+class PromptOffer(Struct, frozen=True, kw_only=True):
     name: str
     description: str = ""
     arguments: tuple[PromptArgument, ...] = ()
 
 
-@value
-class ResourceOffer:
+class ResourceOffer(Struct, frozen=True, kw_only=True):
     """Something that can be read; of a template the `uri` has places to fill in."""
 
     uri: str
@@ -47,8 +43,7 @@ class ResourceOffer:
     template: bool = False
 
 
-@value
-class Catalogue:
+class Catalogue(Struct, frozen=True, kw_only=True):
     tools: tuple[ToolOffer, ...] = ()
     prompts: tuple[PromptOffer, ...] = ()
     resources: tuple[ResourceOffer, ...] = ()

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from rookery.core.values import value
+from msgspec import Struct
+
 from rookery.mcp.catalogue import Memory
 from rookery.mcp.config import Problem, ServerDefinition
 from rookery.mcp.files import ConfigFiles
@@ -11,15 +12,13 @@ from rookery.mcp.offers import Catalogue
 from rookery.mcp.server import ServerHealth, State
 
 
-@value
-class KnownServer:
+class KnownServer(Struct, frozen=True, kw_only=True):
     health: ServerHealth
     place: str
     """What would be started or called."""
 
 
-@value
-class Overview:
+class Overview(Struct, frozen=True, kw_only=True):
     servers: tuple[KnownServer, ...]
     problems: tuple[Problem, ...]
     doubts: tuple[str, ...]

@@ -5,14 +5,14 @@ dropped to make room, and what cannot be read counts as all of it having changed
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.core.values import value
 from rookery.errors import ToolError
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.disk import write_whole
@@ -21,8 +21,7 @@ from rookery.mcp.offers import ToolOffer
 FILE_NAME = "mcp-pins.json"
 
 
-@value
-class Pinned:
+class Pinned(Struct, frozen=True, kw_only=True):
     """One server's."""
 
     tools: Mapping[str, str]

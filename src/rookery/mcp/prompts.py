@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Sequence
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.errors import BadArguments
 from rookery.mcp.naming import same_name
 from rookery.mcp.offers import PromptOffer
@@ -11,8 +12,7 @@ from rookery.mcp.offers import PromptOffer
 PREFIX = "mcp"
 
 
-@record
-class PromptCommand:
+class PromptCommand(Struct, frozen=True):
     """A prompt that can be called; `name` is what is typed after the slash."""
 
     server: str

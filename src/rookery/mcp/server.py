@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
-from rookery.core.values import record
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Agreements, how_to_agree
 from rookery.mcp.catalogue import Memory
@@ -54,8 +54,7 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-@record
-class ServerHealth:
+class ServerHealth(Struct, frozen=True):
     """How a server is. `tools` and `resources` are those last known; `since` is in milliseconds
     since the epoch, 0 if nothing has happened yet."""
 

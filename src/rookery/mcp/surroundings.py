@@ -4,23 +4,21 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from rookery.core.values import value
+from msgspec import Struct
 
 LIST_SECONDS = 5.0
 A_TICK = 20_000_000
 """Nanoseconds by which a file's time may lag behind the clock."""
 
 
-@value
-class Patience:
+class Patience(Struct, frozen=True, kw_only=True):
     """How long is waited, in seconds."""
 
     start: float = 30.0
     listing: float = LIST_SECONDS
 
 
-@value
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     workspace: Path
     empty: Path
     """A folder with nothing in it, nor anything of a stranger's above it."""

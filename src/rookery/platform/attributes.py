@@ -13,7 +13,8 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 ACL = "system.posix_acl_access"
 USERS = "user."
@@ -27,8 +28,7 @@ class NotKept(PermissionError):
     """An attribute could not be given to the new file. Its `strerror` says which."""
 
 
-@dataclass(frozen=True)
-class Attributes:
+class Attributes(Struct, frozen=True):
     uid: int
     gid: int
     mode: int

@@ -5,10 +5,11 @@ Importing this package loads no provider: each is imported when it is opened.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from rookery.core.effort import Effort
 from rookery.core.limits import Limits

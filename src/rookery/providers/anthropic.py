@@ -1,8 +1,9 @@
 """The Messages API of Anthropic, and of servers that speak it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.effort import NOT_AT_ALL, Effort

@@ -1,10 +1,10 @@
 """The stream of chat completions, in all the ways servers spell it, in our chunks."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from rookery.core.facts import StopReason, Usage
 from rookery.engine.ports import (
@@ -27,8 +27,7 @@ _JOINED = ("text", "summary", "data", "signature")
 """Fields of a reasoning detail that come in pieces."""
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     """A call whose pieces are arriving. It is announced once its name is known."""
 
     index: int

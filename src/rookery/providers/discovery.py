@@ -5,15 +5,14 @@ from collections.abc import Mapping
 import anyio
 import httpx2
 import msgspec
+from msgspec import Struct
 
-from rookery.core.values import record
 from rookery.providers import BASE_URLS, LOCAL
 
 LISTING_BYTES = 1024 * 1024
 
 
-@record
-class LocalServer:
+class LocalServer(Struct, frozen=True):
     provider: str
     base_url: str
     models: tuple[str, ...]

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
+from msgspec import Struct
 
 from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
-from rookery.core.values import record, value
 from rookery.engine.ports import Chunk, SilenceChunk, StopChunk
 from rookery.errors import ProviderError
 from rookery.providers.joining import joined
@@ -50,8 +50,7 @@ class ReportedError(Exception):
         self.error = error
 
 
-@value
-class Clocks:
+class Clocks(Struct, frozen=True, kw_only=True):
     """How long to wait for what, in seconds."""
 
     first_byte: float
@@ -69,8 +68,7 @@ class Clocks:
         )
 
 
-@record
-class Answer:
+class Answer(Struct, frozen=True):
     """The head of an HTTP answer."""
 
     status: int

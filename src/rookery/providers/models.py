@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import fields, replace
 
 from rookery.core.facts import Usage
 from rookery.engine.ports import ModelInfo

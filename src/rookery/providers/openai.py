@@ -6,10 +6,11 @@ What the servers do differently is data: a row of `VENDORS`.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.effort import NOT_AT_ALL, Effort, effort_word
 from rookery.core.history import Turn
-from rookery.core.values import value
 from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers.chat_reading import SOURCE, ChatReading
 from rookery.providers.sse import encode_body
@@ -22,8 +23,7 @@ BETWEEN_TEXTS = "\n\n"
 _CACHED = {"type": "ephemeral"}
 
 
-@value
-class Vendor:
+class Vendor(Struct, frozen=True, kw_only=True):
     """Where a server differs from the others."""
 
     output_limit: str = "max_tokens"

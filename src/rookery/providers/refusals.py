@@ -8,12 +8,12 @@ of them end in `refusal`, which looks at the structure first and at phrases last
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from msgspec import Struct
+
 from rookery import NAME
-from rookery.core import values
 from rookery.core.failures import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, FailureKind
 from rookery.errors import ProviderError
 from rookery.providers.waits import wait_named_by
@@ -112,20 +112,21 @@ _STATUS_OF_CODE = {
 }
 
 
-@values.value
-class Addressee:
+class Addressee(Struct, frozen=True, kw_only=True):
     """Who is asked for what: all that the text of a failure needs to name."""
 
     provider: str
     model: str
     host: str
-    secret: str = field(default="", repr=False)
+    secret: str = ""
     key_source: str = ""
     known_models: Sequence[str] = ()
 
+    def __repr__(self) -> str:
+        return f"Addressee({self.provider!r}, {self.model!r}, {self.host!r})"
 
-@values.value
-class _Said:
+
+class _Said(Struct, frozen=True, kw_only=True):
     """An error body, taken apart."""
 
     status: int

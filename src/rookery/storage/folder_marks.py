@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 from typing import Self
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.errors import StorageError
 
 _FS_IOC_GETVERSION = 0x80087601
@@ -23,8 +24,7 @@ class FolderGone(StorageError, OSError):
         )
 
 
-@record
-class FolderMark:
+class FolderMark(Struct, frozen=True):
     """A folder by its canonical path, its number on its device, and the generation of that
     number: file systems give the number of a removed folder to the next one at once.
     """

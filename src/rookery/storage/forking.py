@@ -8,8 +8,9 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from rookery.core.facts import Event, Fact, Noted, Rewound, TaskOpened, next_event
 from rookery.core.file_steps import unsettled

@@ -8,13 +8,13 @@ is unfit.
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
-from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.storage.blobs import Blobs
 from rookery.storage.disk import reason
@@ -46,16 +46,14 @@ _ABSENT: Mark = (-1, 0)
 _UNKNOWN: Mark = (-2, 0)
 
 
-@record
-class Found:
+class Found(Struct, frozen=True):
     """A task that holds all the words that were looked for, and a place where it does."""
 
     task: TaskSummary
     snippet: str
 
 
-@record
-class _Reading:
+class _Reading(Struct, frozen=True):
     """How far a journal has been read; `seal` is how the last line read ended."""
 
     summary: TaskSummary

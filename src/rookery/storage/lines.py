@@ -7,15 +7,15 @@ A tool's result too large for a line stands in a blob; the line then says which.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import BinaryIO
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.facts import Event, ToolFinished
 from rookery.core.limits import MIB
-from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.storage.blobs import LARGEST_INLINE, Blobs
 from rookery.wire.codec import event_from_json, event_to_json
@@ -34,8 +34,7 @@ class _Referring(msgspec.Struct):
     text_blob: BlobReference | None = None
 
 
-@record
-class Line:
+class Line(Struct, frozen=True):
     """An event as it was read: where in the file its line ends, and with which checksum."""
 
     event: Event

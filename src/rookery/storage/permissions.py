@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
+
 from rookery.core.asks import AskKind
 from rookery.core.facts import Change
 from rookery.core.shell.judgement import Deed
-from rookery.core.values import value
 from rookery.engine.ports import Action, Place
 from rookery.errors import CommandRejected, ToolError
 from rookery.storage.folder_marks import FolderMark
@@ -27,8 +28,7 @@ _KEPT = ("command", "host")
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
-@value
-class AllowRule:
+class AllowRule(Struct, frozen=True, kw_only=True):
     """One thing that is allowed in one workspace. `expires` is in milliseconds since the epoch;
     without it the rule ends with the task, and `command` is in words what it allows.
     """

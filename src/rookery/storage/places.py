@@ -9,11 +9,12 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery import ENV_PREFIX, NAME
-from rookery.core.values import record
 from rookery.errors import SettingsError
 
 HOME_VARIABLE = f"{ENV_PREFIX}HOME"
@@ -24,8 +25,7 @@ _RANDOM = 8
 _LOCK = "lock"
 
 
-@record
-class Places:
+class Places(Struct, frozen=True):
     """Four folders, none of which need exist, and what lies in them."""
 
     config: Path

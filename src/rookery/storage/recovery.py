@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
+from msgspec import Struct
+
 from rookery.core.facts import Noted, TaskOpened
 from rookery.core.limits import MIB
-from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.storage.disk import put, reason
@@ -27,16 +28,14 @@ JOURNAL = "journal.jsonl"
 _ASIDE = re.compile(r"journal\.torn-(\d+)-[0-9a-f]{8}")
 
 
-@record
-class End:
+class End(Struct, frozen=True):
     """Where the part of a journal that counts ends."""
 
     seq: int = 0
     size: int = 0
 
 
-@record
-class Condition:
+class Condition(Struct, frozen=True):
     """A journal as it was found: `report` says what was set aside and is not yet on record."""
 
     end: End

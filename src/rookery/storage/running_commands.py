@@ -10,14 +10,14 @@ import select
 import signal
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.characters import as_utf8
 from rookery.core.limits import MIB
-from rookery.core.values import value
 from rookery.engine.ports import CommandState, Permit, RunningCommand
 from rookery.errors import StorageError
 from rookery.storage.disk import PRIVATE_FILE, private_folder
@@ -29,8 +29,7 @@ END_SECONDS, KEEP_SECONDS = 10.0, 5.0
 LARGEST_FILE = 1 * MIB
 
 
-@value
-class ListedCommand:
+class ListedCommand(Struct, frozen=True, kw_only=True):
     """A command that runs; `id` is the number of its warden, `started` is in milliseconds."""
 
     id: int

@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rookery import NAME
-from rookery.core.values import record
 from rookery.errors import SettingsError
 from rookery.platform.attributes import attributes_at
 from rookery.settings import Key
@@ -26,8 +27,7 @@ from rookery.storage.settings_values import spelled
 _OPEN_TO_READERS = 0o644
 
 
-@record
-class _Statement:
+class _Statement(Struct, frozen=True):
     """A line that gives a key its value, with those that belong to it; `[first, after)`."""
 
     first: int
@@ -36,8 +36,7 @@ class _Statement:
     says: Mapping[str, Any]
 
 
-@record
-class _Section:
+class _Section(Struct, frozen=True):
     """A line that opens a section."""
 
     line: int

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rookery import ENV_PREFIX, PROJECT_FOLDER
-from rookery.core import values
 from rookery.core.limits import KIB
 from rookery.errors import SettingsError
 from rookery.settings import (
@@ -50,8 +51,7 @@ OTHER_VARIABLES = frozenset(
 """Variables of ours that are no settings: where everything is kept, and what tests set."""
 
 
-@values.value
-class FoundSettings:
+class FoundSettings(Struct, frozen=True, kw_only=True):
     """Settings, where each that was given came from, and what was asked for and not heard."""
 
     settings: Settings
@@ -59,8 +59,7 @@ class FoundSettings:
     refused: tuple[str, ...] = ()
 
 
-@values.record
-class Row:
+class Row(Struct, frozen=True):
     """One line of the table that explains the settings."""
 
     key: str

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rookery.core.values import value
+from msgspec import Struct
+
 from rookery.settings import Key, shown
 from rookery.storage.places import Places
 from rookery.storage.settings_files import DEFAULT, FoundSettings, find_settings
 from rookery.storage.trust import TrustStore
 
 
-@value
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """What holds here, and where from."""
 
     value: Any

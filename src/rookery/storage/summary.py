@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import Text
 from rookery.core.facts import (
@@ -30,7 +32,6 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import KIB
 from rookery.core.usage import added
-from rookery.core.values import value
 
 TITLE_LENGTH = 200
 RESULT_LENGTH = 8 * KIB
@@ -44,8 +45,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-@value
-class TaskSummary:
+class TaskSummary(Struct, frozen=True, kw_only=True):
     """One task in a list. `damage` says what is wrong with it on disk. Unknown cost is None."""
 
     id: str

@@ -6,8 +6,9 @@ A model or a command may write a tool's files. So an agreement is for one conten
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery import NAME
-from rookery.core.values import record
 from rookery.storage.folder_marks import FolderMark
 from rookery.storage.kept_list import KeptList
 
@@ -15,8 +16,7 @@ HOW_TO_AGREE = f"To approve it, run: {NAME} trust"
 _FOLDER_ITSELF = ""
 
 
-@record
-class AgreedTool:
+class AgreedTool(Struct, frozen=True):
     """`file` defines the tool; it is empty in the entry that says that a person looked at the
     folder's tools."""
 

@@ -9,15 +9,15 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.errors import SettingsError
 from rookery.storage.disk import reason
 from rookery.storage.folder_marks import FolderMark
 from rookery.storage.kept_list import KeptList
 
 
-@record
-class TrustedFolder:
+class TrustedFolder(Struct, frozen=True):
     folder: FolderMark
     since: int
     """Milliseconds since the epoch."""

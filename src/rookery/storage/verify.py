@@ -3,9 +3,10 @@
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from rookery.core.blocks import ToolCall, ToolResult
 from rookery.core.facts import (
@@ -114,8 +115,7 @@ def _problems_of_order(events: Sequence[Event]) -> Iterator[str]:
             yield f"Event {event.seq} is mere news and should not have been kept."
 
 
-@dataclass(slots=True)
-class _Ledger:
+class _Ledger(Struct):
     """What has been said and done so far in the part of a log that counts."""
 
     asked: set[str] = field(default_factory=set)
@@ -186,8 +186,7 @@ def _problems_of_turns(events: Sequence[Event]) -> Iterator[str]:
         yield from ledger.enter(event)
 
 
-@dataclass(slots=True)
-class _Deeds:
+class _Deeds(Struct):
     """What calls did to files, and which of their commands run on. Rewinding a conversation
     takes back neither, so every event counts.
     """

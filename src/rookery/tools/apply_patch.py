@@ -3,18 +3,18 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.exact_edits import Swap, exact_pieces, line_swap
 from rookery.core.facts import Change
 from rookery.core.line_diff import LineDiff
 from rookery.core.replies import FILES_AS_SPECIFIED
-from rookery.core.values import value
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_changes import (
@@ -75,8 +75,7 @@ class ApplyPatch:
         return _together(steps, ctx)
 
 
-@value
-class _Step:
+class _Step(Struct, frozen=True, kw_only=True):
     """What becomes of one file. `origin` is where a moved one was."""
 
     path: str

@@ -7,10 +7,10 @@ input. The gate, the sandbox and all rules see exactly that line.
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.custom_tools import ToolDefinition, ToolParameter

@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import suppress
-from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from subprocess import DEVNULL
@@ -10,9 +9,10 @@ from subprocess import DEVNULL
 import anyio
 import msgspec
 from anyio.abc import Process
+from msgspec import Struct
+from msgspec.structs import fields
 
 from rookery.core.limits import MIB
-from rookery.core.values import value
 
 _WORKER = Path(__file__).with_name("document_worker.py")
 _ARCHIVES = (".docx", ".docm", ".xlsx", ".xlsm")
@@ -30,8 +30,7 @@ class DocumentKind(StrEnum):
     """An old document, or one behind a password: neither is read."""
 
 
-@value
-class DocumentBounds:
+class DocumentBounds(Struct, frozen=True, kw_only=True):
     """What a document may be and cost. Beyond that it is refused, or shown in part."""
 
     input_bytes: int = 50 * MIB
@@ -46,8 +45,7 @@ class DocumentBounds:
 BOUNDS = DocumentBounds()
 
 
-@value
-class DocumentText:
+class DocumentText(Struct, frozen=True, kw_only=True):
     """What could be read, and a sentence about what could not."""
 
     text: str

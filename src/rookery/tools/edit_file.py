@@ -1,10 +1,10 @@
 """Replace a piece of text in a file, though its blanks may be quoted wrongly."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rookery.core.exact_edits import Swap
 from rookery.engine.ports import Action, FileText, ToolContext, ToolGroup

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Answered, Ending

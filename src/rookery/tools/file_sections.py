@@ -1,9 +1,11 @@
 """What a model is shown of a file, whatever kind of file it is."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import Image
 from rookery.core.characters import as_utf8
@@ -13,7 +15,6 @@ from rookery.core.limits import MIB, Limits
 from rookery.core.numbered_lines import Passage, Span, joined_spans, passage
 from rookery.core.outlines import rest_in_short
 from rookery.core.text_lines import rows_of
-from rookery.core.values import value
 from rookery.engine.ports import FileBytes, FileText, Permit, ToolContext
 from rookery.errors import ToolError
 from rookery.tools.documents import (
@@ -28,8 +29,7 @@ from rookery.tools.pictures import TOGETHER, picture
 from rookery.tools.threads import beside
 
 
-@value
-class Around:
+class Around(Struct, frozen=True, kw_only=True):
     """The block of code around a line, which counts from 0."""
 
     anchor: int
@@ -39,8 +39,7 @@ class Around:
     limit: int
 
 
-@value
-class Wish:
+class Wish(Struct, frozen=True, kw_only=True):
     """What is wanted of a file: some lines, a block, or else as much as fits from the first."""
 
     path: str
@@ -48,8 +47,7 @@ class Wish:
     around: Around | None = None
 
 
-@value
-class Section:
+class Section(Struct, frozen=True, kw_only=True):
     text: str
     images: tuple[Image, ...] = ()
     seen: tuple[Seen, ...] = ()
@@ -57,8 +55,7 @@ class Section:
     refused: bool = False
 
 
-@value
-class _Lines:
+class _Lines(Struct, frozen=True, kw_only=True):
     """The lines of a text that are shown, in words and in bytes; `whole` if those are all.
     `cut_after` is the last one, if only for want of room no more are."""
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
+from msgspec import Struct
 
 from rookery.core.facts import Ending
 from rookery.core.limits import Limits
 from rookery.core.numbered_lines import Span
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU, denied
-from rookery.core.values import value
 from rookery.engine.ports import Action, Outcome, Permit, Place, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_sections import Around, Section, Sections, Wish
@@ -50,8 +50,7 @@ class ReadFileArgs(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
 
 
-@value
-class _Wanted:
+class _Wanted(Struct, frozen=True, kw_only=True):
     """A file that is asked for: what of it, and where it is."""
 
     wish: Wish

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
+from msgspec import Struct
 
-from rookery.core.values import value
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 
@@ -18,8 +18,7 @@ class RecordLessonArgs(msgspec.Struct, forbid_unknown_fields=True):
     rule: Annotated[str, msgspec.Meta(description="What to do next time.")] = ""
 
 
-@value
-class LessonSaid:
+class LessonSaid(Struct, frozen=True, kw_only=True):
     """A lesson as a model tells it."""
 
     type: str

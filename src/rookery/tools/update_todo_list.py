@@ -3,10 +3,10 @@
 import hashlib
 import re
 from collections import Counter
-from dataclasses import asdict
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
+from msgspec.structs import asdict
 
 from rookery.core.facts import Todo, TodosChanged
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup

@@ -15,9 +15,9 @@ import anyio
 import anyio.lowlevel
 import msgspec
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from rookery.core.unknown_fields import repeated_field
-from rookery.core.values import record
 from rookery.errors import RookeryError
 from rookery.wire.channels import Channel, ChannelEnded, TooLong
 from rookery.wire.codec import answer_to_json
@@ -64,8 +64,7 @@ class Service(Protocol):
         ...
 
 
-@record
-class _Outcome:
+class _Outcome(Struct, frozen=True):
     result: Any = None
     error: RpcError | Disconnected | None = None
 

@@ -5,10 +5,12 @@ because later versions may add some.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 
 from rookery.core.blocks import Block, Image
 from rookery.core.facts import IntentSelected, Todo
@@ -92,7 +94,7 @@ class Definitions:
             return {"type": "object", "additionalProperties": self.of(parts[1])}
         if isinstance(hint, type) and issubclass(hint, Enum):
             return {"enum": [member.value for member in hint]}
-        assert is_dataclass(hint), hint
+        assert issubclass(hint, Struct), hint
         return self._reference(hint)
 
     def _reference(self, cls: Any) -> Schema:
@@ -107,7 +109,7 @@ class Definitions:
         needed = [
             field.name
             for field in fields(cls)
-            if field.default is MISSING and field.default_factory is MISSING
+            if field.default is NODEFAULT and field.default_factory is NODEFAULT
         ]
         properties = {field.name: self.of(hints[field.name]) for field in fields(cls)}
         if cls in _KINDS:
@@ -115,7 +117,7 @@ class Definitions:
             needed = ["kind", *needed]
         described = object_of(properties, needed)
         sentence = (cls.__doc__ or "").strip()
-        return described if sentence == cls.__name__ else {"description": sentence, **described}
+        return described if not sentence else {"description": sentence, **described}
 
 
 def define_view(made: Definitions) -> None:

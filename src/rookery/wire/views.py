@@ -7,10 +7,11 @@ text no longer ends with.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields
 from typing import Any
 
 import msgspec
+from msgspec import NODEFAULT
+from msgspec.structs import fields
 
 from rookery.core.message import Message
 from rookery.core.view import View, changes
@@ -129,4 +130,4 @@ def _row_at(view: View, ts: int) -> Message:
     return view.messages[position]
 
 
-assert _DEFAULTS["ts"] is MISSING  # so that it is told whatever it is
+assert _DEFAULTS["ts"] is NODEFAULT  # so that it is told whatever it is

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import ByteStream
+from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.values import record
 from rookery.wire.channels import LONGEST_MESSAGE, ChannelEnded
 from rookery.wire.tokens import same_token
 
@@ -134,16 +134,14 @@ class WebSocketChannel:
                 self._begun.clear()
 
 
-@record
-class Caller:
+class Caller(Struct, frozen=True):
     """Somebody who was let in; `known` if they have said the token already."""
 
     channel: WebSocketChannel
     known: bool
 
 
-@record
-class _Refusal:
+class _Refusal(Struct, frozen=True):
     status: HTTPStatus
     sentence: str
 

@@ -9,7 +9,8 @@ inside it.
 import os
 from collections.abc import Iterable, Iterator
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.workspace.confinement import (
     Confinement,
     Narrowed,
@@ -31,8 +32,7 @@ _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-ut
 _KEEPS_SIGNALS = "--ignore-signal=HUP,INT,TERM"
 
 
-@record
-class Abilities:
+class Abilities(Struct, frozen=True):
     """What the programs of this machine can do, beside the least that is needed."""
 
     env: str = ""

@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.workspace.noted_attributes import note_of_access_list
 from rookery.workspace.snapshot_trees import Trees
 
@@ -14,8 +15,7 @@ Steps = Sequence[tuple[str, str]]
 """Each from one checkpoint to another."""
 
 
-@record
-class Beside:
+class Beside(Struct, frozen=True):
     """What is known beside the files. `hidden` are the protected ones in what is not covered,
     `repositories` every `.git`; None if nobody has looked for them all. `attributes` are notes
     about the owner and the extended attributes of files."""
@@ -25,8 +25,7 @@ class Beside:
     attributes: tuple[tuple[str, str], ...] = ()
 
 
-@record
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """A checkpoint as it was stored; `named` if only these files were looked at. `gone` are the
     hidden ones of the checkpoint before that were not found again."""
 

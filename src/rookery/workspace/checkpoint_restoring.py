@@ -2,15 +2,16 @@
 
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import faults
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.facts import Effect, Version
 from rookery.core.undo import Plan, is_leaf, only_takes_back, plan, worth_telling
-from rookery.core.values import record
 from rookery.engine.ports import Restored
 from rookery.errors import StorageError
 from rookery.workspace.checkpoint_commits import Snapshot, Steps
@@ -31,8 +32,7 @@ from rookery.workspace.setting_aside import set_aside
 from rookery.workspace.shadow_repository import ShadowRepository
 
 
-@record
-class Wish:
+class Wish(Struct, frozen=True):
     """Which steps shall be taken back; of all files, or of some `only`."""
 
     steps: Steps

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import OF_BUILDS, protected
-from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.workspace.checkpoint_commits import Beside, Snapshot
 from rookery.workspace.folder_search import DEPENDENCIES, FolderSearch
@@ -32,14 +33,12 @@ class OutOfTime(StorageError):
     pass
 
 
-@record
-class Taken:
+class Taken(Struct, frozen=True):
     snapshot: Snapshot
     skipped: tuple[str, ...]
 
 
-@record
-class Scope:
+class Scope(Struct, frozen=True):
     """What belongs to a checkpoint of everything: what the survey sees, and the `hidden` files
     where it does not look."""
 

@@ -4,7 +4,8 @@ import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.errors import StorageError
 from rookery.workspace.shadow_repository import ShadowRepository
 from rookery.workspace.snapshot_trees import reachable
@@ -13,8 +14,7 @@ _ROOM_AFTER_CLEAN_UP = 0.8
 _JUST_NOW = 10.0
 
 
-@record
-class Dropped:
+class Dropped(Struct, frozen=True):
     checkpoints: int = 0
     freed: int = 0
 

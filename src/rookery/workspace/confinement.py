@@ -5,11 +5,10 @@ import stat
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
-from rookery.core.values import record, value
+from msgspec import Struct
 
 
-@record
-class Spot:
+class Spot(Struct, frozen=True):
     """A path and what was found there: a mount that leads to anything else is not accepted."""
 
     path: str
@@ -23,8 +22,7 @@ class Spot:
         return f"{self.device}:{self.inode}:{self.path}"
 
 
-@value
-class Narrowed:
+class Narrowed(Struct, frozen=True, kw_only=True):
     """The part of the workspace that can be written, where that is not all of it.
 
     `folders` with all below, and `files`. In `opened` folders new entries can be made, and what is
@@ -68,8 +66,7 @@ class WayOut(Protocol):
     def close(self) -> None: ...
 
 
-@record
-class Handoff:
+class Handoff(Struct, frozen=True):
     """A Unix socket as the command's launcher sees it, the word to say there, and the ports of
     this machine to be served besides."""
 
@@ -83,8 +80,7 @@ class Handoff:
         return cls(path, way.token, tuple(way.ports))
 
 
-@value
-class Confinement:
+class Confinement(Struct, frozen=True, kw_only=True):
     """All paths are canonical and exist. What is outside every `writable` is read-only, and if it
     is `narrowed`, the rest of the workspace too.
 

@@ -11,11 +11,11 @@ import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.core.facts import Change
-from rookery.core.values import record
 from rookery.errors import ChangedMeanwhile, ToolError
 from rookery.faults import kp
 from rookery.platform.attributes import Attributes, attributes_of, keep_attributes
@@ -35,8 +35,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
-@record
-class Edit:
+class Edit(Struct, frozen=True):
     """A change, what to write (None removes the file), and where: names below a folder."""
 
     change: Change
@@ -47,8 +46,7 @@ class Edit:
     """The edit that removes the file which this one was."""
 
 
-@dataclass
-class _Step:
+class _Step(Struct):
     """An edit under way. `temporary` is what is to become the file, `kept` what it was."""
 
     edit: Edit

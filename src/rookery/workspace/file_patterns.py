@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
-from rookery.core.values import record
+from msgspec import Struct
 
 LONGEST = 4096
 """Longer patterns are refused; no system has longer paths."""
@@ -31,8 +31,7 @@ _TOKEN = re.compile(
 _ITEM = re.compile(r"(?:\\(.)|(.))(?:-(?:\\(.)|(.)))?", re.DOTALL)
 
 
-@record
-class FilePattern:
+class FilePattern(Struct, frozen=True):
     steps: tuple[Step, ...]
     negated: bool = False
     only_folders: bool = False
@@ -62,8 +61,7 @@ def file_pattern(line: str) -> FilePattern | None:
     return FilePattern(tuple(steps), negated=said != text, only_folders=way != said)
 
 
-@record
-class FileRules:
+class FileRules(Struct, frozen=True):
     """Patterns of which the first that fits decides."""
 
     patterns: tuple[FilePattern, ...]

@@ -7,12 +7,13 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.facts import Version
 from rookery.core.undo import folder_with
-from rookery.core.values import record
 from rookery.workspace.descriptors import opened_folder
 from rookery.workspace.noted_attributes import note_of
 from rookery.workspace.object_packs import Kind, object_id
@@ -24,8 +25,7 @@ NOT_A_FOLDER = {errno.ENOTDIR, errno.ELOOP}
 _TRIES = 3
 
 
-@record
-class Content:
+class Content(Struct, frozen=True):
     """What is in a file, or where a link leads. `steady` if it stood still while it was read."""
 
     data: bytes

@@ -3,12 +3,12 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from rookery.core.facts import Change
 from rookery.core.folded_names import caseless

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.workspace.file_versions import is_gits_own
 from rookery.workspace.stat_index import times_are_settled
 
@@ -31,16 +32,14 @@ MOST_FOLDERS = 300_000
 MOST_FILES = 2_000
 
 
-@record
-class Found:
+class Found(Struct, frozen=True):
     """Files and links that were wanted, and whatever has a name of git's."""
 
     files: tuple[str, ...]
     repositories: tuple[str, ...]
 
 
-@record
-class _Listed:
+class _Listed(Struct, frozen=True):
     """What was in a folder when it had these times."""
 
     sign: tuple[int, int, int]

@@ -1,9 +1,10 @@
 """What a search has found so far, up to its limits, and how a model is shown it."""
 
 import base64
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
+
+from msgspec import Struct, field
 
 from rookery.core.limits import Limits
 from rookery.workspace.paths import visible
@@ -11,8 +12,7 @@ from rookery.workspace.paths import visible
 _CUT = " [cut]"
 
 
-@dataclass
-class FoundLines:
+class FoundLines(Struct):
     """Takes what ripgrep says in JSON, in the order of the files that were searched."""
 
     limits: Limits

@@ -12,9 +12,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.core.facts import Effect
 from rookery.core.limits import MIB
-from rookery.core.values import record
 from rookery.workspace.git_folders import common_folder, is_folder, regular_content
 from rookery.workspace.git_objects import had_object, has_object
 from rookery.workspace.stat_index import times_are_settled
@@ -53,8 +54,7 @@ class TrackedFiles:
 NOTHING_TRACKED = TrackedFiles(())
 
 
-@record
-class _Read:
+class _Read(Struct, frozen=True):
     """An index as it was when it had these signs."""
 
     sign: tuple[int, int, int, int]

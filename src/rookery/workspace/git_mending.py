@@ -11,7 +11,8 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.workspace.folder_search import DEPENDENCIES
 from rookery.workspace.git_copies import GitCopy, files_in
 from rookery.workspace.git_damages import Damages, packed_references
@@ -27,8 +28,7 @@ _PASSING = re.compile(
 """What git leaves behind and takes away again while it works."""
 
 
-@record
-class Loss:
+class Loss(Struct, frozen=True):
     """`gone` if nothing is left of the git folder; `files` are what is missing or damaged."""
 
     copy: GitCopy

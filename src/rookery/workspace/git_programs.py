@@ -10,7 +10,8 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.workspace.command_environment import command_environment
 from rookery.workspace.own_programs import find_own_program
 
@@ -58,8 +59,7 @@ _SETTINGS = (
 _TO_RUN = re.compile(r"\s*(?:exec|x)\s+(.+)")
 
 
-@record
-class _Repository:
+class _Repository(Struct, frozen=True):
     git: str
     common: str
     settings: Mapping[str, str]

@@ -4,11 +4,12 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery.core.limits import MIB
-from rookery.core.values import value
 from rookery.workspace.descriptors import opened_folder, present
 from rookery.workspace.folder_search import FolderSearch
 from rookery.workspace.git_folders import (
@@ -37,8 +38,7 @@ _UP = re.compile(rb"(?<![\w.])\.\.(?![\w.$])")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@value
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """What stands in a place: its kind and permissions, and what it holds or where it leads.
     `git` is the git folder it belongs to."""
 
@@ -51,8 +51,7 @@ Picture = dict[str, Found]
 """All that git would run or obey, by its path in the workspace."""
 
 
-@value
-class GitView:
+class GitView(Struct, frozen=True, kw_only=True):
     """`whole` if no repository of the workspace can be missing among them. `unfinished` are
     locks, and traces of what git has begun and not ended."""
 

@@ -12,11 +12,11 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, ask

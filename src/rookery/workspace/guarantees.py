@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator
 from enum import StrEnum
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.workspace.layers import SandboxState
 from rookery.workspace.sandbox import Sandbox
 
@@ -18,8 +19,7 @@ class Holds(StrEnum):
     NO = "no"
 
 
-@record
-class Guarantee:
+class Guarantee(Struct, frozen=True):
     name: str
     holds: Holds
     why: str = ""

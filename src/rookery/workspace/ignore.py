@@ -10,9 +10,10 @@ import stat
 from pathlib import Path
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.folded_names import caseless, folded
 from rookery.core.limits import KIB
-from rookery.core.values import record
 from rookery.workspace.file_patterns import FilePattern, FileRules, file_pattern
 
 IGNORE_FILES = (".rookeryignore", ".rooignore")
@@ -22,8 +23,7 @@ _State: TypeAlias = tuple[tuple[int, ...] | None, ...]
 """What tells whether the files have changed."""
 
 
-@record
-class IgnoreRules:
+class IgnoreRules(Struct, frozen=True):
     """The rules of one moment; `problem` is why they cannot be known. Without names there are
     none. A path is kept back if any of the rules says so, as it is spelled or folded."""
 

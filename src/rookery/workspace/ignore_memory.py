@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from msgspec import Struct
+
 from rookery.core.limits import KIB
-from rookery.core.values import record
 from rookery.workspace.file_patterns import FileRules
 from rookery.workspace.file_versions import content_of, status_of
 from rookery.workspace.stat_index import times_are_settled
@@ -49,8 +50,7 @@ def in_ignored_folder(path: str, above: Rules) -> Rules:
     return Rules(len(path) + 1, _EVERYTHING, above)
 
 
-@record
-class _Read:
+class _Read(Struct, frozen=True):
     """An ignore file as it was when it had these signs."""
 
     sign: tuple[int, int, int, int]
@@ -58,8 +58,7 @@ class _Read:
     rules: Rules | None
 
 
-@record
-class _Said:
+class _Said(Struct, frozen=True):
     rules: Rules
     verdicts: dict[str, bool]
 

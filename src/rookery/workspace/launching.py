@@ -3,18 +3,18 @@
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.folded_names import folded, folded_names
 from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.core.rulings import Ruling
 from rookery.core.shell.git_lines import GitUse
-from rookery.core.values import record
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.boundaries import Boundaries, Hiding
 from rookery.workspace.confinement import WayOut, within
@@ -39,8 +39,7 @@ _NEVER_LEFT_TO_GIT = frozenset(map(folded, NEVER_WRITABLE))
 _WITHOUT_PROTECTED = {"node_modules", "__pycache__"}
 
 
-@record
-class _Special:
+class _Special(Struct, frozen=True):
     """What there is of protected and of ignored files; of a folder only itself. It is whole if
     no ignored file is left out."""
 

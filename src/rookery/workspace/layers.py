@@ -15,7 +15,8 @@ from itertools import product
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from rookery.core.values import record, value
+from msgspec import Struct
+
 from rookery.workspace.bubblewrap import Abilities, bubblewrap, mounted
 from rookery.workspace.confinement import Confinement, Handoff, Network, Spot
 from rookery.workspace.hidden_places import SOCKET_VARIABLES
@@ -43,8 +44,7 @@ KNOWS_TRUNCATING = 3
 Kind: TypeAlias = Literal["bubblewrap+landlock", "bubblewrap", "landlock", "none"]
 
 
-@value
-class SandboxState:
+class SandboxState(Struct, frozen=True, kw_only=True):
     """What there is of a sandbox; `why` says why there is not more, and is empty if all is."""
 
     kind: Kind
@@ -83,8 +83,7 @@ _NETWORK: dict[Network, str] = {
 }
 
 
-@record
-class Layers:
+class Layers(Struct, frozen=True):
     """A sandbox that works, or none. `program` is bubblewrap, if it is one of the layers."""
 
     state: SandboxState

@@ -10,8 +10,9 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 
+from msgspec import Struct
+
 from rookery.core.limits import KIB, MIB
-from rookery.core.values import record
 from rookery.platform.attributes import ACL, USERS, extended_of
 
 MOST_OF_A_FILE = 16 * KIB
@@ -21,8 +22,7 @@ MOST_OF_ALL = MIB
 checkpoint holds all the notes."""
 
 
-@record
-class NotedAttributes:
+class NotedAttributes(Struct, frozen=True):
     """`owner` is user and group, if a new file in the folder would get others."""
 
     owner: tuple[int, int] | None

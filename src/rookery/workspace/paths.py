@@ -10,8 +10,9 @@ import re
 import unicodedata
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+
 from rookery.core.hidden_characters import hidden_marks
-from rookery.core.values import record
 from rookery.errors import ToolError
 
 _HIDDEN_CHARACTERS = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -24,8 +25,7 @@ _MOST_LINKS = 40
 _LONGEST = 4096
 
 
-@record
-class Located:
+class Located(Struct, frozen=True):
     """A canonical absolute path. `ways` are the other names by which it was reached: what each
     symbolic link on the way was called, with what was still to come behind it."""
 

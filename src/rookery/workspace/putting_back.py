@@ -11,13 +11,14 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import faults
 from rookery.core.facts import Effect, Version
 from rookery.core.undo import is_folder, is_leaf, is_unknown
-from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.platform.attributes import (
     ACL,
@@ -44,8 +45,7 @@ _CLOSED_FOLDER = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.
 _IN_THE_WAY = {errno.EEXIST, errno.ENOTEMPTY, errno.EISDIR, errno.ENOENT, *NOT_A_FOLDER}
 
 
-@record
-class PutBack:
+class PutBack(Struct, frozen=True):
     """`failed` says of each file that could not be changed why; it is as it was. `aside` says
     where that is now which stood in the place of one and which no checkpoint holds."""
 

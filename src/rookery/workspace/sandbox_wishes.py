@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from rookery.core.values import record, value
+from msgspec import Struct
+
 from rookery.workspace.confinement import Network, WayOut
 
 
-@value
-class SandboxWishes:
+class SandboxWishes(Struct, frozen=True, kw_only=True):
     """`writable` and `hidden` are places the user added; a hidden place is never writable.
     `own` are the product's folders, of which commands see nothing."""
 
@@ -22,8 +22,7 @@ class SandboxWishes:
     own: tuple[str, ...] = ()
 
 
-@record
-class Launch:
+class Launch(Struct, frozen=True):
     """What to start, what to add to its environment, and its way to the network."""
 
     argv: tuple[str, ...]

@@ -11,15 +11,16 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, LEDGER_NAMES
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import protected
-from rookery.core.values import record
 from rookery.workspace.file_versions import content_of, is_gits_own, proper, status_of
 from rookery.workspace.folder_search import DEPENDENCIES
 from rookery.workspace.followed import Followed
@@ -48,8 +49,7 @@ def is_protected(path: str) -> bool:
     return bool(protected(path, new=True))
 
 
-@record
-class _Place:
+class _Place(Struct, frozen=True):
     """A folder of the workspace, and what holds in it. A path ends with a slash."""
 
     path: str

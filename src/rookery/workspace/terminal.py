@@ -17,10 +17,10 @@ from typing import Protocol
 import anyio
 import anyio.to_thread
 from anyio.lowlevel import checkpoint
+from msgspec import Struct
 
 from rookery import faults
 from rookery.core.limits import KIB, Limits
-from rookery.core.values import record
 from rookery.engine.ports import Artifact, CommandEnd, Permit, RunningCommand
 from rookery.errors import Denied, ToolError
 from rookery.workspace.command_environment import command_environment
@@ -67,8 +67,7 @@ class Launcher(Protocol):
         ...
 
 
-@record
-class AsItIs:
+class AsItIs(Struct, frozen=True):
     argv: Sequence[str]
     environment: Mapping[str, str]
     way: WayOut | None = None

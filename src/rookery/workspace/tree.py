@@ -10,13 +10,13 @@ import re
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.limits import KIB
-from rookery.core.values import record
 from rookery.workspace.boundaries import Hiding
 from rookery.workspace.descriptors import opened_folder, present
 from rookery.workspace.file_patterns import FileRules
@@ -44,8 +44,7 @@ Rules: TypeAlias = tuple[tuple[str, FileRules], ...]
 """The ignore files above a folder, the nearest first, each with the folder it is in."""
 
 
-@record
-class Entry:
+class Entry(Struct, frozen=True):
     """`link` is where a symbolic link points."""
 
     path: str
@@ -54,8 +53,7 @@ class Entry:
     link: str = ""
 
 
-@dataclass
-class Tree:
+class Tree(Struct):
     root: Path
     start: str
     most: int
@@ -67,10 +65,11 @@ class Tree:
     one, and the root is that of the disk."""
     unreadable: int = 0
     incomplete: bool = False
-    on_purpose: bool = field(init=False)
+    on_purpose: bool = False
     """A folder that would have been passed over was named: then everything in it counts."""
     _seen: int = 0
-    _rules: dict[str, Rules] = field(default_factory=dict)
+    _rules: dict[str, Rules] = {}
+    _deadline: float = 0.0
 
     def __post_init__(self) -> None:
         self._deadline = monotonic() + self.seconds

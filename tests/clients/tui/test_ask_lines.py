@@ -1,10 +1,9 @@
 """What stays in sight of a question, which keys are told, and how high its panel is."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rookery.clients.tui.ask_lines import Standing, keys_line, long_title, short_title, title_line
 from rookery.clients.tui.ask_room import AROUND, LEAST_BODY, room_for

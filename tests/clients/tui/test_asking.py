@@ -2,11 +2,11 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rookery.clients.terminal_text import approvable
 from rookery.clients.tui.asking import Step, body_of, footing_of, has_panel, page_of

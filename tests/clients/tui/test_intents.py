@@ -1,11 +1,11 @@
 """Working for an intent, on the full screen: what is told of it, and what it has one asked."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 

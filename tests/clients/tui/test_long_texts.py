@@ -2,10 +2,10 @@
 
 import json
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.clients.tui.look import DARK, LOOKS
 from rookery.clients.tui.rows.drawing import drawn

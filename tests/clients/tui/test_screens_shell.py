@@ -115,7 +115,7 @@ def test_a_message_is_never_too_long():
 
 
 def shell_desk(folder: Path) -> DeskApp:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     host = PlayedHost()
     host.answer(AskAbout, replace(ABOUT, workspace=str(folder)))

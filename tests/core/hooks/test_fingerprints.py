@@ -1,9 +1,9 @@
 """10.6: what somebody who trusts a hook has looked at."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.hooks.fingerprints import covered, differences, from_json, named_paths, to_json
 from rookery.core.hooks.hook_config import Dialect, HookCommand, HookEvent, OnFailure

@@ -1,7 +1,7 @@
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.intents.changes import Definition, Effect, change, tightest
 from rookery.core.intents.intent import (

@@ -1,9 +1,9 @@
 """How criteria stand: the newest proof of this revision and this wording counts."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.intents.criteria_standing import criteria_standing
 from rookery.core.intents.intent import (

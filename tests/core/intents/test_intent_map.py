@@ -1,8 +1,7 @@
 """The map of intents: the same text for the same ledger."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.intents.activity import Activity, FileActivity, activity
 from rookery.core.intents.intent import Intent, Status

@@ -1,10 +1,9 @@
 """Lessons in AGENT.md: their form, counting, room for them, and what a reader is shown."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rookery.core.intents.earned_lessons import (
     CheckRan,

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.intents.intent import Policy
 from rookery.core.intents.scope_patterns import scope

@@ -1,8 +1,8 @@
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.intents.errors import Refusal
 from rookery.core.intents.governance_mode import Mode, ModeWishes, latched

@@ -2,11 +2,11 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.hooks.known_hooks import HookSource, KnownHook, TrustStatus
 from rookery.errors import StorageError

@@ -1,11 +1,11 @@
 import json
 import multiprocessing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from access_lists import restrict, still_restricted
 from intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, reader

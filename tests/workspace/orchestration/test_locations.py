@@ -1,10 +1,10 @@
 import os
 import time
 import unicodedata
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from intent_files import NOW, laid_out
 from rookery.core.intents.intent import Intent, Policy, Status

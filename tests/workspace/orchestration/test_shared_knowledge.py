@@ -1,9 +1,9 @@
 """AGENT.md on disk: several writers, links, and a file nobody can read."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from intent_files import laid_out
 from rookery.core.intents.lessons import MOST_LESSONS, Lesson, LessonType, lessons_in, written

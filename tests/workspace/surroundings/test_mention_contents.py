@@ -1,8 +1,8 @@
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.facts import Ending
 from rookery.core.limits import KIB, Limits

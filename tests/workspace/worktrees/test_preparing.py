@@ -2,10 +2,10 @@
 
 import os
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.worktrees import Copied, PortBlock, environment_of
 from rookery.workspace.worktrees.ports import free_block

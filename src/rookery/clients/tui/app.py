@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from msgspec import Struct
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.driver import Driver
@@ -29,7 +30,6 @@ from rookery.clients.tui.task_desk import TaskDesk
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.queries import AskAbout
-from rookery.core.values import value
 from rookery.wire.host import Host
 
 SPIN_SECONDS = 0.12
@@ -37,8 +37,7 @@ LONGEST_ANSWER = 3
 """Letters of a yes or no. A longer text that was refused is put back into the input area."""
 
 
-@value
-class Opening:
+class Opening(Struct, frozen=True, kw_only=True):
     """What a session begins with."""
 
     first: OpenTask | ReopenTask | None = None

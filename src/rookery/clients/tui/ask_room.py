@@ -1,12 +1,12 @@
 """How much of the screen the panel of a question takes."""
 
+from msgspec import Struct
 from rich.text import Text
 
 from rookery.clients.tui.ask_lines import short_title
 from rookery.clients.tui.asking import APPROVALS, Step
 from rookery.clients.tui.rows.lines import wrapped
 from rookery.core.facts import Asked
-from rookery.core.values import value
 
 LEAST_BODY = 3
 FRAME = 3
@@ -16,8 +16,7 @@ AROUND = 5
 _LONGEST_PLACE = "  ↑↓ 100-100 of 1000"
 
 
-@value
-class Room:
+class Room(Struct, frozen=True, kw_only=True):
     cramped: bool
     """There is no room for both, so that the notes scroll with the text."""
     body: int

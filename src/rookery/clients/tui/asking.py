@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator
 from enum import Enum
 
+from msgspec import Struct
 from rich.text import Text
 
 from rookery.clients.questions import ceiling, followup, suggestions
@@ -24,7 +25,6 @@ from rookery.clients.tui.rows.pieces import Piece, text_pieces, together
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 from rookery.core.intents.questions import Choice
-from rookery.core.values import value
 
 APPROVALS = (
     AskKind.TOOL,
@@ -56,8 +56,7 @@ CONFIRMING = (Step.RULE, *CHOSEN)
 """A yes to more than this call, of which all is shown before another yes makes it so."""
 
 
-@value
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """What is shown of a question."""
 
     title: str

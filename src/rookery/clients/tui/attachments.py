@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from rookery.clients.picture_files import MOST, load_pictures
 from rookery.clients.tui.clipboard import (
@@ -25,7 +26,6 @@ from rookery.core.blocks import Image
 from rookery.core.limits import MIB
 from rookery.core.pictures import TOGETHER, Sight, picture
 from rookery.core.queries import AskModels
-from rookery.core.values import value
 from rookery.errors import CommandRejected
 
 MOST_PICTURES = 20
@@ -37,8 +37,7 @@ NO_PICTURE = "The clipboard holds no picture."
 NO_READER = "No program here can read the clipboard. Install {}."
 
 
-@value
-class Attached:
+class Attached(Struct, frozen=True, kw_only=True):
     name: str
     image: Image
 

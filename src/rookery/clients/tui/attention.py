@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
 from rookery.clients.terminal_text import harmless_line
-from rookery.core.values import value
 
 Notify: TypeAlias = Literal["auto", "bell", "off"]
 
@@ -20,8 +21,7 @@ def notification(title: str, words: str) -> str:
     return f"\x1b]9;{title}: {words}\x1b\\\x1b]777;notify;{title};{words}\x1b\\"
 
 
-@value
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """What is written, and with what."""
 
     write: Callable[[str], None]

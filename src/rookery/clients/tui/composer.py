@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
+from msgspec import Struct
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
@@ -14,7 +15,6 @@ from textual.widgets import TextArea
 
 from rookery.clients.terminal_text import seen_letters
 from rookery.clients.tui.pickers.keys_in_order import is_done
-from rookery.core.values import value
 
 _AT_START = re.compile(r"\s*([/!#?])(.*)", re.DOTALL)
 _MENTION = re.compile(r"(?:^|.*\s)@(\S*)", re.DOTALL)
@@ -50,8 +50,7 @@ class Memory:
             self.entries.append(text)
 
 
-@value
-class Typed:
+class Typed(Struct, frozen=True, kw_only=True):
     """A trigger, and what was typed behind it up to the cursor."""
 
     trigger: str

@@ -6,10 +6,10 @@ together, and folded into the view when the next picture is due.
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from rookery.core.facts import (
     Asked,

@@ -1,15 +1,13 @@
 """Colours: two sets, one for dark and one for light ground, few and each with one meaning."""
 
+from msgspec import Struct
 from rich.style import Style
 from textual.theme import Theme
-
-from rookery.core.values import value
 
 DARK, LIGHT = "rookery-dark", "rookery-light"
 
 
-@value
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """What things are drawn with. No style has a ground of its own unless it says so."""
 
     name: str

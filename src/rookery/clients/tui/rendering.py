@@ -1,7 +1,8 @@
 """Turns what is followed into rows of the transcript, a change at a time."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from rookery.clients.tui.following import BACKLOG, SLICE_SECONDS, Followed, Following
 from rookery.clients.tui.rows.families import Shown

@@ -7,10 +7,11 @@ tried with another one.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from rookery.core.commands import Command
 from rookery.core.facts import Event
 from rookery.core.queries import About, Asking
-from rookery.core.values import value
 from rookery.core.view import View
 from rookery.wire.host import Host
 
@@ -18,8 +19,7 @@ T = TypeVar("T")
 ToastKind: TypeAlias = Literal["info", "success", "warning", "error"]
 
 
-@value
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """One row of a picker. Picking it puts `insert` in the place of what was typed since the
     trigger, trigger included, and then does the `action`, if there is one."""
 

@@ -4,6 +4,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from msgspec import Struct
+
 from rookery.clients.questions import Suggestion
 from rookery.clients.tui.asking import APPROVALS
 from rookery.clients.tui.following import Followed, Following, Start
@@ -12,23 +14,20 @@ from rookery.core.blocks import Image
 from rookery.core.commands import Answer, Cancel, Command, EditQueue, Speak, SwitchMode
 from rookery.core.facts import Asked, Event
 from rookery.core.intents.questions import Choice
-from rookery.core.values import record, value
 from rookery.core.view import View
 from rookery.wire.host import Host
 
 RESUMES = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 
 
-@value
-class Said:
+class Said(Struct, frozen=True, kw_only=True):
     """What the user says: words, and pictures that go with them."""
 
     text: str = ""
     images: tuple[Image, ...] = ()
 
 
-@record
-class Question:
+class Question(Struct, frozen=True):
     """An open question, and whose it is."""
 
     task: Followed

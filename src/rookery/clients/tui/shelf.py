@@ -6,9 +6,9 @@ the height of the others is guessed.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
+from msgspec.structs import replace
 from textual.strip import Strip
 
 from rookery.clients.tui.lazy_lines import NOTHING, LazyLines

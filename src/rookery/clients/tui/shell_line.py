@@ -15,11 +15,11 @@ from subprocess import DEVNULL, PIPE, STDOUT
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
+from msgspec import Struct
 
 from rookery.clients.terminal_text import harmless
 from rookery.core.output_preview import Cleaner
 from rookery.core.shortening import shorter
-from rookery.core.values import record
 
 LIMIT_SECONDS = 120.0
 GRACE_SECONDS = 2.0
@@ -40,8 +40,7 @@ class Fate(Enum):
     NOT_STARTED = "not started"
 
 
-@record
-class ShellEnd:
+class ShellEnd(Struct, frozen=True):
     fate: Fate
     exit_code: int | None = None
     reason: str = ""

@@ -2,6 +2,7 @@
 
 from pathlib import PurePath
 
+from msgspec import Struct
 from rich.text import Text
 from textual.widgets import Static
 
@@ -11,7 +12,6 @@ from rookery.clients.tui.rows.lines import cut
 from rookery.clients.tui.seam import ToastKind
 from rookery.core.queries import About
 from rookery.core.usage import Totals
-from rookery.core.values import value
 
 CELLS = 12
 HALF, MOST = 50, 75
@@ -23,8 +23,7 @@ WINDOW = 200_000
 """What is assumed of a model that nobody knows."""
 
 
-@value
-class Around:
+class Around(Struct, frozen=True, kw_only=True):
     """What the header shows."""
 
     about: About = About()
@@ -145,8 +144,7 @@ class HeaderBar(Static):
         return header_line(self._around, self.look, max(20, self.size.width))
 
 
-@value
-class Doing:
+class Doing(Struct, frozen=True, kw_only=True):
     """What the line at the bottom tells, the most urgent first."""
 
     toast: str = ""

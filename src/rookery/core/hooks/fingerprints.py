@@ -12,8 +12,9 @@ from hashlib import sha256
 from posixpath import isabs, normpath, relpath
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.hooks.hook_config import HookCommand, OnFailure
-from rookery.core.values import record
 
 PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "ROOKERY_PROJECT_DIR")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?:[:?-][^}]*)?\}|(\w+))")
@@ -27,8 +28,7 @@ _TOLD_ON_FAILURE = {
 """The first is what it was before the two were told apart, so that what is trusted stays so."""
 
 
-@record
-class Covered:
+class Covered(Struct, frozen=True):
     """`files` are paths in the workspace with the hashes of their content."""
 
     definition: tuple[tuple[str, str], ...]

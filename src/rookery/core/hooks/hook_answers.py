@@ -11,12 +11,13 @@ A failure never reads like somebody's refusal.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import IntEnum
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery.core.hooks.hook_config import HookCommand, HookEvent, OnFailure
-from rookery.core.values import value
 
 BLOCKED, FAILED, TIMED_OUT, UNTRUSTED = "HOOK-001", "HOOK-002", "HOOK-003", "HOOK-004"
 BLOCKS = 2
@@ -64,8 +65,7 @@ _DECISIONS = {
 }
 
 
-@value
-class HookRun:
+class HookRun(Struct, frozen=True, kw_only=True):
     """How a hook's program ended. `status` is None if nobody saw it end; `trouble` says why it
     could not be run, or not to its end. `cut` if it wrote more than is kept, and `garbled` if
     its output is not text."""
@@ -80,8 +80,7 @@ class HookRun:
     seconds: float = 0.0
 
 
-@value
-class HookAnswer:
+class HookAnswer(Struct, frozen=True, kw_only=True):
     """`code` is that of the refusal, if it is one. `message` is for the person, `context` for the
     model, `warning` what went wrong with the hook itself."""
 

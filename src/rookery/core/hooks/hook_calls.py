@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from posixpath import isabs, join, normpath, relpath
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.blocks import ToolCall
 from rookery.core.diff_blocks import DiffBlock
 from rookery.core.diff_blocks import parse as parse_diff
 from rookery.core.hooks.hook_config import Dialect
 from rookery.core.patch_text import Addition, Deletion, Section, Sign, Update
 from rookery.core.patch_text import parse as parse_patch
-from rookery.core.values import record, value
 
 _EDIT = {"file_path": "file_path", "old_string": "old_string", "new_string": "new_string"}
 _PATHS = ("file_path", "path")
@@ -22,8 +23,7 @@ _PATHS = ("file_path", "path")
 _IN_SECONDS = "timeout"
 
 
-@record
-class _Form:
+class _Form(Struct, frozen=True):
     """`keys` are our arguments, each with the one it is shown as."""
 
     shown: str
@@ -51,8 +51,7 @@ _ALSO_CALLED = {"new_task": "Agent"}
 _MCP, _MCP_SHOWN = "mcp--", "mcp__"
 
 
-@value
-class Presented:
+class Presented(Struct, frozen=True, kw_only=True):
     """A call as one run of a hook sees it."""
 
     tool_name: str

@@ -4,14 +4,15 @@ Whatever cannot be understood is a problem of its own entry, never of the rest o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from shlex import join
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery.core.hooks.hook_matchers import FaultyMatcher, Matcher, matcher
 from rookery.core.intents.permission_rules import rule_fault
-from rookery.core.values import record, value
 
 VERSION = 1
 USUAL_SECONDS = 60.0
@@ -58,8 +59,7 @@ class Dialect(StrEnum):
     NATIVE = "native"
 
 
-@value
-class HookCommand:
+class HookCommand(Struct, frozen=True, kw_only=True):
     """One program. With `args` it is started directly, otherwise by the shell. `condition` is a
     permission rule: the hook is for calls that it fits. Who runs in the `background` decides
     nothing."""
@@ -85,16 +85,14 @@ class HookCommand:
         return self.command if self.args is None else join([self.command, *self.args])
 
 
-@record
-class ConfigProblem:
+class ConfigProblem(Struct, frozen=True):
     """`where` is the element, such as `hooks.PreToolUse[0].matcher`; empty for the whole."""
 
     where: str
     text: str
 
 
-@record
-class HookFile:
+class HookFile(Struct, frozen=True):
     hooks: tuple[HookCommand, ...] = ()
     problems: tuple[ConfigProblem, ...] = ()
 

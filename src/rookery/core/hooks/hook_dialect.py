@@ -4,10 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.blocks import ToolCall
 from rookery.core.hooks.hook_calls import Presented
 from rookery.core.hooks.hook_config import HookEvent
-from rookery.core.values import value
 
 _MATCHED_BY: dict[HookEvent, str] = {
     HookEvent.SESSION_START: "source",
@@ -20,8 +21,7 @@ _NOTIFIED_AS = "notification_type"
 """How others call the type of a notification."""
 
 
-@value
-class Situation:
+class Situation(Struct, frozen=True, kw_only=True):
     """What is true of the task at the moment of an event. `permission_mode` is default,
     acceptEdits, plan, dontAsk or bypassPermissions; `agent_id` is for sub-tasks only. `mode` is
     that of governance."""
@@ -41,8 +41,7 @@ class Situation:
     scope_verdict: str = ""
 
 
-@value
-class ToolResponse:
+class ToolResponse(Struct, frozen=True, kw_only=True):
     """What became of a call, for those who hear of it afterwards."""
 
     text: str

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable
 from functools import lru_cache
 
-from rookery.core.values import record
+from msgspec import Struct
 
 LONGEST = 500
 MOST_REPEATS = 3
@@ -28,8 +28,7 @@ class FaultyMatcher(ValueError):
     """Its text says what is wrong."""
 
 
-@record
-class Matcher:
+class Matcher(Struct, frozen=True):
     text: str = ""
 
     def fits(self, names: Iterable[str]) -> bool:

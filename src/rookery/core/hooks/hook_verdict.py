@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.blocks import ToolCall
 from rookery.core.hooks.hook_answers import BLOCKED, FAILED, HookAnswer, Opinion
 from rookery.core.hooks.hook_config import HookCommand
 from rookery.core.intents.errors import Refusal
-from rookery.core.values import value
 
 
 class HookDecision(StrEnum):
@@ -28,8 +29,7 @@ _DECISIONS = {
 }
 
 
-@value
-class HookVerdict:
+class HookVerdict(Struct, frozen=True, kw_only=True):
     """`code` and `reason` are those of the decision. `updated_input` are whole arguments instead
     of the call's. `context` is for the model, within the result; `system_messages` are for the
     person. `warnings` are what went wrong with hooks, `notes` what the record should say.
@@ -46,8 +46,7 @@ class HookVerdict:
     new_output: str | None = None
 
 
-@value
-class Heard:
+class Heard(Struct, frozen=True, kw_only=True):
     """An answer, and whose it is. `arguments` is its updated input as a call of ours."""
 
     hook: HookCommand

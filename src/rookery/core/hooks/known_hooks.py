@@ -2,8 +2,9 @@
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 from rookery.core.hooks.hook_config import HookCommand
-from rookery.core.values import record
 
 
 class HookSource(StrEnum):
@@ -30,8 +31,7 @@ class TrustStatus(StrEnum):
         return self in (TrustStatus.MANAGED, TrustStatus.TRUSTED)
 
 
-@record
-class KnownHook:
+class KnownHook(Struct, frozen=True):
     """`file` is where it is written, as it is shown."""
 
     source: HookSource
@@ -39,8 +39,7 @@ class KnownHook:
     hook: HookCommand
 
 
-@record
-class FileProblem:
+class FileProblem(Struct, frozen=True):
     """What is wrong in a file of hooks. `where` is the element; empty for the file as a whole."""
 
     file: str

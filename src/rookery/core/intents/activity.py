@@ -1,7 +1,8 @@
 """What was done under each intent, as the ledger tells it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from rookery.core.intents.by_products import is_by_product
 from rookery.core.intents.criteria_standing import CHECK_TOOL
@@ -14,8 +15,7 @@ HOST_CALLS = frozenset({CHECK_TOOL})
 """What the host runs to see how an intent stands, which is nobody's work under it."""
 
 
-@dataclass(slots=True)
-class FileActivity:
+class FileActivity(Struct):
     """One file's changes under an intent. `ranges` are of the last of them."""
 
     path: str
@@ -25,8 +25,7 @@ class FileActivity:
     ranges: tuple[LineRange, ...] = ()
 
 
-@dataclass(slots=True)
-class Activity:
+class Activity(Struct):
     files: dict[str, FileActivity] = field(default_factory=dict)
     calls: int = 0
     refused: int = 0

@@ -7,10 +7,11 @@ be understood counts as a new meaning.
 from enum import StrEnum
 from posixpath import basename, splitext
 
+from msgspec import Struct
+
 from rookery.core.intents.python_trees import same_but_for_local_names, same_code, same_comments
 from rookery.core.intents.token_rows import LANGUAGES, Language, code_tokens, tokens
 from rookery.core.limits import MIB
-from rookery.core.values import record
 
 LARGEST = MIB
 """Characters of one side beyond which nothing is compared: it would take too long."""
@@ -44,8 +45,7 @@ class ChangeKind(StrEnum):
 _KEEPS_MEANING = {ChangeKind.FORMAT, ChangeKind.COMMENT, ChangeKind.RENAME, ChangeKind.MOVE}
 
 
-@record
-class ChangeClass:
+class ChangeClass(Struct, frozen=True):
     kind: ChangeKind
 
     @property

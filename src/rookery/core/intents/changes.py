@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent import (
     Constraint,
@@ -22,7 +24,6 @@ from rookery.core.intents.intent import (
     expired,
 )
 from rookery.core.intents.scope_relations import within
-from rookery.core.values import record, value
 
 _FROM_LOOSE_TO_STRICT: dict[str, tuple[str, ...]] = {
     "unknown_targets": ("ask", "deny"),
@@ -49,8 +50,7 @@ class Effect(StrEnum):
     """The same, and a person must agree to the difference before it is selected again."""
 
 
-@value
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """`fields` are what differs. `reason` says it in a word where the intent was lost."""
 
     effect: Effect
@@ -58,8 +58,7 @@ class Change:
     reason: str = ""
 
 
-@record
-class Definition:
+class Definition(Struct, frozen=True):
     intent: Intent
     policy: Policy
 

@@ -9,16 +9,16 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.path_patterns import path_pattern
 from rookery.core.rulings import Decision
-from rookery.core.values import record, value
 
 _DECISIONS = {"allow": Decision.ALLOW, "ask": Decision.ASK, "deny": Decision.DENY}
 _KEYS = {"prefix", "decision", "justification", "match", "not_match"}
 
 
-@value
-class CommandRule:
+class CommandRule(Struct, frozen=True, kw_only=True):
     """`prefix` has the alternatives of every token."""
 
     prefix: tuple[tuple[str, ...], ...]
@@ -33,8 +33,7 @@ class CommandRule:
         )
 
 
-@value
-class CommandPolicy:
+class CommandPolicy(Struct, frozen=True, kw_only=True):
     """`safe` and `destructive` are the regular expressions of the older `command-policy.json`."""
 
     rules: tuple[CommandRule, ...] = ()
@@ -42,8 +41,7 @@ class CommandPolicy:
     destructive: tuple[str, ...] = ()
 
 
-@record
-class Opinion:
+class Opinion(Struct, frozen=True):
     decision: Decision = Decision.NONE
     reason: str = ""
 

@@ -9,11 +9,12 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
+from msgspec import Struct
+
 from rookery.core.intents.scope_verdict import Op
 from rookery.core.shell.judgement import Deed, Judgement
 from rookery.core.shell.plain_commands import plain
 from rookery.core.shell.wrappers import program_name
-from rookery.core.values import record, value
 
 MOST_COMMANDS = 500
 """Of a line with more of them, not all were looked at."""
@@ -36,8 +37,7 @@ class Kind(StrEnum):
     UNBOUNDED = "unbounded"
 
 
-@record
-class ReachTarget:
+class ReachTarget(Struct, frozen=True):
     """A file or folder that is changed. A folder stands for all that is in it. `path` is as
     permits know it: relative to the workspace, or absolute outside of it."""
 
@@ -46,8 +46,7 @@ class ReachTarget:
     outside: bool = False
 
 
-@value
-class Reach:
+class Reach(Struct, frozen=True, kw_only=True):
     """`why` says what is not known of a line that may change anything."""
 
     kind: Kind

@@ -4,14 +4,15 @@ A proof counts for the revision it was made under, and no other. Of several, the
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.intents.intent import Criterion, Intent, Policy, Status, digest
 from rookery.core.ledger.counted import CountedRecord
 from rookery.core.ledger.traced import TracedRecord
-from rookery.core.values import value
 
 CHECK_TOOL = "intent_check"
 """How the ledger calls the run of a criterion's command."""
@@ -20,8 +21,7 @@ State = Literal["passed", "failed", "manual", "not_run", "not_run_again"]
 _OUTCOMES: Mapping[str, State] = {"success": "passed", "failure": "failed"}
 
 
-@value
-class CriterionStanding:
+class CriterionStanding(Struct, frozen=True, kw_only=True):
     """`not_run_again`: there is a proof, but of an earlier revision."""
 
     id: str

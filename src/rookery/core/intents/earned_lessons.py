@@ -7,10 +7,11 @@ check and never comes here.
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.intents.by_products import is_by_product
 from rookery.core.intents.lessons import Lesson, LessonType
 from rookery.core.shell.wrappers import program_name
-from rookery.core.values import record
 
 MOST_NAMED = 5
 
@@ -34,8 +35,7 @@ _DEEDS = {
 }
 
 
-@record
-class CheckRan:
+class CheckRan(Struct, frozen=True):
     """A verification command and how it ended. `failure` is a line that says what was wrong."""
 
     command: str
@@ -44,8 +44,7 @@ class CheckRan:
     failure: str = ""
 
 
-@record
-class FileChanged:
+class FileChanged(Struct, frozen=True):
     path: str
 
 

@@ -5,12 +5,13 @@ told may end up anywhere.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from posixpath import basename, isabs
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery.core.intents.problems import Problem
-from rookery.core.values import record, value
 
 MOST_STEPS = 3
 DECLINED = "declined"
@@ -18,8 +19,7 @@ DECLINED = "declined"
 OUTSIDE = "(outside the workspace)"
 
 
-@record
-class Kind:
+class Kind(Struct, frozen=True):
     """One row of the table. The lower the `rank`, the more severe. `retryable`: the same call can
     succeed later without a person."""
 
@@ -85,15 +85,13 @@ KINDS: dict[str, Kind] = {
 }
 
 
-@record
-class RefusedTarget:
+class RefusedTarget(Struct, frozen=True):
     path: str
     op: str
     verdict: str
 
 
-@value
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """`details` are what only this kind of refusal has, such as both hashes of a stale file.
     `problems` are the other refusals of the same call; `faults` what is wrong with a file.
     `steps` come before what the table advises."""

@@ -6,11 +6,10 @@ Nothing in it was converted: `no` is the text "no". Lines and columns count from
 
 from typing import TypeAlias
 
-from rookery.core.values import record
+from msgspec import Struct
 
 
-@record
-class TextNode:
+class TextNode(Struct, frozen=True):
     """`plain` if it stood without quotes, so that nothing at all may be meant by it."""
 
     text: str
@@ -25,8 +24,7 @@ class TextNode:
         return self.plain and self.text in ("", "~", "null")
 
 
-@record
-class ListNode:
+class ListNode(Struct, frozen=True):
     items: "tuple[Node, ...]"
     line: int
     column: int
@@ -35,14 +33,12 @@ class ListNode:
     flow: bool = False
 
 
-@record
-class Entry:
+class Entry(Struct, frozen=True):
     key: TextNode
     value: "Node"
 
 
-@record
-class MapNode:
+class MapNode(Struct, frozen=True):
     entries: tuple[Entry, ...]
     line: int
     column: int

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from itertools import pairwise
 
-from rookery.core.values import value
+from msgspec import Struct
 
 GOVERNANCE_FOLDER = ".orchestration"
 LEDGER_NAMES = frozenset({".state", "trace", "agent_trace.jsonl"})
@@ -30,8 +30,7 @@ class Mode(StrEnum):
     REQUIRED = "required"
 
 
-@value
-class ModeWishes:
+class ModeWishes(Struct, frozen=True, kw_only=True):
     """Nothing inside the workspace can say anything here. None is for who said nothing."""
 
     administrator: Mode | None = None
@@ -43,8 +42,7 @@ class ModeWishes:
         return self.administrator or self.command_line or self.user or Mode.AUTO
 
 
-@value
-class Latched:
+class Latched(Struct, frozen=True, kw_only=True):
     """The mode a task keeps from its beginning to its end. `notice` is for the user, once."""
 
     mode: Mode

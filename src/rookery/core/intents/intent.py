@@ -10,8 +10,9 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from rookery.core.intents.problems import Problem, Severity
-from rookery.core.values import value
 
 DEFAULT_VERIFY_SECONDS = 300
 
@@ -27,8 +28,7 @@ class Status(StrEnum):
 OPEN = (Status.PENDING, Status.IN_PROGRESS, Status.PAUSED)
 
 
-@value
-class Verify:
+class Verify(Struct, frozen=True, kw_only=True):
     """A command whose success proves a criterion."""
 
     command: str
@@ -36,21 +36,18 @@ class Verify:
     cwd: str = ""
 
 
-@value
-class Criterion:
+class Criterion(Struct, frozen=True, kw_only=True):
     text: str
     id: str = ""
     verify: Verify | None = None
 
 
-@value
-class Constraint:
+class Constraint(Struct, frozen=True, kw_only=True):
     text: str
     id: str = ""
 
 
-@value
-class Permissions:
+class Permissions(Struct, frozen=True, kw_only=True):
     """Rules as they were written; `permission_rules` understands them."""
 
     allow: tuple[str, ...] = ()
@@ -58,8 +55,7 @@ class Permissions:
     deny: tuple[str, ...] = ()
 
 
-@value
-class IntentBudget:
+class IntentBudget(Struct, frozen=True, kw_only=True):
     """None where nothing was said: no limit."""
 
     max_files: int | None = None
@@ -68,30 +64,26 @@ class IntentBudget:
     expires_at: datetime | None = None
 
 
-@value
-class Related:
+class Related(Struct, frozen=True, kw_only=True):
     type: str
     url: str
 
 
-@value
-class StatusChange:
+class StatusChange(Struct, frozen=True, kw_only=True):
     status: str
     at: str = ""
     by: str = ""
     reason: str = ""
 
 
-@value
-class LastVerification:
+class LastVerification(Struct, frozen=True, kw_only=True):
     at: str = ""
     ok: bool = False
     criteria: tuple[str, ...] = ()
     trace_id: str = ""
 
 
-@value
-class Intent:
+class Intent(Struct, frozen=True, kw_only=True):
     id: str
     name: str = ""
     status: Status = Status.PENDING
@@ -115,8 +107,7 @@ class Intent:
     last_verification: LastVerification | None = None
 
 
-@value
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """What a project asks of everybody who works in it. The first value of each is the default."""
 
     unknown_targets: Literal["ask", "deny"] = "ask"
@@ -132,8 +123,7 @@ class Policy:
     max_in_progress: int = 20
 
 
-@value
-class IntentFile:
+class IntentFile(Struct, frozen=True, kw_only=True):
     """What was read. An intent with an error of its own is listed and cannot be selected; if the
     file as a whole has one, no intent can."""
 

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
+
 from rookery.core.intents.file_nodes import ListNode, MapNode, Node
 from rookery.core.intents.intent import Intent, IntentFile, Status
 from rookery.core.intents.node_reading import Allowance, Reading
 from rookery.core.intents.problems import Problem
 from rookery.core.intents.scope_patterns import literal_folder, scope_pattern
 from rookery.core.intents.scope_relations import inside, overlaps
-from rookery.core.values import record
 
 MOST_COMPARISONS = 50_000
 """Of patterns with each other: a stranger's file may ask for more than anybody waits for."""
 
 
-@record
-class Read:
+class Read(Struct, frozen=True):
     """An intent, and where it stands."""
 
     intent: Intent

@@ -9,8 +9,9 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from msgspec import Struct
+
 from rookery.core.intents.intent import Constraint, Criterion, Intent
-from rookery.core.values import value
 
 DEFAULT_CHARS = 12_000
 REMINDER_CHARS = 600
@@ -32,8 +33,7 @@ class ContextTooLarge(ValueError):
         self.size = size
 
 
-@value
-class TraceLine:
+class TraceLine(Struct, frozen=True, kw_only=True):
     """An earlier change made for the same intent."""
 
     id: str
@@ -42,16 +42,14 @@ class TraceLine:
     files: tuple[str, ...] = ()
 
 
-@value
-class OtherWork:
+class OtherWork(Struct, frozen=True, kw_only=True):
     """A task that runs at the same time."""
 
     intent_id: str
     scope: tuple[str, ...]
 
 
-@value
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """What helps, newest first where there is an order."""
 
     related: tuple[TraceLine, ...] = ()

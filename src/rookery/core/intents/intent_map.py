@@ -6,18 +6,18 @@ Everything is sorted, so that the same ledger gives the same text.
 import ast
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from rookery.core.intents.activity import Activity, FileActivity
 from rookery.core.intents.intent import Intent
 from rookery.core.ledger.line_ranges import LineRange
-from rookery.core.values import value
 
 TITLE = "# Intent map"
 SHORT_HASH = 12
 MOST_SYMBOLS = 12
 
 
-@value
-class MapFile:
+class MapFile(Struct, frozen=True, kw_only=True):
     path: str
     symbols: tuple[str, ...] = ()
     last_change: str = ""
@@ -25,8 +25,7 @@ class MapFile:
     changes: int = 0
 
 
-@value
-class MapEntry:
+class MapEntry(Struct, frozen=True, kw_only=True):
     intent: Intent
     files: tuple[MapFile, ...] = ()
 

@@ -8,12 +8,13 @@ learned again is counted, not repeated.
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from hashlib import sha256
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery.core.limits import KIB
-from rookery.core.values import value
 
 HEADING = "## Lessons Learned"
 LONGEST_FAILURE = 500
@@ -46,8 +47,7 @@ class LessonType(StrEnum):
     OTHER = "OTHER"
 
 
-@value
-class Lesson:
+class Lesson(Struct, frozen=True, kw_only=True):
     """`at` is in UTC, to the minute: `2026-02-20 14:03Z`. `count` is how often it was learned."""
 
     at: str
@@ -64,8 +64,7 @@ class Lesson:
         return signature(self.file, self.failure)
 
 
-@value
-class Amended:
+class Amended(Struct, frozen=True, kw_only=True):
     """`text` is the file after a lesson was added to it, `lesson` the entry it now holds, and
     `archived` what had to make room, for another file."""
 
@@ -74,8 +73,7 @@ class Amended:
     archived: str = ""
 
 
-@value
-class Knowledge:
+class Knowledge(Struct, frozen=True, kw_only=True):
     text: str
     cut: bool = False
 
@@ -160,8 +158,7 @@ def _fitting(pieces: Sequence[str], most: int) -> Knowledge:
     return Knowledge(text=(kept + CUT)[:most], cut=True)
 
 
-@value
-class _Section:
+class _Section(Struct, frozen=True, kw_only=True):
     """A text in four parts, which put together are the text again."""
 
     before: str

@@ -1,11 +1,11 @@
 """How an intent goes from one status to another. Only people move one; an agent can ask."""
 
+from msgspec import Struct
+
 from rookery.core.intents.intent import OPEN, Status
-from rookery.core.values import record
 
 
-@record
-class Move:
+class Move(Struct, frozen=True):
     """One way from a status to another. None among `before` is an intent that is not there yet."""
 
     command: str

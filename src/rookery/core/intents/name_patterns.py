@@ -5,17 +5,16 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.folded_names import caseless
-from rookery.core.values import record
 
 
-@record
-class Star:
+class Star(Struct, frozen=True):
     """Any number of characters, also none."""
 
 
-@record
-class Signs:
+class Signs(Struct, frozen=True):
     """One character: inside of one of the ranges, or outside of all of them."""
 
     ranges: tuple[tuple[str, str], ...]
@@ -35,8 +34,7 @@ STAR = Star()
 ANY_SIGN = Signs((), unlike=True)
 
 
-@record
-class Name:
+class Name(Struct, frozen=True):
     tokens: tuple[Token, ...]
     literal: str | None = None
     """The one name that fits, if there is only one."""

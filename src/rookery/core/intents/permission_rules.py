@@ -12,12 +12,13 @@ from functools import lru_cache
 from posixpath import basename
 from shlex import join
 
+from msgspec import Struct
+
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent import Permissions
 from rookery.core.intents.name_patterns import Name, fits, text_pattern
 from rookery.core.intents.scope_patterns import ScopePattern, scope_pattern
 from rookery.core.rulings import Decision
-from rookery.core.values import record, value
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_.*-]+)(?:\((?P<specifier>.*)\))?", re.DOTALL)
 
@@ -66,8 +67,7 @@ class Form(Enum):
     NOTHING = auto()
 
 
-@value
-class RuleCall:
+class RuleCall(Struct, frozen=True, kw_only=True):
     """A call as rules see it. `commands` are the words of every simple command of a command line;
     without `all_known` there may be others, and nothing can be granted. An MCP tool is called
     `mcp--server--tool`."""
@@ -78,8 +78,7 @@ class RuleCall:
     all_known: bool = True
 
 
-@record
-class PermissionRule:
+class PermissionRule(Struct, frozen=True):
     """`tools` are native names, or one MCP pattern. Without a specifier every call fits."""
 
     text: str

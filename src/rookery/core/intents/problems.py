@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
-from rookery.core.values import value
+from msgspec import Struct
 
 
 class Severity(StrEnum):
@@ -11,8 +11,7 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
-@value
-class Problem:
+class Problem(Struct, frozen=True, kw_only=True):
     """One thing that is wrong with a file. Lines and columns count from 1; 0 means the file as a
     whole. `text` is the line at fault as it stands there, `path` the element, such as
     `owned_scope[1]`."""

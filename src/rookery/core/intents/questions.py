@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
-from rookery.core.values import value
+from msgspec import Struct
 
 Choice: TypeAlias = Literal["task", "expand", "halt"]
 """What can be said besides yes and no: yes, and for the rest of the task; yes, and it belongs to
@@ -18,15 +18,13 @@ def reply_of(choice: Choice) -> Literal["yes", "no"]:
     return "no" if choice == "halt" else "yes"
 
 
-@value
-class AskedReason:
+class AskedReason(Struct, frozen=True, kw_only=True):
     code: str
     error_type: str
     text: str
 
 
-@value
-class AskedTarget:
+class AskedTarget(Struct, frozen=True, kw_only=True):
     path: str
     op: str
     verdict: str
@@ -34,8 +32,7 @@ class AskedTarget:
     real_path: str = ""
 
 
-@value
-class IntentQuestion:
+class IntentQuestion(Struct, frozen=True, kw_only=True):
     """`pattern` is what `expand` would add to the scope, and `grant` what `task` would allow for
     the rest of the task: a pattern of paths, or how a command begins."""
 

@@ -12,10 +12,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.folded_names import caseless
 from rookery.core.intents.braces import PatternError, alternatives
 from rookery.core.intents.name_patterns import ANY_NAME, STAR, Name, fits, name_pattern
-from rookery.core.values import record
 
 LONGEST = 4096
 
@@ -28,8 +29,7 @@ Way: TypeAlias = tuple[Step, ...]
 _DRIVE = re.compile(r"[A-Za-z]:|[A-Za-z][A-Za-z0-9+.-]*://|file:")
 
 
-@record
-class ScopePattern:
+class ScopePattern(Struct, frozen=True):
     """`ways` are what the alternatives of its braces come to; a path fits if it fits one.
 
     `readings` are the same for somebody who takes a pattern without wildcards for either the file
@@ -46,8 +46,7 @@ class ScopePattern:
         return any(_leads(way, names) for way in self.ways)
 
 
-@record
-class Scope:
+class Scope(Struct, frozen=True):
     granting: tuple[ScopePattern, ...]
     subtracting: tuple[ScopePattern, ...]
 

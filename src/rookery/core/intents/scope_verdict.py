@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Callable
 from enum import StrEnum
 
+from msgspec import Struct
+
 from rookery import PROJECT_FOLDER
 from rookery.core.folded_names import folded, folded_names
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
@@ -16,7 +18,6 @@ from rookery.core.intents.intent import Policy
 from rookery.core.intents.scope_patterns import Scope
 from rookery.core.intents.scope_suggestions import nearest
 from rookery.core.rulings import Decision
-from rookery.core.values import value
 
 LONGEST_PATH = 4096
 BIDIRECTIONAL = frozenset(
@@ -63,8 +64,7 @@ class Verdict(StrEnum):
     REJECTED = "rejected"
 
 
-@value
-class Location:
+class Location(Struct, frozen=True, kw_only=True):
     """A path found on disk: `named` and `real` are relative to the governance root where they lie
     below it. Without `governed` it is in a workspace that has no intents of its own."""
 
@@ -75,8 +75,7 @@ class Location:
     links: int = 1
 
 
-@value
-class ScopeRules:
+class ScopeRules(Struct, frozen=True, kw_only=True):
     """What holds for one call. `protected` says why a path may never be touched; `exempt` names the
     line of `.intentignore` that takes a path in; `exempt_intent` the one that does so for the whole
     intent. Each is empty if there is none."""
@@ -89,8 +88,7 @@ class ScopeRules:
     exempt_intent: str = ""
 
 
-@value
-class PathFinding:
+class PathFinding(Struct, frozen=True, kw_only=True):
     """The verdict on one path. `decision` is what follows from it before anybody was asked:
     NONE is no objection, and no leave either. `code` is what a refusal says. A yes to what is
     `once_only` covers this call and no more."""

@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.intents.errors import Refusal
 from rookery.core.intents.intent import Intent, IntentFile, Status, selectable
 from rookery.core.intents.lifecycle import first_step, move
-from rookery.core.values import value
 
 MOST_NAMED = 20
 _MAKE = "The user can make one with: rookery intents init"
 _MEND = "What is wrong with it is told by: rookery intents validate"
 
 
-@value
-class Selected:
+class Selected(Struct, frozen=True, kw_only=True):
     """`notes` are for the model and the user: what to watch out for."""
 
     intent: Intent

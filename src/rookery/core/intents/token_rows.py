@@ -7,7 +7,7 @@ what it has taken: the time grows with the text and no faster.
 import re
 from functools import cache
 
-from rookery.core.values import record
+from msgspec import Struct
 
 _BLOCK = r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
 _SLASHES = r"//[^\n]*+"
@@ -24,8 +24,7 @@ _TEXTS = (
 _INDENT = r"\n[ \t]*+(?=\S)"
 
 
-@record
-class Language:
+class Language(Struct, frozen=True):
     """What its comments look like, and whether the beginning of a line means something."""
 
     comments: tuple[str, ...] = ()

@@ -12,10 +12,11 @@ from hashlib import sha256
 from itertools import accumulate, pairwise
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.ledger.line_ranges import MARK, LineRange, line_mark, word_mark
 from rookery.core.ledger.records import TracedFile
 from rookery.core.ledger.traced import TracedRecord
-from rookery.core.values import value
 
 MOVED_LINES = 100
 TELLING = 8
@@ -28,8 +29,7 @@ _Run: TypeAlias = range
 """Lines of the page, one after the other."""
 
 
-@value
-class LineOrigin:
+class LineOrigin(Struct, frozen=True, kw_only=True):
     """What is known of one line."""
 
     certainty: Literal["written", "edited since", "unknown"] = "unknown"

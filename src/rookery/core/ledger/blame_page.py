@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from rookery.core.ledger.log_lines import feedback
 from rookery.core.ledger.traced import TracedRecord
-from rookery.core.values import value
 
 Origin = Literal["recorded", "edited since", "version control", "unknown"]
 NAMES = (22, 10)
@@ -17,8 +18,7 @@ _SHORT = 8
 """Digits of an id that people tell tasks apart by."""
 
 
-@value
-class CommitOfLine:
+class CommitOfLine(Struct, frozen=True, kw_only=True):
     """What version control says of a line."""
 
     revision: str
@@ -29,8 +29,7 @@ class CommitOfLine:
     line: int
 
 
-@value
-class OwnedLine:
+class OwnedLine(Struct, frozen=True, kw_only=True):
     number: int
     text: str
     origin: Origin = "unknown"
@@ -41,8 +40,7 @@ class OwnedLine:
     commit: CommitOfLine | None = None
 
 
-@value
-class NamedCriterion:
+class NamedCriterion(Struct, frozen=True, kw_only=True):
     id: str
     text: str
     checked_by: str = ""
@@ -50,8 +48,7 @@ class NamedCriterion:
     """Whether it held when it was last checked, in words; empty if nothing checks it."""
 
 
-@value
-class Why:
+class Why(Struct, frozen=True, kw_only=True):
     """What stands behind a call: the intent as it is now, and who let the call through."""
 
     intent_name: str = ""

@@ -3,18 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from msgspec import Struct
+
 from rookery.core.intents.activity import HOST_CALLS, Activity, take_record
 from rookery.core.intents.by_products import is_by_product
 from rookery.core.ledger.counted import CountedRecord
 from rookery.core.ledger.statistics import REFUSED
-from rookery.core.values import value
 
 CoverageState = Literal["covered", "unverified", "outdated", "uncovered", "drifted", "orphan"]
 _COUNTED = frozenset({"IN_PROGRESS", "COMPLETED"})
 
 
-@value
-class KnownIntent:
+class KnownIntent(Struct, frozen=True, kw_only=True):
     """What coverage needs to know of an intent as it is now."""
 
     id: str
@@ -25,8 +25,7 @@ class KnownIntent:
     """All its criteria can be checked, were checked, and hold."""
 
 
-@value
-class IntentCoverage:
+class IntentCoverage(Struct, frozen=True, kw_only=True):
     intent_id: str
     state: CoverageState
     changes: int = 0
@@ -34,8 +33,7 @@ class IntentCoverage:
     drifted: tuple[str, ...] = ()
 
 
-@value
-class Coverage:
+class Coverage(Struct, frozen=True, kw_only=True):
     intents: tuple[IntentCoverage, ...]
     orphans: tuple[str, ...]
     """Files changed under no intent, or under one that is gone."""

@@ -10,18 +10,18 @@ from itertools import groupby
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from msgspec import Struct
+
 from rookery.core.ledger.attribution import LineOrigin, blame
 from rookery.core.ledger.line_ranges import LineRange, content_hash
 from rookery.core.ledger.log_lines import own
 from rookery.core.ledger.records import VERSION, TracedFile
 from rookery.core.ledger.traced import TracedRecord
-from rookery.core.values import value
 
 _OF_THE_CHAIN = frozenset({"stream", "seq", "prev", "hash", "files", "anchors", "tips"})
 
 
-@value
-class CommittedFile:
+class CommittedFile(Struct, frozen=True, kw_only=True):
     """A file as a commit has it."""
 
     path: str
@@ -30,16 +30,14 @@ class CommittedFile:
     """The lines that the commit wrote, from 0."""
 
 
-@value
-class PlacedRecord:
+class PlacedRecord(Struct, frozen=True, kw_only=True):
     """A record, and where its lines are in a commit."""
 
     record: TracedRecord
     files: tuple[tuple[str, tuple[LineRange, ...]], ...]
 
 
-@value
-class Finalised:
+class Finalised(Struct, frozen=True, kw_only=True):
     placed: tuple[PlacedRecord, ...] = ()
     lines: int = 0
     edited: int = 0

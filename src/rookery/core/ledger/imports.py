@@ -1,6 +1,6 @@
 """Records of other writers as entries of ours. What they said of themselves is kept beside."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from rookery.core.ledger.records import Contributor, Entry, Kind, Related, TracedFile
 from rookery.core.ledger.traced import TracedRecord

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from hashlib import sha256
 
+from msgspec import Struct
+
 from rookery.core.text_lines import alike
-from rookery.core.values import record, value
 
 COMPARED_LINES = 3_000
 """Above this, what changed is one block: finding small changes would take too long."""
@@ -14,8 +15,7 @@ MARK = 8
 """Hex digits that tell a line from another, when it is looked for again."""
 
 
-@record
-class LineRange:
+class LineRange(Struct, frozen=True):
     """Lines from 1, both ends included."""
 
     start: int
@@ -23,8 +23,7 @@ class LineRange:
     content_hash: str
 
 
-@value
-class LineChange:
+class LineChange(Struct, frozen=True, kw_only=True):
     written: tuple[LineRange, ...] = ()
     """In the new text."""
     removed: tuple[LineRange, ...] = ()

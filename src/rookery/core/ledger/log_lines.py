@@ -4,10 +4,11 @@ ended."""
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.ledger.records import TracedFile
 from rookery.core.ledger.traced import TracedRecord
 from rookery.core.ledger.verify_ledger import own_part
-from rookery.core.values import value
 
 _LEAST = (8, 8, 8, 8, 12, 20)
 """How wide the columns before the last one are at least."""
@@ -17,8 +18,7 @@ SHOWN_ID = 8
 """Digits of an id by which a record is found again."""
 
 
-@value
-class LogLine:
+class LogLine(Struct, frozen=True, kw_only=True):
     """Its kind stands apart, because it may be coloured."""
 
     id: str

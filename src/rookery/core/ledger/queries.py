@@ -2,15 +2,15 @@
 
 from fnmatch import fnmatchcase
 
+from msgspec import Struct
+
 from rookery.core.ledger.traced import TracedRecord
-from rookery.core.values import value
 
 HOUSEKEEPING = frozenset({"stream_start", "checkpoint"})
 """Kinds that the ledger needs for its chain, and nobody else needs to read."""
 
 
-@value
-class Query:
+class Query(Struct, frozen=True, kw_only=True):
     """What is empty asks for nothing. Times are compared as they are written: UTC, RFC 3339."""
 
     intent: str = ""

@@ -5,13 +5,14 @@ No content of a file is ever in it, only hashes and line numbers. What is empty 
 
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from rookery.core.ledger.canonical import canonical, leaf_hash
 from rookery.core.ledger.line_ranges import LineRange
 from rookery.core.ledger.verify_ledger import signature
-from rookery.core.values import value
 
 VERSION = "0.1.0"
 SCHEMA = 1
@@ -44,16 +45,14 @@ FileDeed = Literal["create", "modify", "delete", "rename", "mode"]
 Contributor = Literal["ai", "human", "mixed", "unknown"]
 
 
-@value
-class FileHash:
+class FileHash(Struct, frozen=True, kw_only=True):
     """A file's raw bytes."""
 
     sha256: str
     size: int
 
 
-@value
-class TracedFile:
+class TracedFile(Struct, frozen=True, kw_only=True):
     """What a call did to one file."""
 
     path: str
@@ -75,14 +74,12 @@ class TracedFile:
     attribution: str = ""
 
 
-@value
-class Related:
+class Related(Struct, frozen=True, kw_only=True):
     type: str
     url: str
 
 
-@value
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """What is to be recorded. The ledger adds the id, the time and the chain."""
 
     kind: Kind
@@ -118,8 +115,7 @@ class Entry:
     """What only some kinds have."""
 
 
-@value
-class Link:
+class Link(Struct, frozen=True, kw_only=True):
     """A record's place in its stream."""
 
     stream: str
@@ -127,8 +123,7 @@ class Link:
     prev: str | None
 
 
-@value
-class Writer:
+class Writer(Struct, frozen=True, kw_only=True):
     """Who writes, as the format calls it: a tool."""
 
     name: str

@@ -3,15 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from rookery.core.ledger.counted import CountedRecord
-from rookery.core.values import value
 
 CALLS = frozenset({"mutation", "command", "external", "blocked", "recovered"})
 REFUSED = frozenset({"blocked", "denied"})
 
 
-@value
-class LedgerStatistics:
+class LedgerStatistics(Struct, frozen=True, kw_only=True):
     records: int
     calls: int
     mutations: int

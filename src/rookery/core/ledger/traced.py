@@ -8,17 +8,17 @@ read one after the other. What cannot be read at all is left out: verifying tell
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.ledger.line_ranges import LineRange
 from rookery.core.ledger.records import FileHash, Related, TracedFile
 from rookery.core.ledger.verify_ledger import decoded_objects
-from rookery.core.values import value
 
 PSEUDO_FILES = frozenset({".sessions", ".shell-history"})
 """Paths under which another writer keeps events that touched no file."""
 
 
-@value
-class TracedRecord:
+class TracedRecord(Struct, frozen=True, kw_only=True):
     id: str
     time: str
     kind: str

@@ -2,20 +2,20 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.facts import Event, FilesChanged
 from rookery.core.instructions import revealed
 from rookery.core.managing.shown import CheckpointRow
 from rookery.core.points import Point, points
-from rookery.core.values import value
 
 LONGEST_TITLE = 300
 
 
-@value
-class Moment:
+class Moment(Struct, frozen=True, kw_only=True):
     """`steps` are the checkpoints between which files changed that nobody named beforehand."""
 
     row: CheckpointRow

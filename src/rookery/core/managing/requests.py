@@ -6,6 +6,8 @@ A request that cannot be carried out is refused in one sentence and has changed 
 
 from typing import Any, Literal, TypeAlias, get_args
 
+from msgspec import Struct
+
 from rookery.core.intents.questions import Choice
 from rookery.core.managing.shown import (
     BlamedLine,
@@ -25,21 +27,18 @@ from rookery.core.managing.shown import (
     WorktreeStats,
 )
 from rookery.core.queries import Asking, FoundPath, KnownMode, KnownModel, RestoreRehearsal
-from rookery.core.values import value
 
 Where: TypeAlias = Literal["local", "worktree"]
 Scope: TypeAlias = Literal["branch", "staged", "unstaged", "session"]
 
 
-@value
-class Done:
+class Done(Struct, frozen=True, kw_only=True):
     """It was done; what should be known about it is said in sentences."""
 
     notes: tuple[str, ...] = ()
 
 
-@value
-class Started:
+class Started(Struct, frozen=True, kw_only=True):
     """Fewer sessions than versions were asked for: then `failed` says why."""
 
     session_ids: tuple[str, ...]
@@ -47,14 +46,12 @@ class Started:
     failed: tuple[str, ...] = ()
 
 
-@value
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     overview: Overview
     sessions: tuple[SessionRow, ...]
 
 
-@value
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """What something would do. `token` is given back with the request that does it, and names
     exactly this plan: if anything has changed since, nothing is done."""
 
@@ -64,29 +61,25 @@ class Plan:
     token: str = ""
 
 
-@value
-class Exported:
+class Exported(Struct, frozen=True, kw_only=True):
     """A file to be saved."""
 
     name: str
     text: str
 
 
-@value
-class Importables:
+class Importables(Struct, frozen=True, kw_only=True):
     branches: tuple[str, ...]
     worktrees: tuple[str, ...]
 
 
-@value
-class KeptWork:
+class KeptWork(Struct, frozen=True, kw_only=True):
     ref: str
     commit: str
     about: str = ""
 
 
-@value
-class Comment:
+class Comment(Struct, frozen=True, kw_only=True):
     """On a line of a diff: of the new text, or of the old one if `old`."""
 
     path: str
@@ -95,21 +88,18 @@ class Comment:
     old: bool = False
 
 
-@value
-class ListSessions(Asking[Listing]):
+class ListSessions(Asking[Listing], frozen=True, kw_only=True):
     """`words` must all be in a session; `archived` ones only if asked for."""
 
     words: str = ""
     archived: bool = False
 
 
-@value
-class ListQuestions(Asking[tuple[InboxRow, ...]]):
+class ListQuestions(Asking[tuple[InboxRow, ...]], frozen=True, kw_only=True):
     """All open questions of all sessions, whoever has waited longest first."""
 
 
-@value
-class StartSessions(Asking[Started]):
+class StartSessions(Asking[Started], frozen=True, kw_only=True):
     """A new session, or up to four versions of it, each in a worktree of its own. `models` are
     those of the versions, `model` that of all others, written `provider/model` or plain."""
 
@@ -131,15 +121,13 @@ class StartSessions(Asking[Started]):
     intent: str = ""
 
 
-@value
-class TrustProject(Asking[Done]):
+class TrustProject(Asking[Done], frozen=True, kw_only=True):
     """The user has looked through the project and says so, by its very path."""
 
     path: str
 
 
-@value
-class SendWords(Asking[Done]):
+class SendWords(Asking[Done], frozen=True, kw_only=True):
     """Words for a session: the answer to the question of `ask_ts`, or for later."""
 
     session_id: str
@@ -148,8 +136,7 @@ class SendWords(Asking[Done]):
     ask_ts: int | None = None
 
 
-@value
-class ApproveAction(Asking[Done]):
+class ApproveAction(Asking[Done], frozen=True, kw_only=True):
     """Yes to what the row of `ask_ts` shows, named by its `digest`; `always` keeps its rule."""
 
     session_id: str
@@ -160,75 +147,63 @@ class ApproveAction(Asking[Done]):
     choice: Choice | None = None
 
 
-@value
-class RejectAction(Asking[Done]):
+class RejectAction(Asking[Done], frozen=True, kw_only=True):
     session_id: str
     ask_ts: int
     text: str = ""
     choice: Choice | None = None
 
 
-@value
-class CancelSession(Asking[Done]):
+class CancelSession(Asking[Done], frozen=True, kw_only=True):
     session_id: str
 
 
-@value
-class ResumeSession(Asking[Done]):
+class ResumeSession(Asking[Done], frozen=True, kw_only=True):
     session_id: str
     text: str = ""
 
 
-@value
-class RetrySession(Asking[Done]):
+class RetrySession(Asking[Done], frozen=True, kw_only=True):
     session_id: str
 
 
-@value
-class RemoveSession(Asking[Done]):
+class RemoveSession(Asking[Done], frozen=True, kw_only=True):
     """Takes it off the list and ends its process. Its task stays in the history."""
 
     session_id: str
 
 
-@value
-class StopAll(Asking[Done]):
+class StopAll(Asking[Done], frozen=True, kw_only=True):
     """Ends all processes. What they were doing can be resumed."""
 
 
-@value
-class RenameSession(Asking[Done]):
+class RenameSession(Asking[Done], frozen=True, kw_only=True):
     """No label gives the session its own name back."""
 
     session_id: str
     label: str = ""
 
 
-@value
-class ArchiveSession(Asking[Done]):
+class ArchiveSession(Asking[Done], frozen=True, kw_only=True):
     session_id: str
     archived: bool = True
 
 
-@value
-class MarkRead(Asking[Done]):
+class MarkRead(Asking[Done], frozen=True, kw_only=True):
     session_id: str
 
 
-@value
-class RetryMail(Asking[Done]):
+class RetryMail(Asking[Done], frozen=True, kw_only=True):
     session_id: str
     number: int
 
 
-@value
-class DiscardMail(Asking[Done]):
+class DiscardMail(Asking[Done], frozen=True, kw_only=True):
     session_id: str
     number: int
 
 
-@value
-class EditQueued(Asking[Done]):
+class EditQueued(Asking[Done], frozen=True, kw_only=True):
     """Change words that the model has not heard yet; no text takes them back."""
 
     session_id: str
@@ -236,8 +211,7 @@ class EditQueued(Asking[Done]):
     text: str | None = None
 
 
-@value
-class SwitchSession(Asking[Done]):
+class SwitchSession(Asking[Done], frozen=True, kw_only=True):
     """Another mode, model, intent or way of approving from now on; what is None stays."""
 
     session_id: str
@@ -247,34 +221,29 @@ class SwitchSession(Asking[Done]):
     auto_approve: bool | None = None
 
 
-@value
-class ForkSession(Asking[Started]):
+class ForkSession(Asking[Started], frozen=True, kw_only=True):
     """A new session with the conversation up to the row of `ts`, or all of it."""
 
     session_id: str
     ts: int | None = None
 
 
-@value
-class ExportSession(Asking[Exported]):
+class ExportSession(Asking[Exported], frozen=True, kw_only=True):
     session_id: str
     format: Literal["markdown", "json", "html"] = "markdown"
 
 
-@value
-class ListCheckpoints(Asking[tuple[CheckpointRow, ...]]):
+class ListCheckpoints(Asking[tuple[CheckpointRow, ...]], frozen=True, kw_only=True):
     session_id: str
 
 
-@value
-class RehearseRestore(Asking[RestoreRehearsal]):
+class RehearseRestore(Asking[RestoreRehearsal], frozen=True, kw_only=True):
     session_id: str
     to: int
     overwrite: bool = False
 
 
-@value
-class RestoreSession(Asking[Done]):
+class RestoreSession(Asking[Done], frozen=True, kw_only=True):
     """Files as they were at `to`, and the conversation too unless only `files` are wanted."""
 
     session_id: str
@@ -284,23 +253,19 @@ class RestoreSession(Asking[Done]):
     overwrite: bool = False
 
 
-@value
-class ListModels(Asking[tuple[KnownModel, ...]]):
+class ListModels(Asking[tuple[KnownModel, ...]], frozen=True, kw_only=True):
     pass
 
 
-@value
-class ListModes(Asking[tuple[KnownMode, ...]]):
+class ListModes(Asking[tuple[KnownMode, ...]], frozen=True, kw_only=True):
     pass
 
 
-@value
-class ListBranches(Asking[tuple[str, ...]]):
+class ListBranches(Asking[tuple[str, ...]], frozen=True, kw_only=True):
     pass
 
 
-@value
-class FindPaths(Asking[tuple[FoundPath, ...]]):
+class FindPaths(Asking[tuple[FoundPath, ...]], frozen=True, kw_only=True):
     """Of a session's workspace, or of the project."""
 
     letters: str
@@ -308,58 +273,49 @@ class FindPaths(Asking[tuple[FoundPath, ...]]):
     most: int = 20
 
 
-@value
-class ListWorktrees(Asking[tuple[WorktreeRow, ...]]):
+class ListWorktrees(Asking[tuple[WorktreeRow, ...]], frozen=True, kw_only=True):
     pass
 
 
-@value
-class ReadStats(Asking[WorktreeStats]):
+class ReadStats(Asking[WorktreeStats], frozen=True, kw_only=True):
     worktree_id: str
 
 
-@value
-class RecreateWorktree(Asking[Done]):
+class RecreateWorktree(Asking[Done], frozen=True, kw_only=True):
     """One whose folder is gone, from its branch."""
 
     worktree_id: str
 
 
-@value
-class FinishWorktree(Asking[Done]):
+class FinishWorktree(Asking[Done], frozen=True, kw_only=True):
     """Commit all of it to its branch; without a message the agent is asked for one first."""
 
     worktree_id: str
     message: str = ""
 
 
-@value
-class PlanApply(Asking[Plan]):
+class PlanApply(Asking[Plan], frozen=True, kw_only=True):
     """What applying a worktree's changes to the project would do; `paths` restricts it."""
 
     worktree_id: str
     paths: tuple[str, ...] = ()
 
 
-@value
-class ApplyWorktree(Asking[Done]):
+class ApplyWorktree(Asking[Done], frozen=True, kw_only=True):
     worktree_id: str
     paths: tuple[str, ...] = ()
     token: str = ""
 
 
-@value
-class MergeWorktree(Asking[Done]):
+class MergeWorktree(Asking[Done], frozen=True, kw_only=True):
     worktree_id: str
 
 
-@value
-class PlanRemoval(Asking[Plan]):
+class PlanRemoval(Asking[Plan], frozen=True, kw_only=True):
     worktree_id: str
 
 
-@value
-class RemoveWorktree(Asking[Done]):
+class RemoveWorktree(Asking[Done], frozen=True, kw_only=True):
     """Stops its sessions, keeps uncommitted work under a reference, and removes the folder."""
 
     worktree_id: str
@@ -367,64 +323,54 @@ class RemoveWorktree(Asking[Done]):
     delete_branch: bool = False
 
 
-@value
-class ListImportable(Asking[Importables]):
+class ListImportable(Asking[Importables], frozen=True, kw_only=True):
     pass
 
 
-@value
-class ImportWork(Asking[WorktreeRow]):
+class ImportWork(Asking[WorktreeRow], frozen=True, kw_only=True):
     """A branch or the folder of a worktree; one of them."""
 
     branch: str = ""
     folder: str = ""
 
 
-@value
-class ListKept(Asking[tuple[KeptWork, ...]]):
+class ListKept(Asking[tuple[KeptWork, ...]], frozen=True, kw_only=True):
     pass
 
 
-@value
-class BringBack(Asking[WorktreeRow]):
+class BringBack(Asking[WorktreeRow], frozen=True, kw_only=True):
     """Kept work in a new worktree, on a new branch."""
 
     ref: str
     branch: str
 
 
-@value
-class RunScript(Asking[Done]):
+class RunScript(Asking[Done], frozen=True, kw_only=True):
     worktree_id: str
 
 
-@value
-class StopScript(Asking[Done]):
+class StopScript(Asking[Done], frozen=True, kw_only=True):
     worktree_id: str
 
 
-@value
-class ListScripts(Asking[tuple[ScriptRow, ...]]):
+class ListScripts(Asking[tuple[ScriptRow, ...]], frozen=True, kw_only=True):
     """What the project brings to set up its worktrees and to run what is in them."""
 
 
-@value
-class AgreeScript(Asking[Done]):
+class AgreeScript(Asking[Done], frozen=True, kw_only=True):
     """To the script that was shown under this digest, as long as it stays that."""
 
     digest: str
 
 
-@value
-class ReviewChanges(Asking[Review]):
+class ReviewChanges(Asking[Review], frozen=True, kw_only=True):
     """Of a worktree, or of what a session without one has changed."""
 
     session_id: str
     scope: Scope = "branch"
 
 
-@value
-class ReadDiff(Asking[FileDiff]):
+class ReadDiff(Asking[FileDiff], frozen=True, kw_only=True):
     """`context` lines around each change."""
 
     session_id: str
@@ -433,8 +379,7 @@ class ReadDiff(Asking[FileDiff]):
     context: int = 3
 
 
-@value
-class RevertFile(Asking[Done]):
+class RevertFile(Asking[Done], frozen=True, kw_only=True):
     """Puts one file back as it was at the base. What it held is kept under a reference."""
 
     session_id: str
@@ -442,8 +387,7 @@ class RevertFile(Asking[Done]):
     digest: str
 
 
-@value
-class SendComments(Asking[Done]):
+class SendComments(Asking[Done], frozen=True, kw_only=True):
     """Comments on a diff, as one message to the session."""
 
     session_id: str
@@ -451,18 +395,15 @@ class SendComments(Asking[Done]):
     text: str = ""
 
 
-@value
-class CompareVersions(Asking[tuple[Version, ...]]):
+class CompareVersions(Asking[tuple[Version, ...]], frozen=True, kw_only=True):
     group_id: str
 
 
-@value
-class ListIntents(Asking[tuple[IntentRow, ...]]):
+class ListIntents(Asking[tuple[IntentRow, ...]], frozen=True, kw_only=True):
     pass
 
 
-@value
-class ReadTrace(Asking[tuple[TraceRow, ...]]):
+class ReadTrace(Asking[tuple[TraceRow, ...]], frozen=True, kw_only=True):
     """The newest records first."""
 
     intent: str = ""
@@ -471,32 +412,27 @@ class ReadTrace(Asking[tuple[TraceRow, ...]]):
     most: int = 100
 
 
-@value
-class BlameFile(Asking[tuple[BlamedLine, ...]]):
+class BlameFile(Asking[tuple[BlamedLine, ...]], frozen=True, kw_only=True):
     path: str
     session_id: str = ""
 
 
-@value
-class ReadSettings(Asking[tuple[SettingRow, ...]]):
+class ReadSettings(Asking[tuple[SettingRow, ...]], frozen=True, kw_only=True):
     pass
 
 
-@value
-class ChangeSetting(Asking[Done]):
+class ChangeSetting(Asking[Done], frozen=True, kw_only=True):
     """Of the user. `value` is JSON; none puts the usual one back."""
 
     key: str
     value: str | None = None
 
 
-@value
-class ListDevices(Asking[tuple[Device, ...]]):
+class ListDevices(Asking[tuple[Device, ...]], frozen=True, kw_only=True):
     pass
 
 
-@value
-class RevokeDevice(Asking[Done]):
+class RevokeDevice(Asking[Done], frozen=True, kw_only=True):
     id: str
 
 

@@ -3,19 +3,19 @@ be drawn: what is offered stands in the flags."""
 
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.intents.questions import IntentQuestion
 from rookery.core.session_list import Counts
 from rookery.core.sessions.failures import Failure
 from rookery.core.sessions.record import TodoStats
 from rookery.core.sessions.states import Flags, SessionState
-from rookery.core.values import value
 from rookery.core.worktrees import State as WorktreeState
 
 MailState: TypeAlias = Literal["queued", "sending", "sent", "failed"]
 
 
-@value
-class MailRow:
+class MailRow(Struct, frozen=True, kw_only=True):
     """Words on their way to a session."""
 
     number: int
@@ -26,8 +26,7 @@ class MailRow:
     problem: str = ""
 
 
-@value
-class SessionRow:
+class SessionRow(Struct, frozen=True, kw_only=True):
     """A session in the list. Times are milliseconds."""
 
     session_id: str
@@ -64,8 +63,7 @@ class SessionRow:
     """The last lines of its process and its set-up."""
 
 
-@value
-class InboxRow:
+class InboxRow(Struct, frozen=True, kw_only=True):
     """A question that somebody has to answer, with all that it would allow."""
 
     session_id: str
@@ -88,8 +86,7 @@ class InboxRow:
     governance: IntentQuestion | None = None
 
 
-@value
-class Overview:
+class Overview(Struct, frozen=True, kw_only=True):
     """The head of the list."""
 
     counts: Counts
@@ -104,8 +101,7 @@ class Overview:
     """Of strangers, to the web server."""
 
 
-@value
-class WorktreeRow:
+class WorktreeRow(Struct, frozen=True, kw_only=True):
     id: str
     branch: str
     path: str
@@ -120,8 +116,7 @@ class WorktreeRow:
     first_port: int = 0
 
 
-@value
-class WorktreeStats:
+class WorktreeStats(Struct, frozen=True, kw_only=True):
     """What is in a worktree that its parent does not have."""
 
     files: int = 0
@@ -132,8 +127,7 @@ class WorktreeStats:
     uncommitted: int = 0
 
 
-@value
-class ScriptRow:
+class ScriptRow(Struct, frozen=True, kw_only=True):
     """A program that the project brings for its worktrees. It is run as this very text, once
     somebody has agreed to it."""
 
@@ -147,8 +141,7 @@ class ScriptRow:
 FileKind: TypeAlias = Literal["added", "changed", "removed", "renamed"]
 
 
-@value
-class ChangedFile:
+class ChangedFile(Struct, frozen=True, kw_only=True):
     """`digest` names exactly this content; whoever acts on the file gives it back."""
 
     path: str
@@ -166,8 +159,7 @@ class ChangedFile:
 LineKind: TypeAlias = Literal["same", "added", "removed", "gap"]
 
 
-@value
-class DiffLine:
+class DiffLine(Struct, frozen=True, kw_only=True):
     """`html` is the highlighted, sanitised line; a gap says how many lines are left out."""
 
     kind: LineKind
@@ -176,8 +168,7 @@ class DiffLine:
     html: str = ""
 
 
-@value
-class FileDiff:
+class FileDiff(Struct, frozen=True, kw_only=True):
     file: ChangedFile
     lines: tuple[DiffLine, ...] = ()
     note: str = ""
@@ -187,8 +178,7 @@ class FileDiff:
     new_image: str = ""
 
 
-@value
-class Review:
+class Review(Struct, frozen=True, kw_only=True):
     """What there is to look at in a worktree or, for a local session, in its project."""
 
     scope: str
@@ -199,8 +189,7 @@ class Review:
     notes: tuple[str, ...] = ()
 
 
-@value
-class Version:
+class Version(Struct, frozen=True, kw_only=True):
     """One of several answers to the same prompt."""
 
     session_id: str
@@ -218,8 +207,7 @@ class Version:
     """Why there is nothing to be counted, if so: its worktree was removed."""
 
 
-@value
-class CheckpointRow:
+class CheckpointRow(Struct, frozen=True, kw_only=True):
     """A moment of a session that can be gone back to."""
 
     seq: int
@@ -228,8 +216,7 @@ class CheckpointRow:
     paths: tuple[str, ...] = ()
 
 
-@value
-class TraceRow:
+class TraceRow(Struct, frozen=True, kw_only=True):
     """One record of the ledger, as a list shows it."""
 
     id: str
@@ -243,8 +230,7 @@ class TraceRow:
     summary: str = ""
 
 
-@value
-class BlamedLine:
+class BlamedLine(Struct, frozen=True, kw_only=True):
     line: int
     text: str
     record_id: str = ""
@@ -255,8 +241,7 @@ class BlamedLine:
     when: int = 0
 
 
-@value
-class IntentRow:
+class IntentRow(Struct, frozen=True, kw_only=True):
     id: str
     name: str = ""
     status: str = ""
@@ -266,8 +251,7 @@ class IntentRow:
     writes: int = 0
 
 
-@value
-class SettingRow:
+class SettingRow(Struct, frozen=True, kw_only=True):
     """A setting as the page offers it. `choices` are empty where anything of its type will do."""
 
     key: str
@@ -280,8 +264,7 @@ class SettingRow:
     """Which file says so."""
 
 
-@value
-class Device:
+class Device(Struct, frozen=True, kw_only=True):
     """A phone or another machine that was paired."""
 
     id: str

@@ -6,19 +6,17 @@ is known for what it is. What answers an ask names the ask, so that a late click
 
 from typing import TypeAlias
 
-from rookery.core.values import value
+from msgspec import Struct
 
 
-@value
-class StartSession:
+class StartSession(Struct, frozen=True, kw_only=True):
     """The prompt goes to a new process as a new task."""
 
     text: str = ""
     images: tuple[str, ...] = ()
 
 
-@value
-class SendMessage:
+class SendMessage(Struct, frozen=True, kw_only=True):
     """Text of the user. It answers an open question only if it was written to answer it."""
 
     text: str
@@ -26,106 +24,88 @@ class SendMessage:
     ask_ts: int | None = None
 
 
-@value
-class ApproveAction:
+class ApproveAction(Struct, frozen=True, kw_only=True):
     ask_ts: int
     text: str = ""
 
 
-@value
-class RejectAction:
+class RejectAction(Struct, frozen=True, kw_only=True):
     ask_ts: int
     text: str = ""
 
 
-@value
-class CancelSession:
+class CancelSession(Struct, frozen=True, kw_only=True):
     pass
 
 
-@value
-class ResumeSession:
+class ResumeSession(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-@value
-class Retry:
+class Retry(Struct, frozen=True, kw_only=True):
     pass
 
 
-@value
-class ProcessEvent:
+class ProcessEvent(Struct, frozen=True, kw_only=True):
     """Something that belongs to one process of the session."""
 
     generation: int
 
 
-@value
-class SessionCreated(ProcessEvent):
+class SessionCreated(ProcessEvent, frozen=True, kw_only=True):
     session_id: str
 
 
-@value
-class AgentMessage(ProcessEvent):
+class AgentMessage(ProcessEvent, frozen=True, kw_only=True):
     """Something the agent said or asked; `ts` names the message, later ones have a larger one."""
 
     ts: int
 
 
-@value
-class ApiReqStarted(AgentMessage):
+class ApiReqStarted(AgentMessage, frozen=True, kw_only=True):
     """A request that was not seen before."""
 
 
-@value
-class Activity(AgentMessage):
+class Activity(AgentMessage, frozen=True, kw_only=True):
     """Anything that is said or asked of which only this matters: the agent works."""
 
 
-@value
-class SayCompletionResult(AgentMessage):
+class SayCompletionResult(AgentMessage, frozen=True, kw_only=True):
     text: str = ""
 
 
-@value
-class SayCheckpointSaved(AgentMessage):
+class SayCheckpointSaved(AgentMessage, frozen=True, kw_only=True):
     pass
 
 
-@value
-class AgentAsked(AgentMessage):
+class AgentAsked(AgentMessage, frozen=True, kw_only=True):
     """A complete ask, by its wire name."""
 
     ask: str
     text: str = ""
 
 
-@value
-class AskAnswered(AgentMessage):
+class AskAnswered(AgentMessage, frozen=True, kw_only=True):
     """The ask of this `ts` was answered, by whomever."""
 
 
-@value
-class AutoApproved(ProcessEvent):
+class AutoApproved(ProcessEvent, frozen=True, kw_only=True):
     ask_ts: int
 
 
-@value
-class CreationTimeout(ProcessEvent):
+class CreationTimeout(ProcessEvent, frozen=True, kw_only=True):
     """The process has not announced its session in time; `text` is what it complained of."""
 
     text: str = ""
 
 
-@value
-class ProcessError(ProcessEvent):
+class ProcessError(ProcessEvent, frozen=True, kw_only=True):
     """The process could not be started or cannot be talked to any more."""
 
     text: str
 
 
-@value
-class ProcessExit(ProcessEvent):
+class ProcessExit(ProcessEvent, frozen=True, kw_only=True):
     """The process is gone; `requested` if the manager itself ended it, as when it quits. `text` is
     what it complained of."""
 

@@ -8,9 +8,10 @@ import json
 import re
 from enum import StrEnum
 
+from msgspec import Struct
+
 from rookery.core.asks import AskKind
 from rookery.core.failures import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN
-from rookery.core.values import value
 
 
 class ErrorKind(StrEnum):
@@ -31,8 +32,7 @@ ENDS_PROCESS = frozenset((ErrorKind.AUTH, ErrorKind.PAYMENT, ErrorKind.MODEL))
 key again."""
 
 
-@value
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     kind: ErrorKind
     text: str
 

@@ -1,6 +1,6 @@
 """Which events count, and as what: the guard before the table, and the row an event is."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from rookery.core.sessions.events import (
     Activity,

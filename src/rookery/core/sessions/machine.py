@@ -4,7 +4,8 @@ First the guard: a word of a dead process changes nothing, and neither does hist
 table says which state follows, and one small function per kind of event what changes beside it.
 """
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.asks import Reply
 from rookery.core.sessions.events import (
@@ -61,11 +62,9 @@ from rookery.core.sessions.orders import (
 from rookery.core.sessions.session import LastExit, PendingAsk, Session, settled
 from rookery.core.sessions.states import WAITING, SessionState
 from rookery.core.sessions.table import Rule, Signal, cell
-from rookery.core.values import record
 
 
-@record
-class Step:
+class Step(Struct, frozen=True):
     session: Session
     orders: tuple[Order, ...] = ()
 

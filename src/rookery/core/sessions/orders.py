@@ -2,12 +2,12 @@
 
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.asks import Reply
-from rookery.core.values import value
 
 
-@value
-class Letter:
+class Letter(Struct, frozen=True, kw_only=True):
     """Text of the user, with its pictures as data URIs or paths."""
 
     text: str = ""
@@ -17,16 +17,14 @@ class Letter:
         return bool(self.text or self.images)
 
 
-@value
-class StartTask:
+class StartTask(Struct, frozen=True, kw_only=True):
     """Start a process of this generation and give it the letters as a new task."""
 
     generation: int
     letters: tuple[Letter, ...]
 
 
-@value
-class Respawn:
+class Respawn(Struct, frozen=True, kw_only=True):
     """Start a process of this generation that takes the session up again, as a new task if none
     was stored yet, and give it the letters to go on with. One of an earlier generation that
     still runs is ended first: two must never write to one task."""
@@ -35,15 +33,13 @@ class Respawn:
     letters: tuple[Letter, ...]
 
 
-@value
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     ask_ts: int
     reply: Reply
     letter: Letter
 
 
-@value
-class AnswerAgain:
+class AnswerAgain(Struct, frozen=True, kw_only=True):
     """The process that asked is gone, and its approval would be worth nothing. Give this answer to
     the next one, if that asks the very same."""
 
@@ -52,20 +48,17 @@ class AnswerAgain:
     letter: Letter
 
 
-@value
-class Deliver:
+class Deliver(Struct, frozen=True, kw_only=True):
     """Queue these on the engine, in this order."""
 
     letters: tuple[Letter, ...]
 
 
-@value
-class Cancel:
+class Cancel(Struct, frozen=True, kw_only=True):
     """Ask the process to cancel its task; press harder if it does not."""
 
 
-@value
-class Terminate:
+class Terminate(Struct, frozen=True, kw_only=True):
     """End the process; nothing it still says counts."""
 
 

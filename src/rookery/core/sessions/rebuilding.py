@@ -6,7 +6,8 @@ told by the messages and by whether the process still lives.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from rookery.core.agent_state import newest_first
 from rookery.core.asks import AskKind

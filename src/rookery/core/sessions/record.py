@@ -1,7 +1,9 @@
 """What is stored of a session, and how the machine's part of it is kept up to date."""
 
-from dataclasses import replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.sessions.failures import Failure
 from rookery.core.sessions.orders import Letter
@@ -15,14 +17,12 @@ from rookery.core.sessions.states import (
     SessionStatus,
     needs_attention,
 )
-from rookery.core.values import value
 
 LABEL_LENGTH = 40
 LOG_LINES = 100
 
 
-@value
-class ParallelMode:
+class ParallelMode(Struct, frozen=True, kw_only=True):
     """The worktree of a session, as far as the session knows it."""
 
     enabled: bool = True
@@ -32,14 +32,12 @@ class ParallelMode:
     completion_message: str = ""
 
 
-@value
-class TodoStats:
+class TodoStats(Struct, frozen=True, kw_only=True):
     done: int
     total: int
 
 
-@value
-class SessionRecord:
+class SessionRecord(Struct, frozen=True, kw_only=True):
     """Times are milliseconds. `state` is a copy to show; it never decides anything."""
 
     session_id: str

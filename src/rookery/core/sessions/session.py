@@ -1,16 +1,15 @@
 """A session as its machine sees it: the state, and what is kept beside it."""
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.sessions.failures import Failure
 from rookery.core.sessions.orders import Letter
 from rookery.core.sessions.states import SessionState
 from rookery.core.sessions.table import Signal, ask_signal
-from rookery.core.values import value
 
 
-@value
-class PendingAsk:
+class PendingAsk(Struct, frozen=True, kw_only=True):
     """A complete ask that the agent waits on, by its wire name."""
 
     ask: str
@@ -26,14 +25,12 @@ class PendingAsk:
         return self.signal in (Signal.ASK_RESUME_TASK, Signal.ASK_RESUME_COMPLETED_TASK)
 
 
-@value
-class LastExit:
+class LastExit(Struct, frozen=True, kw_only=True):
     code: int | None = None
     signal: int | None = None
 
 
-@value
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """An ask is either pending, or deferred until the session is announced, or settled: then
     `answered_ask_ts` is not older than it. No ask is ever forgotten in another way, which is
     why the stored messages and this one number tell what is still open.

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from rookery.core.values import value
+from msgspec import Struct
 
 
 class SessionState(StrEnum):
@@ -69,8 +69,7 @@ TRUE_IN: dict[str, frozenset[SessionState]] = {
 """The states a flag can be true in. Some need more, which `flags` asks for."""
 
 
-@value
-class Flags:
+class Flags(Struct, frozen=True, kw_only=True):
     """What a page shows and offers."""
 
     show_spinner: bool

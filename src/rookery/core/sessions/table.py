@@ -6,9 +6,10 @@ naming a state, its rule says. A state that a row does not name ignores the sign
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 from rookery.core.asks import AskKind
 from rookery.core.sessions.states import SessionState
-from rookery.core.values import record
 
 
 class Signal(StrEnum):
@@ -55,8 +56,7 @@ class Rule(StrEnum):
     IF_C_ELSE_ERROR = "if C, else error"
 
 
-@record
-class Cell:
+class Cell(Struct, frozen=True):
     rule: Rule
     to: SessionState | None = None
 

@@ -5,7 +5,9 @@ tells its past again. An event comes once.
 """
 
 import json
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.message import Message
 from rookery.core.sessions.events import (
@@ -17,13 +19,11 @@ from rookery.core.sessions.events import (
     SayCheckpointSaved,
     SayCompletionResult,
 )
-from rookery.core.values import record, value
 
 _USAGE = ("tokensIn", "tokensOut", "cost")
 
 
-@value
-class Heard:
+class Heard(Struct, frozen=True, kw_only=True):
     """What a process of one generation has told so far."""
 
     generation: int
@@ -36,8 +36,7 @@ class Heard:
     result_ts: int = 0
 
 
-@record
-class Told:
+class Told(Struct, frozen=True):
     heard: Heard
     event: AgentMessage | None = None
 

@@ -6,7 +6,7 @@ grammar. What only prints is therefore known only if it holds under either readi
 
 import re
 
-from rookery.core.values import record
+from msgspec import Struct
 
 LONGEST = 4096
 _STRING = r'"(?:\\.|[^"\\\n])*"'
@@ -29,8 +29,7 @@ _TO_COMMAND = re.compile(rf"\|&?\s*({_STRING})")
 _FROM_COMMAND = re.compile(rf"({_STRING})\s*\|&?\s*getline|\bsystem\s*\(\s*({_STRING})")
 
 
-@record
-class AwkProgram:
+class AwkProgram(Struct, frozen=True):
     """`writes` are files and `runs` texts for a shell, as far as they are written into it."""
 
     writes: tuple[str, ...] = ()

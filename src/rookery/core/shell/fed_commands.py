@@ -9,14 +9,15 @@ The index of a repository may hold any name, so those that lead elsewhere are le
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.shell.plain_commands import Pipeline, PlainCommand
 from rookery.core.shell.program_table import READERS
 from rookery.core.shell.programs import reader_row, reading
 from rookery.core.shell.shell_words import Word, words
 from rookery.core.shell.wrappers import only_name
-from rookery.core.values import record
 
 _ALONE = {"-0", "--null", "-r", "--no-run-if-empty", "-t"}
 _COUNTED = {"-n", "-P", "-L", "--max-args", "--max-procs", "--max-lines"}
@@ -33,8 +34,7 @@ _FILTERS = {
 _ELSEWHERE = PlainCommand(("grep", "-z", "-v", "-E", r"^/|(^|/)(\.\.|\.git)(/|$)"))
 
 
-@record
-class _Lister:
+class _Lister(Struct, frozen=True):
     """A program that prints names of files and nothing else: the option by which each of them
     ends with a zero byte, the options it may have, and those of which it needs one. `most`: so
     many other words. `indexed`: the names are those of git's index."""
@@ -59,8 +59,7 @@ _PATHSPEC = re.compile(r"(?![:/])(?!.*\.\.).+", re.S)
 _READS_FILES = {"PATH*", "TEXT PATH*"}
 
 
-@record
-class Fed:
+class Fed(Struct, frozen=True):
     """`own` are the words of xargs itself, `inner` those of the reader, and `before` the commands
     that list the files, as they are run. `starts` are the folders from which it is given files;
     with `nulls` each name is one word whatever is in it."""

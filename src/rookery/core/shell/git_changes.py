@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from rookery.core.shell.judgement import Deed
 from rookery.core.shell.programs import Doing, Operand

@@ -7,7 +7,7 @@ shells differ, or where it cannot be told what is a document and what is not, th
 import re
 from collections.abc import Iterator
 
-from rookery.core.values import record
+from msgspec import Struct
 
 _UNCERTAIN = "it cannot be told for certain which of its lines are here-documents"
 _IN_COMMANDS = re.compile(r"[\\'\"`$#<()\[\]\n]")
@@ -35,16 +35,14 @@ _OPENINGS = {"$(": "(", "${": "{"}
 _CLOSED_BY = {"(": ")", "{": "}", '"': '"'}
 
 
-@record
-class Document:
+class Document(Struct, frozen=True):
     """The lines given to a command. In one that is not quoted the shell runs substitutions."""
 
     body: str
     quoted: bool
 
 
-@record
-class Apart:
+class Apart(Struct, frozen=True):
     """`rest` is the text without its documents and comments; `doubt` why that is not certain.
 
     `runs` are the texts that the shell reads by themselves: what is in backticks, and, in

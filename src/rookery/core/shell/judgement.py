@@ -2,8 +2,9 @@
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 from rookery.core.shell.plain_commands import Plain
-from rookery.core.values import record, value
 
 
 class Deed(StrEnum):
@@ -12,8 +13,7 @@ class Deed(StrEnum):
     DELETE = "delete"
 
 
-@record
-class Target:
+class Target(Struct, frozen=True):
     """A file or folder that a command names, and what it would do to it.
 
     `path` is as permits know it: relative to the workspace, or absolute outside it. A `reach`
@@ -28,8 +28,7 @@ class Target:
     deep: bool = False
 
 
-@value
-class Judgement:
+class Judgement(Struct, frozen=True, kw_only=True):
     """`commands` are the words of every simple command the line would run, at any depth.
 
     `why_not` is why it is not completely understood; empty if it is. Then `plain` is what is

@@ -6,7 +6,9 @@ All of it is added to what is known of a command: nothing here makes a command h
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.shell.git_outputs import git_outputs
 from rookery.core.shell.judgement import Deed
@@ -15,11 +17,9 @@ from rookery.core.shell.script_outputs import SCRIPTED, scripts_in_awk
 from rookery.core.shell.shell_words import Script, Word
 from rookery.core.shell.split_words import abbreviates, split
 from rookery.core.shell.wrappers import Wrapped, program_name
-from rookery.core.values import record
 
 
-@record
-class _Outputs:
+class _Outputs(Struct, frozen=True):
     """`writes` are options with files or folders that are written, `runs` those with a program.
     `operands` tells which of the others are written: first, second, last, or all."""
 

@@ -10,10 +10,10 @@ program `test`. Patterns of file names are kept, and replaced by whoever looks a
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from rookery.core.values import record
+from msgspec import Struct
+from msgspec.structs import replace
 
 MOST_COMMANDS = 32
 LONGEST = 4096
@@ -25,8 +25,7 @@ When: TypeAlias = Literal["always", "succeeded", "failed"]
 Output: TypeAlias = Literal["kept", "dropped"]
 
 
-@record
-class PlainCommand:
+class PlainCommand(Struct, frozen=True):
     """One program and its arguments. `errors` says where its standard error goes, `output` what
     becomes of the rest. It runs in `folder`, seen from where the line runs. `patterns` are those
     of file names that a shell would put in for words, by the places of these. `source` is the
@@ -40,8 +39,7 @@ class PlainCommand:
     source: str = ""
 
 
-@record
-class Pipeline:
+class Pipeline(Struct, frozen=True):
     """Commands whose output is each the next one's input; `when` it is run, by how the pipeline
     before it ended."""
 

@@ -7,8 +7,10 @@ files or start programs if asked to.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.shell.awk_program import only_prints
 from rookery.core.shell.judgement import Deed
@@ -17,11 +19,9 @@ from rookery.core.shell.reader import Reader
 from rookery.core.shell.sed_script import sed_script
 from rookery.core.shell.shell_words import Word
 from rookery.core.shell.wrappers import program_name
-from rookery.core.values import record, value
 
 
-@record
-class Operand:
+class Operand(Struct, frozen=True):
     """A path a program is given. `deep` means with all that is below, and `some` not all of it;
     `maybe` that it may be something else than a path. If it is a folder, what is written are
     the `names` in it. Of some, `only` is the pattern of the names that are meant, if it is known.
@@ -38,15 +38,13 @@ class Operand:
     rights: bool = False
 
 
-@record
-class Search:
+class Search(Struct, frozen=True):
     """How a program goes through a folder."""
 
     follows_links: bool = False
 
 
-@value
-class Doing:
+class Doing(Struct, frozen=True, kw_only=True):
     """What a command does. `reads_only` means that it may run unasked, as far as its program
     and its options go; `why_not` is why it is not understood."""
 

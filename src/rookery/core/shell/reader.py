@@ -9,11 +9,10 @@ that comes to an end, FILE that is read and begins with no plus sign, ARCHIVE th
 and not on another machine, COLUMNS and LETTERS of ps, GO variable.
 """
 
-from rookery.core.values import value
+from msgspec import Struct
 
 
-@value
-class Reader:
+class Reader(Struct, frozen=True, kw_only=True):
     """`operands` are their kinds in order, the last with a star for all that follow. `here`: it
     reads the current folder if it is given no path. `deep`: the options with which it reads all
     that is below a folder. `follows`: it follows links on the way.

@@ -6,7 +6,7 @@ that does not fit has no reading, and is left to a person.
 
 import re
 
-from rookery.core.values import value
+from msgspec import Struct
 
 LONGEST = 4096
 _PATTERN = r"/(?:\\.|[^/\\\n\[])+/[IM]*"
@@ -24,8 +24,7 @@ _REGEX_TOKEN = re.compile(r"\\.|\[\^?\]?[^\]\n]*\]|.", re.S)
 _WRITES, _READS, _RUNS = "wW", "rR", "e"
 
 
-@value
-class SedScript:
+class SedScript(Struct, frozen=True, kw_only=True):
     """`writes` and `reads` are files, `runs` texts for a shell. It `loops` if it has labels, and
     `runs_lines` if it runs what it finds."""
 

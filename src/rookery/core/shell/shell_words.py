@@ -7,7 +7,7 @@ files that a pattern matches. Then it is not known, and `text` is what was writt
 import re
 from collections.abc import Sequence
 
-from rookery.core.values import record
+from msgspec import Struct
 
 MOST_SPELLINGS = 64
 _BRACE = r"(?!(?<=\[)\{\])\{"
@@ -16,8 +16,7 @@ _CHOICES = re.compile(_BRACE + r"(?:([^{},]*(?:,[^{},]*)+)|(\w|-?[0-9]+)\.\.(\w|
 _BRACES = re.compile(_BRACE + r"[^{}]*(?:,|\.\.)")
 
 
-@record
-class Word:
+class Word(Struct, frozen=True):
     """`text` is the word as the program gets it, if `known`; otherwise as it was written.
 
     `pattern` is set if the shell replaces the word by the files that match it. `below` is set
@@ -41,8 +40,7 @@ class Word:
         return Script(self.unquoted, False, self.literal)
 
 
-@record
-class Script:
+class Script(Struct, frozen=True):
     """A text for a shell to read. If it is not `known`, more is put in where its variables and
     substitutions stand, and so what is around them may not be what it looks like. It is
     `without` them if what is put in is nothing."""
@@ -56,16 +54,14 @@ class Script:
         return Script(self.text[before:], self.known, self.without[before:])
 
 
-@record
-class Redirection:
+class Redirection(Struct, frozen=True):
     """A file that the shell opens for a command."""
 
     word: Word
     writes: bool
 
 
-@record
-class SimpleCommand:
+class SimpleCommand(Struct, frozen=True):
     """One program with its words. `scope` numbers the subshells it is in, outermost first."""
 
     words: tuple[Word, ...] = ()
@@ -77,8 +73,7 @@ class SimpleCommand:
         return tuple(word.text for word in self.words)
 
 
-@record
-class ShellLine:
+class ShellLine(Struct, frozen=True):
     """Every simple command of a line, in the order they are written; why that may not be all.
 
     `runs` are texts in it that the shell reads by themselves, and `documents` those that it

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from rookery.core.shell.shell_words import Word
-from rookery.core.values import record
 
 
-@record
-class Split:
+class Split(Struct, frozen=True):
     """`flags` holds every option, clusters of letters also one by one: what may be a value that
     is attached may as well be more options."""
 

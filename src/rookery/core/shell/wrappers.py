@@ -7,20 +7,20 @@ rest of its words is taken for a command.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.shell.git_runs import git_commands, git_folder, git_scripts
 from rookery.core.shell.shell_words import Script, Word, joined
-from rookery.core.values import value
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
 MOST_RESTS = 32
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
 
-@value
-class Wrapped:
+class Wrapped(Struct, frozen=True, kw_only=True):
     """What a wrapper runs: commands by their words, or shell texts; in which folder, if it says
     so. `elsewhere` is on another machine."""
 
@@ -30,8 +30,7 @@ class Wrapped:
     elsewhere: bool = False
 
 
-@value
-class _Wrapper:
+class _Wrapper(Struct, frozen=True, kw_only=True):
     """`valued` options take the next word. `skipped` operands come before the command."""
 
     valued: str = ""

@@ -6,7 +6,8 @@ byte of it is another (TRUST-5).
 
 from pathlib import Path
 
-from rookery.core.values import record, value
+from msgspec import Struct
+
 from rookery.errors import CommandRejected
 from rookery.storage.kept_list import KeptList
 from rookery.storage.places import Places
@@ -16,14 +17,12 @@ from rookery.workspace.worktrees.project_scripts import ProjectScript, project_s
 FILE = "scripts.json"
 
 
-@record
-class AgreedScript:
+class AgreedScript(Struct, frozen=True):
     project: str
     digest: str
 
 
-@value
-class OfferedScript:
+class OfferedScript(Struct, frozen=True, kw_only=True):
     """A script as it is now, to be looked at."""
 
     name: str

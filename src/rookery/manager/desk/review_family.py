@@ -4,10 +4,10 @@ import base64
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from rookery.core.managing.requests import (
     Comment,

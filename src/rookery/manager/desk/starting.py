@@ -2,8 +2,9 @@
 
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from rookery.core.managing.requests import Done, Started, StartSessions, TrustProject
 from rookery.core.sessions.record import LABEL_LENGTH, ParallelMode, label_of

@@ -13,10 +13,10 @@ from pathlib import Path
 import anyio
 import anyio.from_thread
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from rookery.core.managing.requests import Started
 from rookery.core.sessions.record import ParallelMode
-from rookery.core.values import value
 from rookery.core.worktrees import (
     Created,
     Listed,
@@ -36,8 +36,7 @@ CANCELLED = "It was cancelled before it began."
 KEPT = "Its worktree {} holds files already, so it is kept; remove it if you do not need it."
 
 
-@value
-class Beginning:
+class Beginning(Struct, frozen=True, kw_only=True):
     """Sessions that are to begin: versions of one another, if there are several."""
 
     sessions: tuple[str, ...]

@@ -10,6 +10,7 @@ from typing import Protocol, cast
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from rookery.core.commands import RestoreFiles, Rewind
 from rookery.core.facts import Event, Fact, FilesRestored, Noted, Rewound
@@ -24,7 +25,6 @@ from rookery.core.managing.requests import (
 from rookery.core.managing.shown import CheckpointRow
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
-from rookery.core.values import value
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.desk.desk import Handlers
 from rookery.manager.desk.workspaces import Workspaces
@@ -180,8 +180,7 @@ async def _rehearsal(host: Host, task_id: str, to: int, *, overwrite: bool) -> R
     return await host.query(AskRehearsal(task_id=task_id, to=to, overwrite=overwrite))
 
 
-@value
-class _Told:
+class _Told(Struct, frozen=True, kw_only=True):
     """What became of the files: whether they are `back`, and what is to be known of it."""
 
     back: bool

@@ -7,13 +7,13 @@ anybody may have written.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.core.sessions.record import SessionRecord

@@ -12,9 +12,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from rookery.core.characters import whole
 from rookery.core.limits import KIB
-from rookery.core.values import value
 from rookery.manager.rendering.allowed import ALIGNMENTS, CODE, SCHEMES, sanitised
 from rookery.manager.rendering.blocks import BlockScanner
 from rookery.manager.rendering.code import highlighted
@@ -42,8 +43,7 @@ _KEPT_BLOCKS, _LONGEST_KEPT = 512, 8 * KIB
 _ROOM = "room for addresses"
 
 
-@value
-class Cut:
+class Cut(Struct, frozen=True, kw_only=True):
     """Parts of a text that have become complete, the last of which ends `upto` so many UTF-16
     units. `anew` if nothing that was made of the text before counts any more."""
 
@@ -54,8 +54,7 @@ class Cut:
     complete: bool
 
 
-@value
-class Rendered:
+class Rendered(Struct, frozen=True, kw_only=True):
     """Blocks of HTML that cover the first `upto` UTF-16 units of a text: behind the blocks that
     were made of it before, or instead of them if they are `anew`."""
 

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery import NAME
-from rookery.core.values import record
 from rookery.errors import SettingsError
 from rookery.manager.web.listening import Address
 from rookery.storage.disk import private_folder, put
@@ -20,8 +21,7 @@ _DAYS = 397
 _DAYS_USED = 300
 
 
-@record
-class Certificate:
+class Certificate(Struct, frozen=True):
     certificate: Path
     key: Path
     self_made: bool = False

@@ -7,13 +7,13 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.managing.shown import Device
-from rookery.core.values import value
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.web.limits import DEVICES
 from rookery.storage.disk import private_folder, put, reason
@@ -25,8 +25,7 @@ _SEEN_AGAIN = 60_000
 """Milliseconds that have to pass before it is written down again that a device was there."""
 
 
-@value
-class _Kept:
+class _Kept(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     token_digest: str

@@ -3,13 +3,12 @@ by somebody who made their own name point to this machine."""
 
 from collections.abc import Iterable, Iterator
 
-from rookery.core.values import record
+from msgspec import Struct
 
 _USUAL_PORTS = {"http": 80, "https": 443}
 
 
-@record
-class Door:
+class Door(Struct, frozen=True):
     """One name, as browsers put it into `Host`, and the origin of the pages it shows."""
 
     host: str

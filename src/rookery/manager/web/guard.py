@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rookery.core.values import record
 from rookery.manager.web.doors import Door, Doors
 from rookery.manager.web.heads import Head, door_used
 from rookery.manager.web.limits import CODE_BODY, UPLOAD
@@ -24,8 +24,7 @@ SOCKET = "/ws"
 API = "/api"
 
 
-@record
-class Rule:
+class Rule(Struct, frozen=True):
     """What a request to one path must be like."""
 
     method: str

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import msgspec
 from anyio.abc import SocketListener, SocketStream
+from msgspec import Struct
 
-from rookery.core.values import value
 from rookery.errors import SettingsError
 from rookery.storage.disk import private_folder
 from rookery.wire.channels import ChannelEnded, TooLong
@@ -21,8 +21,7 @@ _LONGEST = 1024
 _NONSENSE = (ChannelEnded, TooLong, msgspec.MsgspecError, RecursionError)
 
 
-@value
-class Links:
+class Links(Struct, frozen=True, kw_only=True):
     """What whoever asks is told. Each is good once."""
 
     url: str
@@ -32,8 +31,7 @@ class Links:
     """None if no device can be paired."""
 
 
-@value
-class _Question:
+class _Question(Struct, frozen=True, kw_only=True):
     pair: bool = False
 
 

@@ -7,7 +7,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.errors import SettingsError
 
 LOOPBACK, LOOPBACK_6 = "127.0.0.1", "::1"
@@ -16,8 +17,7 @@ _BACKLOG = 1024
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
 
 
-@record
-class Address:
+class Address(Struct, frozen=True):
     """One of this machine, by the name that the user gave it."""
 
     name: str
@@ -28,8 +28,7 @@ class Address:
         return tuple(dict.fromkeys((self.name, self.address)))
 
 
-@record
-class Sockets:
+class Sockets(Struct, frozen=True):
     port: int
     inside: tuple[socket.socket, ...]
     outside: socket.socket | None = None

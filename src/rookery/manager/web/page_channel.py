@@ -7,9 +7,9 @@ from typing import Literal
 
 import anyio
 import msgspec
+from msgspec import Struct
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
-from rookery.core.values import value
 from rookery.manager.web.limits import FIRST_FRAME, INTRODUCTION, STALLED
 from rookery.manager.web.visitors import Visitor
 from rookery.wire.channels import ChannelEnded
@@ -21,13 +21,11 @@ TOO_LONG = 1009
 _GONE = (WebSocketDisconnect, WebSocketDisconnected, OSError)
 
 
-@value
-class _Params:
+class _Params(Struct, frozen=True, kw_only=True):
     token: str
 
 
-@value
-class _Introduction:
+class _Introduction(Struct, frozen=True, kw_only=True):
     method: Literal["initialize"]
     params: _Params
 

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+
 from rookery import NAME
-from rookery.core.values import record
 from rookery.errors import SettingsError
 
 FOLDER = Path(__file__).parent / "page"
@@ -46,8 +47,7 @@ _NOT_BUILT = f"""\
 """
 
 
-@record
-class PageFile:
+class PageFile(Struct, frozen=True):
     content: bytes
     content_type: str
     cached: str

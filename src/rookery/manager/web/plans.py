@@ -4,7 +4,8 @@ when it is said how their connections are kept from others."""
 import re
 from pathlib import Path
 
-from rookery.core.values import value
+from msgspec import Struct
+
 from rookery.errors import SettingsError
 from rookery.manager.web.certificates import Certificate, self_made
 from rookery.manager.web.listening import Address, address_of
@@ -14,8 +15,7 @@ _TUNNEL = re.compile(r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?")
 _PROTECTIONS = "--tls, or --tls-cert and --tls-key"
 
 
-@value
-class Reach:
+class Reach(Struct, frozen=True, kw_only=True):
     """What the flags say."""
 
     port: int = 0

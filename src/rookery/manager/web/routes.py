@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 import anyio
 import msgspec
+from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, Router, WebSocketRoute
@@ -14,7 +15,6 @@ from starlette.websockets import WebSocket
 from rookery import NAME, VERSION
 from rookery.core.queries import Asking
 from rookery.core.unknown_fields import repeated_field
-from rookery.core.values import value
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.desk.request_json import reply_to_json, request_from_json
 from rookery.manager.web.guard import API, SOCKET
@@ -47,13 +47,11 @@ class AtTheDesk(Protocol):
     async def do(self, request: Asking[Any]) -> Any: ...
 
 
-@value
-class _Launch:
+class _Launch(Struct, frozen=True, kw_only=True):
     code: str
 
 
-@value
-class _Pairing:
+class _Pairing(Struct, frozen=True, kw_only=True):
     code: str
     name: str = ""
 

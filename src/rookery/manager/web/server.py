@@ -12,11 +12,11 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
+from msgspec import Struct
 from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from rookery.core.values import value
 from rookery.manager.web.certificates import Certificate
 from rookery.manager.web.connections import HttpConnection, WebSocketConnection
 from rookery.manager.web.doors import Door, Doors, bracketed, doors_at
@@ -37,8 +37,7 @@ from rookery.manager.web.watch import Watch
 from rookery.wire.accepting import NO_ROOM, SECONDS_UNTIL_ROOM
 
 
-@value
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """Where the server is to be reached. Without an address or a tunnel only from this machine."""
 
     port: int = 0

@@ -4,14 +4,14 @@ paired devices. None of it is ever written down, except the digests of the devic
 from collections.abc import Callable
 from time import monotonic
 
-from rookery.core.values import record
+from msgspec import Struct
+
 from rookery.manager.web.devices import Devices
 from rookery.manager.web.limits import CODES, LAUNCH_CODE, PAIRING_CODE
 from rookery.wire.tokens import new_token, same_token
 
 
-@record
-class Guest:
+class Guest(Struct, frozen=True):
     """Somebody who is known: the user at this machine, or one of their devices."""
 
     token: str

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Literal
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
@@ -25,7 +26,6 @@ from rookery.core.intents.errors import KINDS, Refusal, shown
 from rookery.core.ledger.records import Entry, Related, TracedFile
 from rookery.core.rulings import Ruling
 from rookery.core.task_state import TaskState
-from rookery.core.values import value
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.governed.file_records import FilesTold, content, files_told, hash_of
 from rookery.workspace.governed.git_base import git_base
@@ -47,8 +47,7 @@ _OUTCOMES: Mapping[Ending, Literal["success", "failure", "denied", "interrupted"
 }
 
 
-@value
-class Begun:
+class Begun(Struct, frozen=True, kw_only=True):
     """A call that is being made, and how its files were before."""
 
     call: ToolCall

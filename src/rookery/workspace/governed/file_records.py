@@ -1,21 +1,21 @@
 """What a call did to files, as the ledger tells it: hashes and lines, never content."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.intents.change_class import ChangeClass, MutationClass, change_class
 from rookery.core.ledger.line_ranges import line_change
 from rookery.core.ledger.records import FileDeed, FileHash, TracedFile
-from rookery.core.values import value
 
 LARGEST = 8 * 1024 * 1024
 """Bytes of a file up to which its lines are told."""
 
 
-@value
-class FilesTold:
+class FilesTold(Struct, frozen=True, kw_only=True):
     files: tuple[TracedFile, ...] = ()
     mutation_class: str = ""
     change_kind: str = ""

@@ -6,12 +6,12 @@ forgotten or restarted can loosen it. Files are read again before each call that
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from rookery.core.facts import Ending
 from rookery.core.intents.criteria_standing import CHECK_TOOL
 from rookery.core.intents.earned_lessons import (
@@ -12,12 +14,10 @@ from rookery.core.intents.earned_lessons import (
     earned,
 )
 from rookery.core.intents.lessons import Lesson, LessonType
-from rookery.core.values import value
 from rookery.engine.ports import Action, Outcome
 
 
-@value
-class Done:
+class Done(Struct, frozen=True, kw_only=True):
     """A call that was made, and the files that are others since."""
 
     tool: str = ""

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.intents.errors import Refusal

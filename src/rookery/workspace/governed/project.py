@@ -1,12 +1,12 @@
 """The intents of a workspace and the ledger of what was done for them, for all of its tasks."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 import anyio.to_thread
+from msgspec import Struct, field
 
 from rookery.core.intents.command_policy import CommandPolicy
 from rookery.core.intents.intent import Intent, Policy
@@ -17,7 +17,6 @@ from rookery.core.intents.scope_verdict import ScopeRules
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.traced import TracedRecord, records_on
 from rookery.core.limits import MIB
-from rookery.core.values import value
 from rookery.errors import RookeryError
 from rookery.workspace.ledger.recording import Recording
 from rookery.workspace.ledger.segments import newest_first
@@ -38,8 +37,7 @@ MOST_LOOKED_BACK = 4 * MIB
 KNOWLEDGE_CHARS = 4_000
 
 
-@value
-class GovernanceWishes:
+class GovernanceWishes(Struct, frozen=True, kw_only=True):
     """What the user's settings and flags say about governance."""
 
     auto_single: bool = False
@@ -52,8 +50,7 @@ class GovernanceWishes:
     """Which questions of governance are answered with yes for this run: scope, unknown, delete."""
 
 
-@dataclass
-class Used:
+class Used(Struct):
     """What was done for an intent so far, by any task."""
 
     files: set[str] = field(default_factory=set)

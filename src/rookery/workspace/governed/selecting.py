@@ -3,18 +3,18 @@
 from datetime import UTC
 from typing import Literal
 
+from msgspec import Struct
+
 from rookery.core.facts import IntentSelected
 from rookery.core.intents.changes import Definition
 from rookery.core.intents.errors import Refusal
 from rookery.core.intents.intent import Intent, IntentFile, digest
 from rookery.core.intents.intent_context import ContextTooLarge, intent_context
 from rookery.core.intents.selection import select
-from rookery.core.values import value
 from rookery.workspace.governed.project import GovernedProject
 
 
-@value
-class Chosen:
+class Chosen(Struct, frozen=True, kw_only=True):
     """What would be in force, and what the model would be told of it."""
 
     fact: IntentSelected

@@ -5,7 +5,9 @@ one question.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import ScopeGranted
@@ -21,7 +23,6 @@ from rookery.core.intents.scope_patterns import scope
 from rookery.core.intents.scope_suggestions import smallest_pattern, writable_prefixes
 from rookery.core.intents.scope_verdict import Op, PathFinding, ScopeRules, Verdict
 from rookery.core.rulings import Decision, Ruling
-from rookery.core.values import value
 from rookery.engine.ports import Action
 from rookery.workspace.governed.reading_rules import reading_verdict
 from rookery.workspace.governed.touched import changed_paths, rule_names, server_paths
@@ -35,8 +36,7 @@ _ALLOWED_BY = {"REQ-001": "scope", "REQ-002": "unknown", "REQ-008": "delete"}
 """Which flag of an unattended run stands for a yes."""
 
 
-@value
-class Standing:
+class Standing(Struct, frozen=True, kw_only=True):
     """What holds at this moment. `sandboxed` if a command could not write outside the scope."""
 
     intent: Intent
@@ -52,15 +52,13 @@ class Standing:
     allow: frozenset[str] = frozenset()
 
 
-@value
-class Objection:
+class Objection(Struct, frozen=True, kw_only=True):
     decision: Decision
     refusal: Refusal
     finding: PathFinding | None = None
 
 
-@value
-class CallVerdict:
+class CallVerdict(Struct, frozen=True, kw_only=True):
     """`label` is how records call what the scope has to do with it."""
 
     objections: tuple[Objection, ...] = ()

@@ -1,7 +1,8 @@
 """How an intent is worded, line by line, for a person who has to agree to a new wording."""
 
 from collections.abc import Iterator
-from dataclasses import fields
+
+from msgspec.structs import fields
 
 from rookery.core.intents.changes import Definition
 

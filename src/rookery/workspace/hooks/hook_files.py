@@ -5,12 +5,13 @@ import os
 import stat
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery import NAME
 from rookery.core.hooks.hook_config import read_hooks
 from rookery.core.hooks.known_hooks import FileProblem, HookSource, KnownHook
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.limits import MIB
-from rookery.core.values import record, value
 from rookery.workspace.orchestration.small_files import Unreadable, small_file
 
 HOOK_FILE = "hooks.json"
@@ -20,8 +21,7 @@ IMPORTED_FILES = (".claude/settings.json", ".claude/settings.local.json")
 LARGEST = 1 * MIB
 
 
-@value
-class HookPlaces:
+class HookPlaces(Struct, frozen=True, kw_only=True):
     """`managed` is the administrator's file and `user` the user's own, if there can be any."""
 
     workspace: Path
@@ -31,16 +31,14 @@ class HookPlaces:
     managed_only: bool = False
 
 
-@record
-class FoundHooks:
+class FoundHooks(Struct, frozen=True):
     """In the order in which they are heard."""
 
     hooks: tuple[KnownHook, ...] = ()
     problems: tuple[FileProblem, ...] = ()
 
 
-@record
-class _Source:
+class _Source(Struct, frozen=True):
     kind: HookSource
     path: Path
     shown: str

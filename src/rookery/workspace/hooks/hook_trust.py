@@ -13,6 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.hooks.fingerprints import (
     Covered,
     covered,
@@ -23,7 +25,6 @@ from rookery.core.hooks.fingerprints import (
 )
 from rookery.core.hooks.known_hooks import HookSource, KnownHook, TrustStatus
 from rookery.core.limits import MIB
-from rookery.core.values import record
 from rookery.errors import StorageError
 from rookery.workspace.orchestration.file_locks import file_lock
 
@@ -33,8 +34,7 @@ UNREADABLE = "unreadable"
 _CHUNK = 1 * MIB
 
 
-@record
-class _Accepted:
+class _Accepted(Struct, frozen=True):
     """Which hook it was by name, and what was looked at."""
 
     file: str

@@ -12,13 +12,14 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from rookery.core.ledger.records import FileHash
-from rookery.core.values import value
 from rookery.faults import kp
 from rookery.workspace.ledger.errors import unwritable
 from rookery.workspace.ledger.journal_key import MARK, JournalKey
@@ -29,16 +30,14 @@ from rookery.workspace.orchestration.small_files import UnfitFile, regular_file
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
-@value
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """A file that a call is about to touch, as it is before. None: there is no such file."""
 
     path: str
     before: FileHash | None = None
 
 
-@value
-class BegunCall:
+class BegunCall(Struct, frozen=True, kw_only=True):
     """What is known of a call before it is made."""
 
     task_id: str
@@ -55,16 +54,14 @@ class BegunCall:
     """It may touch more than is named: a command, say."""
 
 
-@value
-class LeftOver:
+class LeftOver(Struct, frozen=True, kw_only=True):
     """A call that was begun by a process that is gone."""
 
     file: Path
     call: BegunCall
 
 
-@value
-class PutAway:
+class PutAway(Struct, frozen=True, kw_only=True):
     """What was in the journal and nobody here wrote. It lies in the quarantine now."""
 
     file: Path

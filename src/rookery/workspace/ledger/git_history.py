@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.core.ledger.blame_page import CommitOfLine
 from rookery.core.ledger.line_ranges import LineRange, line_change, plain_lines
 from rookery.core.ledger.moments import written
-from rookery.core.values import value
 from rookery.errors import StorageError
 from rookery.workspace.git_safety import git_hardening, hardened
 from rookery.workspace.own_programs import find_own_program
@@ -25,16 +26,14 @@ class GitFailed(StorageError):
     """Git could not do what it was asked to."""
 
 
-@value
-class Commit:
+class Commit(Struct, frozen=True, kw_only=True):
     revision: str
     parent: str
     """Empty for the first one."""
     parent_time: str
 
 
-@value
-class ChangedFile:
+class ChangedFile(Struct, frozen=True, kw_only=True):
     """A file that a commit made or changed. Its path is the workspace's."""
 
     path: str

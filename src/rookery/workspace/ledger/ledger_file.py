@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cached_property
@@ -19,10 +18,11 @@ from threading import RLock
 from typing import Any
 from uuid import uuid4
 
+from msgspec import Struct
+
 from rookery.core.ledger.records import Entry, Link, Writer, line_of, parts_of, record_of
 from rookery.core.ledger.tail import LedgerTail
 from rookery.core.ledger.verify_ledger import Tip, state_id
-from rookery.core.values import value
 from rookery.faults import kp
 from rookery.workspace.ledger.active_file import ActiveFile
 from rookery.workspace.ledger.errors import LedgerUnreadable, unwritable
@@ -49,8 +49,7 @@ class Flush(Enum):
     NEVER = "never"
 
 
-@value
-class Appended:
+class Appended(Struct, frozen=True, kw_only=True):
     """A record that is in the ledger."""
 
     id: str
@@ -59,8 +58,7 @@ class Appended:
     hash: str
 
 
-@dataclass(slots=True, frozen=True)
-class _Stream:
+class _Stream(Struct, frozen=True):
     """A task's stream, with the place and the bytes of its last line."""
 
     name: str
@@ -71,8 +69,7 @@ class _Stream:
     inode: int = 0
 
 
-@dataclass(slots=True)
-class _Page:
+class _Page(Struct):
     """The active file while it is written."""
 
     file: ActiveFile

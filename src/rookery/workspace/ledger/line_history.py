@@ -5,8 +5,9 @@ that still holds it, because a note is nobody's proof.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from rookery.core.ledger.attribution import LineOrigin, blame
 from rookery.core.ledger.blame_page import CommitOfLine, OwnedLine

@@ -5,16 +5,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.ledger.records import Entry
 from rookery.core.ledger.verify_ledger import own_part
-from rookery.core.values import value
 from rookery.workspace.ledger.ledger_file import Ledger
 from rookery.workspace.ledger.sealing import Seal
 from rookery.workspace.ledger.segments import lines_backwards, sealed_files
 
 
-@value
-class Segment:
+class Segment(Struct, frozen=True, kw_only=True):
     """A sealed file, with its seal."""
 
     path: Path

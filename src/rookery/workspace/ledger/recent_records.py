@@ -1,9 +1,10 @@
 """The newest records that somebody asks for, without reading a long ledger whole."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.traced import TracedRecord, records_in

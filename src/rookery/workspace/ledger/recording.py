@@ -6,10 +6,11 @@ and the record too if it was flushed, and then writes none.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import Any
+
+from msgspec.structs import replace
 
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.records import Entry, Writer

@@ -6,9 +6,10 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.core.ledger.records import Entry, FileDeed, FileHash, TracedFile
 from rookery.core.ledger.verify_ledger import own_part
-from rookery.core.values import value
 from rookery.workspace.ledger.call_journal import BegunCall, CallJournal, LeftOver, Target
 from rookery.workspace.ledger.ledger_file import Ledger
 from rookery.workspace.ledger.ledger_lock import exclusive
@@ -21,8 +22,7 @@ SEARCHED_LINES = 200_000
 """How far back a record of the call is looked for: a crash is not longer ago than that."""
 
 
-@value
-class Recovered:
+class Recovered(Struct, frozen=True, kw_only=True):
     """How many calls were found to have changed something, nothing, or to be recorded already, and
     how many entries were put away because nobody here wrote them."""
 

@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.ledger.records import Entry
 from rookery.core.ledger.tail import LedgerTail
 from rookery.core.ledger.verify_ledger import PREFIX, Tip, own_part, tips_in
-from rookery.core.values import value
 from rookery.faults import kp
 from rookery.workspace.ledger.segments import SEALED, lines_backwards, sealed_files, segment_name
 
 
-@value
-class Seal:
+class Seal(Struct, frozen=True, kw_only=True):
     """The last record of a sealed file."""
 
     file: str

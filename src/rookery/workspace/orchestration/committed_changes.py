@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.intents.scope_verdict import (
     Location,
@@ -21,7 +23,6 @@ from rookery.core.intents.scope_verdict import (
     ScopeRules,
     judge,
 )
-from rookery.core.values import record, value
 from rookery.errors import RookeryError
 from rookery.workspace.git_safety import git_hardening, hardened
 from rookery.workspace.orchestration.layout import Layout
@@ -40,8 +41,7 @@ class GitUnread(RookeryError):
     """Git did not tell what was asked."""
 
 
-@record
-class CommittedFile:
+class CommittedFile(Struct, frozen=True):
     """`path` is relative to the repository, and so is `target`, where a link leads."""
 
     path: str
@@ -49,8 +49,7 @@ class CommittedFile:
     target: str = ""
 
 
-@value
-class CommittedChange:
+class CommittedChange(Struct, frozen=True, kw_only=True):
     """A commit, or what is about to be one, which has no `revision` yet."""
 
     revision: str = ""
@@ -59,8 +58,7 @@ class CommittedChange:
     files: tuple[CommittedFile, ...] = ()
 
 
-@record
-class BranchIntent:
+class BranchIntent(Struct, frozen=True):
     """Which intent a branch is for, and where that is written."""
 
     intent_id: str

@@ -8,10 +8,11 @@ import time
 from hashlib import sha256
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.core.intents.intent import Verify
 from rookery.core.limits import KIB
 from rookery.core.shell.git_lines import GitUse
-from rookery.core.values import value
 from rookery.engine.ports import Permit, Shell
 from rookery.errors import ToolError
 from rookery.workspace.orchestration.layout import Layout
@@ -20,8 +21,7 @@ LARGEST_TAIL = 64 * KIB
 LAST_LINES = 20
 
 
-@value
-class CheckResult:
+class CheckResult(Struct, frozen=True, kw_only=True):
     """`exit_code` is None if the command never ran; then `tail` says why."""
 
     ok: bool

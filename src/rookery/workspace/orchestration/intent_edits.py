@@ -6,13 +6,14 @@ stand, and replaces or adds a piece of text there.
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.intents.file_nodes import Entry, ListNode, MapNode, TextNode, last_place
 from rookery.core.intents.intent import Intent, LastVerification, Status, StatusChange
 from rookery.core.intents.lifecycle import Move
-from rookery.core.values import record
 from rookery.errors import RookeryError
 
 
@@ -20,29 +21,24 @@ class CannotEdit(RookeryError):
     """The file is written in a way in which the edit has no place."""
 
 
-@record
-class SetField:
+class SetField(Struct, frozen=True):
     key: Literal["status", "revision", "updated_at"]
     text: str
 
 
-@record
-class AddScope:
+class AddScope(Struct, frozen=True):
     pattern: str
 
 
-@record
-class AddHistory:
+class AddHistory(Struct, frozen=True):
     change: StatusChange
 
 
-@record
-class SetVerification:
+class SetVerification(Struct, frozen=True):
     result: LastVerification
 
 
-@record
-class AddIntent:
+class AddIntent(Struct, frozen=True):
     intent: Intent
 
 

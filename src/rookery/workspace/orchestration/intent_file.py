@@ -5,11 +5,12 @@ may be one that an editor is just saving, so it is looked at again before anybod
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.intents.file_nodes import MapNode
 from rookery.core.intents.intent import IntentFile
@@ -18,7 +19,6 @@ from rookery.core.intents.intent_reading import read_intents
 from rookery.core.intents.node_reading import Reading
 from rookery.core.intents.problems import Problem
 from rookery.core.limits import MIB
-from rookery.core.values import value
 from rookery.workspace.orchestration.floating_patterns import floating_fault
 from rookery.workspace.orchestration.layout import Layout
 from rookery.workspace.orchestration.small_files import Unreadable, small_file
@@ -30,8 +30,7 @@ LOOK_EVERY = 0.1
 """Seconds. Three of them are the time an editor has to finish saving."""
 
 
-@value
-class IntentText:
+class IntentText(Struct, frozen=True, kw_only=True):
     """A file as it was read. Without `there` it is missing; `data` is what decisions are based on;
     `root` is None where the text could not be taken apart."""
 

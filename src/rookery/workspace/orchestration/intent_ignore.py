@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Collection
 from datetime import UTC, date, datetime
 
+from msgspec import Struct
+
 from rookery.core.intents.problems import Problem
 from rookery.core.intents.scope_verdict import BIDIRECTIONAL
 from rookery.core.limits import KIB
-from rookery.core.values import value
 from rookery.workspace.orchestration.floating_patterns import covers, floating_fault
 from rookery.workspace.orchestration.layout import Layout
 from rookery.workspace.orchestration.small_files import Unreadable, small_file
@@ -21,8 +22,7 @@ _UNTIL = re.compile(r"(?P<said>.*?)\s+until=(?P<day>\S*)")
 _LIKE_AN_ID = re.compile(r"[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*-\d+", re.ASCII)
 
 
-@value
-class Exemption:
+class Exemption(Struct, frozen=True, kw_only=True):
     """One line. Either `intent_id` or `pattern` is empty; `taken_back` is what a `!` line is."""
 
     line: str
@@ -36,8 +36,7 @@ class Exemption:
         return self.until is not None and now.astimezone(UTC).date() >= self.until
 
 
-@value
-class IntentIgnore:
+class IntentIgnore(Struct, frozen=True, kw_only=True):
     exemptions: tuple[Exemption, ...] = ()
     problems: tuple[Problem, ...] = ()
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.core.intents.intent import Intent, IntentFile
-from rookery.core.values import record
 from rookery.errors import RookeryError
 from rookery.faults import kp
 from rookery.platform.attributes import attributes_at, keep_attributes
@@ -29,8 +30,7 @@ class IntentsNotWritten(RookeryError):
     """The file is as it was."""
 
 
-@record
-class EditOf:
+class EditOf(Struct, frozen=True):
     intent_id: str
     edit: Edit
 

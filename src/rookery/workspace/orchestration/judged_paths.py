@@ -3,8 +3,10 @@
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.intents.scope_verdict import (
     Location,
@@ -16,7 +18,6 @@ from rookery.core.intents.scope_verdict import (
     path_fault,
     rejected,
 )
-from rookery.core.values import record
 from rookery.workspace.orchestration.layout import Layout
 from rookery.workspace.orchestration.locations import find_location
 
@@ -24,8 +25,7 @@ MOST_BELOW = 10_000
 """Files of a folder that are judged one by one."""
 
 
-@record
-class NamedPath:
+class NamedPath(Struct, frozen=True):
     """A path as it was said, and what is to become of it."""
 
     path: str

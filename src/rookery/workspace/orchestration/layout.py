@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from msgspec import Struct
+
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
-from rookery.core.values import record, value
 from rookery.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ What everybody who works here should know.
 """
 
 
-@record
-class Layout:
+class Layout(Struct, frozen=True):
     """Of one governance root. `workspace` is the root it lies in, or is. `written` is where it is
     noted what the host writes, if it is."""
 
@@ -103,8 +103,7 @@ class Layout:
         return path.relative_to(self.root).as_posix()
 
 
-@value
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """What governs a folder: nothing if there is no layout. `notice` is for the user, once."""
 
     layout: Layout | None = None

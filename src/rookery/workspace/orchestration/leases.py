@@ -14,10 +14,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.scope_relations import overlaps
 from rookery.core.limits import KIB
-from rookery.core.values import value
 from rookery.workspace.orchestration.layout import Layout
 from rookery.workspace.orchestration.small_files import Unreadable, small_file
 
@@ -28,8 +29,7 @@ LARGEST = 256 * KIB
 _TASK = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 
 
-@value
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     task: str
     intent_id: str
     scope: tuple[str, ...]
@@ -39,8 +39,7 @@ class Lease:
     heartbeat: datetime
 
 
-@value
-class Neighbours:
+class Neighbours(Struct, frozen=True, kw_only=True):
     """The other tasks that are at work: under the same intent, and where they could meet."""
 
     same_intent: tuple[Lease, ...] = ()

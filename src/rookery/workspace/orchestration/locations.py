@@ -10,6 +10,8 @@ import unicodedata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
+
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.intents.scope_verdict import (
     Location,
@@ -19,14 +21,12 @@ from rookery.core.intents.scope_verdict import (
     path_fault,
     rejected,
 )
-from rookery.core.values import record
 from rookery.workspace.orchestration.layout import Layout
 
 MOST_LINKS = 40
 
 
-@record
-class _Walked:
+class _Walked(Struct, frozen=True):
     path: str
     over_links: bool
 

@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.intents.file_nodes import Entry, ListNode, MapNode, Node, TextNode
 from rookery.core.intents.problems import Problem
 from rookery.core.intents.scope_verdict import BIDIRECTIONAL
-from rookery.core.values import value
 
 DEEPEST = 12
 MOST_FAULTS = 50
@@ -21,8 +22,7 @@ _FORBIDDEN = re.compile(
 )
 
 
-@value
-class YamlFault:
+class YamlFault(Struct, frozen=True, kw_only=True):
     code: str
     message: str
     fix: str

@@ -1,6 +1,7 @@
 """What is looked at: a worktree or the project itself, and what its files are compared with."""
 
-from rookery.core.values import value
+from msgspec import Struct
+
 from rookery.core.worktrees import Worktree
 from rookery.workspace.worktrees.git import Git
 from rookery.workspace.worktrees.project import Project
@@ -9,8 +10,7 @@ from rookery.workspace.worktrees.state import git_of
 _UNRELATED = "It has no commit in common with where it comes from; everything counts as new."
 
 
-@value
-class Checkout:
+class Checkout(Struct, frozen=True, kw_only=True):
     project: Project
     git: Git
     name: str

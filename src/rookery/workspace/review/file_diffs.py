@@ -1,7 +1,8 @@
 """One file that differs, line by line."""
 
+from msgspec import Struct
+
 from rookery.core.managing.shown import ChangedFile
-from rookery.core.values import value
 from rookery.core.worktrees import Code
 from rookery.workspace.paths import visible
 from rookery.workspace.review.checkouts import Checkout
@@ -13,14 +14,12 @@ from rookery.workspace.worktrees.contents import LINK
 from rookery.workspace.worktrees.git import Git, InTheWay
 
 
-@value
-class Picture:
+class Picture(Struct, frozen=True, kw_only=True):
     media_type: str
     data: bytes
 
 
-@value
-class TextDiff:
+class TextDiff(Struct, frozen=True, kw_only=True):
     """A file with its lines as they are. The whole texts are there too: colours need them."""
 
     file: ChangedFile

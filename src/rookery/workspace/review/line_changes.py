@@ -11,8 +11,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.core.managing.shown import LineKind
-from rookery.core.values import record
 from rookery.workspace.git_safety import git_hardening, hardened
 from rookery.workspace.worktrees.git import GitFailed, without_git_variables
 
@@ -26,8 +27,7 @@ _KINDS: dict[int, LineKind] = {ord(" "): "same", ord("-"): "removed", ord("+"): 
 _DIFFERENT = 1
 
 
-@record
-class ChangedLine:
+class ChangedLine(Struct, frozen=True):
     """`data` is the line with its end, where it has one. Of a gap the numbers are those of the
     first line that is left out, and `left_out` says how many are."""
 

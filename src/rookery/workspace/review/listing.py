@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from hashlib import sha256
 
+from msgspec import Struct
+
 from rookery.core.limits import MIB
 from rookery.core.managing.shown import ChangedFile, Review
-from rookery.core.values import record
 from rookery.workspace.paths import visible
 from rookery.workspace.review.checkouts import Checkout
 from rookery.workspace.review.generated import generated
@@ -23,8 +24,7 @@ MOST_COUNTED = 100
 _LONGEST_LIST = 5
 
 
-@record
-class Listed:
+class Listed(Struct, frozen=True):
     """A file that differs, as it is shown and as it is."""
 
     shown: ChangedFile

@@ -7,11 +7,12 @@ known to an index of our own, by their names only, so that git also finds what w
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery.core.managing.shown import FileKind
-from rookery.core.values import record, value
 from rookery.workspace.review.checkouts import Checkout
 from rookery.workspace.worktrees.contents import MODULE
 from rookery.workspace.worktrees.git import Git
@@ -31,8 +32,7 @@ _NO_MODE = "000000"
 _IN_CONFLICT = "U"
 
 
-@record
-class RawChange:
+class RawChange(Struct, frozen=True):
     """A file that differs. `added` and `removed` are None where git counts no lines."""
 
     path: str
@@ -52,8 +52,7 @@ class RawChange:
         return MODULE in (self.old_mode, self.new_mode)
 
 
-@value
-class RawChanges:
+class RawChanges(Struct, frozen=True, kw_only=True):
     files: tuple[RawChange, ...]
     nested: tuple[str, ...]
     """Folders that are repositories of their own and that git knows nothing of."""

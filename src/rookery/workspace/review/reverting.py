@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery import faults
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import MIB
 from rookery.core.undo import folder_with, is_folder, is_unknown
-from rookery.core.values import value
 from rookery.core.worktrees import Code, Keep
 from rookery.workspace.descriptors import opened_folder
 from rookery.workspace.file_versions import proper, version_at
@@ -32,8 +33,7 @@ _FOLDER_RIGHTS = 0o755
 _NOT_AS_SHOWN = "is not what you were shown any more, so it stays as it is; look again."
 
 
-@value
-class Reverted:
+class Reverted(Struct, frozen=True, kw_only=True):
     path: str
     keep: Keep | None = None
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 
+from msgspec import Struct
+
 from rookery.core.facts import Effect, Event, FilesChanged, FilesRestored
 from rookery.core.limits import MIB
 from rookery.core.managing.shown import ChangedFile, FileKind, Review, WorktreeStats
 from rookery.core.undo import is_leaf
-from rookery.core.values import value
 from rookery.core.worktrees import Code
 from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.review.file_diffs import TextDiff, diff_of_sides
@@ -21,8 +22,7 @@ MOST_FILES = 1000
 MOST_SHOWN = 20 * MIB
 
 
-@value
-class SessionFile:
+class SessionFile(Struct, frozen=True, kw_only=True):
     """A file before a session first changed it and after it last did; None where there was none,
     or too much of it."""
 

@@ -5,9 +5,10 @@ import os
 import stat
 from hashlib import sha256
 
+from msgspec import Struct
+
 from rookery.core.image_facts import image_facts
 from rookery.core.limits import KIB, MIB
-from rookery.core.values import record
 from rookery.workspace.descriptors import opened_folder
 from rookery.workspace.file_versions import NOT_A_FOLDER, Content, content_of, status_of
 from rookery.workspace.review.checkouts import Checkout
@@ -21,8 +22,7 @@ PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _LOOKED_THROUGH = 8 * KIB
 
 
-@record
-class Side:
+class Side(Struct, frozen=True):
     """`data` is None if it is too large to be shown, or was not there. `known_by` names exactly
     this content."""
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery.core.managing.shown import WorktreeStats
-from rookery.core.values import record
 from rookery.core.worktrees import Worktree
 from rookery.workspace.review.checkouts import Checkout, checkout_of, parents_of
 from rookery.workspace.review.raw_changes import RawChange, raw_changes
@@ -18,8 +19,7 @@ _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--untr
 _WORDS_BEFORE_PATH = {b"1": 8, b"u": 10, b"?": 1}
 
 
-@record
-class _Status:
+class _Status(Struct, frozen=True):
     fingerprint: str
     uncommitted: int
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+
 from rookery.core.instructions import Origin, revealed
 from rookery.core.limits import KIB
-from rookery.core.values import record
 from rookery.engine.ports import FileText
 from rookery.errors import ToolError
 from rookery.workspace.boundaries import Boundaries
@@ -33,8 +34,7 @@ MOST_LOOKED_AT = 10 * MOST_ENTRIES
 """Names that all walks of one look do."""
 
 
-@record
-class FoundFile:
+class FoundFile(Struct, frozen=True):
     """`name` is its path below the folder that was searched, `path` its path on the disk."""
 
     name: str
@@ -219,8 +219,7 @@ class ConfigFolder:
         return f"{self.called(path)} is left out: {reason.rstrip('.')}."
 
 
-@record
-class _Entry:
+class _Entry(Struct, frozen=True):
     """What a walk has come by. `name` is its path below the top, `links` are those that were
     followed to it, and `linked` is whether it is one itself."""
 

@@ -7,10 +7,11 @@ like any other. All that is attached to one message shares one amount of room.
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import Image
 from rookery.core.characters import as_utf8
@@ -22,7 +23,6 @@ from rookery.core.numbered_lines import Span, passage
 from rookery.core.output_preview import Cleaner, Preview
 from rookery.core.pictures import TOGETHER, Sight, picture
 from rookery.core.text_lines import rows_of
-from rookery.core.values import value
 from rookery.engine.ports import Action, FileBytes, FileText, Outcome, Permit, ToolContext
 from rookery.errors import Denied, ToolError
 
@@ -228,8 +228,7 @@ class Attachments:
         return kept
 
 
-@value
-class _Part:
+class _Part(Struct, frozen=True, kw_only=True):
     text: str = ""
     images: tuple[Image, ...] = ()
     seen: tuple[Seen, ...] = ()

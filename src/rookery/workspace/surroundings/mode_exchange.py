@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from msgspec import Struct
+
 from rookery.core.limits import KIB
 from rookery.core.modes import Group, Mode
-from rookery.core.values import value
 from rookery.workspace.surroundings.mode_files import modes_in
 from rookery.workspace.surroundings.yaml_text import written, yaml_value
 
@@ -20,16 +21,14 @@ _ITEM = re.compile(r"^( *)- ", re.MULTILINE)
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,100}")
 
 
-@value
-class RuleFile:
+class RuleFile(Struct, frozen=True, kw_only=True):
     """`path` is below the folder of the mode's rules."""
 
     path: str
     text: str
 
 
-@value
-class HandedOn:
+class HandedOn(Struct, frozen=True, kw_only=True):
     """A mode as it is handed on, with its rules."""
 
     mode: Mode

@@ -7,9 +7,11 @@ that name is there already, a project's may do less than it, and never more.
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import PROJECT_FOLDER
 from rookery.core.limits import KIB
@@ -24,7 +26,6 @@ from rookery.core.modes import (
     gains,
     merged,
 )
-from rookery.core.values import value
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.config_files import (
     ConfigFolder,
@@ -43,8 +44,7 @@ _DROPPED = {"browser"}
 """Groups that once were, and no longer mean anything."""
 
 
-@value
-class FoundModes:
+class FoundModes(Struct, frozen=True, kw_only=True):
     """All modes, the built-in ones included, and what was wrong, for the user."""
 
     modes: tuple[Mode, ...] = BUILT_IN

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rookery import PROJECT_FOLDER
 from rookery.core.instructions import NestedRules, Rule, Rules
 from rookery.core.limits import KIB
-from rookery.core.values import record
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.config_files import (
     ConfigFolder,
@@ -166,8 +167,7 @@ class RuleFiles:
         return tuple(nearest), tuple(look.problems)
 
 
-@record
-class _Nested:
+class _Nested(Struct, frozen=True):
     """A folder inside the workspace that has rules of its own."""
 
     folder: str

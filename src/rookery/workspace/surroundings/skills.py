@@ -9,10 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rookery import PROJECT_FOLDER
 from rookery.core.instructions import Skill
 from rookery.core.limits import KIB
-from rookery.core.values import value
 from rookery.errors import ToolError
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.config_files import (
@@ -34,8 +35,7 @@ _FOLDER = re.compile(r"skills(?:-([A-Za-z0-9-]+))?")
 _FOREIGN = (".agents", ".roo")
 
 
-@value
-class FoundSkills:
+class FoundSkills(Struct, frozen=True, kw_only=True):
     """Skills of all modes, those that count more after the others, and what was wrong."""
 
     skills: tuple[Skill, ...] = ()

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rookery import PROJECT_FOLDER
 from rookery.core.instructions import SlashCommand
 from rookery.core.limits import KIB
-from rookery.core.values import value
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.config_files import (
     ConfigFolder,
@@ -53,8 +54,7 @@ get wrong for want of knowing.
 BUILT_IN: tuple[SlashCommand, ...] = (INIT,)
 
 
-@value
-class FoundCommands:
+class FoundCommands(Struct, frozen=True, kw_only=True):
     """All commands, each name once, and what was wrong, for the user."""
 
     commands: tuple[SlashCommand, ...] = BUILT_IN

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery import PROJECT_FOLDER
 from rookery.core.custom_tools import ToolDefinition, tool_definition
 from rookery.core.hooks.fingerprints import paths_in
-from rookery.core.values import record
 from rookery.errors import ToolError
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.hooks.hook_trust import file_digest
@@ -31,8 +32,7 @@ PROJECT_FOLDERS = (PROJECT_FOLDER, ".roo")
 _ENDING = ".toml"
 
 
-@record
-class FoundTool:
+class FoundTool(Struct, frozen=True):
     """`called` is its file for people, `digest` that of its content. `words` are its program line
     as it is run in the workspace."""
 
@@ -44,8 +44,7 @@ class FoundTool:
     of_project: bool
 
 
-@record
-class FoundTools:
+class FoundTools(Struct, frozen=True):
     """By name, each name once, and what was wrong, for the user."""
 
     tools: tuple[FoundTool, ...] = ()

@@ -12,9 +12,10 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+from msgspec import Struct
+
 from rookery.core.shell.shell_words import Word
 from rookery.core.shell.wrappers import SHELLS, assignment, program_name, wrapped
-from rookery.core.values import record
 
 MOST_FILES = 2_000
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
@@ -35,8 +36,7 @@ _SHELL_WORDS = "cd pushd popd source . eval alias for case select function in"
 _OPERATORS = frozenset("();<>|&")
 
 
-@record
-class Loaded:
+class Loaded(Struct, frozen=True):
     """`paths` are files and folders of the workspace. `unknown` is the program that loads more,
     if one does."""
 

@@ -7,11 +7,12 @@ merged are the project's files written, and what they held before is kept.
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery import faults
-from rookery.core.values import value
 from rookery.core.worktrees import Applied, ApplyPlan, Code, Worktree
 from rookery.platform.attributes import Attributes, attributes_at, keep_attributes
 from rookery.workspace.worktrees.contents import tree_of
@@ -26,8 +27,7 @@ from rookery.workspace.worktrees.uncommitted import keep_files
 _PATCH = ("diff", "--binary", "--full-index", "--no-renames", "--no-color", "--src-prefix=a/")
 
 
-@value
-class Changes:
+class Changes(Struct, frozen=True, kw_only=True):
     """What a worktree has made of the commit that it and the project have in common."""
 
     base: str

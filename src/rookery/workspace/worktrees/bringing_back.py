@@ -1,8 +1,9 @@
 """A worktree made again from what was kept of it."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from rookery.core.worktree_names import folder_name
 from rookery.core.worktrees import KEEP_REFS, Code, Created, Worktree

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from rookery.core.values import record, value
+from msgspec import Struct
+
 from rookery.core.worktrees import Code
 from rookery.workspace.worktrees.git import Git, InTheWay
 
@@ -19,24 +20,21 @@ LINK, PLAIN, PROGRAM, MODULE = "120000", "100644", "100755", "160000"
 _CHUNK = 1024 * 1024
 
 
-@record
-class Found:
+class Found(Struct, frozen=True):
     """A file or a link; `seen` changes whenever it does."""
 
     mode: str
     seen: tuple[int, int, int, int]
 
 
-@record
-class Stored:
+class Stored(Struct, frozen=True):
     """A file as git has it."""
 
     mode: str
     id: str
 
 
-@value
-class Contents:
+class Contents(Struct, frozen=True, kw_only=True):
     files: Mapping[str, Found]
     nested: tuple[str, ...]
     """Folders with a repository of their own."""

@@ -3,8 +3,9 @@
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from rookery import faults
 from rookery.core.worktree_names import VersionPlan, folder_name, version_plans

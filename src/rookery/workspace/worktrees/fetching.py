@@ -7,7 +7,8 @@ that the repository names.
 import time
 from collections.abc import Callable, Sequence
 
-from rookery.core.values import value
+from msgspec import Struct
+
 from rookery.core.worktrees import Code
 from rookery.workspace.worktrees.git import InTheWay
 from rookery.workspace.worktrees.project import Project
@@ -25,8 +26,7 @@ _OPTIONS = (
 )
 
 
-@value
-class StartPoint:
+class StartPoint(Struct, frozen=True, kw_only=True):
     branch: str
     commit: str
     remote: str = ""

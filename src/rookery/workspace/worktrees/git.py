@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery import NAME
-from rookery.core.values import record
 from rookery.core.worktrees import Code, Obstacle
 from rookery.errors import RookeryError
 from rookery.workspace.git_safety import git_hardening, hardened, sub_command
@@ -45,8 +46,7 @@ class GitFailed(InTheWay):
         super().__init__(_code(said), f"git {words[0]} failed: {self.reason}.")
 
 
-@record
-class Answer:
+class Answer(Struct, frozen=True):
     status: int
     out: bytes
     errors: str

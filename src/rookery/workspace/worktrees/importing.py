@@ -1,7 +1,8 @@
 """Taking up branches and worktrees that were there before."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from rookery.core.worktree_names import folder_name
 from rookery.core.worktrees import Code, Created, Importable, Worktree

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from msgspec import Struct
+
 from rookery import NAME, faults
-from rookery.core.values import value
 from rookery.core.worktrees import KEEP_REFS, Code, Keep
 from rookery.workspace.git_folders import entries, is_folder, regular_content
 from rookery.workspace.worktrees.contents import LINK, Stored, open_plain, tree_of
@@ -31,8 +32,7 @@ STAGED = "What was staged"
 _WHO = f"{NAME} <{NAME}@localhost>"
 
 
-@value
-class Uncommitted:
+class Uncommitted(Struct, frozen=True, kw_only=True):
     """Everything that a checkout has and its commit has not."""
 
     head: str

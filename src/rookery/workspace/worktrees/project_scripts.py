@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
+from msgspec import Struct
+
 from rookery import PROJECT_FOLDER
 from rookery.core.limits import KIB
-from rookery.core.values import value
 from rookery.core.worktrees import Worktree, environment_of
 from rookery.workspace.command_environment import command_environment
 from rookery.workspace.git_folders import regular_content
@@ -20,8 +21,7 @@ from rookery.workspace.worktrees.project import OWN_FOLDER
 LARGEST = 100 * KIB
 
 
-@value
-class ProjectScript:
+class ProjectScript(Struct, frozen=True, kw_only=True):
     path: str
     text: str
     digest: str

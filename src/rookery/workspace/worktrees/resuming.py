@@ -1,7 +1,8 @@
 """Coming back to a worktree: it is used as it is, made again, or the answer is no."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from rookery import faults
 from rookery.core.worktrees import Code, Keep, Resumed, State, Worktree

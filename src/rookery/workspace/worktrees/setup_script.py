@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import anyio
+from msgspec import Struct
 
 from rookery.core.limits import MIB
-from rookery.core.values import value
 from rookery.core.worktrees import Worktree
 from rookery.errors import ToolError
 from rookery.workspace.guarded_process import GuardedProcess, guarded
@@ -40,8 +40,7 @@ set -e
 SetupScript: TypeAlias = ProjectScript
 
 
-@value
-class SetupRun:
+class SetupRun(Struct, frozen=True, kw_only=True):
     output: str
     """The last of it, if there was more than is kept."""
     trouble: str = ""

@@ -8,11 +8,12 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rookery.core.values import value
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
 from rookery.core.worktrees import Code, Listed, PortBlock, State, Worktree
 from rookery.workspace.git_folders import (
     NOTE_OF_WORKTREE,
@@ -28,8 +29,7 @@ _LARGEST = 64 * 1024
 _INITIALIZING = b"initializing"
 
 
-@value
-class Registered:
+class Registered(Struct, frozen=True, kw_only=True):
     """A worktree as git has it; `admin` is git's own folder for it."""
 
     admin: Path

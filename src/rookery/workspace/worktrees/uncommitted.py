@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from pathlib import Path
 
-from rookery.core.values import value
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery.core.worktrees import Code, Keep
 from rookery.workspace.worktrees.contents import (
     MODULE,
@@ -25,8 +26,7 @@ from rookery.workspace.worktrees.project import Project
 _IGNORED = "!! "
 
 
-@value
-class Survey:
+class Survey(Struct, frozen=True, kw_only=True):
     work: Uncommitted
     left_out: tuple[str, ...]
     """Folders that git ignores as a whole, such as those of installed packages."""

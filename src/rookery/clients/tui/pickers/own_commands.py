@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from rookery.clients.slash_lines import Heard, SlashLines, Vocabulary, no_such_command
 from rookery.clients.tui.seam import Desk
 from rookery.core.points import NOTHING_TO_UNDO, Point, last_change, points
 from rookery.core.queries import AskCommands, AskIntents, AskModels, AskModes
-from rookery.core.values import record
 from rookery.errors import CommandRejected
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ _BEFORE_A_TASK = ("/mode ", "/model ", "/intent ", "/approve ")
 NO_TASK = "No task is open. Say what to do, or pick one with /tasks."
 
 
-@record
-class OwnCommand:
+class OwnCommand(Struct, frozen=True):
     """`do` is given what was typed behind the name, for which `hint` stands."""
 
     name: str

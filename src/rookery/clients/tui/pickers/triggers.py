@@ -1,10 +1,9 @@
 """The characters that mean something at the beginning of a line, or of a word."""
 
-from rookery.core.values import record
+from msgspec import Struct
 
 
-@record
-class Trigger:
+class Trigger(Struct, frozen=True):
     char: str
     what: str
 

@@ -5,20 +5,19 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from msgspec import Struct
 from rich.text import Text
 
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.lines import clean, indented, padded, wrapped
 from rookery.clients.tui.rows.pieces import Piece, all_lines, chunks
-from rookery.core.values import record
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@(.*)")
 _RAW = ""
 PIECE_LINES = 60
 
 
-@record
-class DiffLine:
+class DiffLine(Struct, frozen=True):
     """A line of a diff: its sign, its number in the file, and its words. Without a sign, the words
     are all of the line."""
 

@@ -2,8 +2,9 @@
 
 from enum import Enum
 
+from msgspec import Struct
+
 from rookery.core.message import Message
-from rookery.core.values import value
 
 
 class Family(Enum):
@@ -40,8 +41,7 @@ _SAYS = {
 _CALLS = {"tool", "command", "use_mcp_server", "browser_action_launch"}
 
 
-@value
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True):
     """A row with all that its drawing depends on."""
 
     message: Message

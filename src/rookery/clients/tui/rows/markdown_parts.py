@@ -8,7 +8,7 @@ answer costs the same per picture as a short one.
 import re
 from copy import copy
 
-from rookery.core.values import record
+from msgspec import Struct
 
 PART = 3_000
 """Characters after which a block is cut at the next good place."""
@@ -24,8 +24,7 @@ _PLACE = re.compile(r"(?<=[.!?])\s+|\s+|(?<=\))")
 _CUT_TRIES = 40
 
 
-@record
-class Part:
+class Part(Struct, frozen=True):
     """Markdown that can be laid out by itself."""
 
     text: str

@@ -3,16 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
+from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
 
 from rookery.clients.tui.rows.lines import indented, wrapped
 from rookery.clients.tui.rows.markdown_parts import PART, PART_LINES, good_place
-from rookery.core.values import record
 
 
-@record
-class Piece:
+class Piece(Struct, frozen=True):
     """Some lines of a row, and how many there will be about."""
 
     height: int

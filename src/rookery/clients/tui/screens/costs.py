@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
 
@@ -24,15 +25,13 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.core.usage import added
-from rookery.core.values import record
 
 NO_USAGE = Usage()
 ROWS = 200
 """Requests of a task that have a row of their own; the earlier ones share one."""
 
 
-@record
-class Spending:
+class Spending(Struct, frozen=True):
     """What one request used. `what` is told of those that were no ordinary ones."""
 
     ts: int
@@ -41,8 +40,7 @@ class Spending:
     what: str = ""
 
 
-@record
-class Account:
+class Account(Struct, frozen=True):
     """What one task used."""
 
     title: str

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from msgspec import Struct
 from rich.text import Text
 from textual.app import App
 from textual.widget import Widget
@@ -15,7 +16,6 @@ from rookery.clients.tui.pickers.worn_look import worn
 from rookery.clients.tui.rows.lines import indented, wrapped
 from rookery.clients.tui.screens.key_line import KeyUse, key_uses, own_bindings
 from rookery.clients.tui.screens.side_screen import ReadingScreen
-from rookery.core.values import record
 
 _LAST_NUMBER = re.compile(r"\s*\d+$")
 _WORDS = re.compile(r"(?<!^)(?=[A-Z])")
@@ -24,8 +24,7 @@ COLUMN = 60
 GAP = 4
 
 
-@record
-class Section:
+class Section(Struct, frozen=True):
     title: str
     rows: tuple[tuple[str, str], ...]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec import Struct
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
@@ -10,7 +11,6 @@ from textual.widget import Widget
 
 from rookery.clients.tui.pickers.worn_look import worn
 from rookery.clients.tui.rows.lines import cut
-from rookery.core.values import record
 
 _NAMES = {
     "escape": "Esc",
@@ -35,8 +35,7 @@ _NAMES = {
 }
 
 
-@record
-class KeyUse:
+class KeyUse(Struct, frozen=True):
     """A key as it is written on a keyboard, and what it does."""
 
     key: str

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -17,11 +18,9 @@ from rookery.clients.tui.screens.words import one_line
 from rookery.clients.tui.seam import Desk
 from rookery.core.commands import EditQueue
 from rookery.core.facts import UserSpoke
-from rookery.core.values import record
 
 
-@record
-class Waiting:
+class Waiting(Struct, frozen=True):
     """Words that wait, and the task they were said to."""
 
     task_id: str

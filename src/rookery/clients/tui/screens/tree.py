@@ -1,9 +1,10 @@
 """The task and all that were begun to work for it: how each stands, and what it cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -21,7 +22,6 @@ from rookery.clients.tui.seam import Desk
 from rookery.clients.tui.status import short_number
 from rookery.core.facts import ChildBegan, Event, TaskOpened, ToolStarted
 from rookery.core.queries import AskTasks, KnownTask
-from rookery.core.values import record
 from rookery.core.view import View
 from rookery.errors import CommandRejected
 
@@ -30,8 +30,7 @@ MOST = 1000
 ROOM_FOR_MODE = 90
 
 
-@record
-class Node:
+class Node(Struct, frozen=True):
     """A task in its tree; `branch` are the lines that lead to it."""
 
     task: KnownTask
