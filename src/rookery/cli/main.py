@@ -140,38 +140,38 @@ def _insist_on_a_task(given: Mapping[str, Any]) -> None:
 def _subcommand(name: str) -> click.Command:
     from importlib import import_module
 
-    command = import_module(f"rookery.cli.{_SUBCOMMANDS[name]}").command
+    command = import_module(_SUBCOMMANDS[name]).command
     assert isinstance(command, click.Command)
     return command
 
 
 _SUBCOMMANDS = {
-    "list": "list",
-    "show": "show",
-    "search": "search",
-    "fork": "fork",
-    "rewind": "rewind",
-    "export": "export",
-    "delete": "delete",
-    "ps": "ps",
-    "serve": "serve",
-    "attach": "attach",
-    "manager": "manager",
-    "sessions": "sessions",
-    "mcp": "mcp",
-    "intents": "intents",
-    "trace": "trace",
-    "hooks": "hooks",
-    "demo": "demo",
-    "trust": "trust",
-    "doctor": "doctor",
-    "models": "models",
-    "modes": "modes",
-    "config": "config",
-    "settings": "settings",
-    "auth": "auth",
-    "completion": "completion",
-    "upgrade": "upgrade",
+    "list": "rookery.cli.list",
+    "show": "rookery.cli.show",
+    "search": "rookery.cli.search",
+    "fork": "rookery.cli.fork",
+    "rewind": "rookery.cli.rewind",
+    "export": "rookery.cli.export",
+    "delete": "rookery.cli.delete",
+    "ps": "rookery.cli.ps",
+    "serve": "rookery.cli.serve",
+    "attach": "rookery.cli.attach",
+    "manager": "rookery.cli.manager",
+    "sessions": "rookery.cli.sessions",
+    "mcp": "rookery.cli.mcp",
+    "intents": "rookery.cli.intents",
+    "trace": "rookery.cli.trace",
+    "hooks": "rookery.cli.hooks",
+    "demo": "rookery.cli.demo",
+    "trust": "rookery.cli.trust",
+    "doctor": "rookery.cli.doctor",
+    "models": "rookery.cli.models",
+    "modes": "rookery.cli.modes",
+    "config": "rookery.cli.config",
+    "settings": "rookery.cli.settings",
+    "auth": "rookery.cli.auth",
+    "completion": "rookery.cli.completion",
+    "upgrade": "rookery.cli.upgrade",
 }
 
 
