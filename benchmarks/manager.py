@@ -120,7 +120,7 @@ class Project:
     def __init__(self, folder: Path, model: str) -> None:
         from runs import OF_OTHERS
 
-        from rookery.storage.places import find_places
+        from rookery.platform.user_folders import find_places
         from rookery.storage.trust import TrustStore
 
         self.path = folder / "project"

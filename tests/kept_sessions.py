@@ -20,7 +20,7 @@ from rookery.core.facts import (
     ToolStarted,
     Usage,
 )
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
 
 PARENT = "aaaaaaaa-0000-4000-8000-000000000001"

@@ -12,7 +12,7 @@ from rookery.core.managing.requests import REQUESTS, Done
 from rookery.manager.desk.desk import Handlers
 from rookery.manager.manager_socket import listening
 from rookery.manager.opening import open_manager
-from rookery.storage.places import Places
+from rookery.platform.user_folders import Places
 
 
 class PlayedFamily:

@@ -23,7 +23,7 @@ from rookery.core.commands import Answer as Reply
 from rookery.core.commands import OpenTask, Speak
 from rookery.core.facts import Asked
 from rookery.engine.engine import Engine
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 from terminal_session import Installed

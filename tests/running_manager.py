@@ -8,7 +8,7 @@ import anyio
 from rookery.cli.sessions_surroundings import UsualSurroundings
 from rookery.manager.manager_socket import listening
 from rookery.manager.opening import open_manager
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 
 
 async def run_on() -> None:

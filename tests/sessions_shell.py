@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.trust import TrustStore
 from text_process import Started, start_text
 

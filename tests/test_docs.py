@@ -11,10 +11,10 @@ import yaml
 
 from rookery.cli.main import run
 from rookery.core.failures import FailureKind
+from rookery.platform.user_folders import find_places
 from rookery.providers import BASE_URLS, KEY_VARIABLES, NAMES
 from rookery.providers.script_files import read_script
 from rookery.storage.artifacts import FOLDER
-from rookery.storage.places import find_places
 
 ROOT = Path(__file__).parents[1]
 PROVIDERS = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")

@@ -37,8 +37,8 @@ from rookery.core.queries import (
 )
 from rookery.errors import CommandRejected, StorageError
 from rookery.model_choices import ModelChoice
+from rookery.platform.user_folders import find_places
 from rookery.settings import Settings
-from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.wire.host import Host
 

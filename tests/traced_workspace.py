@@ -10,7 +10,7 @@ from rookery.cli.trace import command
 from rookery.core.ledger.line_ranges import line_change
 from rookery.core.ledger.records import Entry, TracedFile, Writer
 from rookery.governed_places import governed_places
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.workspace.ledger.call_journal import BegunCall, Target
 from rookery.workspace.ledger.known_heads import KnownHeads
 from rookery.workspace.ledger.ledger_file import Flush

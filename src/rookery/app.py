@@ -55,12 +55,15 @@ from rookery.governance.stale_guard import StaleGuard
 from rookery.governance.trust_gate import TrustGate
 from rookery.model_choices import ModelChoice, Models
 from rookery.oversight import Charter, Oversight
+from rookery.platform.git.git_folders import own_repository, repository_config
+from rookery.platform.git.git_index import checked_out
+from rookery.platform.processes.wardens import WardensInAdvance
+from rookery.platform.user_folders import Places
 from rookery.providers import KEY_VARIABLES, OTHER_KEY_VARIABLES
 from rookery.settings import Settings
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.keys import all_keys
 from rookery.storage.permissions import Permissions
-from rookery.storage.places import Places
 from rookery.storage.running_commands import RunningCommands
 from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools
@@ -70,8 +73,6 @@ from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.confinement import within_any
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.git_copies import drop_copies
-from rookery.workspace.git_folders import own_repository, repository_config
-from rookery.workspace.git_index import checked_out
 from rookery.workspace.git_mending import GitMending
 from rookery.workspace.git_views import GitEyes
 from rookery.workspace.git_watch import GitWatch
@@ -81,7 +82,6 @@ from rookery.workspace.sandbox import Sandbox
 from rookery.workspace.sandbox_wishes import SandboxWishes
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
-from rookery.workspace.wardens import WardensInAdvance
 from rookery.workspace.without_checkpoints import ProtectedFilesOnly
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ async def open_host(
         def command_judge() -> "CommandJudge":
             # what is known of commands is much to load, and the first request has none
             from rookery.governance.command_judge import CommandJudge
-            from rookery.workspace.git_programs import git_programs
+            from rookery.platform.git.git_programs import git_programs
 
             return CommandJudge(
                 files,

@@ -34,8 +34,8 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Provider, Tool, ToolSpec
 from rookery.errors import SettingsError
 from rookery.model_choices import Models
+from rookery.platform.user_folders import Places
 from rookery.settings import Settings
-from rookery.storage.places import Places
 from rookery.tools import offered
 from rookery.tools.compact_specs import compact_spec
 from rookery.tools.new_task import NewTask

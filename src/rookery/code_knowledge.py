@@ -14,10 +14,10 @@ from rookery.core.code_hits import CodeHits
 from rookery.core.limits import Limits
 from rookery.core.outlines import Definition, Outline
 from rookery.engine.ports import Permit
+from rookery.platform.user_folders import Places
 from rookery.providers import BASE_URLS, KEY_VARIABLES
 from rookery.settings import Settings
 from rookery.storage.keys import find_key
-from rookery.storage.places import Places
 from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rookery.engine.ports import Hook, Tool
 from rookery.errors import StorageError, ToolError
-from rookery.storage.places import Places
+from rookery.platform.user_folders import Places
 from rookery.storage.tool_agreements import HOW_TO_AGREE, ToolAgreements
 from rookery.tools.custom_tool import Agreement, CustomTool, CustomToolGuard, UsersWord
 from rookery.workspace.boundaries import Boundaries

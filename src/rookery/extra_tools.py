@@ -24,9 +24,9 @@ from rookery.core.queries import KnownMcpServer
 from rookery.engine.ports import Action, Hook, Tool
 from rookery.errors import ToolError
 from rookery.mcp.presence import is_configured
+from rookery.platform.user_folders import Places
 from rookery.providers import KEY_VARIABLES
 from rookery.settings import Settings
-from rookery.storage.places import Places
 from rookery.tools.browser_action import BrowserAction
 from rookery.tools.codebase_search import CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.storage.places import Places
+from rookery.platform.user_folders import Places
 from rookery.workspace.ledger.known_heads import HEADS, workspace_key
 from rookery.workspace.orchestration.layout import Layout, find_layout
 

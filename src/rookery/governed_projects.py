@@ -15,8 +15,8 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Restored, Ungoverned
 from rookery.errors import IntentNotSelectable
 from rookery.governed_places import governed_places
+from rookery.platform.user_folders import Places
 from rookery.settings import Settings
-from rookery.storage.places import Places
 from rookery.workspace.governed.governed_task import GovernedTask
 from rookery.workspace.governed.project import GovernanceWishes, GovernedProject
 from rookery.workspace.ledger.known_heads import KnownHeads

@@ -31,9 +31,9 @@ from rookery.core.shell.judgement import Judgement
 from rookery.core.task_state import TaskState
 from rookery.engine.ports import Outcome
 from rookery.errors import Denied
+from rookery.platform.processes.wardens import Wardens
+from rookery.platform.user_folders import Places
 from rookery.settings import Settings
-from rookery.storage.places import Places
-from rookery.workspace.wardens import Wardens
 
 if TYPE_CHECKING:
     from rookery.core.hooks.hook_verdict import HookVerdict

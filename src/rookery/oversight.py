@@ -37,9 +37,9 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Outcome, Permit, Restored, Tool, ToolContext, ToolSpec
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.hooked_calls import HookedCalls, open_hooks
+from rookery.platform.processes.wardens import Wardens
+from rookery.platform.user_folders import Places
 from rookery.settings import Settings
-from rookery.storage.places import Places
-from rookery.workspace.wardens import Wardens
 
 if TYPE_CHECKING:
     from rookery.workspace.governed.governed_task import GovernedTask

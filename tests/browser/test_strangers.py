@@ -14,7 +14,7 @@ import pytest
 
 from browser.bench import PATIENCE, Bench, open_bench
 from rookery.browser.session import ANEW
-from rookery.egress.http_proxy import OutOfReach
+from rookery.platform.http_proxy import OutOfReach
 
 pytestmark = pytest.mark.anyio
 STRANGER = "stranger.example"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import run
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.trust import TrustStore
 
 Captured = pytest.CaptureFixture[str]

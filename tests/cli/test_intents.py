@@ -10,7 +10,7 @@ import pytest
 from intents_bench import FILE, IntentsBench
 from rookery.cli import main
 from rookery.core.intents.intent import Intent, IntentFile
-from rookery.workspace.orchestration.file_locks import file_lock
+from rookery.platform.locks import file_lock
 from rookery.workspace.orchestration.layout import Layout
 from rookery.workspace.orchestration.leases import Leases
 from terminal_session import COMMAND, TerminalSession

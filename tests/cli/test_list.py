@@ -19,7 +19,7 @@ from rookery.core.facts import (
     TaskOpened,
     Usage,
 )
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore
 from terminal_session import Installed

@@ -21,7 +21,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.limits import Limits
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.workspace.checkpoints import ShadowCheckpoints
 

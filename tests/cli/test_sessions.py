@@ -44,7 +44,7 @@ from rookery.core.session_list import Counts
 from rookery.core.sessions.states import TRUE_IN, Flags, SessionState
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.holder import manager_folder
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 
 ONE, TWO = "38e51f0c-0000-4000-8000-000000000001", "38e52a1b-0000-4000-8000-000000000002"
 DOT = (

@@ -11,7 +11,7 @@ import pytest
 
 from manager.bench import SPEAKS_LONG, WRITES
 from rookery.manager.holder import manager_folder
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.recovery import JOURNAL
 from rookery.storage.tasks import TaskStore
 from sessions_shell import PATIENCE, Shell, opened_shell

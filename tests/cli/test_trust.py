@@ -16,8 +16,8 @@ from rookery.cli.trust import (
 from rookery.core.shell.judgement import Judgement
 from rookery.engine.ports import Action, Outcome, Permit, Place
 from rookery.errors import SettingsError
+from rookery.platform.user_folders import find_places
 from rookery.storage.permissions import Permissions
-from rookery.storage.places import find_places
 from rookery.storage.trust import TrustStore
 from terminal_session import TerminalSession
 
@@ -155,7 +155,7 @@ import os, sys
 from pathlib import Path
 from rookery.cli.trust import ask_trust
 from rookery.storage.trust import TrustStore
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 print("answered", ask_trust(TrustStore(find_places(os.environ).trust_file), Path.cwd(), sys.stdout))
 """
 ENVIRON = ("PATH", "HOME", "ROOKERY_HOME")

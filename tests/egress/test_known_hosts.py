@@ -6,10 +6,10 @@ import pytest
 
 from rookery.core.hosts import Host, covered
 from rookery.egress.addresses import check_addresses
-from rookery.egress.http_proxy import OutOfReach, Request
 from rookery.egress.registries import registries
 from rookery.egress.remotes import remote_host, remotes
 from rookery.egress.upstream import upstream_for
+from rookery.platform.http_proxy import OutOfReach, Request
 
 
 @pytest.fixture

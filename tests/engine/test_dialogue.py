@@ -10,7 +10,7 @@ from rookery.core.facts import Answered, Asked, OfferWithdrawn
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ from command_server import CommandServer, Ended
 from local_models.model_server import SHOWING_TOOLS, WINDOW, missing, serving
 from rookery.core.facts import AssistantSpoke, Event
 from rookery.core.task_state import fold
+from rookery.platform.user_folders import find_places
 from rookery.storage.journal import read_events
-from rookery.storage.places import find_places
 from rookery.storage.verify import verify
 from terminal_session import Installed
 

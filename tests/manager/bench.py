@@ -20,7 +20,7 @@ from rookery.manager.shown import Shown
 from rookery.manager.supervisor import Supervisor, open_supervisor
 from rookery.manager.timings import Timings
 from rookery.manager.wishes import Wish
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore
 from text_process import Started, start_text

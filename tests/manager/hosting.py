@@ -10,7 +10,7 @@ import anyio
 
 from rookery.manager.supervisor import open_supervisor
 from rookery.manager.wishes import Wish
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 
 
 async def host(project: Path, wishes: list[dict[str, Any]], acts: dict[str, list[Any]]) -> None:

@@ -16,7 +16,7 @@ from rookery.manager.conversation import Conversation, HandOver
 from rookery.manager.followed_task import FollowedTask
 from rookery.manager.session_json import Mail
 from rookery.manager.wishes import Wish
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.wire.host import Host
 from rookery.wire.serving import serve

@@ -16,7 +16,7 @@ from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.governance_family import GovernanceFamily
 from rookery.manager.desk.workspaces import Workspaces
 from rookery.manager.session_folders import Launch, SessionFolders
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.workspace.ledger import recent_records
 from rookery.workspace.ledger.segments import compress, sealed_files
 from traced_workspace import TASK, TracedWorkspace

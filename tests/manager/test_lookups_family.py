@@ -13,7 +13,7 @@ from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.lookups_family import LookupsFamily
 from rookery.manager.desk.workspaces import Workspaces
 from rookery.manager.session_folders import Launch, SessionFolders
-from rookery.storage.places import Places, find_places
+from rookery.platform.user_folders import Places, find_places
 
 pytestmark = pytest.mark.anyio
 

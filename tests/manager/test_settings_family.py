@@ -15,8 +15,8 @@ from rookery.core.queries import KnownMode, KnownModel
 from rookery.errors import RookeryError, SettingsError
 from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.settings_family import OFFERED, SettingsFamily
+from rookery.platform.user_folders import Places, find_places
 from rookery.settings import Settings, all_settings
-from rookery.storage.places import Places, find_places
 from rookery.storage.settings_edits import change_settings, with_value
 from rookery.storage.trust import TrustStore
 

@@ -13,8 +13,8 @@ from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.request_json import request_from_json
 from rookery.manager.desk.worktree_desk import worktree_families
 from rookery.manager.supervisor import open_supervisor
+from rookery.platform.user_folders import find_places
 from rookery.settings import Settings
-from rookery.storage.places import find_places
 
 
 async def host(project: Path, request: dict[str, Any]) -> None:

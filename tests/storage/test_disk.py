@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.storage.disk import put
+from rookery.platform.disk import put
 
 
 def test_what_was_put_is_whole_private_and_alone(tmp_path: Path):

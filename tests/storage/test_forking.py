@@ -132,7 +132,7 @@ def test_an_event_that_is_not_there_is_told(at: int):
 def test_a_kill_leaves_no_fork_or_all_of_it_and_the_next_one_clears_up(point: str):
     script = (
         "import os\n"
-        "from rookery.storage.places import find_places\n"
+        "from rookery.platform.user_folders import find_places\n"
         "from rookery.storage.tasks import TaskStore\n"
         "from rookery.storage.forking import fork\n"
         f"fork(TaskStore(find_places(os.environ)), {PARENT!r}, {NEW!r}, at=None, now={NOW})\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import StorageError
-from rookery.storage.disk import private_folder
-from rookery.storage.places import find_places, sweep_temporary_places, temporary_places
+from rookery.platform.disk import private_folder
+from rookery.platform.user_folders import find_places, sweep_temporary_places, temporary_places
 
 
 def test_one_variable_moves_everything(tmp_path: Path):
@@ -91,7 +91,7 @@ def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path):
 
 KILLED = """
 import os, signal
-from rookery.storage.places import find_places, temporary_places
+from rookery.platform.user_folders import find_places, temporary_places
 with temporary_places(find_places(os.environ)) as places:
     places.tasks.mkdir(parents=True)
     (places.tasks / "a").touch()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rookery.engine.ports import Permit
 from rookery.errors import StorageError
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.running_commands import ListedCommand, RunningCommands
 
 WARDEN = """

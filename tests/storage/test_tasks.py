@@ -40,7 +40,7 @@ from rookery.core.facts import (
 )
 from rookery.core.failures import FailureKind
 from rookery.errors import StorageError
-from rookery.storage.places import Places, find_places
+from rookery.platform.user_folders import Places, find_places
 from rookery.storage.summary import words_of
 from rookery.storage.tasks import TaskStore
 from rookery.storage.verify import verify
@@ -360,7 +360,7 @@ def test_a_task_that_is_being_worked_on_is_not_deleted(tasks: TaskStore):
 
 DELETE = """
 import os, sys
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
 TaskStore(find_places(os.environ)).delete("t1")
 """

@@ -19,8 +19,8 @@ from rookery.core.queries import Asking
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 from rookery.model_choices import ModelChoice
+from rookery.platform.user_folders import find_places
 from rookery.settings import Settings
-from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.wire.channels import Channel, ChannelEnded, memory_channels
 from rookery.wire.host import Host

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rookery.core.facts import Effect, Version
+from rookery.platform.git.git_index import checked_out
 from rookery.workspace.file_versions import version_at
-from rookery.workspace.git_index import checked_out
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 

@@ -19,8 +19,8 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.undo import folder_with
 from rookery.engine.ports import Checkpoint
 from rookery.errors import StorageError
+from rookery.platform.stat_index import Rows, read_index, write_index
 from rookery.workspace.checkpoints import ShadowCheckpoints
-from rookery.workspace.stat_index import Rows, read_index, write_index
 from rookery.workspace.without_checkpoints import NOT_KEPT, ProtectedFilesOnly
 from warm_programs import Process, start_program
 

@@ -11,7 +11,7 @@ from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.engine.ports import FileBytes, FileText, Permit
 from rookery.errors import Denied, ToolError
-from rookery.workspace.descriptors import content, name_anew, opened_folder
+from rookery.platform.descriptors import content, name_anew, opened_folder
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.text_files import decoded
 from warm_programs import run_program
@@ -321,7 +321,7 @@ from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.engine.ports import Permit
 from rookery.errors import ToolError
-from rookery.workspace.descriptors import content, opened_folder
+from rookery.platform.descriptors import content, opened_folder
 from rookery.workspace.files import WorkspaceFiles
 
 async def main(root, data):

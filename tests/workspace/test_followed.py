@@ -8,8 +8,8 @@ import pytest
 
 from access_lists import ACL, NOBODY, acl, restrict, still_restricted
 from rookery.core.limits import Limits
+from rookery.platform.git.git_index import GitIndexes, tracked_paths
 from rookery.workspace.checkpoints import ShadowCheckpoints
-from rookery.workspace.git_index import GitIndexes, tracked_paths
 
 pytestmark = pytest.mark.anyio
 MOST = 1000

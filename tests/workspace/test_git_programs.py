@@ -7,8 +7,8 @@ import pytest
 
 from rookery.core.limits import Limits
 from rookery.governance.command_judge import CommandJudge
+from rookery.platform.git.git_programs import git_programs
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.git_programs import git_programs
 
 
 def git(folder: Path, *words: str) -> None:

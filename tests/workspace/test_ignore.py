@@ -9,7 +9,7 @@ from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.engine.ports import Permit
 from rookery.errors import ToolError
-from rookery.workspace import hard_links
+from rookery.platform import hard_links
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.ignore import IgnoreFiles
 from rookery.workspace.search import (

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rookery.core.shell.git_table import GIT_READERS
 from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand
-from rookery.workspace.git_safety import git_hardening, hardened
+from rookery.platform.git.git_hardening import git_hardening, hardened
 from rookery.workspace.plain_argv import plain_argv
 
 GIT = shutil.which("git") or "/usr/bin/git"

@@ -14,8 +14,8 @@ import pytest
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports import CommandEnd, Permit, RunningCommand
 from rookery.errors import Denied, StorageError, ToolError
-from rookery.workspace.command_environment import command_environment
-from rookery.workspace.own_programs import find_own_program
+from rookery.platform.processes.command_environment import command_environment
+from rookery.platform.processes.own_programs import find_own_program
 from rookery.workspace.terminal import GATHERING, AsItIs, Launch, Terminal
 
 pytestmark = pytest.mark.anyio
@@ -715,7 +715,7 @@ sys.path[:0] = {path!r}
 from rookery.core.limits import Limits
 from rookery.engine.ports import Permit
 from rookery.storage.artifacts import TaskArtifacts
-from rookery.workspace.own_programs import find_own_program
+from rookery.platform.processes.own_programs import find_own_program
 from rookery.workspace.terminal import Terminal
 
 async def main():

@@ -20,8 +20,8 @@ import pytest
 
 from rookery.core.limits import Limits
 from rookery.engine.ports import Restored
+from rookery.platform.paths import visible
 from rookery.workspace.checkpoints import ShadowCheckpoints
-from rookery.workspace.paths import visible
 
 pytestmark = pytest.mark.anyio
 

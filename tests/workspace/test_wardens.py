@@ -14,9 +14,9 @@ import pytest
 from rookery.core.limits import Limits
 from rookery.engine.ports import Permit
 from rookery.errors import ToolError
-from rookery.workspace.own_scripts import own_script
+from rookery.platform.processes.own_scripts import own_script
+from rookery.platform.processes.wardens import WaitingWarden, WardensInAdvance
 from rookery.workspace.terminal import Terminal
-from rookery.workspace.wardens import WaitingWarden, WardensInAdvance
 
 pytestmark = pytest.mark.anyio
 
@@ -138,7 +138,7 @@ async def test_nobody_waits_once_they_are_closed(shell: Terminal, wardens: Warde
 PRODUCT = """
 import signal, sys
 sys.path[:0] = {path!r}
-from rookery.workspace.wardens import WaitingWarden
+from rookery.platform.processes.wardens import WaitingWarden
 print(WaitingWarden().process.pid, flush=True)
 signal.pause()
 """

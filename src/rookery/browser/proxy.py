@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import SocketAttribute
 
 from rookery.browser.reach import Errand, Reach
-from rookery.egress.http_proxy import Dialled, OutOfReach, Request, attend, connect
+from rookery.platform.http_proxy import Dialled, OutOfReach, Request, attend, connect
 
 
 @asynccontextmanager

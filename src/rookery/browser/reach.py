@@ -19,7 +19,7 @@ from rookery.core.web_addresses import (
     is_withheld_name,
     web_address,
 )
-from rookery.egress.http_proxy import OutOfReach
+from rookery.platform.http_proxy import OutOfReach
 
 _OWN_ADDRESSES = {
     "localhost": ("127.0.0.1", "::1"),

@@ -40,7 +40,7 @@ from rookery.core.queries import (
     KnownTask,
 )
 from rookery.errors import CommandRejected, SettingsError
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.wire.codec import LARGEST_NUMBER
 from rookery.wire.host import Host
 from rookery.wire.outbox import Disconnected

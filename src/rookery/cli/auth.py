@@ -14,6 +14,7 @@ from rookery import NAME
 from rookery.cli.models import key_variable
 from rookery.cli.session_argument import format_option
 from rookery.errors import SettingsError
+from rookery.platform.user_folders import find_places
 from rookery.providers import KEY_VARIABLES, OTHER_NAMES
 from rookery.storage.keyring_keys import (
     NoKeyring,
@@ -22,7 +23,6 @@ from rookery.storage.keyring_keys import (
     keyring_here,
 )
 from rookery.storage.keys import forget_key, save_key, source_of_key, usable_key
-from rookery.storage.places import find_places
 
 
 @click.command()

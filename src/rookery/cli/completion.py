@@ -116,7 +116,7 @@ def _fitting(values: Values) -> Callable[[click.Context, str], list[CompletionIt
 def _sessions() -> Iterator[tuple[str, str]]:
     from rookery.cli.session_ids import short_ids
     from rookery.cli.session_table import cut, one_line
-    from rookery.storage.places import find_places
+    from rookery.platform.user_folders import find_places
     from rookery.storage.tasks import TaskStore
 
     everyone = TaskStore(find_places(os.environ)).list()
@@ -134,7 +134,7 @@ def _modes() -> Iterator[tuple[str, str]]:
 
 def _models() -> Iterator[tuple[str, str]]:
     from rookery.cli.models import models_by_key
-    from rookery.storage.places import find_places
+    from rookery.platform.user_folders import find_places
 
     offers = models_by_key(os.environ, find_places(os.environ).keys_file)
     yield from ((model, provider) for provider, models in offers.items() for model in models)

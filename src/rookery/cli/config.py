@@ -23,9 +23,9 @@ from rookery.cli.settings import print_settings
 from rookery.clients.terminal_text import harmless
 from rookery.core.queries import AskModes
 from rookery.errors import SettingsError
+from rookery.platform.disk import private_folder, put
+from rookery.platform.user_folders import find_places
 from rookery.settings import PROJECT_MAY, Key, loosens, shown
-from rookery.storage.disk import private_folder, put
-from rookery.storage.places import find_places
 from rookery.storage.settings_edits import change_settings, text_of, with_value, without
 from rookery.storage.settings_files import find_settings
 from rookery.storage.settings_held import other_voice, settings_here, spoken

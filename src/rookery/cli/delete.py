@@ -23,8 +23,8 @@ from rookery.cli.session_argument import (
 from rookery.cli.session_ids import chosen_session, short_ids
 from rookery.cli.session_table import cut, one_line
 from rookery.errors import SettingsError, StorageError
+from rookery.platform.user_folders import find_places
 from rookery.storage.lock import TaskLock
-from rookery.storage.places import find_places
 from rookery.storage.summary import TaskSummary
 from rookery.storage.tasks import TaskStore
 

@@ -20,8 +20,8 @@ from rookery.cli.reports import TextReport
 from rookery.cli.runs import Run
 from rookery.core.commands import OpenTask
 from rookery.model_choices import ModelChoice
+from rookery.platform.user_folders import find_places, temporary_places
 from rookery.settings import Settings
-from rookery.storage.places import find_places, temporary_places
 from rookery.storage.tasks import TaskStore
 
 _HERE = Path(__file__).parent

@@ -19,6 +19,7 @@ from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.core.characters import whole_values
 from rookery.core.findings import Finding, Health
 from rookery.errors import SettingsError
+from rookery.platform.user_folders import Places, find_places
 from rookery.providers import KEY_VARIABLES
 from rookery.settings import Settings
 from rookery.storage.checkup import check_up
@@ -29,7 +30,6 @@ from rookery.storage.keyring_keys import (
     providers_in_keyring,
 )
 from rookery.storage.keys import source_of_key
-from rookery.storage.places import Places, find_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.trust import TrustStore
 

@@ -15,8 +15,8 @@ from rookery.clients.terminal_text import harmless_line
 from rookery.core.characters import whole
 from rookery.errors import SettingsError
 from rookery.manager.desk.surroundings import Form
-from rookery.storage.disk import PRIVATE_FILE, put, reason
-from rookery.storage.places import find_places
+from rookery.platform.disk import PRIVATE_FILE, put, reason
+from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
 
 

@@ -11,8 +11,8 @@ import click
 from rookery import NAME
 from rookery.cli.session_argument import format_option, workspace_option
 from rookery.cli.session_ids import chosen_session
+from rookery.platform.user_folders import find_places
 from rookery.storage.forking import fork
-from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
 
 

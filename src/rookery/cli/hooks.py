@@ -21,8 +21,8 @@ from rookery.core.hooks.known_hooks import KnownHook, TrustStatus
 from rookery.core.intents.governance_mode import Mode, ModeWishes, latched
 from rookery.errors import SettingsError
 from rookery.governed_places import hook_trust_file
+from rookery.platform.user_folders import Places, find_places
 from rookery.settings import Settings
-from rookery.storage.places import Places, find_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.trust import TrustStore
 from rookery.workspace.hooks.hook_desk import HookDesk

@@ -26,16 +26,16 @@ from rookery.core.intents.intent import Intent, IntentFile
 from rookery.core.intents.problem_report import summary
 from rookery.core.ledger.records import Writer
 from rookery.errors import RookeryError, SettingsError, StorageError
+from rookery.platform.locks import LockTimeout
+from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.user_folders import Places, find_places
 from rookery.settings import Settings
-from rookery.storage.places import Places, find_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.trust import TrustStore
 from rookery.workspace.ledger.ledger_file import Flush
 from rookery.workspace.ledger.recording import Recording
-from rookery.workspace.orchestration.file_locks import LockTimeout
 from rookery.workspace.orchestration.intent_file import IntentReader, IntentText
 from rookery.workspace.orchestration.layout import Layout, find_layout
-from rookery.workspace.own_programs import find_own_program
 
 FINDINGS, WARNINGS = Ending.FINDINGS, Ending.WARNINGS
 GAP = "  "

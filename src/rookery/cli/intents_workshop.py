@@ -9,8 +9,8 @@ from rookery.app import open_sandbox
 from rookery.cli.intents_desk import Desk
 from rookery.engine.ports import Shell
 from rookery.governance.command_judge import CommandJudge
+from rookery.platform.git.git_folders import own_repository
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.git_folders import own_repository
 from rookery.workspace.launching import Launching
 from rookery.workspace.terminal import Terminal
 

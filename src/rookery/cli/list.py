@@ -17,7 +17,7 @@ from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.core.characters import as_utf8, whole_values
 from rookery.core.queries import AskCommands, AskModes
 from rookery.errors import SettingsError
-from rookery.storage.places import Places, find_places
+from rookery.platform.user_folders import Places, find_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.summary import TaskSummary
 from rookery.storage.tasks import TaskStore

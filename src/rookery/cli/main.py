@@ -15,7 +15,7 @@ from rookery.cli.output_streams import LEFT, ready_streams, why_output_is_lost
 from rookery.cli.seconds import Seconds
 from rookery.clients.terminal_text import harmless
 from rookery.errors import RookeryError, SettingsError
-from rookery.storage.private_memory import let_nobody_look_in
+from rookery.platform.private_memory import let_nobody_look_in
 
 FORMATS = ("text", "json", "stream-json")
 WRONG_USAGE = 2

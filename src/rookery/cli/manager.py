@@ -22,7 +22,7 @@ from rookery.cli.main import resolve_folder
 from rookery.cli.manager_telling import announce, open_browser, show_pairing, tell
 from rookery.clients.terminal_text import harmless_line
 from rookery.errors import SettingsError, StorageError
-from rookery.storage.places import Places, find_places
+from rookery.platform.user_folders import Places, find_places
 
 if TYPE_CHECKING:
     from rookery.manager.desk.desk import Family

@@ -8,7 +8,7 @@ from typing import Any
 
 from rookery.errors import SettingsError, StorageError
 from rookery.platform.attributes import attributes_at
-from rookery.storage.disk import private_folder, put, reason
+from rookery.platform.disk import private_folder, put, reason
 
 SERVERS = "mcpServers"
 SHOWN_OF_A_NAME = 80

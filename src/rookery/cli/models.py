@@ -16,9 +16,9 @@ from rookery.cli.model_choice import choice_without_flags, ways_to_a_model
 from rookery.clients.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
+from rookery.platform.user_folders import find_places
 from rookery.providers import KEY_VARIABLES, OTHER_KEY_VARIABLES, find_model, known_models
 from rookery.storage.keys import source_of_key
-from rookery.storage.places import find_places
 from rookery.storage.settings_files import find_settings
 
 

@@ -15,8 +15,8 @@ from rookery.clients.terminal_text import harmless, visible_line
 from rookery.core.limits import Limits
 from rookery.core.modes import Mode, find_mode
 from rookery.errors import SettingsError
-from rookery.storage.disk import put, reason
-from rookery.storage.places import find_places
+from rookery.platform.disk import put, reason
+from rookery.platform.user_folders import find_places
 from rookery.storage.trust import TrustStore
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.surroundings.mode_exchange import (

@@ -11,7 +11,7 @@ import anyio
 
 from rookery.cli.sessions_surroundings import UsualSurroundings
 from rookery.manager.queue_keeping import keep_queue
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 
 
 def main() -> None:

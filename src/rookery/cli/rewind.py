@@ -32,7 +32,7 @@ from rookery.core.facts import (
 from rookery.core.points import Point, points, standing_changes
 from rookery.core.replies import restored_files
 from rookery.errors import SettingsError
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 

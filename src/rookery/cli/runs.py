@@ -27,8 +27,8 @@ from rookery.core.system_prompt import MODES
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.model_choices import ModelChoice, usable_models
 from rookery.oversight import Charter
+from rookery.platform.user_folders import Places
 from rookery.settings import Settings
-from rookery.storage.places import Places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore, never_trusted

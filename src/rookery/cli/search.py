@@ -17,8 +17,8 @@ from rookery.cli.session_table import Look, age, cut, folder_name, one_line
 from rookery.clients.terminal_text import Paint
 from rookery.core.characters import as_utf8, whole_values
 from rookery.errors import SettingsError
+from rookery.platform.user_folders import find_places
 from rookery.storage.index import Found
-from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
 
 

@@ -22,8 +22,8 @@ from rookery.cli.wishes import Wishes
 from rookery.clients.attendant import Fate, RunEnd
 from rookery.core.queries import AskRest
 from rookery.errors import SettingsError
-from rookery.storage.disk import private_folder, put
-from rookery.storage.places import Places, find_places
+from rookery.platform.disk import private_folder, put
+from rookery.platform.user_folders import Places, find_places
 from rookery.storage.tasks import TaskStore
 from rookery.wire.accepting import let_in
 from rookery.wire.channels import DescriptorStream, LineChannel

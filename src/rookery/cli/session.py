@@ -9,7 +9,7 @@ from rookery.cli.hosting import run_client
 from rookery.cli.reports import open_report
 from rookery.cli.runs import Run, prepare
 from rookery.cli.wishes import FrontEnd, Wishes
-from rookery.storage.places import (
+from rookery.platform.user_folders import (
     Places,
     find_places,
     sweep_temporary_places,

@@ -15,8 +15,8 @@ from rookery.clients.terminal_text import Paint
 from rookery.core.facts import Event
 from rookery.core.view import View, see
 from rookery.errors import SettingsError
+from rookery.platform.user_folders import Places
 from rookery.settings import Settings
-from rookery.storage.places import Places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.summary import TaskSummary
 

@@ -27,8 +27,8 @@ from rookery.errors import SettingsError
 from rookery.manager.desk.request_json import reply_to_json
 from rookery.manager.manager_socket import connect_manager
 from rookery.manager.remote_manager import NoManager, RemoteManager
+from rookery.platform.user_folders import Places, find_places
 from rookery.settings import Settings
-from rookery.storage.places import Places, find_places
 from rookery.wire.outbox import Disconnected
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.clients.transcript_text import Kind, as_text, passages
 from rookery.core.view import View
 from rookery.errors import SettingsError
-from rookery.storage.places import find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.summary import TaskSummary
 from rookery.storage.tasks import TaskStore
 from rookery.wire.codec import event_to_json

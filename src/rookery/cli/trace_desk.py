@@ -22,8 +22,8 @@ from rookery.core.ledger.records import Writer
 from rookery.core.ledger.verification import KnownHead
 from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governed_places import governed_places
+from rookery.platform.user_folders import find_places
 from rookery.settings import Settings
-from rookery.storage.places import find_places
 from rookery.storage.settings_files import find_settings
 from rookery.workspace.ledger.errors import LedgerBusy
 from rookery.workspace.ledger.known_heads import KnownHeads

@@ -15,8 +15,8 @@ from typing import Any
 
 import anyio
 
-from rookery.clients.terminal_guard import guard_of
 from rookery.clients.typed_line import PASTE_BEGINS, PASTE_ENDS, TimedLine, TypedLine
+from rookery.platform.terminal_guard import guard_of
 
 _LOCAL_FLAGS, _CHARACTERS = 3, 6
 _MOST = 65536

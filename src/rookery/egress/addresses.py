@@ -9,7 +9,7 @@ import anyio
 
 from rookery.core.hosts import Host
 from rookery.core.web_addresses import is_public
-from rookery.egress.http_proxy import OutOfReach
+from rookery.platform.http_proxy import OutOfReach
 
 Find: TypeAlias = Callable[[Host, bool], Awaitable[list[str]]]
 """From a host, and whether it may lie in a private network, to the addresses to connect to."""

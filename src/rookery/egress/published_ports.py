@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import SocketListener, SocketStream, TaskGroup
 
-from rookery.egress.http_proxy import splice
+from rookery.platform.http_proxy import splice
 
 LOOK_SECONDS = 0.5
 MOST_PUBLISHED = 50

@@ -11,7 +11,7 @@ import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct
 
-from rookery.egress.http_proxy import (
+from rookery.platform.http_proxy import (
     CONNECT_SECONDS,
     LONGEST_HEAD,
     Dialled,

@@ -17,8 +17,8 @@ import anyio
 
 from rookery import NAME
 from rookery.manager.session_store import STATE_FILE
-from rookery.storage.disk import private_folder, put
-from rookery.storage.places import Places
+from rookery.platform.disk import private_folder, put
+from rookery.platform.user_folders import Places
 
 _NOTE = "holder.json"
 _LONGEST_NOTE = 4096

@@ -16,8 +16,8 @@ from rookery.errors import SettingsError, StorageError
 from rookery.manager.desk.surroundings import Surroundings
 from rookery.manager.holder import freed, holder_of, manager_folder
 from rookery.manager.remote_manager import ManagerLeft, RemoteManager, remote_manager
-from rookery.storage.disk import private_folder
-from rookery.storage.places import Places
+from rookery.platform.disk import private_folder
+from rookery.platform.user_folders import Places
 from rookery.wire.accepting import let_in
 from rookery.wire.channels import Channel, ChannelEnded, memory_channels
 from rookery.wire.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener

@@ -25,7 +25,7 @@ from rookery.manager.holder import held_by, manager_folder
 from rookery.manager.queue_keeping import CALLED, start_keepers
 from rookery.manager.shown import Shown
 from rookery.manager.supervisor import Supervisor, open_supervisor
-from rookery.storage.places import Places
+from rookery.platform.user_folders import Places
 from rookery.storage.trust import TrustStore
 
 SECONDS_TO_SETTLE = 40.0

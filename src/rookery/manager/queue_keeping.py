@@ -24,8 +24,8 @@ from rookery.manager.desk.surroundings import Surroundings
 from rookery.manager.holder import manager_folder
 from rookery.manager.manager_socket import connect_manager
 from rookery.manager.supervisor import Supervisor
-from rookery.storage.disk import PRIVATE_FILE, private_folder
-from rookery.storage.places import Places
+from rookery.platform.disk import PRIVATE_FILE, private_folder
+from rookery.platform.user_folders import Places
 from rookery.wire.outbox import Disconnected
 
 PROGRAM = "rookery.cli.queue_keeper"

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
-from rookery.storage.disk import private_folder, put, reason, sync_folder
-from rookery.storage.places import Places
+from rookery.platform.disk import private_folder, put, reason, sync_folder
+from rookery.platform.user_folders import Places
 
 LARGEST_FILE = 1 * MIB
 COMPLAINTS = 50

@@ -19,7 +19,7 @@ from rookery import NAME
 from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.manager.session_folders import Launch, ProcessMark, SessionFolder
-from rookery.storage.disk import PRIVATE_FILE, private_folder, reason
+from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
 
 _GATE = """\
 import os, sys

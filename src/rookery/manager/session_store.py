@@ -24,7 +24,7 @@ from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.manager.session_folders import is_session_id
 from rookery.manager.session_json import KeptSession, session_from_json, session_to_json
-from rookery.storage.disk import PRIVATE_FILE, UNFINISHED, private_folder, put, reason
+from rookery.platform.disk import PRIVATE_FILE, UNFINISHED, private_folder, put, reason
 
 STATE_FILE = "agent-manager.json"
 VERSION = 1

@@ -52,7 +52,7 @@ from rookery.manager.supervised_session import SupervisedSession
 from rookery.manager.switching import Switches, switch
 from rookery.manager.timings import Timings
 from rookery.manager.wishes import Wish, launch_of, record_of
-from rookery.storage.places import Places
+from rookery.platform.user_folders import Places
 from rookery.storage.tasks import TaskStore
 from rookery.wire.host import Host
 

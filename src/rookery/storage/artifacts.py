@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from rookery.errors import StorageError, ToolError
-from rookery.storage.disk import PRIVATE_FILE, private_folder, reason
+from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
 
 FOLDER = "command-output"
 SEARCH = Path(__file__).with_name("artifact_search.py")

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from rookery.core.limits import KIB
-from rookery.storage.disk import private_folder, put, sync_folder
+from rookery.platform.disk import private_folder, put, sync_folder
 
 LARGEST_INLINE = 64 * KIB
 

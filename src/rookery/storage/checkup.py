@@ -15,9 +15,9 @@ from rookery import NAME
 from rookery.core.findings import Finding, Health
 from rookery.core.limits import MIB
 from rookery.errors import SettingsError
-from rookery.storage.disk import reason
+from rookery.platform.disk import reason
+from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.permissions import problem_with_rules
-from rookery.storage.places import HOME_VARIABLE, Places
 from rookery.storage.recovery import JOURNAL, never_begun
 from rookery.storage.settings_files import find_settings
 from rookery.storage.trust import TrustStore, never_trusted

@@ -17,9 +17,9 @@ from rookery.core.file_steps import unsettled
 from rookery.core.task_state import fold
 from rookery.errors import SettingsError, StorageError
 from rookery.faults import kp
+from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.storage.artifacts import FOLDER
 from rookery.storage.blobs import Blobs
-from rookery.storage.disk import private_folder, put, reason, sync_folder
 from rookery.storage.lines import line_from
 from rookery.storage.lock import TaskLock
 from rookery.storage.recovery import JOURNAL

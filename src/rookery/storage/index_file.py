@@ -17,7 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from rookery.errors import StorageError
-from rookery.storage.disk import PRIVATE_FILE, private_folder
+from rookery.platform.disk import PRIVATE_FILE, private_folder
 from rookery.storage.index import Index, UnfitIndex
 
 BUSY_SECONDS = 5.0

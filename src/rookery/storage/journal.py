@@ -31,8 +31,7 @@ from rookery.core.facts import (
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
-from rookery.storage.blobs import Blobs
-from rookery.storage.disk import (
+from rookery.platform.disk import (
     PRIVATE_FILE,
     private_folder,
     put,
@@ -41,6 +40,7 @@ from rookery.storage.disk import (
     sync,
     sync_folder,
 )
+from rookery.storage.blobs import Blobs
 from rookery.storage.lines import FORMAT, LONGEST, counting_lines, line_from
 from rookery.storage.lock import TaskLock
 from rookery.storage.recovery import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rookery import NAME
 from rookery.errors import SettingsError
-from rookery.storage.disk import private_folder, put, reason
+from rookery.platform.disk import private_folder, put, reason
 
 if TYPE_CHECKING:
     from keyring.backend import KeyringBackend

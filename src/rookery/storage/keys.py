@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from rookery.core.limits import KIB
 from rookery.errors import SettingsError
-from rookery.storage.disk import private_folder, put, reason
+from rookery.platform.disk import private_folder, put, reason
 from rookery.storage.keyring_keys import key_in_keyring, keys_heard, providers_in_keyring
 
 LARGEST_FILE = 64 * KIB

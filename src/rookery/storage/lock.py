@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rookery.errors import StorageError
-from rookery.storage.disk import PRIVATE_FILE, reason
+from rookery.platform.disk import PRIVATE_FILE, reason
 
 
 class TaskLock:

@@ -21,7 +21,7 @@ from rookery.core.facts import Noted, TaskOpened
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
-from rookery.storage.disk import put, reason
+from rookery.platform.disk import put, reason
 from rookery.storage.lines import FORMAT, counting_lines
 
 JOURNAL = "journal.jsonl"

@@ -20,7 +20,7 @@ from rookery.core.characters import as_utf8
 from rookery.core.limits import MIB
 from rookery.engine.ports import CommandState, Permit, RunningCommand
 from rookery.errors import StorageError
-from rookery.storage.disk import PRIVATE_FILE, private_folder
+from rookery.platform.disk import PRIVATE_FILE, private_folder
 
 END, KEEP, LOOK = signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2
 """What a warden takes for the wish to end its command; and to let it outlive us, which it looks

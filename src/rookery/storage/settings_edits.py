@@ -19,8 +19,8 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.errors import SettingsError
 from rookery.platform.attributes import attributes_at
+from rookery.platform.disk import put, reason
 from rookery.settings import Key
-from rookery.storage.disk import put, reason
 from rookery.storage.settings_files import LARGEST_FILE, LONGEST_LINE
 from rookery.storage.settings_values import spelled
 

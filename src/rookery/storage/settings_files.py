@@ -17,6 +17,7 @@ from msgspec import Struct
 from rookery import ENV_PREFIX, PROJECT_FOLDER
 from rookery.core.limits import KIB
 from rookery.errors import SettingsError
+from rookery.platform.user_folders import HOME_VARIABLE
 from rookery.settings import (
     ANY,
     PROJECT_MAY,
@@ -28,7 +29,6 @@ from rookery.settings import (
     tightened,
     variable_of,
 )
-from rookery.storage.places import HOME_VARIABLE
 from rookery.storage.settings_values import (
     checked,
     checked_text,

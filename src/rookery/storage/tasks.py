@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 from rookery.core.facts import Event
 from rookery.errors import StorageError
 from rookery.faults import kp
-from rookery.storage.disk import reason, sync_folder
+from rookery.platform.disk import reason, sync_folder
+from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.journal import Journal, read_events
 from rookery.storage.lock import TaskLock, is_locked
-from rookery.storage.places import HOME_VARIABLE, Places
 from rookery.storage.recovery import JOURNAL, never_begun
 from rookery.storage.summary import TaskSummary
 

@@ -36,8 +36,8 @@ from rookery.core.facts import (
 )
 from rookery.core.history import Turn, history
 from rookery.errors import StorageError
+from rookery.platform.disk import reason
 from rookery.storage.blobs import Blobs
-from rookery.storage.disk import reason
 from rookery.storage.lines import LONGEST, counting_lines, flaw
 from rookery.storage.recovery import JOURNAL, opened_journal
 

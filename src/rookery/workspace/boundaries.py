@@ -16,10 +16,10 @@ from rookery.core.protected_paths import (
 )
 from rookery.engine.ports import Place
 from rookery.errors import ToolError
-from rookery.workspace.hard_links import HardLinks, TooManyEntries
+from rookery.platform.git.git_config_files import ObeyedByGit
+from rookery.platform.hard_links import HardLinks, TooManyEntries
+from rookery.platform.paths import Located, lexical, locate
 from rookery.workspace.ignore import IgnoreFiles, IgnoreRules
-from rookery.workspace.obeyed_by_git import ObeyedByGit
-from rookery.workspace.paths import Located, lexical, locate
 
 
 class Boundaries:

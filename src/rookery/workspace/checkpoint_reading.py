@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator
 
 from rookery.core.facts import Effect, Version
 from rookery.core.undo import is_folder, is_leaf, is_unknown
+from rookery.platform.git.git_packs import Kind
+from rookery.platform.paths import visible
 from rookery.workspace.checkpoint_commits import Steps
-from rookery.workspace.object_packs import Kind
-from rookery.workspace.paths import visible
 from rookery.workspace.shadow_repository import ShadowRepository
 from rookery.workspace.snapshot_effects import effects
 from rookery.workspace.snapshot_trees import leaves, version_of

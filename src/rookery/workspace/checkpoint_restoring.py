@@ -14,6 +14,7 @@ from rookery.core.facts import Effect, Version
 from rookery.core.undo import Plan, is_leaf, only_takes_back, plan, worth_telling
 from rookery.engine.ports import Restored
 from rookery.errors import StorageError
+from rookery.platform.paths import visible
 from rookery.workspace.checkpoint_commits import Snapshot, Steps
 from rookery.workspace.checkpoint_reading import blob, differences, made_repositories
 from rookery.workspace.checkpoint_taking import Pause, Taking
@@ -26,7 +27,6 @@ from rookery.workspace.checkpoint_words import (
     said,
 )
 from rookery.workspace.file_versions import version_at
-from rookery.workspace.paths import visible
 from rookery.workspace.putting_back import put_back
 from rookery.workspace.setting_aside import set_aside
 from rookery.workspace.shadow_repository import ShadowRepository

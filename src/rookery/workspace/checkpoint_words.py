@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rookery.core.facts import Effect
-from rookery.workspace.paths import visible
+from rookery.platform.paths import visible
 from rookery.workspace.putting_back import PutBack
 
 _NOT_WHOLE = ("Desktop", "Documents", "Downloads")

@@ -19,7 +19,7 @@ from rookery.core.facts import Change
 from rookery.errors import ChangedMeanwhile, ToolError
 from rookery.faults import kp
 from rookery.platform.attributes import Attributes, attributes_of, keep_attributes
-from rookery.workspace.descriptors import (
+from rookery.platform.descriptors import (
     hash_of,
     name_anew,
     opened_file,
@@ -28,8 +28,8 @@ from rookery.workspace.descriptors import (
     regular_file,
     same_file,
 )
+from rookery.platform.folder_locks import alone_in
 from rookery.workspace.file_errors import explained
-from rookery.workspace.folder_locks import alone_in
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}

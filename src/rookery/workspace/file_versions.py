@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from rookery.core.facts import Version
 from rookery.core.undo import folder_with
-from rookery.workspace.descriptors import opened_folder
+from rookery.platform.descriptors import opened_folder
+from rookery.platform.git.git_packs import Kind, object_id
 from rookery.workspace.noted_attributes import note_of
-from rookery.workspace.object_packs import Kind, object_id
 from rookery.workspace.snapshot_trees import FOLDERS_OWN
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -15,8 +15,8 @@ from rookery.core.folded_names import caseless
 from rookery.core.limits import MIB, Limits
 from rookery.engine.ports import FileBytes, FileText, Permit, Place
 from rookery.errors import Denied, ToolError
+from rookery.platform.descriptors import content, hash_of, opened_folder, regular_file
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.descriptors import content, hash_of, opened_folder, regular_file
 from rookery.workspace.file_edits import Edit, make, unfinished
 from rookery.workspace.file_errors import explained
 from rookery.workspace.known_texts import KnownTexts

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import cached_property, partial
 
 from rookery.errors import StorageError
+from rookery.platform.git.git_index import NOTHING_TRACKED, TrackedFiles
 from rookery.workspace.file_versions import proper
-from rookery.workspace.git_index import NOTHING_TRACKED, TrackedFiles
 from rookery.workspace.object_store import ObjectStore
 from rookery.workspace.snapshot_trees import Folder, Trees
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from rookery.core.limits import Limits
-from rookery.workspace.paths import visible
+from rookery.platform.paths import visible
 
 _CUT = " [cut]"
 

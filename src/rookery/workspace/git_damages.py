@@ -6,8 +6,8 @@ import os
 import re
 
 from rookery.core.limits import MIB
-from rookery.workspace.git_folders import regular_content
-from rookery.workspace.git_objects import has_object
+from rookery.platform.git.git_folders import regular_content
+from rookery.platform.git.git_objects import has_object
 
 _POINTS_SOMEWHERE = re.compile(rb"(?:ref: (\S+)|([0-9a-f]{40}|[0-9a-f]{64}))\s*")
 _PACKED = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)")

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 
 from rookery.core.limits import MIB
+from rookery.platform.git.git_folders import regular_content
 from rookery.workspace.git_copies import files_in
-from rookery.workspace.git_folders import regular_content
 
 _PACKED = re.compile(rb"^([0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)$", re.M)
 _COMMIT = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")

@@ -10,9 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.limits import MIB
-from rookery.workspace.descriptors import opened_folder, present
-from rookery.workspace.folder_search import FolderSearch
-from rookery.workspace.git_folders import (
+from rookery.platform.descriptors import opened_folder, present
+from rookery.platform.git.git_folders import (
     committing_parts,
     common_folder,
     entries,
@@ -21,6 +20,7 @@ from rookery.workspace.git_folders import (
     is_folder,
     links_inside,
 )
+from rookery.workspace.folder_search import FolderSearch
 
 LARGEST = 20 * MIB
 """Bytes of a file that are looked at: what git runs or obeys is small."""

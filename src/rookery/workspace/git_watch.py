@@ -23,8 +23,8 @@ from rookery.core.rulings import Ruling, ask
 from rookery.core.shell.git_lines import GitUse, git_use, keeps_references, only_moves_files
 from rookery.core.shell.judgement import Deed
 from rookery.engine.ports import Action, Outcome
-from rookery.workspace.descriptors import opened_folder, present
-from rookery.workspace.git_folders import is_folder
+from rookery.platform.descriptors import opened_folder, present
+from rookery.platform.git.git_folders import is_folder
 from rookery.workspace.git_mending import GitMending
 from rookery.workspace.git_views import LARGEST, Found, GitEyes, GitView, moved_from
 from rookery.workspace.harmless_repositories import is_harmless, is_harmless_worktree

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from rookery.errors import BadArguments
-from rookery.workspace.file_patterns import LONGEST, FileRules, file_pattern
+from rookery.platform.patterns import LONGEST, FileRules, file_pattern
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _MOST = 64

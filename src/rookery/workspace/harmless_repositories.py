@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Collection
 
-from rookery.workspace.git_folders import (
+from rookery.platform.git.git_folders import (
     entries,
     inner_git_folders,
     is_folder,

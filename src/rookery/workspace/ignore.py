@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from rookery.core.folded_names import caseless, folded
 from rookery.core.limits import KIB
-from rookery.workspace.file_patterns import FilePattern, FileRules, file_pattern
+from rookery.platform.patterns import FilePattern, FileRules, file_pattern
 
 IGNORE_FILES = (".rookeryignore", ".rooignore")
 _LARGEST = 256 * KIB

@@ -13,9 +13,9 @@ from contextlib import suppress
 from msgspec import Struct
 
 from rookery.core.limits import KIB
-from rookery.workspace.file_patterns import FileRules
+from rookery.platform.patterns import FileRules
+from rookery.platform.stat_index import times_are_settled
 from rookery.workspace.file_versions import content_of, status_of
-from rookery.workspace.stat_index import times_are_settled
 
 IGNORE_FILE = ".gitignore"
 _IGNORE_FILE_BYTES = 256 * KIB

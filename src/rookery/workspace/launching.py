@@ -16,9 +16,9 @@ from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.core.rulings import Ruling
 from rookery.core.shell.git_lines import GitUse
 from rookery.engine.ports import Action, Outcome, Permit
+from rookery.platform.git.git_index import GitIndexes
 from rookery.workspace.boundaries import Boundaries, Hiding
 from rookery.workspace.confinement import WayOut, within
-from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.ignore import IGNORE_FILES
 from rookery.workspace.narrowing import NEVER_WRITABLE, check_not_narrowed
 from rookery.workspace.plain_argv import plain_argv

@@ -17,12 +17,12 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from rookery.platform.processes.orphans import take_orphans_in
+from rookery.platform.processes.own_scripts import own_script
 from rookery.workspace.bubblewrap import Abilities, bubblewrap, mounted
 from rookery.workspace.confinement import Confinement, Handoff, Network, Spot
 from rookery.workspace.hidden_places import SOCKET_VARIABLES
 from rookery.workspace.landlock import rules_alone, rules_within_mounts
-from rookery.workspace.orphans import take_orphans_in
-from rookery.workspace.own_scripts import own_script
 
 CONFINE = Path(__file__).with_name("confine.py")
 INTERPRETER = os.path.realpath(sys.executable)

@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-from rookery.workspace.descriptors import open_folder, present
+from rookery.platform.descriptors import open_folder, present
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_AT_ONCE = 800

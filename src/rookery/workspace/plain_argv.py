@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rookery.core.shell.plain_commands import Plain, PlainCommand
-from rookery.workspace.git_safety import git_hardening, hardened, is_git, sub_command
+from rookery.platform.git.git_hardening import git_hardening, hardened, is_git, sub_command
 from rookery.workspace.layers import INTERPRETER
 
-RUNNER = Path(__file__).with_name("plain_runner.py")
+RUNNER = Path(__file__).parents[1] / "platform" / "processes" / "plain_runner.py"
 
 
 def plain_argv(plain: Plain, *, root: str = "") -> list[str]:

@@ -29,7 +29,7 @@ from rookery.platform.attributes import (
     unprivileged,
     without_group,
 )
-from rookery.workspace.descriptors import name_anew, opened_folder, present
+from rookery.platform.descriptors import name_anew, opened_folder, present
 from rookery.workspace.file_versions import NOT_A_FOLDER, version_in
 from rookery.workspace.noted_attributes import (
     NotedAttributes,

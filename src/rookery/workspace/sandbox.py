@@ -15,6 +15,14 @@ from threading import Lock
 
 from rookery import NAME
 from rookery.errors import Denied, ToolError
+from rookery.platform.git.git_folders import (
+    NOTE_OF_WORKTREE,
+    committing_parts,
+    common_folder,
+    git_folders,
+    git_programs,
+    separate_folder,
+)
 from rookery.workspace.bubblewrap import TEMPORARY, prepare_private
 from rookery.workspace.confinement import (
     Confinement,
@@ -28,14 +36,6 @@ from rookery.workspace.confinement import (
     spots_inside,
     within,
     within_any,
-)
-from rookery.workspace.git_folders import (
-    NOTE_OF_WORKTREE,
-    committing_parts,
-    common_folder,
-    git_folders,
-    git_programs,
-    separate_folder,
 )
 from rookery.workspace.hidden_places import (
     WAYS_TO_NAMES,

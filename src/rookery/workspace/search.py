@@ -23,11 +23,11 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.queries import FoundPath
 from rookery.engine.ports import Permit
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.workspace.command_environment import command_environment
+from rookery.platform.paths import visible
+from rookery.platform.processes.command_environment import command_environment
+from rookery.platform.processes.own_programs import find_own_program
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.found_lines import FoundLines
-from rookery.workspace.own_programs import find_own_program
-from rookery.workspace.paths import visible
 
 if TYPE_CHECKING:
     from rookery.workspace.open_files import Opener, OpenFile

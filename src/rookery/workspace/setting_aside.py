@@ -7,8 +7,8 @@ import shutil
 import stat
 from pathlib import Path
 
-from rookery.workspace.descriptors import opened_folder, present
-from rookery.workspace.paths import visible
+from rookery.platform.descriptors import opened_folder, present
+from rookery.platform.paths import visible
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

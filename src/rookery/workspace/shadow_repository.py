@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from rookery import faults
 from rookery.errors import StorageError
+from rookery.platform.git.git_packs import Kind
 from rookery.workspace.checkpoint_commits import (
     SIGNATURE,
     Beside,
@@ -27,7 +28,6 @@ from rookery.workspace.checkpoint_commits import (
     commit_text,
     snapshot_of,
 )
-from rookery.workspace.object_packs import Kind
 from rookery.workspace.object_store import ObjectStore
 from rookery.workspace.snapshot_trees import Trees, of_root, reachable, root_of
 

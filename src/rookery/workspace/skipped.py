@@ -1,6 +1,6 @@
 """What is not in a snapshot although nobody asked to leave it out."""
 
-from rookery.workspace.paths import visible
+from rookery.platform.paths import visible
 
 _NAMED = 50
 

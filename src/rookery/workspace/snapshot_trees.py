@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rookery.core.facts import Version
 from rookery.core.undo import EMPTY_TREE, folder_with
 from rookery.errors import StorageError
-from rookery.workspace.object_packs import Kind
+from rookery.platform.git.git_packs import Kind
 from rookery.workspace.object_store import ObjectStore
 
 NO_TREE = b""

@@ -21,10 +21,12 @@ from rookery.core.credential_paths import holds_secrets
 from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, LEDGER_NAMES
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import protected
+from rookery.platform.git.git_index import GitIndexes
+from rookery.platform.git.git_packs import Kind
+from rookery.platform.stat_index import Row, Rows, is_settled, row_of
 from rookery.workspace.file_versions import content_of, is_gits_own, proper, status_of
 from rookery.workspace.folder_search import DEPENDENCIES
 from rookery.workspace.followed import Followed
-from rookery.workspace.git_index import GitIndexes
 from rookery.workspace.ignore_memory import (
     IGNORE_FILE,
     IgnoreMemory,
@@ -32,11 +34,9 @@ from rookery.workspace.ignore_memory import (
     in_ignored_folder,
     settle,
 )
-from rookery.workspace.object_packs import Kind
 from rookery.workspace.object_store import ObjectStore
 from rookery.workspace.skipped import Skipped
 from rookery.workspace.snapshot_trees import FOLDERS_OWN, UNSEEN, Folder, Trees
-from rookery.workspace.stat_index import Row, Rows, is_settled, row_of
 from rookery.workspace.unfinished import is_unfinished_edit, is_unfinished_restore
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -23,13 +23,13 @@ from rookery import faults
 from rookery.core.limits import KIB, Limits
 from rookery.engine.ports import Artifact, CommandEnd, Permit, RunningCommand
 from rookery.errors import Denied, ToolError
-from rookery.workspace.command_environment import command_environment
+from rookery.platform.processes.command_environment import command_environment
+from rookery.platform.processes.guarded_process import GuardedProcess, guarded, not_started
+from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.processes.wardens import Wardens
 from rookery.workspace.command_output import KeptOutput
 from rookery.workspace.confinement import WayOut
-from rookery.workspace.guarded_process import GuardedProcess, guarded, not_started
 from rookery.workspace.narrowing import check_not_narrowed
-from rookery.workspace.own_programs import find_own_program
-from rookery.workspace.wardens import Wardens
 
 PIECE = 4 * KIB
 GATHERING = 0.005

@@ -17,9 +17,9 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rookery.core.limits import KIB
+from rookery.platform.descriptors import opened_folder, present
+from rookery.platform.patterns import FileRules
 from rookery.workspace.boundaries import Hiding
-from rookery.workspace.descriptors import opened_folder, present
-from rookery.workspace.file_patterns import FileRules
 
 NEVER_OPENED = {"node_modules", ".git", "__pycache__", "venv", "env"}
 """Not even inside a hidden folder that was named on purpose."""

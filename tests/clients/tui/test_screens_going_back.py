@@ -17,8 +17,8 @@ from rookery.core.commands import OpenTask
 from rookery.core.facts import FilesRestored, Rewound
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.model_choices import ModelChoice
+from rookery.platform.user_folders import find_places
 from rookery.settings import Settings
-from rookery.storage.places import find_places
 from rookery.storage.tasks import TaskStore
 from rookery.wire.host import Host
 from tui_desk import DeskApp

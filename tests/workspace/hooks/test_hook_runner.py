@@ -13,11 +13,11 @@ import pytest
 
 from rookery.core.hooks.hook_answers import HookRun
 from rookery.core.hooks.hook_config import HookCommand, HookEvent
+from rookery.platform.processes.own_scripts import own_script
+from rookery.platform.processes.wardens import WARDEN, WardensInAdvance
 from rookery.workspace.hooks import hook_process
 from rookery.workspace.hooks.hook_process import CAPTURE, FLOOD
 from rookery.workspace.hooks.hook_runner import AT_ONCE, HookRunner
-from rookery.workspace.own_scripts import own_script
-from rookery.workspace.wardens import WARDEN, WardensInAdvance
 
 pytestmark = pytest.mark.anyio
 

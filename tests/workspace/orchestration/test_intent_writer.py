@@ -21,7 +21,7 @@ from rookery.core.intents.intent import (
 )
 from rookery.core.intents.lifecycle import move
 from rookery.errors import RookeryError
-from rookery.workspace.orchestration.file_locks import LockTimeout, file_lock
+from rookery.platform.locks import LockTimeout, file_lock
 from rookery.workspace.orchestration.intent_edits import (
     AddHistory,
     AddIntent,

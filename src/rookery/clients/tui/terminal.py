@@ -20,7 +20,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.keys import Keys
 from textual.message import Message
 
-from rookery.clients.terminal_guard import guard_of
+from rookery.platform.terminal_guard import guard_of
 
 ASK_GROUND = b"\x1b]11;?\x1b\\"
 ASK_WHO = b"\x1b[c"

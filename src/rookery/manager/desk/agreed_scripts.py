@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.errors import CommandRejected
-from rookery.storage.kept_list import KeptList
-from rookery.storage.places import Places
+from rookery.platform.list_file import KeptList
+from rookery.platform.user_folders import Places
 from rookery.workspace.worktrees.project import RUN_SCRIPT, SETUP_SCRIPT
 from rookery.workspace.worktrees.project_scripts import ProjectScript, project_script
 

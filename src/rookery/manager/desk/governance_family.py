@@ -27,7 +27,7 @@ from rookery.core.managing.shown import BlamedLine, IntentRow, TraceRow
 from rookery.errors import CommandRejected
 from rookery.manager.desk.desk import Handlers
 from rookery.manager.desk.workspaces import Workspaces
-from rookery.storage.places import Places
+from rookery.platform.user_folders import Places
 from rookery.workspace.orchestration.layout import Layout, find_layout, find_ledger
 
 LARGEST_BLAMED = MIB
@@ -199,7 +199,7 @@ def _file_in(workspace: Path, path: str) -> Path:
 
 
 def _text_of(file: Path, workspace: Path) -> str:
-    from rookery.workspace.orchestration.small_files import Unreadable, small_file
+    from rookery.platform.small_files import Unreadable, small_file
 
     name = _shown(file.relative_to(workspace).as_posix())
     try:

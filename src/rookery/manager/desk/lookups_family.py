@@ -12,7 +12,7 @@ from rookery.core.queries import FoundPath, KnownMode, KnownModel
 from rookery.manager.desk.desk import Handlers
 from rookery.manager.desk.surroundings import Surroundings
 from rookery.manager.desk.workspaces import Workspaces
-from rookery.storage.places import Places
+from rookery.platform.user_folders import Places
 
 MOST_PATHS = 200
 LONGEST_LETTERS = 1_000

@@ -10,7 +10,7 @@ from rookery.core.worktrees import BranchFate, Forgotten, Removed, Worktree
 from rookery.errors import CommandRejected
 from rookery.manager.desk.run_scripts import RunScripts
 from rookery.manager.desk.worktree_access import WorktreeAccess
-from rookery.workspace.paths import visible
+from rookery.platform.paths import visible
 
 PATIENCE = 30.0
 """Seconds that the processes of its sessions have to end."""

@@ -28,8 +28,8 @@ from rookery.manager.desk.line_comments import letter_of, quoted_line
 from rookery.manager.desk.session_reviews import SessionReviews
 from rookery.manager.desk.worktree_access import WorktreeAccess
 from rookery.manager.shown import Shown
+from rookery.platform.user_folders import Places
 from rookery.settings import Settings
-from rookery.storage.places import Places
 from rookery.workspace.review.file_diffs import Picture, TextDiff
 from rookery.workspace.review.session_changes import SessionFile
 

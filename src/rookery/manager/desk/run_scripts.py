@@ -19,8 +19,8 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
 from rookery.manager.session_folders import ProcessMark
 from rookery.manager.session_process import SessionProcess, born, lives
-from rookery.storage.disk import PRIVATE_FILE, private_folder, put, reason
-from rookery.storage.places import Places
+from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason
+from rookery.platform.user_folders import Places
 from rookery.workspace.worktrees.project_scripts import (
     ProjectScript,
     script_command,

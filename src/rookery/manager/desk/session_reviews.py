@@ -13,10 +13,10 @@ from rookery.core.facts import ChildBegan, Event
 from rookery.core.managing.shown import Review
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.desk.worktree_access import WorktreeAccess
+from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.user_folders import Places
 from rookery.settings import Settings
-from rookery.storage.places import Places
 from rookery.workspace.checkpoints import ShadowCheckpoints
-from rookery.workspace.own_programs import find_own_program
 from rookery.workspace.review.file_diffs import TextDiff
 from rookery.workspace.review.session_changes import (
     SessionFile,

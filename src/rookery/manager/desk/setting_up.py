@@ -9,7 +9,7 @@ from rookery.core.worktrees import BranchFate, Obstacle, Removed, Worktree
 from rookery.manager.desk.agreed_scripts import AgreedScripts
 from rookery.manager.desk.run_scripts import RunScripts
 from rookery.manager.desk.worktree_access import WorktreeAccess
-from rookery.workspace.paths import visible
+from rookery.platform.paths import visible
 from rookery.workspace.worktrees.setup_script import run_setup, setup_script
 
 LONGEST_LINE = 500

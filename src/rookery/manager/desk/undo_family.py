@@ -29,7 +29,7 @@ from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.desk.desk import Handlers
 from rookery.manager.desk.workspaces import Workspaces
 from rookery.manager.shown import Shown
-from rookery.storage.places import Places
+from rookery.platform.user_folders import Places
 from rookery.storage.tasks import TaskStore
 from rookery.wire.host import Host
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rookery.errors import CommandRejected
 from rookery.manager.session_folders import Launch, SessionFolders
-from rookery.storage.places import Places
+from rookery.platform.user_folders import Places
 
 
 class Workspaces:

@@ -11,8 +11,8 @@ from rookery.manager.desk.starting import StartFamily
 from rookery.manager.desk.worktree_access import WorktreeAccess
 from rookery.manager.desk.worktree_family import WorktreeFamily
 from rookery.manager.supervisor import Supervisor
+from rookery.platform.user_folders import Places
 from rookery.settings import Settings
-from rookery.storage.places import Places
 from rookery.workspace.worktrees.fetching import Fetching
 
 

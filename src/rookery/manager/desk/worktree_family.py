@@ -47,7 +47,7 @@ from rookery.manager.desk.finishing import Finishing, told_of
 from rookery.manager.desk.removing import Removing
 from rookery.manager.desk.run_scripts import RunScripts
 from rookery.manager.desk.worktree_access import WorktreeAccess
-from rookery.workspace.paths import visible
+from rookery.platform.paths import visible
 from rookery.workspace.worktrees.project import RUN_SCRIPT
 from rookery.workspace.worktrees.project_scripts import project_script
 

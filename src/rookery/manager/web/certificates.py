@@ -14,7 +14,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.errors import SettingsError
 from rookery.manager.web.listening import Address
-from rookery.storage.disk import private_folder, put
+from rookery.platform.disk import private_folder, put
 
 _DAYS = 397
 """Longer ones are not taken by all phones."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from rookery.core.managing.shown import Device
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.web.limits import DEVICES
-from rookery.storage.disk import private_folder, put, reason
+from rookery.platform.disk import private_folder, put, reason
 from rookery.wire.tokens import new_token
 
 _LARGEST_FILE = 2**20

@@ -11,7 +11,7 @@ from anyio.abc import SocketListener, SocketStream
 from msgspec import Struct
 
 from rookery.errors import SettingsError
-from rookery.storage.disk import private_folder
+from rookery.platform.disk import private_folder
 from rookery.wire.channels import ChannelEnded, TooLong
 from rookery.wire.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rookery.errors import StorageError
 from rookery.manager.session_process import born
-from rookery.storage.disk import PRIVATE_FILE, private_folder, reason
+from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
 
 NAME_OF_FILE = "server.json"
 _LONGEST = 4096

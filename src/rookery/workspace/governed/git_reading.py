@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rookery.core.shell.git_contents import Shown, other_repository, shown_by_git
 from rookery.core.shell.judgement import Judgement
-from rookery.workspace.git_index import GitIndexes
+from rookery.platform.git.git_index import GitIndexes
 from rookery.workspace.ledger.git_history import GitFailed, history_of
 
 SECONDS = 3.0

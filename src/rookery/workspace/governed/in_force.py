@@ -26,12 +26,12 @@ from rookery.core.limits import MIB
 from rookery.core.rulings import Decision, Ruling
 from rookery.core.task_state import TaskState
 from rookery.engine.ports import Action
+from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.governed.project import GovernedProject
 from rookery.workspace.governed.selecting import fact_of, is_descendant
 from rookery.workspace.governed.verdicts import Standing
 from rookery.workspace.governed.wording import difference
 from rookery.workspace.orchestration.intent_file import IntentText
-from rookery.workspace.orchestration.small_files import Unreadable, small_file
 
 NoteIntent = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[None]]
 MOST_NAMED = 20

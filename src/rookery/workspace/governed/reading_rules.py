@@ -12,9 +12,9 @@ from rookery.core.rulings import Decision
 from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.core.shell.wrappers import program_name
 from rookery.engine.ports import Action
+from rookery.platform.hard_links import HardLinks, TooManyEntries
 from rookery.workspace.governed.git_reading import CannotTell, shown_files
 from rookery.workspace.governed.touched import server_paths
-from rookery.workspace.hard_links import HardLinks, TooManyEntries
 from rookery.workspace.orchestration.layout import Layout
 
 MOST_LOOKED_AT = 20_000

@@ -18,8 +18,8 @@ import anyio
 from rookery.core.hooks.hook_answers import HookRun
 from rookery.core.limits import KIB, MIB
 from rookery.errors import ToolError
-from rookery.workspace.guarded_process import GuardedProcess, guarded, not_started
-from rookery.workspace.wardens import Wardens
+from rookery.platform.processes.guarded_process import GuardedProcess, guarded, not_started
+from rookery.platform.processes.wardens import Wardens
 
 GRACE = 2.0
 """Seconds between asking a hook to end and killing it."""

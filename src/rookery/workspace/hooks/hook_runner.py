@@ -17,10 +17,10 @@ from rookery import ENV_PREFIX
 from rookery.core.hooks.fingerprints import PROJECT_VARIABLES
 from rookery.core.hooks.hook_answers import HookRun
 from rookery.core.hooks.hook_config import HookCommand
-from rookery.workspace.command_environment import command_environment
+from rookery.platform.processes.command_environment import command_environment
+from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.processes.wardens import Wardens
 from rookery.workspace.hooks.hook_process import run_hook
-from rookery.workspace.own_programs import find_own_program
-from rookery.workspace.wardens import Wardens
 
 AT_ONCE = 8
 WITHHELD = ("*KEY*", "*TOKEN*", "*SECRET*", "*PASSWORD*")

@@ -26,7 +26,7 @@ from rookery.core.hooks.fingerprints import (
 from rookery.core.hooks.known_hooks import HookSource, KnownHook, TrustStatus
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
-from rookery.workspace.orchestration.file_locks import file_lock
+from rookery.platform.locks import file_lock
 
 LARGEST = 4 * MIB
 LONGEST_CHANGES = 500

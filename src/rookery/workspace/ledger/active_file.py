@@ -16,9 +16,9 @@ from rookery.core.ledger.verify_ledger import (
 )
 from rookery.core.limits import MIB
 from rookery.faults import kp
+from rookery.platform.small_files import UnfitFile, regular_file
 from rookery.workspace.ledger.segments import LARGEST_FILE
 from rookery.workspace.ledger.state_folder import make_state_folder
-from rookery.workspace.orchestration.small_files import UnfitFile, regular_file
 
 _BLOCK = 256 * 1024
 

@@ -21,11 +21,11 @@ from msgspec.structs import asdict
 
 from rookery.core.ledger.records import FileHash
 from rookery.faults import kp
+from rookery.platform.small_files import UnfitFile, regular_file
 from rookery.workspace.ledger.errors import unwritable
 from rookery.workspace.ledger.journal_key import MARK, JournalKey
 from rookery.workspace.ledger.state_folder import make_state_folder
 from rookery.workspace.ledger.ulid import new_ulid
-from rookery.workspace.orchestration.small_files import UnfitFile, regular_file
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 

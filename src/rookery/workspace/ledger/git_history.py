@@ -14,8 +14,8 @@ from rookery.core.ledger.blame_page import CommitOfLine
 from rookery.core.ledger.line_ranges import LineRange, line_change, plain_lines
 from rookery.core.ledger.moments import written
 from rookery.errors import StorageError
-from rookery.workspace.git_safety import git_hardening, hardened
-from rookery.workspace.own_programs import find_own_program
+from rookery.platform.git.git_hardening import git_hardening, hardened
+from rookery.platform.processes.own_programs import find_own_program
 
 LARGEST_FILE = 4 * 1024 * 1024
 _HEADER = re.compile(r"([0-9a-f]{40,64}) (\d+) (\d+)")

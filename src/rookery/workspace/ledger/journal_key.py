@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rookery.core.limits import MIB
+from rookery.platform.small_files import whole_file
 from rookery.workspace.ledger.made_once import made_once
-from rookery.workspace.orchestration.small_files import whole_file
 
 MARK = "mark"
 LARGEST_ENTRY = 16 * MIB

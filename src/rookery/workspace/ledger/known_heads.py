@@ -12,11 +12,11 @@ from pathlib import Path
 
 from rookery.core.ledger.tail import LedgerTail
 from rookery.core.ledger.verify_ledger import NO_BYTES, KnownHead, Tip, known_head, state_id
+from rookery.platform.small_files import UnfitFile, whole_file
 from rookery.workspace.ledger.errors import LedgerUnreadable
 from rookery.workspace.ledger.journal_key import key_at
 from rookery.workspace.ledger.made_once import made_once
 from rookery.workspace.ledger.state_folder import make_state_folder
-from rookery.workspace.orchestration.small_files import UnfitFile, whole_file
 
 HEADS = "heads.json"
 ABSENT = 64

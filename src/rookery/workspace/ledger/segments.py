@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING
 
 from rookery.core.ledger.verify_ledger import LONGEST_LINE, bounded_lines
 from rookery.core.limits import MIB
+from rookery.platform.small_files import UnfitFile, regular_file
 from rookery.workspace.ledger.errors import LedgerUnreadable
-from rookery.workspace.orchestration.small_files import UnfitFile, regular_file
 
 if TYPE_CHECKING:
     from gzip import GzipFile

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rookery.core.ledger.tail import LedgerTail
 from rookery.core.limits import MIB
+from rookery.platform.small_files import whole_file
 from rookery.workspace.ledger.active_file import ActiveFile
-from rookery.workspace.orchestration.small_files import whole_file
 
 _LARGEST = 64 * MIB
 

@@ -8,8 +8,8 @@ from rookery.core.intents.command_policy import CommandPolicy, read_policy
 from rookery.core.intents.file_nodes import ListNode, MapNode, Node
 from rookery.core.intents.problems import Problem
 from rookery.core.limits import KIB
+from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.orchestration.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.yaml_nodes import problems_of, yaml_nodes
 
 LARGEST = 256 * KIB

@@ -24,9 +24,9 @@ from rookery.core.intents.scope_verdict import (
     judge,
 )
 from rookery.errors import RookeryError
-from rookery.workspace.git_safety import git_hardening, hardened
+from rookery.platform.git.git_hardening import git_hardening, hardened
+from rookery.platform.processes.own_programs import find_own_program
 from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.own_programs import find_own_program
 
 TRAILER = re.compile(r"^Intent:[ \t]*(?P<id>[A-Za-z][A-Za-z0-9_.-]{0,63})[ \t]*$", re.I | re.M)
 HOST_WRITTEN = ("AGENT.md", "AGENT.archive.md", "intent_map.md", "agent_trace.jsonl", "trace/")

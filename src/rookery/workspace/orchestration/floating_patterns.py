@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from rookery.core.folded_names import caseless
 from rookery.core.intents.braces import PatternError, alternatives
-from rookery.workspace.file_patterns import FileRules, file_pattern
+from rookery.platform.patterns import FileRules, file_pattern
 
 
 def floating_fault(text: str) -> str:

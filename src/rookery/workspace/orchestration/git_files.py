@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from rookery.core.limits import MIB
 from rookery.errors import RookeryError
+from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.layout import GIT_LINES, Layout, LedgerHome, git_lines
 from rookery.workspace.orchestration.replaced_files import replace_file
-from rookery.workspace.orchestration.small_files import Unreadable, small_file
 
 
 def bring_in_line(layout: Layout, vcs: LedgerHome) -> tuple[str, ...]:

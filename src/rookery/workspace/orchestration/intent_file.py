@@ -19,9 +19,9 @@ from rookery.core.intents.intent_reading import read_intents
 from rookery.core.intents.node_reading import Reading
 from rookery.core.intents.problems import Problem
 from rookery.core.limits import MIB
+from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.floating_patterns import floating_fault
 from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.orchestration.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.yaml_nodes import problems_of, yaml_nodes
 
 LARGEST = MIB

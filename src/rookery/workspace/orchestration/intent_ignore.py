@@ -12,9 +12,9 @@ from msgspec import Struct
 from rookery.core.intents.problems import Problem
 from rookery.core.intents.scope_verdict import BIDIRECTIONAL
 from rookery.core.limits import KIB
+from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.floating_patterns import covers, floating_fault
 from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.orchestration.small_files import Unreadable, small_file
 
 LARGEST = 256 * KIB
 

@@ -16,12 +16,12 @@ from rookery.core.intents.intent import Intent, IntentFile
 from rookery.errors import RookeryError
 from rookery.faults import kp
 from rookery.platform.attributes import attributes_at, keep_attributes
-from rookery.workspace.orchestration.file_locks import file_lock
+from rookery.platform.locks import file_lock
+from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.host_writes import note_write
 from rookery.workspace.orchestration.intent_edits import AddIntent, Edit, edited, expected
 from rookery.workspace.orchestration.intent_file import LARGEST, IntentText, parsed
 from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.orchestration.small_files import Unreadable, small_file
 
 _BOM = b"\xef\xbb\xbf"
 

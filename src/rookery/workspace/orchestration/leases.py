@@ -19,8 +19,8 @@ from msgspec import Struct
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.scope_relations import overlaps
 from rookery.core.limits import KIB
+from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.orchestration.small_files import Unreadable, small_file
 
 HEARTBEAT_SECONDS = 30.0
 DEAD_AFTER = timedelta(minutes=5)

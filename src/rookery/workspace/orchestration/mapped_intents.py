@@ -8,8 +8,8 @@ from rookery.core.intents.intent import Intent
 from rookery.core.intents.intent_map import MapEntry, map_entries
 from rookery.core.ledger.traced import TracedRecord
 from rookery.core.limits import MIB
+from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.orchestration.small_files import Unreadable, small_file
 
 LARGEST_SOURCE = 2 * MIB
 

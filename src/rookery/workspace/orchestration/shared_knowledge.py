@@ -8,10 +8,10 @@ from pathlib import Path
 from rookery.core.intents.lessons import Lesson, with_lesson
 from rookery.core.limits import MIB
 from rookery.errors import RookeryError
-from rookery.workspace.orchestration.file_locks import file_lock
+from rookery.platform.locks import file_lock
+from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.layout import Layout
 from rookery.workspace.orchestration.replaced_files import NotReplaced, replace_file
-from rookery.workspace.orchestration.small_files import Unreadable, small_file
 
 LARGEST = MIB
 ARCHIVE = "AGENT.archive.md"

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from rookery.core.managing.shown import ChangedFile
 from rookery.core.worktrees import Code
-from rookery.workspace.paths import visible
+from rookery.platform.paths import visible
 from rookery.workspace.review.checkouts import Checkout
 from rookery.workspace.review.line_changes import ChangedLine, line_changes
 from rookery.workspace.review.listing import Listed, listed

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.core.managing.shown import LineKind
-from rookery.workspace.git_safety import git_hardening, hardened
+from rookery.platform.git.git_hardening import git_hardening, hardened
 from rookery.workspace.worktrees.git import GitFailed, without_git_variables
 
 MOST_CONTEXT = 10_000_000

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from rookery.core.limits import MIB
 from rookery.core.managing.shown import ChangedFile, Review
-from rookery.workspace.paths import visible
+from rookery.platform.paths import visible
 from rookery.workspace.review.checkouts import Checkout
 from rookery.workspace.review.generated import generated
 from rookery.workspace.review.line_changes import line_changes

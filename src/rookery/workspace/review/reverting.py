@@ -13,10 +13,10 @@ from rookery.core.facts import Effect, Version
 from rookery.core.limits import MIB
 from rookery.core.undo import folder_with, is_folder, is_unknown
 from rookery.core.worktrees import Code, Keep
-from rookery.workspace.descriptors import opened_folder
+from rookery.platform.descriptors import opened_folder
+from rookery.platform.git.git_packs import Kind, object_id
+from rookery.platform.paths import visible
 from rookery.workspace.file_versions import proper, version_at
-from rookery.workspace.object_packs import Kind, object_id
-from rookery.workspace.paths import visible
 from rookery.workspace.putting_back import put_back
 from rookery.workspace.review.checkouts import Checkout
 from rookery.workspace.review.listing import digest_of

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rookery.core.image_facts import image_facts
 from rookery.core.limits import KIB, MIB
-from rookery.workspace.descriptors import opened_folder
+from rookery.platform.descriptors import opened_folder
 from rookery.workspace.file_versions import NOT_A_FOLDER, Content, content_of, status_of
 from rookery.workspace.review.checkouts import Checkout
 from rookery.workspace.review.raw_changes import RawChange

@@ -17,10 +17,10 @@ from rookery.core.instructions import Origin, revealed
 from rookery.core.limits import KIB
 from rookery.engine.ports import FileText
 from rookery.errors import ToolError
+from rookery.platform.descriptors import content, opened_folder
+from rookery.platform.paths import visible
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.descriptors import content, opened_folder
 from rookery.workspace.ignore import IGNORE_FILES
-from rookery.workspace.paths import visible
 from rookery.workspace.surroundings.looks import Look
 from rookery.workspace.text_files import decoded
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rookery import faults
 from rookery.core.worktree_names import VersionPlan, folder_name, version_plans
 from rookery.core.worktrees import Code, Created, Obstacle, Step, VersionsMade, Worktree
-from rookery.workspace.own_programs import find_own_program
+from rookery.platform.processes.own_programs import find_own_program
 from rookery.workspace.worktrees.fetching import Fetching, StartPoint, start_point
 from rookery.workspace.worktrees.git import GitFailed, InTheWay
 from rookery.workspace.worktrees.naming import free_name

@@ -15,9 +15,9 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.worktrees import Code, Obstacle
 from rookery.errors import RookeryError
-from rookery.workspace.git_safety import git_hardening, hardened, sub_command
-from rookery.workspace.paths import visible
-from rookery.workspace.plain_runner import NAMED_PROGRAMS
+from rookery.platform.git.git_hardening import git_hardening, hardened, sub_command
+from rookery.platform.paths import visible
+from rookery.platform.processes.plain_runner import NAMED_PROGRAMS
 
 _OWN = ("core.quotePath=false", "advice.detachedHead=false", "commit.gpgSign=false")
 _DURABLE = ("core.fsync=all", "core.fsyncMethod=fsync", "fastimport.unpackLimit=1")

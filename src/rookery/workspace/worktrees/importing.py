@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from rookery.core.worktree_names import folder_name
 from rookery.core.worktrees import Code, Created, Importable, Worktree
-from rookery.workspace.git_folders import common_folder
+from rookery.platform.git.git_folders import common_folder
 from rookery.workspace.worktrees.creating import check_out, large_files, new_worktree, noted
 from rookery.workspace.worktrees.fetching import Fetching
 from rookery.workspace.worktrees.git import InTheWay

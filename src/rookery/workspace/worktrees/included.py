@@ -4,7 +4,7 @@ project lists in `.worktreeinclude`."""
 import fnmatch
 import os
 
-from rookery.workspace.git_folders import regular_content
+from rookery.platform.git.git_folders import regular_content
 from rookery.workspace.worktrees.git import Git
 from rookery.workspace.worktrees.project import OWN_FOLDER, Project
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from rookery import NAME, faults
 from rookery.core.worktrees import KEEP_REFS, Code, Keep
-from rookery.workspace.git_folders import entries, is_folder, regular_content
+from rookery.platform.git.git_folders import entries, is_folder, regular_content
 from rookery.workspace.worktrees.contents import LINK, Stored, open_plain, tree_of
 from rookery.workspace.worktrees.git import Git, GitFailed, InTheWay
 

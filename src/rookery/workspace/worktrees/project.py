@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.core.worktrees import Code
-from rookery.workspace.git_folders import common_folder, is_folder
-from rookery.workspace.own_programs import find_own_program
+from rookery.platform.git.git_folders import common_folder, is_folder
+from rookery.platform.processes.own_programs import find_own_program
 from rookery.workspace.worktrees.git import Git, InTheWay
 
 OWN_FOLDER = ".roo"

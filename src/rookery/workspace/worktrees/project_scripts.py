@@ -13,9 +13,9 @@ from msgspec import Struct
 from rookery import PROJECT_FOLDER
 from rookery.core.limits import KIB
 from rookery.core.worktrees import Worktree, environment_of
-from rookery.workspace.command_environment import command_environment
-from rookery.workspace.git_folders import regular_content
-from rookery.workspace.own_programs import find_own_program
+from rookery.platform.git.git_folders import regular_content
+from rookery.platform.processes.command_environment import command_environment
+from rookery.platform.processes.own_programs import find_own_program
 from rookery.workspace.worktrees.project import OWN_FOLDER
 
 LARGEST = 100 * KIB

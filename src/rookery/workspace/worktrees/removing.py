@@ -27,7 +27,7 @@ from rookery.core.worktrees import (
     State,
     Worktree,
 )
-from rookery.workspace.git_folders import NOTE_OF_WORKTREE, is_folder
+from rookery.platform.git.git_folders import NOTE_OF_WORKTREE, is_folder
 from rookery.workspace.worktrees.contents import contents_of
 from rookery.workspace.worktrees.git import Git, InTheWay
 from rookery.workspace.worktrees.keeping import keep

@@ -15,8 +15,8 @@ from msgspec import Struct
 from rookery.core.limits import MIB
 from rookery.core.worktrees import Worktree
 from rookery.errors import ToolError
-from rookery.workspace.guarded_process import GuardedProcess, guarded
-from rookery.workspace.wardens import WaitingWarden, Wardens
+from rookery.platform.processes.guarded_process import GuardedProcess, guarded
+from rookery.platform.processes.wardens import WaitingWarden, Wardens
 from rookery.workspace.worktrees.project import SETUP_SCRIPT
 from rookery.workspace.worktrees.project_scripts import (
     ProjectScript,

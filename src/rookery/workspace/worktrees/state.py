@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from rookery.core.worktrees import Code, Listed, PortBlock, State, Worktree
-from rookery.workspace.git_folders import (
+from rookery.platform.git.git_folders import (
     NOTE_OF_WORKTREE,
     common_folder,
     entries,

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 from rookery.core.limits import KIB
 from rookery.errors import ToolError
-from rookery.workspace.orphans import birth, end_orphans
-from rookery.workspace.waiting import reads_terminal
-from rookery.workspace.wardens import WaitingWarden, Wardens
+from rookery.platform.processes.orphans import birth, end_orphans
+from rookery.platform.processes.terminal_wait import reads_terminal
+from rookery.platform.processes.wardens import WaitingWarden, Wardens
 
 READ_SIZE = 64 * KIB
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from rookery.core.limits import MIB
-from rookery.workspace.orphans import take_orphans_in
-from rookery.workspace.own_scripts import own_script
+from rookery.platform.processes.orphans import take_orphans_in
+from rookery.platform.processes.own_scripts import own_script
 
 WARDEN = Path(__file__).with_name("warden.py")
 ORDER_SECONDS = 10.0

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.workspace.command_environment import command_environment
-from rookery.workspace.own_programs import find_own_program
+from rookery.platform.processes.command_environment import command_environment
+from rookery.platform.processes.own_programs import find_own_program
 
 SECONDS = 5.0
 MOST_NAMED = 12

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from rookery.workspace.git_folders import entries, regular_content
+from rookery.platform.git.git_folders import entries, regular_content
 
 _HEAD = b"\xfftOc\x00\x00\x00\x02"
 _FANOUT_AT = len(_HEAD)

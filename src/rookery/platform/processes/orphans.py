@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from rookery.workspace.warden import PR_SET_CHILD_SUBREAPER, prctl
+from rookery.platform.processes.warden import PR_SET_CHILD_SUBREAPER, prctl
 
 _ROUNDS = 1000
 """How often the children of those who were killed are looked for: some fork without end."""

@@ -14,7 +14,7 @@ import msgspec
 
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
-from rookery.storage.disk import PRIVATE_FILE, private_folder, put, reason
+from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason
 
 LARGEST_FILE = 4 * MIB
 

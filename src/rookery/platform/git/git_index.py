@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from rookery.core.facts import Effect
 from rookery.core.limits import MIB
-from rookery.workspace.git_folders import common_folder, is_folder, regular_content
-from rookery.workspace.git_objects import had_object, has_object
-from rookery.workspace.stat_index import times_are_settled
+from rookery.platform.git.git_folders import common_folder, is_folder, regular_content
+from rookery.platform.git.git_objects import had_object, has_object
+from rookery.platform.stat_index import times_are_settled
 
 _LARGEST = 64 * MIB
 _LARGEST_LINK = 4096

@@ -10,10 +10,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from rookery.platform.git.git_folders import common_folder
+from rookery.platform.git.git_programs import ask_git
+from rookery.platform.processes.own_programs import find_own_program
 from rookery.workspace.confinement import within
-from rookery.workspace.git_folders import common_folder
-from rookery.workspace.git_programs import ask_git
-from rookery.workspace.own_programs import find_own_program
 
 _INCLUDED = re.compile(r"include\.path|includeif\..*\.path", re.IGNORECASE | re.DOTALL)
 _HOOKS = "core.hookspath"
