@@ -24,9 +24,9 @@ from run import machine, seconds_of_a_sync, table
 from rookery.app import Consent, open_host
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Asked, AssistantSpoke, RequestStarted, ToolFinished
+from rookery.core.settings import Settings
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
-from rookery.settings import Settings
 from rookery.storage.tasks import TaskStore
 
 WRITES = 150

@@ -7,9 +7,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.core.blocks import ToolCall
+from rookery.core.judgement import Judgement
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision
-from rookery.core.shell.judgement import Judgement
 from rookery.core.shell.program_table import READERS
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.governance.command_judge import CommandJudge

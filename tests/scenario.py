@@ -23,7 +23,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.history import Turn, history
+from rookery.core.folds.history import Turn, history
 from rookery.core.limits import Limits
 from rookery.storage.journal import read_events
 from rookery.storage.recovery import JOURNAL, never_begun

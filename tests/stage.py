@@ -21,10 +21,10 @@ from rookery.core.commands import (
     Speak,
 )
 from rookery.core.facts import Asked, ChildBegan, Event, Fact, Gathered
+from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN
 from rookery.core.next_step import TurnRules
-from rookery.core.task_state import TaskState
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog

@@ -23,7 +23,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.history import history
+from rookery.core.folds.history import history
 from rookery.storage.journal import read_events
 from rookery.storage.recovery import JOURNAL, never_begun
 from rookery.storage.verify import verify

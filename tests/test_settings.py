@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict, fields
 
-from rookery import settings as module
+from rookery.core import settings as module
 from rookery.core.limits import Limits
-from rookery.engine.ports import ModelInfo
-from rookery.settings import (
+from rookery.core.settings import (
     PROJECT_MAY,
     CommandSettings,
     LimitSettings,
@@ -22,6 +21,7 @@ from rookery.settings import (
     shown,
     variable_of,
 )
+from rookery.engine.ports import ModelInfo
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,12 +33,12 @@ class Terminal(io.StringIO):
 
 def test_the_document_is_what_the_code_says():
     written = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert written == document(), "run: python -m rookery.settings > docs/settings.md"
+    assert written == document(), "run: python -m rookery.core.settings > docs/settings.md"
 
 
 def test_the_module_prints_the_document():
     done = subprocess.run(
-        [sys.executable, "-m", "rookery.settings"],
+        [sys.executable, "-m", "rookery.core.settings"],
         cwd=ROOT / "src",
         capture_output=True,
         text=True,

@@ -35,10 +35,10 @@ from rookery.core.queries import (
     FoundPath,
     RestoreRehearsal,
 )
+from rookery.core.settings import Settings
 from rookery.errors import CommandRejected, StorageError
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
-from rookery.settings import Settings
 from rookery.storage.tasks import TaskStore
 from rookery.wire.host import Host
 

@@ -19,8 +19,8 @@ from rookery.clients.tui.seam import ToastKind
 from rookery.clients.tui.style import CSS
 from rookery.core.commands import Command
 from rookery.core.facts import Event
+from rookery.core.folds.view import View
 from rookery.core.queries import About, AskAbout, Asking
-from rookery.core.view import View
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
 from tui_screen_scenes import knowing_host, worked

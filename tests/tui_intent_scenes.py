@@ -14,7 +14,7 @@ from rookery.core.facts import (
     ToolStarted,
     Usage,
 )
-from rookery.core.intents.questions import AskedReason, AskedTarget, IntentQuestion
+from rookery.core.intent_questions import AskedReason, AskedTarget, IntentQuestion
 from rookery.core.queries import KnownIntent
 
 INTENTS = (

@@ -19,15 +19,16 @@ from rookery import VERSION
 from rookery.briefing import Briefing, situation
 from rookery.browser.known_origins import KnownOrigins
 from rookery.core.facts import Effect, Event, Fact, Noted, Reminded
-from rookery.core.file_steps import approved_by_user, commands_running_on, was_started
 from rookery.core.findings import Finding, Health
-from rookery.core.hiding import Hiding
+from rookery.core.folds.file_steps import approved_by_user, commands_running_on, was_started
 from rookery.core.hosts import faulty_entries
+from rookery.core.judgement import Judgement
 from rookery.core.limits import Limits
 from rookery.core.next_step import TurnRules
 from rookery.core.queries import About
+from rookery.core.secret_mask import Hiding
+from rookery.core.settings import Settings
 from rookery.core.shell.git_lines import GitUse, git_use
-from rookery.core.shell.judgement import Judgement
 from rookery.egress.known_hosts import KnownHosts
 from rookery.egress.remotes import remotes
 from rookery.egress.way_out import Egress
@@ -60,7 +61,6 @@ from rookery.platform.git.git_index import checked_out
 from rookery.platform.processes.wardens import WardensInAdvance
 from rookery.platform.user_folders import Places
 from rookery.providers import KEY_VARIABLES, OTHER_KEY_VARIABLES
-from rookery.settings import Settings
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.keys import all_keys
 from rookery.storage.permissions import Permissions

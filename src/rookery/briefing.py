@@ -24,18 +24,18 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.file_steps import commands_running_on
+from rookery.core.folds.file_steps import commands_running_on
+from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
 from rookery.core.modes import Mode, find_mode, offers, why_not
+from rookery.core.settings import Settings
 from rookery.core.system_prompt import system_prompt
-from rookery.core.task_state import TaskState
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Provider, Tool, ToolSpec
 from rookery.errors import SettingsError
 from rookery.model_choices import Models
 from rookery.platform.user_folders import Places
-from rookery.settings import Settings
 from rookery.tools import offered
 from rookery.tools.compact_specs import compact_spec
 from rookery.tools.new_task import NewTask

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from rookery.core.code_hits import CodeHits
 from rookery.core.limits import Limits
 from rookery.core.outlines import Definition, Outline
+from rookery.core.settings import Settings
 from rookery.engine.ports import Permit
 from rookery.platform.user_folders import Places
 from rookery.providers import BASE_URLS, KEY_VARIABLES
-from rookery.settings import Settings
 from rookery.storage.keys import find_key
 from rookery.workspace.files import WorkspaceFiles
 

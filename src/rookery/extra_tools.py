@@ -21,12 +21,12 @@ from rookery.core.hosts import Host
 from rookery.core.limits import Limits
 from rookery.core.outlines import Definition
 from rookery.core.queries import KnownMcpServer
+from rookery.core.settings import Settings
 from rookery.engine.ports import Action, Hook, Tool
 from rookery.errors import ToolError
 from rookery.mcp.presence import is_configured
 from rookery.platform.user_folders import Places
 from rookery.providers import KEY_VARIABLES
-from rookery.settings import Settings
 from rookery.tools.browser_action import BrowserAction
 from rookery.tools.codebase_search import CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames

@@ -8,15 +8,15 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from rookery import NAME, VERSION
-from rookery.core.intents.errors import Refusal
 from rookery.core.intents.selection import select
 from rookery.core.ledger.records import Writer
+from rookery.core.refusals import Refusal
+from rookery.core.settings import Settings
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Restored, Ungoverned
 from rookery.errors import IntentNotSelectable
 from rookery.governed_places import governed_places
 from rookery.platform.user_folders import Places
-from rookery.settings import Settings
 from rookery.workspace.governed.governed_task import GovernedTask
 from rookery.workspace.governed.project import GovernanceWishes, GovernedProject
 from rookery.workspace.ledger.known_heads import KnownHeads

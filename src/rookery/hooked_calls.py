@@ -25,15 +25,15 @@ from rookery.core.facts import (
     Reminded,
     RequestStarted,
 )
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.folds.task_state import TaskState
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.judgement import Judgement
 from rookery.core.rulings import Ruling, ask
-from rookery.core.shell.judgement import Judgement
-from rookery.core.task_state import TaskState
+from rookery.core.settings import Settings
 from rookery.engine.ports import Outcome
 from rookery.errors import Denied
 from rookery.platform.processes.wardens import Wardens
 from rookery.platform.user_folders import Places
-from rookery.settings import Settings
 
 if TYPE_CHECKING:
     from rookery.core.hooks.hook_verdict import HookVerdict
@@ -196,7 +196,7 @@ def _question(text: str) -> str:
 
 
 def _denial(call: ToolCall, verdict: "HookVerdict") -> Denied:
-    from rookery.core.intents.errors import Refusal
+    from rookery.core.refusals import Refusal
 
     refusal = Refusal(
         code=verdict.code or "HOOK-001",

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from rookery.core.queries import KnownModel
+from rookery.core.settings import Settings
 from rookery.errors import SettingsError
 from rookery.providers import (
     KEY_VARIABLES,
@@ -16,7 +17,6 @@ from rookery.providers import (
     known_models,
     open_provider,
 )
-from rookery.settings import Settings
 from rookery.storage.keys import Key
 
 

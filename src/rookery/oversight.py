@@ -28,18 +28,18 @@ from rookery.core.facts import (
     TaskOpened,
     TaskReopened,
 )
+from rookery.core.judgement import Judgement
 from rookery.core.limits import MIB
 from rookery.core.queries import KnownIntent
 from rookery.core.replies import sentence_in
 from rookery.core.rulings import Ruling, joined
-from rookery.core.shell.judgement import Judgement
+from rookery.core.settings import Settings
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Outcome, Permit, Restored, Tool, ToolContext, ToolSpec
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.hooked_calls import HookedCalls, open_hooks
 from rookery.platform.processes.wardens import Wardens
 from rookery.platform.user_folders import Places
-from rookery.settings import Settings
 
 if TYPE_CHECKING:
     from rookery.workspace.governed.governed_task import GovernedTask
@@ -193,7 +193,7 @@ class TaskOversight:
 
     def _latch(self, there: bool, notice: str) -> bool:
         """How the task is governed is decided once, when it begins."""
-        from rookery.core.intents.governance_mode import Mode, ModeWishes, latched
+        from rookery.core.governance_mode import Mode, ModeWishes, latched
 
         wanted = Mode(self._over.settings.governance.mode)
         held = latched(ModeWishes(user=wanted), there=there)

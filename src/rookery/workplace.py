@@ -10,8 +10,6 @@ from msgspec.structs import replace
 from rookery.briefing import Briefing
 from rookery.core.commands import Command, OpenTask, SwitchMode, SwitchModel
 from rookery.core.facts import Event, FilesChanged, FilesRestored
-from rookery.core.fuzzy import best_matches
-from rookery.core.line_diff import line_diff
 from rookery.core.queries import (
     About,
     AskAbout,
@@ -35,6 +33,8 @@ from rookery.core.queries import (
     KnownTask,
     RestoreRehearsal,
 )
+from rookery.core.text.fuzzy import best_matches
+from rookery.core.text.line_diff import line_diff
 from rookery.engine.engine import Engine
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.model_choices import Models

@@ -8,9 +8,9 @@ import pytest
 from kept_sessions import CHILD, OTHER, PARENT, keep, keep_family, store
 from rookery.cli.main import run
 from rookery.cli.search import marked
-from rookery.clients.terminal_text import Paint
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked, TaskOpened
+from rookery.core.text.terminal_text import Paint
 from terminal_session import Installed
 
 Captured = pytest.CaptureFixture[str]

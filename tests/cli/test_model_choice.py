@@ -6,8 +6,8 @@ import pytest
 
 from rookery.cli.exit_codes import Exit, exit_code_of
 from rookery.cli.model_choice import NoKey, choose_model
+from rookery.core.settings import Settings
 from rookery.errors import SettingsError
-from rookery.settings import Settings
 
 KEY = "sk-0123456789abcdef"
 

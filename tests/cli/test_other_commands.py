@@ -12,8 +12,8 @@ import pytest
 from rookery import VERSION
 from rookery.cli.main import _SUBCOMMANDS, run
 from rookery.cli.model_choice import USUAL_MODELS, choose_model
+from rookery.core.settings import ANY, Settings, all_settings
 from rookery.errors import SettingsError
-from rookery.settings import ANY, Settings, all_settings
 
 Captured = pytest.CaptureFixture[str]
 NO_ID = "00000000-0000-4000-8000-000000000000"

@@ -17,7 +17,7 @@ from played_desk import PlayedFamily, played_desk
 from rookery.cli.main import run
 from rookery.cli.sessions import SUBCOMMANDS, command
 from rookery.cli.sessions_list import words_for
-from rookery.core.intents.questions import IntentQuestion
+from rookery.core.intent_questions import IntentQuestion
 from rookery.core.managing import requests as asked
 from rookery.core.managing.shown import (
     BlamedLine,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.cli.sessions_transcript import Transcript
-from rookery.clients.terminal_text import Paint
+from rookery.core.text.terminal_text import Paint
 
 PLAIN = Paint(False)
 TEXTS = st.lists(st.text("ab\n\r\x1b\u202e🙂\u200d", max_size=12), min_size=1, max_size=4)

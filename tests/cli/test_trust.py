@@ -13,7 +13,7 @@ from rookery.cli.trust import (
     command,
     trust_question,
 )
-from rookery.core.shell.judgement import Judgement
+from rookery.core.judgement import Judgement
 from rookery.engine.ports import Action, Outcome, Permit, Place
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places

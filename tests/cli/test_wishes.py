@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.cli.wishes import Wishes
-from rookery.core.characters import as_utf8
+from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
 
 ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"

@@ -20,7 +20,7 @@ from rookery.core.facts import (
     RequestStarted,
     TaskOpened,
 )
-from rookery.core.hiding import Hiding
+from rookery.core.secret_mask import Hiding
 
 
 def shown(file: Path, *facts: Fact) -> list[str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.clients.markdown_stream import MOST_ROWS, MarkdownStream
-from rookery.clients.terminal_text import Paint, harmless
+from rookery.core.text.terminal_text import Paint, harmless
 
 WIDTH = 60
 

@@ -50,7 +50,7 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.output_preview import gap
+from rookery.core.text.output_preview import gap
 
 NOTED = "  noted: the model hears it with its next step"
 BUSY = FailureKind.BUSY

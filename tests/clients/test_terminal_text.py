@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.clients.terminal_text import Paint, harmless, harmless_line, spell_plainly
+from rookery.core.text.terminal_text import Paint, harmless, harmless_line, spell_plainly
 
 
 @pytest.mark.parametrize(

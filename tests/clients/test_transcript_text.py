@@ -6,7 +6,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rookery.clients.terminal_text import Paint
 from rookery.clients.transcript_text import (
     Kind,
     Passage,
@@ -16,6 +15,7 @@ from rookery.clients.transcript_text import (
     passages,
 )
 from rookery.core.message import Message
+from rookery.core.text.terminal_text import Paint
 
 PLAIN = Paint(False)
 

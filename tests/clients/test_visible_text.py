@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.clients.terminal_text import folded_diff, harmless, plainly_visible, visible_line
+from rookery.core.text.terminal_text import folded_diff, harmless, plainly_visible, visible_line
 
 HIDING = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"}
 

@@ -10,8 +10,8 @@ from rookery.code_index.index import CodeIndex
 from rookery.code_index.sources import Embedder
 from rookery.code_index.syntax import SyntaxReader
 from rookery.core.code_hits import CodeHits
+from rookery.core.indexed_files import Listing, Source
 from rookery.core.limits import Limits
-from rookery.core.source_files import Listing, Source
 from rookery.engine.ports import Permit
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.source_files import WorkspaceSources

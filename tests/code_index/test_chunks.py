@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rookery.core.chunks import LEAST, MOST, TOLERATED, Chunk, chunks, names_of
 from rookery.core.outlines import Definition, headings
-from rookery.core.text_lines import rows_of
+from rookery.core.text.text_lines import rows_of
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LONGEST = 1_000_000 if TORTURE else 200_000

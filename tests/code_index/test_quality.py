@@ -20,7 +20,7 @@ SHARE = 0.8
 
 QUESTIONS = """
 where is it decided what the task does next                 core/next_step.py
-fold the events of a task into the conversation the model sees core/history.py
+fold the events of a task into the conversation the model sees core/folds/history.py
 find the program ripgrep for searching                      workspace/search.py
 rules of .gitignore when walking through folders            workspace/tree.py
 is this path a credential file                              core/credential_paths.py
@@ -38,7 +38,7 @@ where are settings files merged and validated               storage/settings_fil
 API keys stored on disk                                     storage/keys.py
 a damaged journal is cut back and recovered                 storage/recovery.py
 full text search over past tasks in sqlite                  storage/index.py
-preview of command output with head and tail                core/output_preview.py
+preview of command output with head and tail                core/text/output_preview.py
 summarise conversation when the context window is full      engine/context.py
 does the user trust this folder                             storage/trust.py
 detect mime type and size of images                         core/image_facts.py

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from rookery.core.agent_state import (
+from rookery.core.asks import AskKind
+from rookery.core.controls import Button, Controls, Press, controls, destination, shows_streaming
+from rookery.core.folds.agent_state import (
     AgentState,
     CoarseState,
     coarse_state,
     detect,
     request_in_progress,
 )
-from rookery.core.asks import AskKind
-from rookery.core.controls import Button, Controls, Press, controls, destination, shows_streaming
 from rookery.core.message import Message
 
 ENDED = '{"tokensIn": 1, "cost": 0.5}'

@@ -5,7 +5,6 @@ import pytest
 from logs import log
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, ToolCall, ToolResult
-from rookery.core.condensing import cut_points, fitting
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -18,7 +17,8 @@ from rookery.core.facts import (
     ToolFinished,
     next_event,
 )
-from rookery.core.history import history
+from rookery.core.folds.cut_points import cut_points, fitting
+from rookery.core.folds.history import history
 
 ANSWER = "Only the staging database."
 

@@ -4,7 +4,6 @@ import pytest
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
-from rookery.core.denials import Denials
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -16,6 +15,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
+from rookery.core.folds.denials import Denials
 from rookery.core.replies import denied
 
 CALLS = AssistantSpoke(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patience import patience
-from rookery.core.diff_blocks import (
+from rookery.core.text.diff_blocks import (
     EXPLAINED,
     Applied,
     DiffBlock,

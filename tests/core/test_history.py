@@ -22,7 +22,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.history import Conversation, Turn, history
+from rookery.core.folds.history import Conversation, Turn, history
 from rookery.core.replies import CALL_TAKEN_BACK, CALL_UNDONE, NEVER_RUN, user_message
 from rookery.core.tokens import Scale, weight
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logs import ANY_LOG, IMPLAUSIBLE, log, plausible
-from rookery.core.agent_state import detect
 from rookery.core.asks import AskKind, is_non_blocking_ask
 from rookery.core.blocks import Image, Text, Thinking, ToolCall
 from rookery.core.facts import (
@@ -44,8 +43,9 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.growing import CallText, Pieces
-from rookery.core.messages import Message, Transcript, messages
+from rookery.core.folds.agent_state import detect
+from rookery.core.folds.partial_text import CallText, Pieces
+from rookery.core.folds.transcript import Message, Transcript, messages
 from rookery.core.replies import denied, failed
 
 OPENED = TaskOpened(text="do it")

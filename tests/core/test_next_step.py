@@ -34,6 +34,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.failures import CAP_SECONDS, FailureKind, delay_before_retry
+from rookery.core.folds.task_state import TaskState, call_key, fold, times_repeated
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
     Ask,
@@ -67,7 +68,6 @@ from rookery.core.replies import (
     WRITTEN_CALL,
     stuck,
 )
-from rookery.core.task_state import TaskState, call_key, fold, times_repeated
 
 LIMITS = Limits(mistakes=3, requests=10, cost=1.0, repeats=3)
 READ = ToolCall(id="c1", name="read_file", arguments={"path": "a"})

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.output_preview import LONGEST_LINE, Cleaner, Preview, collapsed, readable
+from rookery.core.text.output_preview import LONGEST_LINE, Cleaner, Preview, collapsed, readable
 
 MESSY = st.text(alphabet="ab€\n\r\b\t\0\x1b[]0;m\x07\\P", max_size=60)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from patience import patience
 from rookery.core.patch_places import Lost, Pointless, explain, patched
-from rookery.core.patch_text import (
+from rookery.core.text.patch_text import (
     Addition,
     Deletion,
     Hunk,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.facts import Effect, Version
-from rookery.core.undo import Plan, folder_with, only_takes_back, plan, worth_telling
+from rookery.core.undo_plan import Plan, folder_with, only_takes_back, plan, worth_telling
 
 ONE, TWO, THREE = (Version(str(number) * 40, 0o100644) for number in (1, 2, 3))
 FOLDER = folder_with(0o755)

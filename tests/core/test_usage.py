@@ -1,7 +1,7 @@
 import pytest
 
 from rookery.core.facts import Usage
-from rookery.core.usage import added
+from rookery.core.folds.usage import added
 
 
 @pytest.mark.parametrize(

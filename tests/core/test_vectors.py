@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rookery.core.agent_state import coarse_state
+from rookery.core.folds.agent_state import coarse_state
+from rookery.core.folds.view import View, see
 from rookery.core.message import Message
-from rookery.core.view import View, see
 from rookery.wire.codec import event_from_json
 
 VECTORS = sorted((Path(__file__).parents[1] / "vectors").glob("*.jsonl"))

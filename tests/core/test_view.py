@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from logs import ANY_LOG, log
-from rookery.core.agent_state import detect
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
 from rookery.core.facts import (
@@ -42,11 +41,12 @@ from rookery.core.facts import (
     live,
 )
 from rookery.core.failures import FailureKind
+from rookery.core.folds.agent_state import detect
+from rookery.core.folds.rows import PAGE, Rows
+from rookery.core.folds.transcript import messages
+from rookery.core.folds.usage import Totals
+from rookery.core.folds.view import View, ViewChange, changes, see
 from rookery.core.message import Message
-from rookery.core.messages import messages
-from rookery.core.rows import PAGE, Rows
-from rookery.core.usage import Totals
-from rookery.core.view import View, ViewChange, changes, see
 
 OPENED = TaskOpened(text="do it", mode="code")
 STARTED = RequestStarted(request_id="r", model="m")

@@ -19,7 +19,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.task_state import TaskState, fold
+from rookery.core.folds.task_state import TaskState, fold
 from rookery.core.tokens import PER_BYTE
 
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.agent_state import AgentState
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall
 from rookery.core.facts import (
@@ -34,6 +33,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.failures import FailureKind
+from rookery.core.folds.agent_state import AgentState
 from rookery.dialects.ask_replies import goes_on
 from rookery.dialects.control_stream import ControlStream
 from rookery.dialects.queue_events import change_between, queue_event

@@ -10,8 +10,8 @@ import pytest
 from llm_server import LlmServer, call, finish
 from rookery.app import examine
 from rookery.core.findings import Health
+from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places
-from rookery.settings import Settings
 from rookery.storage.trust import TrustStore
 from terminal_session import Installed
 

@@ -7,7 +7,7 @@ import pytest
 
 from rookery.core.commands import Answer, Condense, Speak
 from rookery.core.facts import Asked, Ending, Noted, ToolFinished, Usage
-from rookery.core.file_steps import steps_since
+from rookery.core.folds.file_steps import steps_since
 from rookery.core.limits import Limits
 from rookery.core.replies import NOTHING_TO_CONDENSE
 from rookery.engine.engine import Engine

@@ -28,7 +28,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.history import Turn, history
+from rookery.core.folds.history import Turn, history
 from rookery.core.limits import Limits
 from rookery.core.next_step import CallModel, Remind, Shorten, TurnRules, next_step
 from rookery.core.tokens import weight

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.facts import Asked, CommandEnded, Ending, Fact, OutputStreamed, ToolFinished
-from rookery.core.hiding import HIDDEN, Hiding
 from rookery.core.limits import Limits
+from rookery.core.secret_mask import HIDDEN, Hiding
 from rookery.engine.event_log import EventLog
 from rookery.engine.hiding_shell import HidingShell
 from rookery.engine.task import Attend, Gear, Task

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rookery.core.facts import Answered, Noted, PromptRefused, UserSpoke
-from rookery.core.view import View, see
+from rookery.core.folds.view import View, see
 from rookery.engine.ports import Ungoverned
 from stage import Stage, call
 

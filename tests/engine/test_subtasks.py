@@ -18,7 +18,7 @@ from rookery.core.facts import (
     ToolStarted,
     Usage,
 )
-from rookery.core.file_steps import steps_since
+from rookery.core.folds.file_steps import steps_since
 from rookery.core.limits import Limits
 from rookery.engine.ports import Checkpoint
 from rookery.errors import StorageError

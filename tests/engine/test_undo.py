@@ -19,9 +19,9 @@ from rookery.core.facts import (
     SavingFiles,
     ToolStarted,
 )
-from rookery.core.file_steps import steps_since
-from rookery.core.shell.judgement import Deed, Judgement, Target
-from rookery.core.shell.plain_commands import Pipeline
+from rookery.core.folds.file_steps import steps_since
+from rookery.core.judgement import Deed, Judgement, Target
+from rookery.core.plain_commands import Pipeline
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.storage.verify import verify
 from stage import TASK, Stage, call, finish, run, write

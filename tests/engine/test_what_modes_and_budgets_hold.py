@@ -18,9 +18,9 @@ from rookery.core.facts import (
     ModeSwitched,
     ToolFinished,
 )
-from rookery.core.hiding import HIDDEN, Hiding
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN, Group, Mode
+from rookery.core.secret_mask import HIDDEN, Hiding
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup

@@ -29,9 +29,9 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.file_steps import steps_since
-from rookery.core.history import Turn, history
-from rookery.core.messages import Transcript
+from rookery.core.folds.file_steps import steps_since
+from rookery.core.folds.history import Turn, history
+from rookery.core.folds.transcript import Transcript
 from rookery.core.replies import STOPPED_BY_USER
 from rookery.engine.engine import Engine
 from rookery.errors import ProviderError

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from command_bench import Bench, bench, decision
+from rookery.core.judgement import Deed, Target
 from rookery.core.limits import KIB, Limits
+from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.core.rulings import Decision
-from rookery.core.shell.judgement import Deed, Target
-from rookery.core.shell.plain_commands import Pipeline, PlainCommand
 from rookery.governance.command_judge import CommandJudge
 from rookery.governance.program_paths import find_program
 from rookery.workspace.files import WorkspaceFiles

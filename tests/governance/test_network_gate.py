@@ -7,9 +7,9 @@ import pytest
 
 from rookery.core.blocks import ToolCall
 from rookery.core.hosts import covered, entries
+from rookery.core.judgement import Judgement
+from rookery.core.plain_commands import plain
 from rookery.core.rulings import Decision
-from rookery.core.shell.judgement import Judgement
-from rookery.core.shell.plain_commands import plain
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.governance.network_gate import NetworkGate
 

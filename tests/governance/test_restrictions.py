@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
+from rookery.core.judgement import Deed, Judgement, Target
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision, Ruling
-from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.governance.restrictions import Restrictions
 from rookery.workspace.files import WorkspaceFiles

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
+from rookery.core.judgement import Judgement
+from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.core.rulings import Ruling, deny
-from rookery.core.shell.judgement import Judgement
-from rookery.core.shell.plain_commands import Pipeline, PlainCommand
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.governance.trust_gate import NOT_TRUSTED, TrustGate
 

@@ -12,8 +12,8 @@ from msgspec import Struct
 from canaries import Visit, World, remove, run
 from hostile_repositories import programs
 from llm_server import call
-from rookery.core.shell.plain_commands import plain
-from rookery.settings import Settings, all_settings
+from rookery.core.plain_commands import plain
+from rookery.core.settings import Settings, all_settings
 from rookery.workspace.search import find_ripgrep
 
 NOT_ALLOWED = "Not interactive: this needs approval"

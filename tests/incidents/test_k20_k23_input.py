@@ -16,7 +16,7 @@ from canaries import KEY, Sink, World, run
 from hostile_repositories import git, huge
 from llm_server import LlmServer, call, raw_call, redirect
 from rookery.core.blocks import Text
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 from rookery.engine.ports import ModelRequest
 from rookery.errors import ProviderError
 from rookery.providers import OpenProvider, open_provider

@@ -14,7 +14,7 @@ from msgspec import Struct
 from command_server import CommandServer, Ended
 from local_models.model_server import SHOWING_TOOLS, WINDOW, missing, serving
 from rookery.core.facts import AssistantSpoke, Event
-from rookery.core.task_state import fold
+from rookery.core.folds.task_state import fold
 from rookery.platform.user_folders import find_places
 from rookery.storage.journal import read_events
 from rookery.storage.verify import verify

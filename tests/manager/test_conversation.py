@@ -10,8 +10,8 @@ import pytest
 from llm_server import LlmServer, call, finish, gate, say, status
 from manager.bench import IMPATIENT, PATIENCE, Project
 from rookery.core.facts import Event, UserSpoke
+from rookery.core.folds.view import View, see
 from rookery.core.sessions.orders import Letter
-from rookery.core.view import View, see
 from rookery.manager.conversation import Conversation, HandOver
 from rookery.manager.followed_task import FollowedTask
 from rookery.manager.session_json import Mail

@@ -22,10 +22,10 @@ from rookery.core.facts import (
     TextStreamed,
     UserSpoke,
 )
+from rookery.core.folds.view import View, see
 from rookery.core.managing.requests import ExportSession, ForkSession
 from rookery.core.managing.row_events import event_of_row
 from rookery.core.sessions.record import LABEL_LENGTH, ParallelMode
-from rookery.core.view import View, see
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.desk import forking_family
 from rookery.manager.desk.desk import Desk

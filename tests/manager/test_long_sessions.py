@@ -20,9 +20,9 @@ from rookery.core.facts import (
     ToolStarted,
     Usage,
 )
+from rookery.core.folds.view import View, see
 from rookery.core.sessions.record import SessionRecord
 from rookery.core.sessions.states import SessionState, SessionStatus
-from rookery.core.view import View, see
 from rookery.manager.recollection import glimpse_of
 from rookery.manager.session_json import KeptSession
 

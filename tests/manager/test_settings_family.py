@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from rookery.core.managing.requests import ChangeSetting, ReadSettings
 from rookery.core.managing.shown import SettingRow
 from rookery.core.queries import KnownMode, KnownModel
+from rookery.core.settings import Settings, all_settings
 from rookery.errors import RookeryError, SettingsError
 from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.settings_family import OFFERED, SettingsFamily
 from rookery.platform.user_folders import Places, find_places
-from rookery.settings import Settings, all_settings
 from rookery.storage.settings_edits import change_settings, with_value
 from rookery.storage.trust import TrustStore
 

@@ -15,7 +15,7 @@ from llm_server import LlmServer, Recorded, call, finish
 from mcp_hub.bench import MISBEHAVING, Bench
 from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Asked, TaskOpened
-from rookery.core.task_state import TaskState, advance
+from rookery.core.folds.task_state import TaskState, advance
 from rookery.errors import BadArguments
 from rookery.mcp.server import State
 from terminal_session import Installed

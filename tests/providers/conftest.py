@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from llm_server import LlmServer, Recorded
 from rookery.core.blocks import Text
 from rookery.core.facts import Usage
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 from rookery.core.limits import Limits
 from rookery.engine.ports import (
     CallChunk,

@@ -6,7 +6,7 @@ import pytest
 
 from rookery.core.blocks import Text
 from rookery.core.effort import EFFORTS, Effort
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 from rookery.engine.ports import ModelInfo, ModelRequest
 from rookery.providers import anthropic, find_model, openai, responses
 from wire_validators import validate_anthropic, validate_chat, validate_responses

@@ -5,7 +5,7 @@ import pytest
 
 from llm_server import LlmServer, gate, say
 from rookery.core.blocks import Text
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 from rookery.engine.ports import ModelRequest, TextChunk
 from rookery.providers import open_provider
 

@@ -19,7 +19,7 @@ import llm_server
 from llm_server import LlmServer, html, keepalives, nobody_home, redirect, say, status, trailing
 from rookery.core.blocks import Text
 from rookery.core.failures import FailureKind
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 from rookery.core.limits import Limits
 from rookery.engine.ports import ModelRequest, SilenceChunk, StopChunk, TextChunk
 from rookery.errors import ProviderError

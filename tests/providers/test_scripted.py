@@ -8,7 +8,7 @@ import pytest
 from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.facts import StopReason, Usage
 from rookery.core.failures import FailureKind
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 from rookery.engine.ports import (
     CallChunk,
     ModelRequest,

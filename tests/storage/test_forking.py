@@ -20,7 +20,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.task_state import fold
+from rookery.core.folds.task_state import fold
 from rookery.errors import SettingsError
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.forking import fork, settled_up_to

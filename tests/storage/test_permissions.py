@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Change
-from rookery.core.shell.judgement import Deed, Judgement, Target
+from rookery.core.judgement import Deed, Judgement, Target
 from rookery.engine.ports import Action, Outcome, Permit, Place, RuleBook
 from rookery.errors import CommandRejected, StorageError, ToolError
 from rookery.storage.folder_marks import FolderMark

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from access_lists import restrict, still_restricted
+from rookery.core.settings import Key
 from rookery.errors import SettingsError
-from rookery.settings import Key
 from rookery.storage.settings_edits import change_settings, toml, with_value, without
 
 FILE = Path("settings.toml")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rookery.core.settings import Settings, UiSettings
 from rookery.errors import SettingsError
-from rookery.settings import Settings, UiSettings
 from rookery.storage.settings_files import (
     LARGEST_FILE,
     LONGEST_LINE,

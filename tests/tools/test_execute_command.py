@@ -17,7 +17,7 @@ from rookery.core.facts import (
     OutputStreamed,
 )
 from rookery.core.limits import KIB, MIB, Limits
-from rookery.core.output_preview import lines_in_gap
+from rookery.core.text.output_preview import lines_in_gap
 from rookery.engine.ports import Outcome, Permit
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
 from rookery.governance.command_judge import CommandJudge

@@ -16,11 +16,11 @@ from rookery.cli.model_choice import choose_model
 from rookery.core.commands import Command
 from rookery.core.facts import Event, Fact
 from rookery.core.queries import Asking
+from rookery.core.settings import Settings
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
-from rookery.settings import Settings
 from rookery.storage.tasks import TaskStore
 from rookery.wire.channels import Channel, ChannelEnded, memory_channels
 from rookery.wire.host import Host

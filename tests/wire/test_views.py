@@ -20,7 +20,7 @@ from rookery.core.facts import (
     TextStreamed,
     next_event,
 )
-from rookery.core.view import View, see
+from rookery.core.folds.view import View, see
 from rookery.wire.codec import answer_to_json
 from rookery.wire.views import PARTS, PIECE, changes_in_pieces, row_of
 from wire.bench import Logs, caller

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import KIB, MIB, Limits
-from rookery.core.undo import folder_with
+from rookery.core.undo_plan import folder_with
 from rookery.engine.ports import Checkpoint
 from rookery.errors import StorageError
 from rookery.platform.stat_index import Rows, read_index, write_index

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from rookery.core.blocks import ToolCall
+from rookery.core.judgement import Deed, Judgement, Target
 from rookery.core.rulings import Decision
-from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.git_watch import GitWatch
 

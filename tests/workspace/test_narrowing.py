@@ -18,7 +18,7 @@ from msgspec import Struct
 from old_kernel import WithoutLandlock
 from rookery.core.intents.scope_suggestions import writable_prefixes
 from rookery.core.limits import Limits
-from rookery.core.shell.plain_commands import Pipeline, PlainCommand
+from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.engine.ports import Permit
 from rookery.errors import Denied
 from rookery.workspace.boundaries import Boundaries

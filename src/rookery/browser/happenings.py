@@ -2,8 +2,8 @@
 
 from collections import deque
 
-from rookery.core.characters import whole
 from rookery.core.instructions import revealed
+from rookery.core.text.characters import whole
 
 MOST_LINES = 40
 LONGEST_LINE = 300

@@ -27,7 +27,6 @@ from rookery.clients.prompter import Heard, Prompter
 from rookery.clients.questions import followup
 from rookery.clients.screen import Screen
 from rookery.clients.slash_lines import SlashLines, Vocabulary
-from rookery.clients.terminal_text import harmless, harmless_line, visible_line
 from rookery.core.asks import AskKind
 from rookery.core.commands import Cancel, ReopenTask, Speak
 from rookery.core.facts import Asked, Event
@@ -39,6 +38,7 @@ from rookery.core.queries import (
     AskTasks,
     KnownTask,
 )
+from rookery.core.text.terminal_text import harmless, harmless_line, visible_line
 from rookery.errors import CommandRejected, SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.wire.codec import LARGEST_NUMBER

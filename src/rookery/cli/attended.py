@@ -18,11 +18,11 @@ from rookery.clients.keyboard import Keyboard
 from rookery.clients.outcomes import Verdict
 from rookery.clients.prompter import Heard, Prompter
 from rookery.clients.slash_lines import SlashLines, Vocabulary
-from rookery.clients.terminal_text import harmless
 from rookery.clients.unattended import Unattended
 from rookery.core.commands import Cancel, Speak
 from rookery.core.facts import Event
 from rookery.core.queries import AskIntents, AskModels
+from rookery.core.text.terminal_text import harmless
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
 

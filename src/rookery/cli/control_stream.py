@@ -12,9 +12,9 @@ from rookery.cli.wishes import Wishes
 from rookery.clients.control_stream import StreamClient
 from rookery.clients.input_lines import input_lines
 from rookery.clients.outbox import Outbox
-from rookery.clients.terminal_text import harmless
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import Event
+from rookery.core.text.terminal_text import harmless
 from rookery.errors import RookeryError
 
 

@@ -19,9 +19,9 @@ from rookery.cli.hosting import run_client
 from rookery.cli.reports import TextReport
 from rookery.cli.runs import Run
 from rookery.core.commands import OpenTask
+from rookery.core.settings import Settings
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places, temporary_places
-from rookery.settings import Settings
 from rookery.storage.tasks import TaskStore
 
 _HERE = Path(__file__).parent

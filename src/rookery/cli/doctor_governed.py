@@ -8,8 +8,8 @@ from pathlib import Path
 from rookery import NAME
 from rookery.core.findings import Finding, Health
 from rookery.core.limits import KIB, MIB
+from rookery.core.settings import HookSettings
 from rookery.platform.user_folders import Places
-from rookery.settings import HookSettings
 from rookery.workspace.orchestration.layout import Layout, find_layout
 
 LONGEST_RECORD = MIB

@@ -11,8 +11,8 @@ from rookery.cli.wishes import Wishes
 from rookery.clients.engine_messages import EngineMessagesClient
 from rookery.clients.input_lines import input_lines
 from rookery.clients.outbox import Outbox
-from rookery.clients.terminal_text import harmless
 from rookery.core.facts import Event
+from rookery.core.text.terminal_text import harmless
 
 
 def run_engine_messages(run: Run, wishes: Wishes) -> int:

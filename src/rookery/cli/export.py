@@ -11,8 +11,8 @@ import click
 from rookery.cli.session_argument import workspace_option
 from rookery.cli.session_documents import session_document
 from rookery.cli.session_ids import chosen_session
-from rookery.clients.terminal_text import harmless_line
-from rookery.core.characters import whole
+from rookery.core.text.characters import whole
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.manager.desk.surroundings import Form
 from rookery.platform.disk import PRIVATE_FILE, put, reason

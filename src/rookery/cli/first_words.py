@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rookery import NAME, VERSION
 from rookery.clients.keyboard import line_at_once
 from rookery.clients.slash_lines import list_models, list_modes
-from rookery.clients.terminal_text import harmless
+from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 

@@ -13,7 +13,7 @@ from rookery.cli.hosting import run_client
 from rookery.cli.runs import Run
 from rookery.cli.wishes import Wishes
 from rookery.clients.attendant import Fate, RunEnd
-from rookery.clients.terminal_text import harmless
+from rookery.core.text.terminal_text import harmless
 from rookery.wire.host import Host
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ from rookery.cli.hook_trial import SAMPLE_TOOL, Overheard, Trial, tried
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_argument import confirmed
 from rookery.cli.session_table import GAP
-from rookery.clients.terminal_text import cells_of, harmless, visible_line
+from rookery.core.governance_mode import Mode, ModeWishes, latched
 from rookery.core.hooks.hook_config import HookEvent
 from rookery.core.hooks.hook_verdict import HookVerdict
 from rookery.core.hooks.known_hooks import KnownHook, TrustStatus
-from rookery.core.intents.governance_mode import Mode, ModeWishes, latched
+from rookery.core.settings import Settings
+from rookery.core.text.terminal_text import cells_of, harmless, visible_line
 from rookery.errors import SettingsError
 from rookery.governed_places import hook_trust_file
 from rookery.platform.user_folders import Places, find_places
-from rookery.settings import Settings
 from rookery.storage.settings_files import find_settings
 from rookery.storage.trust import TrustStore
 from rookery.workspace.hooks.hook_desk import HookDesk

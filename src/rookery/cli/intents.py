@@ -20,7 +20,7 @@ from rookery.cli.intents_moves import (
 from rookery.cli.intents_new import new_command
 from rookery.cli.intents_show import show_command
 from rookery.cli.intents_validate import validate_command
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.platform.user_folders import find_places
 from rookery.storage.settings_files import find_settings
 from rookery.workspace.orchestration.git_files import bring_in_line

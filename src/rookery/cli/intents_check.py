@@ -9,7 +9,6 @@ import click
 from rookery.cli.intents_commits import check_range, check_staged
 from rookery.cli.intents_desk import FINDINGS, Desk, Wishes, aligned, common, now, open_desk
 from rookery.cli.intents_findings import all_fine, as_json, remark, rows, rules_of, word
-from rookery.clients.terminal_text import harmless_line
 from rookery.core.blocks import ToolCall
 from rookery.core.intents.command_policy import opinion
 from rookery.core.intents.command_reach import Kind, Reach, all_commands_known
@@ -17,6 +16,7 @@ from rookery.core.intents.intent import Intent, digest, selectable
 from rookery.core.intents.permission_rules import RuleCall, decide
 from rookery.core.intents.scope_verdict import Op, PathFinding
 from rookery.core.rulings import Decision
+from rookery.core.text.terminal_text import harmless_line
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.errors import SettingsError, ToolError
 from rookery.workspace.governed.verdicts import Standing, judge_call

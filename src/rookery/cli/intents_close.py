@@ -21,9 +21,9 @@ from rookery.cli.intents_desk import (
     stamp,
 )
 from rookery.cli.intents_moves import moved, possible_move, told
-from rookery.clients.terminal_text import cells_of, harmless_line
 from rookery.core.intents.criteria_standing import criterion_id
 from rookery.core.intents.intent import Criterion, Intent, IntentFile, LastVerification
+from rookery.core.text.terminal_text import cells_of, harmless_line
 from rookery.errors import SettingsError
 from rookery.workspace.orchestration.criteria_checks import CheckResult, check_criterion
 from rookery.workspace.orchestration.intent_edits import SetVerification, edits_for

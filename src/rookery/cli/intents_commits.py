@@ -7,9 +7,9 @@ from pathlib import Path
 from rookery import NAME
 from rookery.cli.intents_desk import FINDINGS, Desk, Wishes, counted
 from rookery.cli.intents_findings import all_fine, as_json, astray, counts, fine, rows, rules_of
-from rookery.clients.terminal_text import harmless_line
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.intents.scope_verdict import PathFinding
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.workspace.orchestration.committed_changes import (
     BranchIntent,

@@ -21,15 +21,15 @@ from rookery import NAME, VERSION
 from rookery.cli.governance_exits import Ending
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_argument import paint_for_output
-from rookery.clients.terminal_text import Paint, cells_of, harmless, harmless_line
 from rookery.core.intents.intent import Intent, IntentFile
 from rookery.core.intents.problem_report import summary
 from rookery.core.ledger.records import Writer
+from rookery.core.settings import Settings
+from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.platform.locks import LockTimeout
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.user_folders import Places, find_places
-from rookery.settings import Settings
 from rookery.storage.settings_files import find_settings
 from rookery.storage.trust import TrustStore
 from rookery.workspace.ledger.ledger_file import Flush

@@ -1,10 +1,10 @@
 """What makes no sense in the description of an intent, in a sentence; empty if nothing is wrong."""
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent_parts import LONGEST_CONSTRAINT
 from rookery.core.intents.intent_reading import LONGEST_NAME
 from rookery.core.intents.scope_patterns import scope_pattern
+from rookery.core.text.terminal_text import harmless_line
 
 LONGEST_TEXT = 4000
 

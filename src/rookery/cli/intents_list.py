@@ -10,14 +10,14 @@ import click
 from rookery import NAME
 from rookery.cli.intents_desk import Desk, Wishes, aligned, common, counted, now, open_desk
 from rookery.cli.intents_validate import problems_of
-from rookery.clients.terminal_text import Paint
+from rookery.core.file_problems import Problem
 from rookery.core.intents.activity import Activity, activity
 from rookery.core.intents.intent import Intent, Status, selectable
 from rookery.core.intents.listing import ORDER, in_order
 from rookery.core.intents.problem_report import summary
-from rookery.core.intents.problems import Problem
 from rookery.core.intents.scope_patterns import scope
 from rookery.core.intents.scope_verdict import Op, PathFinding
+from rookery.core.text.terminal_text import Paint
 from rookery.workspace.ledger.brief_records import counted_records
 from rookery.workspace.orchestration.locations import find_location, ignores_case
 

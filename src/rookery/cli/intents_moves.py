@@ -7,11 +7,11 @@ import click
 from rookery import NAME
 from rookery.cli.intents_changes import Changing, Made, NotPossible, Plan
 from rookery.cli.intents_desk import Desk, Wishes, common, counted, now, open_desk, stamp
-from rookery.clients.terminal_text import harmless_line
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent import Intent, IntentFile
 from rookery.core.intents.lifecycle import LIFECYCLE, Move, first_step, move
 from rookery.core.intents.scope_patterns import scope_pattern
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.workspace.orchestration.intent_edits import AddScope, Edit, SetField, edits_for
 

@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from rookery.cli.intents_coverage import coverage_of
 from rookery.cli.intents_desk import Desk, Wishes, common, counted, now, open_desk
-from rookery.clients.terminal_text import cells_of, harmless_line
 from rookery.core.intents.activity import Activity, activity
 from rookery.core.intents.criteria_standing import CriterionStanding
 from rookery.core.intents.intent import Intent, digest, expired
+from rookery.core.text.terminal_text import cells_of, harmless_line
 from rookery.workspace.ledger.brief_records import counted_records
 from rookery.workspace.orchestration.leases import Lease, Leases
 

@@ -17,16 +17,16 @@ from rookery.cli.intents_desk import (
     now,
     open_desk,
 )
-from rookery.clients.terminal_text import Paint, harmless, harmless_line
+from rookery.core.file_problems import Problem, Severity
 from rookery.core.hooks.known_hooks import KnownHook, TrustStatus
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent import Intent, Status, digest
 from rookery.core.intents.intent_checks import changed_without_revision
 from rookery.core.intents.lessons import lessons_in
 from rookery.core.intents.problem_report import rendered
-from rookery.core.intents.problems import Problem, Severity
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.traced import TracedRecord
+from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import RookeryError
 from rookery.governed_places import governed_places
 from rookery.workspace.hooks.hook_files import HookPlaces, find_hooks

@@ -11,10 +11,10 @@ import anyio
 
 from rookery.app import Consent, open_host
 from rookery.core.queries import Asking
+from rookery.core.settings import Settings
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places, temporary_places
-from rookery.settings import Settings
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore

@@ -13,9 +13,9 @@ import click
 
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_table import Look, one_line, table
-from rookery.clients.terminal_text import Paint, harmless, harmless_line
-from rookery.core.characters import as_utf8, whole_values
 from rookery.core.queries import AskCommands, AskModes
+from rookery.core.text.characters import as_utf8, whole_values
+from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.settings_files import find_settings

@@ -13,7 +13,7 @@ from rookery.cli.grouped_help import GroupedCommand
 from rookery.cli.help_texts import EPILOG, GROUPS
 from rookery.cli.output_streams import LEFT, ready_streams, why_output_is_lost
 from rookery.cli.seconds import Seconds
-from rookery.clients.terminal_text import harmless
+from rookery.core.text.terminal_text import harmless
 from rookery.errors import RookeryError, SettingsError
 from rookery.platform.private_memory import let_nobody_look_in
 

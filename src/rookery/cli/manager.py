@@ -20,7 +20,7 @@ from rookery.cli.exit_codes import Exit
 from rookery.cli.hosting import KILLED_BY
 from rookery.cli.main import resolve_folder
 from rookery.cli.manager_telling import announce, open_browser, show_pairing, tell
-from rookery.clients.terminal_text import harmless_line
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError, StorageError
 from rookery.platform.user_folders import Places, find_places
 

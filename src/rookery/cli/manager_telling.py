@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from rookery.clients.terminal_text import harmless
+from rookery.core.text.terminal_text import harmless
 
 if TYPE_CHECKING:
     from rookery.manager.web.launch_socket import Links

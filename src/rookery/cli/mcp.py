@@ -14,7 +14,7 @@ import click
 from rookery import NAME
 from rookery.cli.mcp_file import ServersFile
 from rookery.cli.session_table import GAP, age
-from rookery.clients.terminal_text import cells_of, visible_line
+from rookery.core.text.terminal_text import cells_of, visible_line
 from rookery.errors import SettingsError, ToolError
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.trust import TrustStore

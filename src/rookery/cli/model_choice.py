@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 
 from rookery import NAME
+from rookery.core.settings import Settings
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 from rookery.providers import (
@@ -18,7 +19,6 @@ from rookery.providers import (
     URL_VARIABLES,
     is_loopback,
 )
-from rookery.settings import Settings
 from rookery.storage.keys import Key, find_key
 
 USUAL_MODELS = {

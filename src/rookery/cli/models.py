@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from rookery import NAME
 from rookery.cli.model_choice import choice_without_flags, ways_to_a_model
-from rookery.clients.terminal_text import harmless
+from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places

@@ -11,9 +11,9 @@ import click
 from rookery import PROJECT_FOLDER
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_argument import confirmed, format_option
-from rookery.clients.terminal_text import harmless, visible_line
 from rookery.core.limits import Limits
 from rookery.core.modes import Mode, find_mode
+from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.errors import SettingsError
 from rookery.platform.disk import put, reason
 from rookery.platform.user_folders import find_places

@@ -12,7 +12,7 @@ import select
 import sys
 from typing import Any, TextIO
 
-from rookery.clients.terminal_text import spell_plainly
+from rookery.core.text.terminal_text import spell_plainly
 
 LEFT = {errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.ESHUTDOWN}
 """A pipe whose reader has closed it, a terminal that hung up, a peer that is gone."""

@@ -17,10 +17,10 @@ from rookery.clients.displays import Displays
 from rookery.clients.plain import PlainDisplay
 from rookery.clients.prompter import LEFT_AT_PROMPT
 from rookery.clients.screen import Screen
-from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.blocks import Text
 from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Event, TaskOpened
-from rookery.core.task_state import fold
+from rookery.core.folds.task_state import fold
+from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.storage.tasks import TaskStore
 
 

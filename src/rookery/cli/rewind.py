@@ -17,7 +17,6 @@ from rookery import NAME
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_ids import chosen_session
 from rookery.cli.session_table import age, cut, one_line
-from rookery.clients.terminal_text import harmless_line
 from rookery.core.facts import (
     CheckpointSaved,
     Effect,
@@ -29,8 +28,9 @@ from rookery.core.facts import (
     ToolStarted,
     live,
 )
-from rookery.core.points import Point, points, standing_changes
+from rookery.core.folds.points import Point, points, standing_changes
 from rookery.core.replies import restored_files
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.storage.settings_files import find_settings

@@ -17,18 +17,18 @@ from rookery.cli.model_choice import choose_model
 from rookery.cli.session_ids import chosen_session
 from rookery.cli.wishes import FrontEnd, Wishes
 from rookery.clients.slash_lines import looks_like_a_command, no_such_command
-from rookery.clients.terminal_text import harmless
-from rookery.core.characters import as_utf8
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.effort import NOT_AT_ALL
 from rookery.core.facts import Event, RequestStarted, TaskOpened
-from rookery.core.hiding import Hiding
+from rookery.core.secret_mask import Hiding
+from rookery.core.settings import Settings
 from rookery.core.system_prompt import MODES
+from rookery.core.text.characters import as_utf8
+from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.model_choices import ModelChoice, usable_models
 from rookery.oversight import Charter
 from rookery.platform.user_folders import Places
-from rookery.settings import Settings
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore, never_trusted

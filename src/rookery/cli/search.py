@@ -14,8 +14,8 @@ from rookery.cli.main import resolve_folder
 from rookery.cli.session_argument import format_option
 from rookery.cli.session_ids import short_ids
 from rookery.cli.session_table import Look, age, cut, folder_name, one_line
-from rookery.clients.terminal_text import Paint
-from rookery.core.characters import as_utf8, whole_values
+from rookery.core.text.characters import as_utf8, whole_values
+from rookery.core.text.terminal_text import Paint
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.storage.index import Found

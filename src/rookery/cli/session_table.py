@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.session_ids import short_ids
-from rookery.clients.terminal_text import Paint, cells_of, harmless, harmless_line
+from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
 from rookery.storage.summary import Status, TaskSummary
 
 GAP = "  "

@@ -10,7 +10,6 @@ import click
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.sessions_desk import Desk, at_the_desk, one_session, short, words_of
-from rookery.clients.terminal_text import harmless_line
 from rookery.core.managing.requests import (
     ArchiveSession,
     CancelSession,
@@ -29,6 +28,7 @@ from rookery.core.managing.requests import (
     TrustProject,
 )
 from rookery.core.managing.shown import MailRow
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected, SettingsError
 
 

@@ -18,17 +18,17 @@ from rookery.cli.main import resolve_folder
 from rookery.cli.session_argument import paint_for_output
 from rookery.cli.session_ids import SHORTEST, short_ids
 from rookery.cli.sessions_surroundings import UsualSurroundings
-from rookery.clients.terminal_text import Paint, harmless, harmless_line
-from rookery.core.characters import as_utf8, whole_values
 from rookery.core.managing.requests import Done, ListSessions, ListWorktrees
 from rookery.core.managing.shown import SessionRow, WorktreeRow
 from rookery.core.queries import Asking
+from rookery.core.settings import Settings
+from rookery.core.text.characters import as_utf8, whole_values
+from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.manager.desk.request_json import reply_to_json
 from rookery.manager.manager_socket import connect_manager
 from rookery.manager.remote_manager import NoManager, RemoteManager
 from rookery.platform.user_folders import Places, find_places
-from rookery.settings import Settings
 from rookery.wire.outbox import Disconnected
 
 T = TypeVar("T")

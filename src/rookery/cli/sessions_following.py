@@ -15,11 +15,11 @@ from rookery.cli.sessions_desk import Desk, as_json, at_the_desk, for_a_while, o
 from rookery.cli.sessions_list import state_of, words_for
 from rookery.cli.sessions_questions import lines_of
 from rookery.cli.sessions_transcript import Transcript
-from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.managing.requests import ListQuestions
 from rookery.core.managing.shown import SessionRow
 from rookery.core.sessions.failures import ErrorKind
 from rookery.core.sessions.states import SessionState
+from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import CommandRejected
 
 WORKING = (SessionState.IDLE, SessionState.CREATING, SessionState.STREAMING)

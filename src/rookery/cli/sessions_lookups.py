@@ -10,7 +10,6 @@ import click
 from rookery.cli.exit_codes import Exit
 from rookery.cli.intents_desk import aligned
 from rookery.cli.sessions_desk import Desk, at_the_desk
-from rookery.clients.terminal_text import harmless_line
 from rookery.core.managing.requests import (
     BlameFile,
     ChangeSetting,
@@ -25,6 +24,7 @@ from rookery.core.managing.requests import (
     RevokeDevice,
 )
 from rookery.core.managing.shown import BlamedLine, TraceRow
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 
 _session_option = click.option(

@@ -10,7 +10,6 @@ import click
 from rookery.cli.exit_codes import Exit
 from rookery.cli.session_argument import counted
 from rookery.cli.sessions_desk import Desk, at_the_desk, one_session, short, some
-from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.managing.requests import (
     ExportSession,
     ForkSession,
@@ -20,6 +19,7 @@ from rookery.core.managing.requests import (
 )
 from rookery.core.managing.shown import CheckpointRow
 from rookery.core.queries import RestoreRehearsal
+from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError
 
 

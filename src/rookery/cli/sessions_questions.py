@@ -13,17 +13,8 @@ from rookery.cli.exit_codes import Exit
 from rookery.cli.sessions_desk import Desk, at_the_desk, one_session, short, words_of
 from rookery.cli.sessions_list import words_for
 from rookery.clients.questions import ceiling, chosen, followup, suggestions
-from rookery.clients.terminal_text import (
-    Paint,
-    approvable,
-    folded_diff,
-    harmless,
-    harmless_line,
-    plainly_visible,
-    visible_line,
-)
 from rookery.core.asks import AskKind
-from rookery.core.intents.questions import CHOICES, Choice, question_lines, reply_of
+from rookery.core.intent_questions import CHOICES, Choice, question_lines, reply_of
 from rookery.core.managing.requests import (
     ApproveAction,
     ListQuestions,
@@ -32,6 +23,15 @@ from rookery.core.managing.requests import (
 )
 from rookery.core.managing.shown import InboxRow
 from rookery.core.sessions.states import SessionState
+from rookery.core.text.terminal_text import (
+    Paint,
+    approvable,
+    folded_diff,
+    harmless,
+    harmless_line,
+    plainly_visible,
+    visible_line,
+)
 from rookery.errors import CommandRejected, SettingsError
 
 _YES = [each for each in CHOICES if reply_of(each) == "yes"]

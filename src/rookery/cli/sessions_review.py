@@ -14,7 +14,6 @@ from rookery.cli.session_argument import counted
 from rookery.cli.session_table import cut, money, one_line
 from rookery.cli.sessions_desk import Desk, at_the_desk, one_session, short
 from rookery.cli.sessions_list import words_for
-from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.core.managing.requests import (
     Comment,
     CompareVersions,
@@ -32,6 +31,7 @@ from rookery.core.managing.shown import (
     Version,
     WorktreeStats,
 )
+from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import CommandRejected, SettingsError
 
 _TAG = re.compile(r"<[^>]*>")

@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio.to_thread
 
 from rookery.core.queries import AskModels, AskModes, KnownMode, KnownModel
+from rookery.core.settings import Settings
 from rookery.manager.desk.surroundings import Form
 from rookery.platform.user_folders import Places
-from rookery.settings import Settings
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 from rookery.storage.trust import TrustStore

@@ -11,12 +11,6 @@ from rookery.cli.intents_desk import aligned
 from rookery.cli.session_argument import confirmed
 from rookery.cli.sessions_desk import Desk, at_the_desk, short
 from rookery.cli.sessions_review import stats_of
-from rookery.clients.terminal_text import (
-    harmless,
-    harmless_line,
-    plainly_visible,
-    visible_line,
-)
 from rookery.core.managing.requests import (
     AgreeScript,
     ApplyWorktree,
@@ -38,6 +32,12 @@ from rookery.core.managing.requests import (
     StopScript,
 )
 from rookery.core.managing.shown import ScriptRow, WorktreeRow
+from rookery.core.text.terminal_text import (
+    harmless,
+    harmless_line,
+    plainly_visible,
+    visible_line,
+)
 from rookery.errors import SettingsError
 
 _one_worktree = click.argument("which", metavar="ID|BRANCH")

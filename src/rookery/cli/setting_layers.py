@@ -8,9 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from rookery import NAME, PROJECT_FOLDER
-from rookery.errors import SettingsError
-from rookery.platform.user_folders import find_places
-from rookery.settings import (
+from rookery.core.settings import (
     ANY,
     PROJECT_MAY,
     Key,
@@ -19,6 +17,8 @@ from rookery.settings import (
     loosens,
     variable_of,
 )
+from rookery.errors import SettingsError
+from rookery.platform.user_folders import find_places
 from rookery.storage.settings_edits import table_of, text_of
 from rookery.storage.settings_files import find_settings
 from rookery.storage.settings_held import Held, held_in, settings_here

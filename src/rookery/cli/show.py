@@ -18,9 +18,9 @@ from rookery.cli.session_argument import (
 )
 from rookery.cli.session_ids import chosen_session, short_ids
 from rookery.cli.session_table import branch, money, one_line
-from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.clients.transcript_text import Kind, as_text, passages
-from rookery.core.view import View
+from rookery.core.folds.view import View
+from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.storage.summary import TaskSummary

@@ -23,13 +23,13 @@ from rookery.cli.trace_desk import (
 from rookery.cli.trace_export import export_command
 from rookery.cli.trace_upkeep import import_command, prune_command, recover_command, seal_command
 from rookery.cli.trace_verify import verify_command
-from rookery.clients.terminal_text import harmless_line
 from rookery.core.ledger.log_lines import Columns, log_lines
 from rookery.core.ledger.queries import HOUSEKEEPING, Query
 from rookery.core.ledger.record_page import chain_of, record_page
 from rookery.core.ledger.records import Kind, Outcome
 from rookery.core.ledger.statistics import statistics, told
 from rookery.core.ledger.traced import TracedRecord
+from rookery.core.text.terminal_text import harmless_line
 from rookery.workspace.ledger.recent_records import LOOKED_THROUGH, recent_records
 
 SHOWN = 20

@@ -69,7 +69,7 @@ def _print(lines: list[OwnedLine], whys: dict[str, Why]) -> None:
 
 
 def print_lines_with_tabs(rows: Iterable[str]) -> None:
-    from rookery.clients.terminal_text import harmless_line
+    from rookery.core.text.terminal_text import harmless_line
 
     for row in rows:
         print("\t".join(map(harmless_line, row.split("\t"))))

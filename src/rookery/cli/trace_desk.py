@@ -15,15 +15,15 @@ from rookery import NAME, VERSION
 from rookery.cli.governance_exits import Ending as Ending
 from rookery.cli.main import resolve_folder
 from rookery.cli.session_argument import paint_for_output
-from rookery.clients.terminal_text import Paint, harmless_line
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.ledger.moments import EXAMPLES, moment
 from rookery.core.ledger.records import Writer
 from rookery.core.ledger.verification import KnownHead
+from rookery.core.settings import Settings
+from rookery.core.text.terminal_text import Paint, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governed_places import governed_places
 from rookery.platform.user_folders import find_places
-from rookery.settings import Settings
 from rookery.storage.settings_files import find_settings
 from rookery.workspace.ledger.errors import LedgerBusy
 from rookery.workspace.ledger.known_heads import KnownHeads

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from rookery.cli.session_argument import confirmed
 from rookery.cli.trace_desk import TASK, Desk, Ending, ledger_command, point_in_time
-from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.ledger.verification import (
     KnownHead,
     Report,
@@ -19,6 +18,7 @@ from rookery.core.ledger.verification import (
     lost_records,
     told_here,
 )
+from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
 from rookery.workspace.ledger.verifying import mend_tail, verified_since
 

@@ -13,7 +13,7 @@ from typing import TextIO
 import click
 
 from rookery import NAME, PROJECT_FOLDER
-from rookery.clients.terminal_text import visible_line
+from rookery.core.text.terminal_text import visible_line
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.permissions import AllowRule, clear_rules, problem_with_rules, stored_rules

@@ -12,9 +12,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.cli.main import FORMATS
-from rookery.core.characters import as_utf8
 from rookery.core.instructions import quoted
 from rookery.core.mentions import PIPED_TEXT
+from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
 
 STANDARD_INPUT = "-"

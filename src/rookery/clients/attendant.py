@@ -36,7 +36,7 @@ from rookery.core.facts import (
     TaskFailed,
     UserSpoke,
 )
-from rookery.core.intents.questions import Choice
+from rookery.core.intent_questions import Choice
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from rookery import NAME
-from rookery.core.agent_state import AgentStateInfo, detect
 from rookery.core.asks import AskKind
 from rookery.core.facts import Event
-from rookery.core.view import View, see
+from rookery.core.folds.agent_state import AgentStateInfo, detect
+from rookery.core.folds.view import View, see
 
 LARGEST = 10 * 1024 * 1024
 PREVIEW = 50

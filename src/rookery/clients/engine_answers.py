@@ -8,7 +8,7 @@ from rookery.core import commands
 from rookery.core.asks import Reply, takes
 from rookery.core.blocks import Image
 from rookery.core.commands import Speak
-from rookery.core.intents.questions import Choice
+from rookery.core.intent_questions import Choice
 from rookery.dialects import engine_messages_requests as wants
 from rookery.dialects.engine_messages import EngineMessages, Question
 from rookery.errors import CommandRejected, SettingsError

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import Any, Protocol, TextIO
 
-from rookery.core.characters import whole
 from rookery.core.facts import Event
+from rookery.core.text.characters import whole
 from rookery.dialects.structured_output import StructuredOutput
 
 _ODD = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}

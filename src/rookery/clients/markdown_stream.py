@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from rookery.clients.terminal_text import Paint, cells_of
+from rookery.core.text.terminal_text import Paint, cells_of
 
 PIECE = 2_000
 """Characters that are looked at together, however many come."""

@@ -4,7 +4,6 @@ from msgspec.structs import replace
 
 from rookery.clients.attendant import Fate, RunEnd
 from rookery.core.asks import AskKind
-from rookery.core.denials import Denials
 from rookery.core.facts import (
     Ending,
     Event,
@@ -15,7 +14,8 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.governance_tally import GovernanceTally
+from rookery.core.folds.denials import Denials
+from rookery.core.folds.governance_tally import GovernanceTally
 
 BY_FAILURE = {
     FailureKind.BAD_KEY: "auth_failed",

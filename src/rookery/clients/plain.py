@@ -10,7 +10,6 @@ from rookery.clients.markdown_stream import MarkdownStream, Span
 from rookery.clients.questions import followup
 from rookery.clients.screen import Screen
 from rookery.clients.spoken_words import SpokenWords
-from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Block, ToolCall
 from rookery.core.facts import (
@@ -51,9 +50,10 @@ from rookery.core.facts import (
     UserSpoke,
     Waiting,
 )
-from rookery.core.output_preview import lines_in_gap
+from rookery.core.folds.usage import added
 from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, sentence_in
-from rookery.core.usage import added
+from rookery.core.text.output_preview import lines_in_gap
+from rookery.core.text.terminal_text import harmless, harmless_line
 
 OUTPUT_LINES = 18
 """Lines of one command's output that are shown as they come; then only the last ones are."""

@@ -9,17 +9,17 @@ from rookery.clients.attendant import Leave, Response, Say
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.questions import Suggestion, ceiling, chosen, followup, suggestions
 from rookery.clients.screen import Screen
-from rookery.clients.terminal_text import (
+from rookery.clients.unattended import DECIDE_YOURSELF
+from rookery.core.asks import AskKind
+from rookery.core.facts import Asked
+from rookery.core.intent_questions import Choice, question_lines, reply_of
+from rookery.core.text.terminal_text import (
     folded_diff,
     harmless,
     harmless_line,
     plainly_visible,
     visible_line,
 )
-from rookery.clients.unattended import DECIDE_YOURSELF
-from rookery.core.asks import AskKind
-from rookery.core.facts import Asked
-from rookery.core.intents.questions import Choice, question_lines, reply_of
 
 _YES = {"y", "yes"}
 _NO = {"n", "no"}

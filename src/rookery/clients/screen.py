@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from rookery.clients.terminal_text import Paint
 from rookery.clients.word_wrap import WordWrap
+from rookery.core.text.terminal_text import Paint
 
 _USUAL_WIDTH = 80
 

@@ -42,7 +42,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.points import NOTHING_TO_UNDO, last_change, points
+from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
 
 HELP = """\
 /undo            take back the last change of files, and what was said since

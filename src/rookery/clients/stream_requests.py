@@ -15,7 +15,7 @@ from rookery.core.commands import (
     OpenTask,
     Speak,
 )
-from rookery.core.intents.questions import Choice
+from rookery.core.intent_questions import Choice
 from rookery.core.queries import AskAbout, AskModes
 from rookery.dialects.ask_replies import ANSWERED_BY_MESSAGES, goes_on
 from rookery.dialects.control_stream import ControlStream

@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.clients.questions import followup
-from rookery.clients.terminal_text import Paint, harmless, harmless_line
 from rookery.core.message import Message
+from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 
 _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
 _DIFFS = ("editedExistingFile", "appliedDiff", "newFileCreated")

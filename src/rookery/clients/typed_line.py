@@ -6,7 +6,7 @@ from collections.abc import Callable
 import anyio
 from msgspec import Struct
 
-from rookery.clients.terminal_text import cells_of
+from rookery.core.text.terminal_text import cells_of
 
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
 """What a terminal puts around what was pasted, if it was told to."""

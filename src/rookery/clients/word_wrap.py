@@ -6,7 +6,7 @@ there of the word is wiped out and written again on the next line.
 
 import re
 
-from rookery.clients.terminal_text import cells_of
+from rookery.core.text.terminal_text import cells_of
 
 _PARTS = re.compile(r"\n|[^\S\n]+|\S+")
 _TAB = 8

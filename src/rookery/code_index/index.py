@@ -18,8 +18,8 @@ from rookery.code_index.store import Spot, Store
 from rookery.code_index.syntax import SyntaxReader
 from rookery.code_index.updating import LARGEST, Progress, Update
 from rookery.code_index.words import expression_of
-from rookery.core.characters import is_utf8
 from rookery.core.code_hits import CodeHit, CodeHits, fused
+from rookery.core.text.characters import is_utf8
 from rookery.engine.ports import Permit
 from rookery.errors import Denied, ProviderError, RookeryError, ToolError
 

@@ -22,7 +22,7 @@ from rookery.code_index.vectors import (
     unpacked,
 )
 from rookery.core.chunks import Chunk
-from rookery.core.source_files import Mark
+from rookery.core.indexed_files import Mark
 
 VERSION = 1
 

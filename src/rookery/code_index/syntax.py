@@ -16,7 +16,7 @@ from msgspec import Struct
 from rookery.code_index.languages import is_markdown, language_of
 from rookery.core.limits import MIB
 from rookery.core.outlines import Definition, headings
-from rookery.core.text_lines import rows_of
+from rookery.core.text.text_lines import rows_of
 
 LARGEST = MIB
 _WORKER = Path(__file__).with_name("parser_worker.py")

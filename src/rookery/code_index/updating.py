@@ -12,10 +12,10 @@ from rookery.code_index.store import Known, Piece, Spot, Store
 from rookery.code_index.syntax import SyntaxReader
 from rookery.code_index.unfit import is_unfit
 from rookery.code_index.words import searchable
-from rookery.core.characters import is_utf8
 from rookery.core.chunks import chunks, names_of
+from rookery.core.indexed_files import Found, Listing, Mark, Source
 from rookery.core.limits import MIB
-from rookery.core.source_files import Found, Listing, Mark, Source
+from rookery.core.text.characters import is_utf8
 
 LARGEST = MIB
 MOST_FILES = 50_000

@@ -14,8 +14,8 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from rookery.core.blocks import Block, Text, Thinking, ToolCall
-from rookery.core.characters import whole
 from rookery.core.limits import Limits
+from rookery.core.text.characters import whole
 
 DEEPEST = 64
 LONGEST_ID = 64

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 
 from rookery.core.outlines import Definition
-from rookery.core.text_lines import rows_of
+from rookery.core.text.text_lines import rows_of
 
 LEAST = 50
 MOST = 1000

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rookery.core.asks import Reply
 from rookery.core.blocks import Image
-from rookery.core.intents.questions import Choice
+from rookery.core.intent_questions import Choice
 
 
 class OpenTask(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.agent_state import newest_first, request_in_progress
 from rookery.core.asks import AskKind
+from rookery.core.folds.agent_state import newest_first, request_in_progress
 from rookery.core.message import Message
 
 

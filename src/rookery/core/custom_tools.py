@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.core.hidden_characters import marked
+from rookery.core.text.hidden_characters import marked
 
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
 LONGEST_DESCRIPTION = 2_000

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind, Reply
 from rookery.core.blocks import Block, Image, Text
 from rookery.core.failures import FailureKind
-from rookery.core.intents.questions import Choice, IntentQuestion
+from rookery.core.intent_questions import Choice, IntentQuestion
 
 
 class Lasting(Struct, frozen=True):

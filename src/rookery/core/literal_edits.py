@@ -10,8 +10,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from rookery.core.near_misses import describe, nearest
-from rookery.core.text_lines import alike, lines_of, usual_end
+from rookery.core.text.near_misses import describe, nearest
+from rookery.core.text.text_lines import alike, lines_of, usual_end
 
 LISTED = 10
 

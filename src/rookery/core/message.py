@@ -5,8 +5,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rookery.core.blocks import Image
-from rookery.core.growing import CallText, Pieces
-from rookery.core.intents.questions import IntentQuestion
+from rookery.core.folds.partial_text import CallText, Pieces
+from rookery.core.intent_questions import IntentQuestion
 
 Content: TypeAlias = str | Pieces | CallText | None
 Outcome: TypeAlias = Literal["", "denied", "failed"]

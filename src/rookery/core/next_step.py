@@ -15,6 +15,7 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Ending, RequestFailed, StopReason
 from rookery.core.failures import FailureKind, delay_before_retry
+from rookery.core.folds.task_state import TaskState, call_key, times_repeated
 from rookery.core.limits import Limits
 from rookery.core.replies import (
     AFTER_COMPLETION,
@@ -33,7 +34,6 @@ from rookery.core.replies import (
     WRITTEN_CALL,
     stuck,
 )
-from rookery.core.task_state import TaskState, call_key, times_repeated
 
 MOST_REFUSALS = 3
 """How often governance refuses the same call before somebody is asked about it."""

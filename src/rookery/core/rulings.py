@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.intents.questions import IntentQuestion
+from rookery.core.intent_questions import IntentQuestion
 
 if TYPE_CHECKING:
-    from rookery.core.intents.errors import Refusal
+    from rookery.core.refusals import Refusal
 
 
 class Decision(IntEnum):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 
 PER_BYTE = 1 / 3.2
 """Until a provider has said what it counted: code has more tokens than prose."""

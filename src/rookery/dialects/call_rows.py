@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
-from rookery.core.argument_reader import ArgumentReader
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Asked, CallStreamed, Ending, ToolFinished, ToolStarted
+from rookery.core.folds.argument_reader import ArgumentReader
 from rookery.core.replies import NEVER_RUN
 from rookery.dialects.output_rows import Ids, Output, output
 

@@ -8,7 +8,6 @@ events to be written.
 
 from collections.abc import Iterable, Iterator
 
-from rookery.core.agent_state import AgentState
 from rookery.core.asks import AskKind, Reply
 from rookery.core.facts import (
     Answered,
@@ -25,6 +24,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
+from rookery.core.folds.agent_state import AgentState
 from rookery.dialects import control_replies
 from rookery.dialects.ask_replies import goes_on
 from rookery.dialects.attribution import Attribution

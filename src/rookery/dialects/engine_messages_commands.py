@@ -3,7 +3,6 @@
 import json
 from itertools import islice
 
-from rookery.core.agent_state import newest_first
 from rookery.core.facts import (
     CommandDetached,
     CommandEnded,
@@ -13,6 +12,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
+from rookery.core.folds.agent_state import newest_first
 from rookery.core.message import Message
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.dialects.engine_messages_task import ShownTask

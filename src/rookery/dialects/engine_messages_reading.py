@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.core.asks import Reply
-from rookery.core.characters import whole_values
-from rookery.core.intents.questions import CHOICES, reply_of
+from rookery.core.intent_questions import CHOICES, reply_of
+from rookery.core.text.characters import whole_values
 from rookery.dialects import engine_messages_requests as wants
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.dialects.start_settings import StartSettings, start_settings

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rookery.core.asks import Reply
-from rookery.core.intents.questions import Choice
+from rookery.core.intent_questions import Choice
 from rookery.dialects.start_settings import StartSettings
 
 Span: TypeAlias = Literal["checkpoint", "from-init", "to-current", "full"]

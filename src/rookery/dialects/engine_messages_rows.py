@@ -7,9 +7,9 @@ from typing import Any, TypeAlias, cast
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
-from rookery.core.intents.questions import as_json
+from rookery.core.folds.row_writer import PACED
+from rookery.core.intent_questions import as_json
 from rookery.core.message import Message
-from rookery.core.sheet import PACED
 from rookery.dialects.output_rows import output
 
 Wire: TypeAlias = dict[str, Any]

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
+from rookery.core.folds.usage import Totals
 from rookery.core.queries import About, KnownTask
-from rookery.core.usage import Totals
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.dialects.engine_messages_task import ShownTask
 from rookery.dialects.output_rows import output

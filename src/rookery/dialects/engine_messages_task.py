@@ -22,8 +22,8 @@ from rookery.core.facts import (
     TaskReopened,
     UserSpoke,
 )
+from rookery.core.folds.view import View, changes, see
 from rookery.core.message import Message
-from rookery.core.view import View, changes, see
 from rookery.dialects.engine_messages_rows import Wire, data_uri, spelled
 from rookery.dialects.output_rows import output
 

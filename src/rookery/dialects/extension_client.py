@@ -8,8 +8,8 @@ itself.
 import json
 from collections.abc import Callable, Iterable, Sequence
 
-from rookery.core.agent_state import AgentState, AgentStateInfo
 from rookery.core.asks import AskKind
+from rookery.core.folds.agent_state import AgentState, AgentStateInfo
 from rookery.dialects.engine_messages_rows import Wire, read_row
 from rookery.dialects.extension_events import (
     Completed,

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from rookery.core.agent_state import AgentStateInfo
+from rookery.core.folds.agent_state import AgentStateInfo
 from rookery.dialects.engine_messages_rows import Wire
 
 T = TypeVar("T")

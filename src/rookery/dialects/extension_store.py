@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.agent_state import AgentStateInfo, detect
+from rookery.core.folds.agent_state import AgentStateInfo, detect
 from rookery.core.message import Message
 from rookery.dialects.engine_messages_rows import Wire, read_row
 from rookery.dialects.extension_events import Observable

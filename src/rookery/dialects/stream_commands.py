@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from rookery.core.asks import Reply
 from rookery.core.blocks import Image
-from rookery.core.characters import whole_values
-from rookery.core.intents.questions import CHOICES, Choice, reply_of
+from rookery.core.intent_questions import CHOICES, Choice, reply_of
+from rookery.core.text.characters import whole_values
 from rookery.dialects.data_uris import PATTERN, image_in
 
 MOST_IMAGES = 20

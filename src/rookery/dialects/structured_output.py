@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from rookery.core.asks import AskKind, required_action
 from rookery.core.blocks import ToolCall
-from rookery.core.denials import Denials
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -32,9 +31,10 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.governance_tally import GovernanceTally
-from rookery.core.intents.questions import as_json
-from rookery.core.usage import added
+from rookery.core.folds.denials import Denials
+from rookery.core.folds.governance_tally import GovernanceTally
+from rookery.core.folds.usage import added
+from rookery.core.intent_questions import as_json
 from rookery.dialects.call_rows import CallRows
 from rookery.dialects.engine_messages_rows import tool_name
 from rookery.dialects.output_rows import Ids, Output, Speech, output

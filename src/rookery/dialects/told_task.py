@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Event, Fact, QueueEdited, TaskOpened, UserSpoke
+from rookery.core.folds.view import View, see
 from rookery.core.message import Message
-from rookery.core.view import View, see
 from rookery.dialects.output_rows import Ids, Output
 from rookery.dialects.queue_events import queue_event
 from rookery.dialects.structured_output import DrivenOutput

@@ -11,8 +11,8 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from rookery.core.facts import Change, Ending, Seen
-from rookery.core.line_diff import shown_difference
 from rookery.core.replies import AMENDED, AS_SPECIFIED, NOT_AS_SPECIFIED
+from rookery.core.text.line_diff import shown_difference
 from rookery.engine.ports import Action, Files, FileText, Outcome
 from rookery.errors import ToolError
 

@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import Text
-from rookery.core.condensing import fitting, weight_after
 from rookery.core.facts import (
     AssistantSpoke,
     Condensed,
@@ -25,7 +24,8 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.history import Conversation, Turn, history
+from rookery.core.folds.cut_points import fitting, weight_after
+from rookery.core.folds.history import Conversation, Turn, history
 from rookery.core.replies import (
     CONDENSED,
     LEFT_OUT,

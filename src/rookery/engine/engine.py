@@ -43,7 +43,7 @@ from rookery.core.facts import (
     TaskReopened,
     UserSpoke,
 )
-from rookery.core.task_state import fold
+from rookery.core.folds.task_state import fold
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import ChildEnd, ChildTask, LogStore, Restored, TaskLogs
 from rookery.engine.subtasks import end_of, governance_of, record_changes, recover

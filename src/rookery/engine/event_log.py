@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import anyio
 
 from rookery.core.facts import Event, Fact, Noted, PromptRefused, Rewound, next_event
-from rookery.core.task_state import TaskState, advance, fold
+from rookery.core.folds.task_state import TaskState, advance, fold
 from rookery.engine.ports import LogStore
 
 

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered, Ending
+from rookery.core.judgement import Deed, Judgement
 from rookery.core.replies import AS_SPECIFIED, BLOCKED, EDITED_BESIDE, denied
 from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.core.shell.git_lines import git_use
-from rookery.core.shell.judgement import Deed, Judgement
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.ports import Action, Governance, Hook, Outcome, Permit, RuleBook, Ungoverned
 from rookery.errors import ChangedMeanwhile, CommandRejected, Denied, StorageError, ToolError
@@ -101,7 +101,7 @@ class Gate:
         self._told.pop(call.id, None)
         if not isinstance(error, ChangedMeanwhile) or not self.governance.governs:
             return error
-        from rookery.core.intents.errors import Refusal
+        from rookery.core.refusals import Refusal
 
         stale = Refusal(
             code="REQ-007",
@@ -143,7 +143,7 @@ class Gate:
         said = answer.text if answer else ""
         halts = answer is not None and answer.choice == "halt"
         if ruling.refusals and self.governance.governs:
-            from rookery.core.intents.errors import merged
+            from rookery.core.refusals import merged
 
             nobody = answer is not None and answer.by == "policy"
             refusal = merged(

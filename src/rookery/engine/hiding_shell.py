@@ -4,7 +4,7 @@ what is kept of it."""
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
-from rookery.core.hiding import Hiding
+from rookery.core.secret_mask import Hiding
 from rookery.engine.ports import Artifact, Permit, RunningCommand, Shell
 
 

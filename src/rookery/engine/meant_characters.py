@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import CommandEnded, Event, Gathered, ToolFinished
-from rookery.core.hidden_characters import hidden_marks, marks_in, texts_in, unmarked
+from rookery.core.text.hidden_characters import hidden_marks, marks_in, texts_in, unmarked
 from rookery.engine.ports import Files, Tool, ToolGroup
 from rookery.errors import ToolError
 

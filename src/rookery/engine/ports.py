@@ -33,13 +33,13 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
+from rookery.core.judgement import Judgement
 from rookery.core.limits import Limits
 from rookery.core.outlines import Definition
+from rookery.core.plain_commands import Plain
 from rookery.core.rulings import Ruling
 from rookery.core.shell.git_lines import GitUse
-from rookery.core.shell.judgement import Judgement
-from rookery.core.shell.plain_commands import Plain
 
 # ── models ──────────────────────────────────────────────────────────────────────────────
 

@@ -24,8 +24,8 @@ from rookery.core.facts import (
     UserSpoke,
     live,
 )
+from rookery.core.folds.task_state import TaskState
 from rookery.core.replies import failed
-from rookery.core.task_state import TaskState
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import ChildEnd, Outcome
 

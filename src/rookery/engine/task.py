@@ -30,9 +30,9 @@ from rookery.core.facts import (
     TaskClosed,
     ToolFinished,
 )
-from rookery.core.file_steps import commands_running_on
-from rookery.core.hidden_characters import marked
-from rookery.core.hiding import Hiding
+from rookery.core.folds.file_steps import commands_running_on
+from rookery.core.folds.task_state import TaskState
+from rookery.core.judgement import Judgement
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
     Ask,
@@ -53,9 +53,9 @@ from rookery.core.next_step import (
 )
 from rookery.core.outlines import Definition
 from rookery.core.replies import HISTORY_REPAIRED, failed
+from rookery.core.secret_mask import Hiding
 from rookery.core.shell.git_lines import GitUse
-from rookery.core.shell.judgement import Judgement
-from rookery.core.task_state import TaskState
+from rookery.core.text.hidden_characters import marked
 from rookery.engine.background import BackgroundCommands
 from rookery.engine.context import Context, Equipment
 from rookery.engine.dialogue import Dialogue

@@ -24,17 +24,17 @@ from rookery.core.facts import (
     Reminded,
     SavingFiles,
 )
-from rookery.core.file_steps import (
+from rookery.core.folds.file_steps import (
     approved_by_user,
     named_checkpoints,
     running_on,
     steps_since,
     unsettled,
 )
-from rookery.core.intents.governance_mode import is_hosts_own
+from rookery.core.governance_mode import is_hosts_own
+from rookery.core.judgement import Deed
 from rookery.core.replies import PUT_BACK
 from rookery.core.shell.git_lines import GitUse, git_use
-from rookery.core.shell.judgement import Deed
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Checkpoints, Governance, Restored, Ungoverned
 

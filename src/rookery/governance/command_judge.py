@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from rookery.core.judgement import Deed, Judgement, Target
 from rookery.core.limits import KIB
+from rookery.core.plain_commands import Plain, plain
 from rookery.core.shell.changers import changing
 from rookery.core.shell.command_entries import begins_with
-from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.core.shell.outputs import outputs, together, with_scripts
-from rookery.core.shell.plain_commands import Plain, plain
 from rookery.core.shell.programs import Doing, Operand, known_reader, reading
 from rookery.core.shell.shell_words import (
     Script,

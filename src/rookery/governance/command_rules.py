@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
+from rookery.core.judgement import Judgement
+from rookery.core.plain_commands import Pipeline, PlainCommand, plain
 from rookery.core.rulings import Decision, Ruling, allow, deny
 from rookery.core.shell.command_entries import EVERYTHING, begins_with
-from rookery.core.shell.judgement import Judgement
-from rookery.core.shell.plain_commands import Pipeline, PlainCommand, plain
 from rookery.engine.ports import Action, Outcome
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.shell.judgement import Deed, Target
+from rookery.core.judgement import Deed, Target
 from rookery.core.shell.programs import Operand, Search
 from rookery.core.shell.shell_words import Word, has_braces, spellings
 from rookery.engine.ports import Files, Place

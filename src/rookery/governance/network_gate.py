@@ -6,8 +6,8 @@ import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
 from rookery.core.hosts import Host, covered, entries
+from rookery.core.judgement import Judgement
 from rookery.core.rulings import Ruling, ask
-from rookery.core.shell.judgement import Judgement
 from rookery.core.web_addresses import web_address
 from rookery.engine.ports import Action, Outcome, RuleBook
 

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from rookery.core.plain_commands import Pipeline, Plain, PlainCommand
 from rookery.core.shell.fed_commands import Fed, as_run, fed
-from rookery.core.shell.plain_commands import Pipeline, Plain, PlainCommand
 from rookery.core.shell.program_table import READERS
 from rookery.core.shell.programs import Doing, reader_row
 from rookery.core.shell.reader import Reader

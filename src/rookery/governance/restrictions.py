@@ -5,10 +5,10 @@ the workspace, and files by which text becomes execution or policy.
 from collections.abc import Callable, Iterator
 
 from rookery.core.blocks import ToolCall
+from rookery.core.judgement import Deed
 from rookery.core.protected_paths import ORDINARY_BY_HAND
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
 from rookery.core.rulings import Ruling, ask, deny, joined
-from rookery.core.shell.judgement import Deed
 from rookery.engine.ports import Action, Files, Outcome, Place
 from rookery.errors import ToolError
 

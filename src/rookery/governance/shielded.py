@@ -6,13 +6,13 @@ from msgspec import Struct
 
 from rookery.core.facts import Effect, Version
 from rookery.core.folded_names import folded
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
+from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.protected_paths import (
     OF_BUILDS,
     completes_repository,
     protected,
 )
-from rookery.core.undo import is_leaf
+from rookery.core.undo_plan import is_leaf
 
 _GOVERN_NOTHING = frozenset({"active_intents.yaml", ".intentignore", "agent_trace.jsonl"})
 """Outside their folder."""

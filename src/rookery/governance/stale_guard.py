@@ -13,7 +13,6 @@ import anyio.to_thread
 from msgspec import Struct
 
 from rookery.core.blocks import ToolCall
-from rookery.core.exact_edits import stands_as_before
 from rookery.core.facts import (
     Change,
     Ending,
@@ -25,9 +24,10 @@ from rookery.core.facts import (
     ToolStarted,
     live,
 )
-from rookery.core.line_diff import shown_difference
 from rookery.core.replies import CHANGED_BESIDE
 from rookery.core.rulings import Decision, Ruling
+from rookery.core.text.exact_edits import stands_as_before
+from rookery.core.text.line_diff import shown_difference
 from rookery.engine.ports import Action, Outcome
 
 
@@ -188,7 +188,7 @@ class StaleGuard:
 
 
 def _refused(stale: _Stale) -> Ruling:
-    from rookery.core.intents.errors import Refusal, RefusedTarget
+    from rookery.core.refusals import Refusal, RefusedTarget
 
     refusal = Refusal(
         code="REQ-007",

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, SelectIntent, Speak
 from rookery.core.facts import ChildBegan, Event
-from rookery.core.intents.questions import Choice
+from rookery.core.intent_questions import Choice
 from rookery.core.message import Message
 from rookery.core.queries import AskAbout
 from rookery.core.sessions.orders import Answer as AnswerOrder

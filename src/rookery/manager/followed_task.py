@@ -7,7 +7,6 @@ everything is told again.
 from collections.abc import Iterable
 from typing import cast
 
-from rookery.core.agent_state import newest_first
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Answered,
@@ -17,13 +16,14 @@ from rookery.core.facts import (
     TaskReopened,
     ToolFinished,
 )
+from rookery.core.folds.agent_state import newest_first
+from rookery.core.folds.view import View, changes, see
 from rookery.core.message import Message
 from rookery.core.sessions.events import Activity, AgentAsked, AskAnswered
 from rookery.core.sessions.events import Event as SessionEvent
 from rookery.core.sessions.rebuilding import last_ask
 from rookery.core.sessions.session import PendingAsk
 from rookery.core.sessions.telling import Heard, told
-from rookery.core.view import View, changes, see
 
 _RESULT = "completion_result"
 RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)

@@ -12,7 +12,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from rookery.core.facts import Event, RequestStarted, Rewound, TaskOpened
-from rookery.core.view import View, see
+from rookery.core.folds.view import View, see
 from rookery.errors import StorageError
 from rookery.manager.followed_task import FollowedTask
 from rookery.storage.tasks import TaskStore

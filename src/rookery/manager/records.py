@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from rookery.core.facts import Answered, Event, TaskOpened, UserSpoke
+from rookery.core.folds.view import View
 from rookery.core.sessions.record import SessionRecord, TodoStats, label_of
 from rookery.core.sessions.states import SessionState, SessionStatus
-from rookery.core.view import View
 from rookery.errors import StorageError
 from rookery.manager.messages import number_of
 from rookery.manager.session_folders import Launch, SessionFolder

@@ -11,8 +11,8 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
+from rookery.core.folds.rows import Rows
 from rookery.core.message import Message
-from rookery.core.rows import Rows
 from rookery.manager.desk.drawn import markdown_of
 from rookery.manager.rendering.markdown import Cut, GrowingMarkdown, Rendered, units
 

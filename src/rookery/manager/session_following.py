@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import msgspec
 
+from rookery.core.folds.rows import Rows
+from rookery.core.folds.view import View
 from rookery.core.message import Message
-from rookery.core.rows import Rows
-from rookery.core.view import View
 from rookery.manager.row_looks import RowLooks
 from rookery.manager.sources import Source, source_of
 from rookery.manager.supervisor import Supervisor

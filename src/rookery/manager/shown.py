@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.folds.view import View
 from rookery.core.message import Message
 from rookery.core.sessions.record import SessionRecord, flags
 from rookery.core.sessions.session import Session
 from rookery.core.sessions.states import Flags, SessionState
-from rookery.core.view import View
 from rookery.manager.letters import letters_in_line
 from rookery.manager.session_json import KeptSession, Mail
 from rookery.manager.supervised_session import SupervisedSession

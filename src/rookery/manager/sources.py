@@ -5,7 +5,7 @@ from typing import Protocol
 
 import anyio
 
-from rookery.core.view import View
+from rookery.core.folds.view import View
 from rookery.errors import CommandRejected
 from rookery.manager.followed_task import FollowedTask
 from rookery.manager.recollection import Glimpse, Recollection

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 import msgspec
 
-from rookery.core.hiding import Hiding
+from rookery.core.secret_mask import Hiding
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.failure import Failure
 from rookery.mcp.flood import Flood

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from rookery.core.hiding import Hiding
 from rookery.core.limits import MIB
+from rookery.core.secret_mask import Hiding
 from rookery.mcp.failure import Failure
 from rookery.mcp.flood import Flood
 from rookery.mcp.heard import Fate, Heard

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from rookery.core.characters import whole
+from rookery.core.text.characters import whole
 
 _UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 _KEPT = {"\n", "\t"}

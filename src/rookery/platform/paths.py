@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from rookery.core.hidden_characters import hidden_marks
+from rookery.core.text.hidden_characters import hidden_marks
 from rookery.errors import ToolError
 
 _HIDDEN_CHARACTERS = {"Cc", "Cf", "Cs", "Zl", "Zp"}

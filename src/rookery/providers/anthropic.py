@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.effort import NOT_AT_ALL, Effort
 from rookery.core.facts import Usage
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 from rookery.engine.ports import (
     CallChunk,
     Chunk,

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.effort import NOT_AT_ALL, Effort, effort_word
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers.chat_reading import SOURCE, ChatReading
 from rookery.providers.sse import encode_body

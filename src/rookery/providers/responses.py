@@ -8,7 +8,7 @@ import msgspec
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.effort import Effort, effort_word
 from rookery.core.facts import StopReason, Usage
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 from rookery.engine.ports import (
     CallChunk,
     Chunk,

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from rookery.core.characters import whole_values
+from rookery.core.text.characters import whole_values
 
 _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import StopReason
-from rookery.core.history import Turn
+from rookery.core.folds.history import Turn
 
 IMAGE_LEFT_OUT = "[An image was here; this model cannot see images.]"
 IMAGES_OF_A_RESULT = "The images that call {call_id} returned:"

@@ -13,8 +13,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from rookery.core.facts import Event, Fact, Noted, Rewound, TaskOpened, next_event
-from rookery.core.file_steps import unsettled
-from rookery.core.task_state import fold
+from rookery.core.folds.file_steps import unsettled
+from rookery.core.folds.task_state import fold
 from rookery.errors import SettingsError, StorageError
 from rookery.faults import kp
 from rookery.platform.disk import private_folder, put, reason, sync_folder

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Change
-from rookery.core.shell.judgement import Deed
+from rookery.core.judgement import Deed
 from rookery.engine.ports import Action, Place
 from rookery.errors import CommandRejected, ToolError
 from rookery.platform.list_file import KeptList

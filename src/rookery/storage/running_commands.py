@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.characters import as_utf8
 from rookery.core.limits import MIB
+from rookery.core.text.characters import as_utf8
 from rookery.engine.ports import CommandState, Permit, RunningCommand
 from rookery.errors import StorageError
 from rookery.platform.disk import PRIVATE_FILE, private_folder

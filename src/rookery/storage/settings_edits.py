@@ -17,10 +17,10 @@ from typing import Any
 from msgspec import Struct
 
 from rookery import NAME
+from rookery.core.settings import Key
 from rookery.errors import SettingsError
 from rookery.platform.attributes import attributes_at
 from rookery.platform.disk import put, reason
-from rookery.settings import Key
 from rookery.storage.settings_files import LARGEST_FILE, LONGEST_LINE
 from rookery.storage.settings_values import spelled
 

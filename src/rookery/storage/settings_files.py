@@ -16,9 +16,7 @@ from msgspec import Struct
 
 from rookery import ENV_PREFIX, PROJECT_FOLDER
 from rookery.core.limits import KIB
-from rookery.errors import SettingsError
-from rookery.platform.user_folders import HOME_VARIABLE
-from rookery.settings import (
+from rookery.core.settings import (
     ANY,
     PROJECT_MAY,
     Key,
@@ -29,6 +27,8 @@ from rookery.settings import (
     tightened,
     variable_of,
 )
+from rookery.errors import SettingsError
+from rookery.platform.user_folders import HOME_VARIABLE
 from rookery.storage.settings_values import (
     checked,
     checked_text,

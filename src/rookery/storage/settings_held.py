@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from rookery.core.settings import Key, shown
 from rookery.platform.user_folders import Places
-from rookery.settings import Key, shown
 from rookery.storage.settings_files import DEFAULT, FoundSettings, find_settings
 from rookery.storage.trust import TrustStore
 

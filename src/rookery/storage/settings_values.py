@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from rookery import NAME
+from rookery.core.settings import ANY, Key, Settings, all_settings, shown
 from rookery.errors import SettingsError
-from rookery.settings import ANY, Key, Settings, all_settings, shown
 
 NAMED_BY_USER = ("models", "modes")
 """Sections of sections, whose names the user gives."""

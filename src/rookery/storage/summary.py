@@ -30,8 +30,8 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
+from rookery.core.folds.usage import added
 from rookery.core.limits import KIB
-from rookery.core.usage import added
 
 TITLE_LENGTH = 200
 RESULT_LENGTH = 8 * KIB

@@ -34,7 +34,7 @@ from rookery.core.facts import (
     ToolStarted,
     live,
 )
-from rookery.core.history import Turn, history
+from rookery.core.folds.history import Turn, history
 from rookery.errors import StorageError
 from rookery.platform.disk import reason
 from rookery.storage.blobs import Blobs

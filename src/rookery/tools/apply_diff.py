@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
-from rookery.core.characters import as_utf8
-from rookery.core.exact_edits import line_swap
+from rookery.core.text.characters import as_utf8
+from rookery.core.text.exact_edits import line_swap
 from rookery.engine.ports import Action, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
 from rookery.tools.threads import beside
 
 if TYPE_CHECKING:
-    from rookery.core.diff_blocks import Applied
+    from rookery.core.text.diff_blocks import Applied
 
 _HINT = "Several blocks may be sent in one call."
 
@@ -40,7 +40,7 @@ class ApplyDiff:
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
 
     async def prepare(self, args: ApplyDiffArgs, ctx: ToolContext) -> Action:
-        from rookery.core.diff_blocks import Malformed, apply, explain, parse
+        from rookery.core.text.diff_blocks import Malformed, apply, explain, parse
 
         blocks = await beside(partial(parse, args.diff))
         if isinstance(blocks, Malformed):
@@ -63,7 +63,7 @@ class ApplyDiff:
 
 
 def _note(text: str, applied: "Applied") -> str:
-    from rookery.core.diff_blocks import explain
+    from rookery.core.text.diff_blocks import explain
 
     if not applied.misses:
         return _HINT if applied.count == 1 else ""

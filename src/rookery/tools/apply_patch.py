@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.exact_edits import Swap, exact_pieces, line_swap
 from rookery.core.facts import Change
-from rookery.core.line_diff import LineDiff
 from rookery.core.replies import FILES_AS_SPECIFIED
+from rookery.core.text.exact_edits import Swap, exact_pieces, line_swap
+from rookery.core.text.line_diff import LineDiff
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_changes import (
@@ -28,7 +28,7 @@ from rookery.tools.file_changes import (
 from rookery.tools.threads import beside
 
 if TYPE_CHECKING:
-    from rookery.core.patch_text import Section
+    from rookery.core.text.patch_text import Section
 
 TITLED = 4
 """Files that are named in a title."""
@@ -60,7 +60,7 @@ class ApplyPatch:
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
 
     async def prepare(self, args: ApplyPatchArgs, ctx: ToolContext) -> Action:
-        from rookery.core.patch_text import Malformed, parse
+        from rookery.core.text.patch_text import Malformed, parse
 
         sections = await beside(partial(parse, args.patch))
         if isinstance(sections, Malformed):
@@ -108,7 +108,7 @@ def _refuse_repetition(sections: "Sequence[Section]", ctx: ToolContext) -> None:
 
 
 def _paths(section: "Section") -> Iterator[str]:
-    from rookery.core.patch_text import Update
+    from rookery.core.text.patch_text import Update
 
     yield section.path
     if isinstance(section, Update) and section.to:
@@ -118,7 +118,7 @@ def _paths(section: "Section") -> Iterator[str]:
 async def _step(section: "Section", ctx: ToolContext) -> "_Step | Action":
     """What a section does, or the explanation why it does not fit."""
     from rookery.core.patch_places import explain, patched
-    from rookery.core.patch_text import Addition, Deletion, Update
+    from rookery.core.text.patch_text import Addition, Deletion, Update
 
     match section:
         case Addition(_, path, text):

@@ -1,7 +1,7 @@
 """What a model is told of a command."""
 
 from rookery.core.limits import MIB, Limits
-from rookery.core.output_preview import Preview
+from rookery.core.text.output_preview import Preview
 from rookery.engine.ports import Artifact, CommandEnd
 
 _CORE_DUMPS = {"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV"}

@@ -15,10 +15,10 @@ from rookery.core.facts import (
     Noted,
     OutputStreamed,
 )
-from rookery.core.hidden_characters import marked
 from rookery.core.limits import KIB
-from rookery.core.output_preview import Cleaner, Preview, gap
 from rookery.core.replies import BLOCKED, OWN_LOCALHOST
+from rookery.core.text.hidden_characters import marked
+from rookery.core.text.output_preview import Cleaner, Preview, gap
 from rookery.engine.ports import (
     Artifact,
     CommandEnd,

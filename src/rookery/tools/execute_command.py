@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Answered, Ending
+from rookery.core.judgement import Judgement
 from rookery.core.replies import BLOCKED_FOR_NOW, user_message
-from rookery.core.shell.judgement import Judgement
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.command_texts import finished, first_line, still_running

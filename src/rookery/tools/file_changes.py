@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
-from rookery.core.characters import as_utf8
-from rookery.core.exact_edits import Swap, exact_pieces
 from rookery.core.facts import Change
-from rookery.core.line_diff import LineDiff, line_diff
 from rookery.core.protected_paths import scripts_changed
 from rookery.core.replies import FILE_AS_SPECIFIED
+from rookery.core.text.characters import as_utf8
+from rookery.core.text.exact_edits import Swap, exact_pieces
+from rookery.core.text.line_diff import LineDiff, line_diff
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.threads import beside

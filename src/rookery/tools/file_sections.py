@@ -8,13 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import Image
-from rookery.core.characters import as_utf8
 from rookery.core.facts import Seen
 from rookery.core.indentation_blocks import block_around
 from rookery.core.limits import MIB, Limits
-from rookery.core.numbered_lines import Passage, Span, joined_spans, passage
 from rookery.core.outlines import rest_in_short
-from rookery.core.text_lines import rows_of
+from rookery.core.text.characters import as_utf8
+from rookery.core.text.numbered_lines import Passage, Span, joined_spans, passage
+from rookery.core.text.text_lines import rows_of
 from rookery.engine.ports import FileBytes, FileText, Permit, ToolContext
 from rookery.errors import ToolError
 from rookery.tools.documents import (

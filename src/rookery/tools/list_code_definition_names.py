@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar, Protocol
 
 import msgspec
 
-from rookery.core.characters import as_utf8
 from rookery.core.limits import KIB
 from rookery.core.outlines import Definition, Outline, folded
+from rookery.core.text.characters import as_utf8
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import ToolError
 from rookery.tools.codebase_search import shown_by

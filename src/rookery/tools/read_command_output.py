@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.limits import KIB
-from rookery.core.output_preview import readable
+from rookery.core.text.output_preview import readable
 from rookery.engine.ports import Action, Artifacts, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.threads import beside

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from rookery.core.text_lines import with_ends_of
+from rookery.core.text.text_lines import with_ends_of
 from rookery.engine.ports import Action, FileText, ToolContext, ToolGroup
 from rookery.tools.file_changes import change_file
 from rookery.tools.threads import beside

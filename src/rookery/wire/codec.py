@@ -13,7 +13,6 @@ import msgspec
 from msgspec.structs import fields as fields_of
 
 from rookery.core.blocks import Block
-from rookery.core.characters import whole_values
 from rookery.core.commands import Command
 from rookery.core.facts import (
     AssistantSpoke,
@@ -25,6 +24,7 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.core.queries import Asking, Query
+from rookery.core.text.characters import whole_values
 from rookery.core.unknown_fields import KIND, unknown_field, unknown_field_within
 from rookery.errors import CommandRejected
 

@@ -14,7 +14,7 @@ import anyio.lowlevel
 import msgspec
 
 from rookery.core.facts import Event
-from rookery.core.view import View, see
+from rookery.core.folds.view import View, see
 from rookery.errors import RookeryError
 from rookery.wire.codec import answer_to_json, event_to_json
 from rookery.wire.jsonrpc import Peer

@@ -14,8 +14,8 @@ from msgspec.structs import fields
 
 from rookery.core.blocks import Block, Image
 from rookery.core.facts import IntentSelected, Todo
+from rookery.core.folds.usage import Totals
 from rookery.core.message import Message
-from rookery.core.usage import Totals
 from rookery.wire.codec import BLOCKS, COMMANDS, FACTS, PROTOCOL, QUERIES, kind_of
 from rookery.wire.serving import AS_EVENTS, AS_VIEW
 from rookery.wire.views import PARTS

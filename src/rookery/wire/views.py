@@ -13,8 +13,8 @@ import msgspec
 from msgspec import NODEFAULT
 from msgspec.structs import fields
 
+from rookery.core.folds.view import View, changes
 from rookery.core.message import Message
-from rookery.core.view import View, changes
 from rookery.wire.codec import answer_to_json
 
 PIECE = 2**18

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from rookery.core.facts import Effect, Version
-from rookery.core.undo import is_folder, is_leaf, is_unknown
+from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
 from rookery.platform.git.git_packs import Kind
 from rookery.platform.paths import visible
 from rookery.workspace.checkpoint_commits import Steps

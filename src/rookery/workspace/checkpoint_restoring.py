@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rookery import faults
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.facts import Effect, Version
-from rookery.core.undo import Plan, is_leaf, only_takes_back, plan, worth_telling
+from rookery.core.undo_plan import Plan, is_leaf, only_takes_back, plan, worth_telling
 from rookery.engine.ports import Restored
 from rookery.errors import StorageError
 from rookery.platform.paths import visible

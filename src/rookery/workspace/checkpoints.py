@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import MIB, Limits
-from rookery.core.undo import is_unknown, worth_telling
+from rookery.core.undo_plan import is_unknown, worth_telling
 from rookery.engine.ports import Checkpoint, Restored
 from rookery.errors import StorageError
 from rookery.workspace.checkpoint_commits import Steps

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.facts import Version
-from rookery.core.undo import folder_with
+from rookery.core.undo_plan import folder_with
 from rookery.platform.descriptors import opened_folder
 from rookery.platform.git.git_packs import Kind, object_id
 from rookery.workspace.noted_attributes import note_of

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from rookery import PROJECT_FOLDER
 from rookery.core.folded_names import folded, folded_names
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.errors import Denied
 from rookery.workspace.confinement import Narrowed, Spot, outermost, spots, within, within_any
 

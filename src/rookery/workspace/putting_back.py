@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from rookery import faults
 from rookery.core.facts import Effect, Version
-from rookery.core.undo import is_folder, is_leaf, is_unknown
+from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
 from rookery.errors import StorageError
 from rookery.platform.attributes import (
     ACL,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 
 from rookery.core.facts import Effect
-from rookery.core.undo import is_unknown
+from rookery.core.undo_plan import is_unknown
 from rookery.workspace.object_store import ObjectStore
 from rookery.workspace.snapshot_trees import Folder, Trees, holds_ignored, leaves
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from rookery.core.facts import Version
-from rookery.core.undo import EMPTY_TREE, folder_with
+from rookery.core.undo_plan import EMPTY_TREE, folder_with
 from rookery.errors import StorageError
 from rookery.platform.git.git_packs import Kind
 from rookery.workspace.object_store import ObjectStore

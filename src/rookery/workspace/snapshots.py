@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.credential_paths import holds_secrets
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, LEDGER_NAMES
+from rookery.core.governance_mode import GOVERNANCE_FOLDER, LEDGER_NAMES
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import protected
 from rookery.platform.git.git_index import GitIndexes

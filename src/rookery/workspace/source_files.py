@@ -5,9 +5,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rookery.core.characters import as_utf8
+from rookery.core.indexed_files import Found, Listing, Mark, Source
 from rookery.core.limits import Limits
-from rookery.core.source_files import Found, Listing, Mark, Source
+from rookery.core.text.characters import as_utf8
 from rookery.engine.ports import FileText
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.text_files import decoded

@@ -14,8 +14,8 @@ from rookery.clients.tui.status import (
     status_line,
 )
 from rookery.clients.tui.terminal import light_in
+from rookery.core.folds.usage import Totals
 from rookery.core.queries import About
-from rookery.core.usage import Totals
 
 LOOK = LOOKS[DARK]
 

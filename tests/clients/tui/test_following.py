@@ -20,7 +20,7 @@ from rookery.core.facts import (
     ToolStarted,
     next_event,
 )
-from rookery.core.view import View, see
+from rookery.core.folds.view import View, see
 from tui_past import long_past
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,6 @@ from textual.pilot import Pilot
 
 from played_host import PlayedHost
 from rookery.clients.questions import ceiling, followup
-from rookery.clients.terminal_text import approvable, plainly_visible, seen_letters
 from rookery.clients.tui.app import FullScreen, Opening
 from rookery.clients.tui.asking import Step, body_of
 from rookery.clients.tui.look import DARK, LOOKS
@@ -25,8 +24,9 @@ from rookery.clients.tui.rows.pieces import all_lines
 from rookery.clients.tui.screens.shell import ShellScreen
 from rookery.clients.tui.terminal import KeyParser
 from rookery.core.commands import Answer, OpenTask
-from rookery.core.growing import call_text
+from rookery.core.folds.partial_text import call_text
 from rookery.core.queries import AskPaths, FoundPath
+from rookery.core.text.terminal_text import approvable, plainly_visible, seen_letters
 from tui_scenes import COMMAND, EDIT, FOLLOWUP, TASK, asking_about_a_command
 from tui_waiting import seen, until
 

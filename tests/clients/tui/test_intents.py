@@ -19,7 +19,7 @@ from rookery.clients.tui.status import Around, header_line
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, OpenTask, SelectIntent, Speak
 from rookery.core.facts import Asked, IntentCleared
-from rookery.core.intents.questions import AskedReason, AskedTarget
+from rookery.core.intent_questions import AskedReason, AskedTarget
 from rookery.core.message import Message
 from rookery.core.queries import About, AskIntents
 from tui_desk import desk

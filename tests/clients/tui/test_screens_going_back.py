@@ -16,9 +16,9 @@ from rookery.clients.tui.screens.restoring import RestoreScreen
 from rookery.core.commands import OpenTask
 from rookery.core.facts import FilesRestored, Rewound
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
+from rookery.core.settings import Settings
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
-from rookery.settings import Settings
 from rookery.storage.tasks import TaskStore
 from rookery.wire.host import Host
 from tui_desk import DeskApp

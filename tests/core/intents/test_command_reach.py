@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from command_bench import Bench, bench
 from rookery.core.intents.command_reach import Kind, ReachTarget, all_commands_known, reach
 from rookery.core.intents.scope_verdict import Op
-from rookery.core.shell.judgement import Deed, Judgement, Target
+from rookery.core.judgement import Deed, Judgement, Target
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from rookery.core.intents.errors import (
+from rookery.core.file_problems import Problem
+from rookery.core.refusals import (
     KINDS,
     MOST_STEPS,
     Refusal,
@@ -10,7 +11,6 @@ from rookery.core.intents.errors import (
     merged,
     scope_refusal,
 )
-from rookery.core.intents.problems import Problem
 
 USER = RefusedTarget("src/api/user.py", "modify", "out_of_scope")
 

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.intents.errors import Refusal
-from rookery.core.intents.governance_mode import Mode, ModeWishes, latched
+from rookery.core.file_problems import Problem
+from rookery.core.governance_mode import Mode, ModeWishes, latched
 from rookery.core.intents.intent import (
     Criterion,
     Intent,
@@ -16,8 +16,8 @@ from rookery.core.intents.intent import (
     digest,
 )
 from rookery.core.intents.lifecycle import LIFECYCLE, first_step, move, possible_moves
-from rookery.core.intents.problems import Problem
 from rookery.core.intents.selection import Selected, select, wanted_id
+from rookery.core.refusals import Refusal
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)
 ONE = Intent(id="INT-001", name="one", status=Status.IN_PROGRESS, owned_scope=("src/**",))

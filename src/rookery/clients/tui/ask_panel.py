@@ -16,7 +16,7 @@ from rookery.clients.tui.look import Look
 from rookery.clients.tui.shown_question import ShownQuestion
 from rookery.core.asks import Reply
 from rookery.core.facts import Asked
-from rookery.core.intents.questions import Choice, reply_of
+from rookery.core.intent_questions import Choice, reply_of
 
 
 class AskPanel(ShownQuestion, can_focus=True):

@@ -8,7 +8,6 @@ from msgspec import Struct
 from rich.text import Text
 
 from rookery.clients.questions import ceiling, followup, suggestions
-from rookery.clients.terminal_text import approvable, harmless, plainly_visible, visible_line
 from rookery.clients.tui.intent_lines import (
     choice_keys,
     choice_lines,
@@ -24,7 +23,8 @@ from rookery.clients.tui.rows.markdown import GrowingMarkdown
 from rookery.clients.tui.rows.pieces import Piece, text_pieces, together
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
-from rookery.core.intents.questions import Choice
+from rookery.core.intent_questions import Choice
+from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
 
 APPROVALS = (
     AskKind.TOOL,

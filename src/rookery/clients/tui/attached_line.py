@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.widgets import Static
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.attachments import Attached
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.lines import cut
 from rookery.clients.tui.rows.picture_line import labels
+from rookery.core.text.terminal_text import harmless_line
 
 
 def attached_line(attached: Sequence[Attached], width: int) -> Text:

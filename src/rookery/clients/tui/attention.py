@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.clients.terminal_text import harmless_line
+from rookery.core.text.terminal_text import harmless_line
 
 Notify: TypeAlias = Literal["auto", "bell", "off"]
 

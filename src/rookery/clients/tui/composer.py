@@ -13,8 +13,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
 
-from rookery.clients.terminal_text import seen_letters
 from rookery.clients.tui.pickers.keys_in_order import is_done
+from rookery.core.text.terminal_text import seen_letters
 
 _AT_START = re.compile(r"\s*([/!#?])(.*)", re.DOTALL)
 _MENTION = re.compile(r"(?:^|.*\s)@(\S*)", re.DOTALL)

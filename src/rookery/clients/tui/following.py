@@ -32,8 +32,8 @@ from rookery.core.facts import (
     ToolFinished,
     live,
 )
-from rookery.core.output_preview import lines_in_gap
-from rookery.core.view import View, see
+from rookery.core.folds.view import View, see
+from rookery.core.text.output_preview import lines_in_gap
 from rookery.errors import CommandRejected
 from rookery.wire.host import Host
 

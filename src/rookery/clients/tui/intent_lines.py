@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from rookery.clients.terminal_text import plainly_visible, visible_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.lines import TAB, indented, wrapped
-from rookery.core.intents.questions import AskedReason, AskedTarget, Choice, IntentQuestion
+from rookery.core.intent_questions import AskedReason, AskedTarget, Choice, IntentQuestion
+from rookery.core.text.terminal_text import plainly_visible, visible_line
 
 LETTERS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
 _KEYS: dict[Choice, str] = {"task": "this task…", "expand": "add to scope…", "halt": "stop"}

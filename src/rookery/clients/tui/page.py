@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.ask_panel import AskPanel
 from rookery.clients.tui.attached_line import AttachedLine
 from rookery.clients.tui.composer import Composer, Remembered
@@ -20,6 +19,7 @@ from rookery.clients.tui.transcript import Transcript
 from rookery.clients.tui.wording import welcome
 from rookery.core.facts import UserSpoke
 from rookery.core.queries import About
+from rookery.core.text.terminal_text import harmless_line
 
 QUEUED = 4
 """Of what the model has not heard yet, what is shown above the input area."""

@@ -9,8 +9,8 @@ from rookery.clients.tui.rows.families import Shown
 from rookery.clients.tui.rows.retries import last_tries, tries
 from rookery.clients.tui.shelf import Name, Row
 from rookery.clients.tui.transcript import Transcript
+from rookery.core.folds.view import View, changes
 from rookery.core.message import Message
-from rookery.core.view import View, changes
 
 AT_ONCE = 500
 """Rows that are added between two looks at the keyboard."""

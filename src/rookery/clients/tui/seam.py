@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from rookery.core.commands import Command
 from rookery.core.facts import Event
+from rookery.core.folds.view import View
 from rookery.core.queries import About, Asking
-from rookery.core.view import View
 from rookery.wire.host import Host
 
 T = TypeVar("T")

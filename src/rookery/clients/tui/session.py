@@ -13,8 +13,8 @@ from rookery.core.asks import AskKind, Reply
 from rookery.core.blocks import Image
 from rookery.core.commands import Answer, Cancel, Command, EditQueue, Speak, SwitchMode
 from rookery.core.facts import Asked, Event
-from rookery.core.intents.questions import Choice
-from rookery.core.view import View
+from rookery.core.folds.view import View
+from rookery.core.intent_questions import Choice
 from rookery.wire.host import Host
 
 RESUMES = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)

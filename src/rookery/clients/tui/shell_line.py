@@ -17,9 +17,9 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 
-from rookery.clients.terminal_text import harmless
-from rookery.core.output_preview import Cleaner
-from rookery.core.shortening import shorter
+from rookery.core.shortened_blocks import shorter
+from rookery.core.text.output_preview import Cleaner
+from rookery.core.text.terminal_text import harmless
 
 LIMIT_SECONDS = 120.0
 GRACE_SECONDS = 2.0

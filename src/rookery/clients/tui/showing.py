@@ -9,8 +9,8 @@ from rookery.clients.tui.seam import ToastKind
 from rookery.clients.tui.session import Session
 from rookery.clients.tui.status import Around, Doing
 from rookery.clients.tui.wording import SUMMARISING, invitation, todos_in_words, work_in_words
+from rookery.core.folds.usage import Totals
 from rookery.core.queries import About
-from rookery.core.usage import Totals
 
 TOAST_SECONDS = 3.0
 LEAVING_SECONDS = 2.0

@@ -6,12 +6,12 @@ from msgspec import Struct
 from rich.text import Text
 from textual.widgets import Static
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.lines import cut
 from rookery.clients.tui.seam import ToastKind
+from rookery.core.folds.usage import Totals
 from rookery.core.queries import About
-from rookery.core.usage import Totals
+from rookery.core.text.terminal_text import harmless_line
 
 CELLS = 12
 HALF, MOST = 50, 75

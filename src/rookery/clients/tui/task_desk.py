@@ -28,8 +28,8 @@ from rookery.core.commands import (
     SwitchModel,
 )
 from rookery.core.facts import Event
+from rookery.core.folds.view import View
 from rookery.core.queries import About, Asking
-from rookery.core.view import View
 from rookery.errors import CommandRejected, StorageError
 from rookery.wire.host import Host
 

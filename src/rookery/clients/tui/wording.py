@@ -9,8 +9,8 @@ from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.triggers import TRIGGERS
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked, Todo
+from rookery.core.folds.view import View
 from rookery.core.queries import About
-from rookery.core.view import View
 
 ASKED = "Nothing changes before you have seen it."
 UNASKED = "It acts without asking; what it changes can be undone."

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.core.blocks import ToolCall
-from rookery.core.diff_blocks import DiffBlock
-from rookery.core.diff_blocks import parse as parse_diff
 from rookery.core.hooks.hook_config import Dialect
-from rookery.core.patch_text import Addition, Deletion, Section, Sign, Update
-from rookery.core.patch_text import parse as parse_patch
+from rookery.core.text.diff_blocks import DiffBlock
+from rookery.core.text.diff_blocks import parse as parse_diff
+from rookery.core.text.patch_text import Addition, Deletion, Section, Sign, Update
+from rookery.core.text.patch_text import parse as parse_patch
 
 _EDIT = {"file_path": "file_path", "old_string": "old_string", "new_string": "new_string"}
 _PATHS = ("file_path", "path")

@@ -9,7 +9,7 @@ from msgspec import Struct
 from rookery.core.blocks import ToolCall
 from rookery.core.hooks.hook_answers import BLOCKED, FAILED, HookAnswer, Opinion
 from rookery.core.hooks.hook_config import HookCommand
-from rookery.core.intents.errors import Refusal
+from rookery.core.refusals import Refusal
 
 
 class HookDecision(StrEnum):

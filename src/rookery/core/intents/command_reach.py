@@ -12,8 +12,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from rookery.core.intents.scope_verdict import Op
-from rookery.core.shell.judgement import Deed, Judgement
-from rookery.core.shell.plain_commands import plain
+from rookery.core.judgement import Deed, Judgement
+from rookery.core.plain_commands import plain
 from rookery.core.shell.wrappers import program_name
 
 MOST_COMMANDS = 500

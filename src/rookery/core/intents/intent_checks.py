@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from rookery.core.file_problems import Problem
 from rookery.core.intents.file_nodes import ListNode, MapNode, Node
 from rookery.core.intents.intent import Intent, IntentFile, Status
 from rookery.core.intents.node_reading import Allowance, Reading
-from rookery.core.intents.problems import Problem
 from rookery.core.intents.scope_patterns import literal_folder, scope_pattern
 from rookery.core.intents.scope_relations import inside, overlaps
 

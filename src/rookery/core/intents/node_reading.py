@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
+from rookery.core.file_problems import Problem
 from rookery.core.intents.file_nodes import ListNode, MapNode, Node, TextNode
-from rookery.core.intents.problems import Problem
 
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from rookery.core.file_problems import Problem, Severity
 from rookery.core.intents.intent import IntentFile
-from rookery.core.intents.problems import Problem, Severity
 
 _QUOTES = ("'", '"')
 

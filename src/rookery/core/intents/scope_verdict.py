@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
 from rookery.core.folded_names import folded, folded_names
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.intents.intent import Policy
 from rookery.core.intents.scope_patterns import Scope
 from rookery.core.intents.scope_suggestions import nearest

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.core.intents.errors import Refusal
 from rookery.core.intents.intent import Intent, IntentFile, Status, selectable
 from rookery.core.intents.lifecycle import first_step, move
+from rookery.core.refusals import Refusal
 
 MOST_NAMED = 20
 _MAKE = "The user can make one with: rookery intents init"

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from rookery.core.text_lines import alike
+from rookery.core.text.text_lines import alike
 
 COMPARED_LINES = 3_000
 """Above this, what changed is one block: finding small changes would take too long."""

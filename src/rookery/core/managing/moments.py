@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.facts import Event, FilesChanged
+from rookery.core.folds.points import Point, points
 from rookery.core.instructions import revealed
 from rookery.core.managing.shown import CheckpointRow
-from rookery.core.points import Point, points
 
 LONGEST_TITLE = 300
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from rookery.core.intents.questions import Choice
+from rookery.core.intent_questions import Choice
 from rookery.core.managing.shown import (
     BlamedLine,
     CheckpointRow,

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from rookery.core.facts import Event
-from rookery.core.messages import Transcript
+from rookery.core.folds.transcript import Transcript
 
 
 def event_of_row(events: Sequence[Event], ts: int) -> int | None:

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.intents.questions import IntentQuestion
+from rookery.core.intent_questions import IntentQuestion
 from rookery.core.session_list import Counts
 from rookery.core.sessions.failures import Failure
 from rookery.core.sessions.record import TodoStats

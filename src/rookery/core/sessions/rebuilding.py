@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from rookery.core.agent_state import newest_first
 from rookery.core.asks import AskKind
+from rookery.core.folds.agent_state import newest_first
 from rookery.core.message import Message
 from rookery.core.sessions.failures import (
     CREATION_INTERRUPTED,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.shell.plain_commands import Pipeline, PlainCommand
+from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.core.shell.program_table import READERS
 from rookery.core.shell.programs import reader_row, reading
 from rookery.core.shell.shell_words import Word, words

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
-from rookery.core.shell.judgement import Deed
+from rookery.core.judgement import Deed
 from rookery.core.shell.programs import Doing, Operand
 from rookery.core.shell.shell_words import Word
 from rookery.core.shell.split_words import Split, split

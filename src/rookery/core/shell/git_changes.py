@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from rookery.core.shell.judgement import Deed
+from rookery.core.judgement import Deed
 from rookery.core.shell.programs import Doing, Operand
 from rookery.core.shell.shell_words import Word
 from rookery.core.shell.split_words import Split, abbreviates, split

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from rookery.core.judgement import Deed
 from rookery.core.shell.git_runs import without_settings
-from rookery.core.shell.judgement import Deed
 from rookery.core.shell.programs import Doing, Operand, reading
 from rookery.core.shell.shell_words import Word
 from rookery.core.shell.split_words import Split, split

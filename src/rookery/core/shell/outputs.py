@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.judgement import Deed
 from rookery.core.shell.git_outputs import git_outputs
-from rookery.core.shell.judgement import Deed
 from rookery.core.shell.programs import Doing, Operand, known_reader
 from rookery.core.shell.script_outputs import SCRIPTED, scripts_in_awk
 from rookery.core.shell.shell_words import Script, Word

@@ -12,8 +12,8 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.judgement import Deed
 from rookery.core.shell.awk_program import only_prints
-from rookery.core.shell.judgement import Deed
 from rookery.core.shell.program_table import READERS
 from rookery.core.shell.reader import Reader
 from rookery.core.shell.sed_script import sed_script

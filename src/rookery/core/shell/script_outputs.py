@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from rookery.core.judgement import Deed
 from rookery.core.shell.awk_program import awk_program
-from rookery.core.shell.judgement import Deed
 from rookery.core.shell.programs import Doing, Operand
 from rookery.core.shell.sed_script import sed_script
 from rookery.core.shell.shell_words import Word

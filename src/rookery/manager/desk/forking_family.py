@@ -10,11 +10,11 @@ import anyio.to_thread
 import msgspec
 
 from rookery import NAME
-from rookery.core.characters import whole
 from rookery.core.limits import MIB
 from rookery.core.managing.requests import Exported, ExportSession, ForkSession, Started
 from rookery.core.managing.row_events import event_of_row
 from rookery.core.sessions.record import LABEL_LENGTH, SessionRecord
+from rookery.core.text.characters import whole
 from rookery.core.worktree_names import slug
 from rookery.errors import CommandRejected
 from rookery.manager.desk.desk import Handlers

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from rookery.core.fuzzy import best_matches
 from rookery.core.limits import Limits
 from rookery.core.managing.requests import FindPaths, ListModels, ListModes
 from rookery.core.queries import FoundPath, KnownMode, KnownModel
+from rookery.core.text.fuzzy import best_matches
 from rookery.manager.desk.desk import Handlers
 from rookery.manager.desk.surroundings import Surroundings
 from rookery.manager.desk.workspaces import Workspaces

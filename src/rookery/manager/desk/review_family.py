@@ -20,6 +20,7 @@ from rookery.core.managing.requests import (
     SendComments,
 )
 from rookery.core.managing.shown import FileDiff, Review, Version, WorktreeStats
+from rookery.core.settings import Settings
 from rookery.core.worktrees import Code, Obstacle, Worktree
 from rookery.errors import CommandRejected
 from rookery.manager.desk.desk import Handlers
@@ -29,7 +30,6 @@ from rookery.manager.desk.session_reviews import SessionReviews
 from rookery.manager.desk.worktree_access import WorktreeAccess
 from rookery.manager.shown import Shown
 from rookery.platform.user_folders import Places
-from rookery.settings import Settings
 from rookery.workspace.review.file_diffs import Picture, TextDiff
 from rookery.workspace.review.session_changes import SessionFile
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from rookery.core import session_list
-from rookery.core.intents.questions import Choice, reply_of
+from rookery.core.intent_questions import Choice, reply_of
 from rookery.core.managing.requests import (
     ApproveAction,
     ArchiveSession,

@@ -15,11 +15,11 @@ import msgspec
 from rookery import NAME
 from rookery.core.managing.requests import ChangeSetting, Done, ReadSettings
 from rookery.core.managing.shown import SettingRow
+from rookery.core.settings import Key, all_settings, shown
 from rookery.errors import SettingsError
 from rookery.manager.desk.desk import Handlers
 from rookery.manager.desk.surroundings import Surroundings
 from rookery.platform.user_folders import Places
-from rookery.settings import Key, all_settings, shown
 from rookery.storage.settings_edits import change_settings, with_value, without
 from rookery.storage.settings_held import held_in, other_voice, settings_here
 from rookery.storage.settings_values import checked, spelled

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from rookery.core.managing.requests import Done, Started, StartSessions, TrustProject
 from rookery.core.sessions.record import LABEL_LENGTH, ParallelMode, label_of
+from rookery.core.settings import Settings
 from rookery.core.worktree_names import MOST_VERSIONS, automatic_branch, own_branch
 from rookery.core.worktrees import State, Step, Worktree, environment_of
 from rookery.errors import CommandRejected
@@ -16,7 +17,6 @@ from rookery.manager.desk.setting_up import SettingUp
 from rookery.manager.desk.starting_apart import Apart, Beginning, parallel_mode_of
 from rookery.manager.desk.worktree_access import WorktreeAccess
 from rookery.manager.wishes import Wish
-from rookery.settings import Settings
 
 TRUSTED = ("--trust",)
 """In a worktree of a trusted project one works as in the project. Whether the project still is

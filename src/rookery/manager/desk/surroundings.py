@@ -3,7 +3,7 @@
 from typing import Literal, Protocol, TypeAlias
 
 from rookery.core.queries import KnownMode, KnownModel
-from rookery.settings import Settings
+from rookery.core.settings import Settings
 
 Form: TypeAlias = Literal["markdown", "json", "html"]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from rookery.core.settings import Settings
 from rookery.manager.desk.agreed_scripts import AgreedScripts
 from rookery.manager.desk.desk import Family
 from rookery.manager.desk.review_family import ReviewFamily
@@ -12,7 +13,6 @@ from rookery.manager.desk.worktree_access import WorktreeAccess
 from rookery.manager.desk.worktree_family import WorktreeFamily
 from rookery.manager.supervisor import Supervisor
 from rookery.platform.user_folders import Places
-from rookery.settings import Settings
 from rookery.workspace.worktrees.fetching import Fetching
 
 

@@ -8,8 +8,8 @@ from functools import cache
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from rookery.core.characters import whole
 from rookery.core.limits import KIB
+from rookery.core.text.characters import whole
 from rookery.manager.rendering.allowed import sanitised
 from rookery.manager.rendering.languages import language_named, language_of
 from rookery.manager.rendering.visible import marked, plain

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from rookery.core.characters import whole
 from rookery.core.limits import KIB
+from rookery.core.text.characters import whole
 from rookery.manager.rendering.allowed import ALIGNMENTS, CODE, SCHEMES, sanitised
 from rookery.manager.rendering.blocks import BlockScanner
 from rookery.manager.rendering.code import highlighted

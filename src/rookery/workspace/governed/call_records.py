@@ -21,11 +21,11 @@ from rookery.core.facts import (
     RequestStarted,
     ToolFinished,
 )
+from rookery.core.folds.task_state import TaskState
 from rookery.core.intents.command_reach import Kind
-from rookery.core.intents.errors import KINDS, Refusal, shown
 from rookery.core.ledger.records import Entry, Related, TracedFile
+from rookery.core.refusals import KINDS, Refusal, shown
 from rookery.core.rulings import Ruling
-from rookery.core.task_state import TaskState
 from rookery.engine.ports import Action, Outcome
 from rookery.workspace.governed.file_records import FilesTold, content, files_told, hash_of
 from rookery.workspace.governed.git_base import git_base

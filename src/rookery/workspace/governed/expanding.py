@@ -5,10 +5,10 @@ from functools import partial
 
 import anyio.to_thread
 
+from rookery.core.intent_questions import AskedReason, IntentQuestion
 from rookery.core.intents.changes import Definition
-from rookery.core.intents.errors import DECLINED, Refusal
 from rookery.core.intents.intent import IntentFile, digest
-from rookery.core.intents.questions import AskedReason, IntentQuestion
+from rookery.core.refusals import DECLINED, Refusal
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports import Action
 from rookery.errors import RookeryError

@@ -25,19 +25,19 @@ from rookery.core.facts import (
     ScopeGranted,
     Unrecorded,
 )
-from rookery.core.file_steps import commands_running_on
+from rookery.core.folds.file_steps import commands_running_on
+from rookery.core.folds.task_state import TaskState
+from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.intents.by_products import is_by_product
 from rookery.core.intents.changes import Definition
 from rookery.core.intents.criteria_standing import CHECK_TOOL
-from rookery.core.intents.errors import KINDS, Refusal
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.core.intents.lessons import Lesson
 from rookery.core.intents.permission_rules import READ
 from rookery.core.intents.scope_suggestions import writable_prefixes
 from rookery.core.intents.scope_verdict import Op, PathFinding, Verdict
+from rookery.core.refusals import KINDS, Refusal
 from rookery.core.rulings import Decision, Ruling, allow
-from rookery.core.task_state import TaskState
 from rookery.engine.ports import Action, Outcome, Permit, Restored
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.workspace.governed.call_records import CallRecords, approval_of

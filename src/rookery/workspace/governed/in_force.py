@@ -14,17 +14,17 @@ import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Event, Fact, IntentCleared, IntentSelected, Noted, Reminded
+from rookery.core.folds.task_state import TaskState
+from rookery.core.intent_questions import AskedReason, IntentQuestion
 from rookery.core.intents.changes import Definition, Effect, change
 from rookery.core.intents.command_policy import CommandPolicy
 from rookery.core.intents.command_reach import Kind, reach
-from rookery.core.intents.errors import Refusal
 from rookery.core.intents.intent import Intent, IntentFile, Permissions, digest, expired
-from rookery.core.intents.questions import AskedReason, IntentQuestion
 from rookery.core.intents.scope_patterns import scope
 from rookery.core.intents.selection import wanted_id
 from rookery.core.limits import MIB
+from rookery.core.refusals import Refusal
 from rookery.core.rulings import Decision, Ruling
-from rookery.core.task_state import TaskState
 from rookery.engine.ports import Action
 from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.governed.project import GovernedProject

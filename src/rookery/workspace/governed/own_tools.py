@@ -8,11 +8,11 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
-from rookery.core.intents.errors import Refusal
 from rookery.core.intents.lessons import Lesson, LessonType
 from rookery.core.intents.scope_suggestions import smallest_pattern
 from rookery.core.intents.scope_verdict import Op, Outside, PathFinding, always_protected
 from rookery.core.intents.selection import wanted_id
+from rookery.core.refusals import Refusal
 from rookery.errors import Denied, RookeryError, ToolError
 from rookery.workspace.governed.expanding import expand
 from rookery.workspace.governed.governed_task import GovernedTask

@@ -8,8 +8,8 @@ from rookery.core.blocks import ToolCall
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent import Permissions
 from rookery.core.intents.permission_rules import READ, about_reading, permission_rule, withheld
+from rookery.core.judgement import Deed, Judgement, Target
 from rookery.core.rulings import Decision
-from rookery.core.shell.judgement import Deed, Judgement, Target
 from rookery.core.shell.wrappers import program_name
 from rookery.engine.ports import Action
 from rookery.platform.hard_links import HardLinks, TooManyEntries

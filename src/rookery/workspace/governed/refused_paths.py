@@ -4,8 +4,8 @@ somewhere else than they did when they were judged."""
 from os.path import realpath
 
 from rookery.core.blocks import ToolCall
-from rookery.core.intents.errors import Refusal, RefusedTarget
 from rookery.core.intents.scope_verdict import path_fault
+from rookery.core.refusals import Refusal, RefusedTarget
 from rookery.engine.ports import Action
 from rookery.workspace.governed.touched import CHANGING_TOOLS, said_paths
 from rookery.workspace.orchestration.layout import Layout

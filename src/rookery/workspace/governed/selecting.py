@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from rookery.core.facts import IntentSelected
 from rookery.core.intents.changes import Definition
-from rookery.core.intents.errors import Refusal
 from rookery.core.intents.intent import Intent, IntentFile, digest
 from rookery.core.intents.intent_context import ContextTooLarge, intent_context
 from rookery.core.intents.selection import select
+from rookery.core.refusals import Refusal
 from rookery.workspace.governed.project import GovernedProject
 
 

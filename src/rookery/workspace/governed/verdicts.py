@@ -11,17 +11,17 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import ScopeGranted
+from rookery.core.intent_questions import AskedReason, AskedTarget, Choice, IntentQuestion
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.command_policy import CommandPolicy, opinion
 from rookery.core.intents.command_reach import Kind, Reach, all_commands_known, reach
 from rookery.core.intents.criteria_standing import CHECK_TOOL
-from rookery.core.intents.errors import KINDS, Refusal, RefusedTarget, scope_refusal
 from rookery.core.intents.intent import Intent, Policy
 from rookery.core.intents.permission_rules import RuleCall, decide
-from rookery.core.intents.questions import AskedReason, AskedTarget, Choice, IntentQuestion
 from rookery.core.intents.scope_patterns import scope
 from rookery.core.intents.scope_suggestions import smallest_pattern, writable_prefixes
 from rookery.core.intents.scope_verdict import Op, PathFinding, ScopeRules, Verdict
+from rookery.core.refusals import KINDS, Refusal, RefusedTarget, scope_refusal
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports import Action
 from rookery.workspace.governed.reading_rules import reading_verdict

@@ -8,9 +8,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery import NAME
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.hooks.hook_config import read_hooks
 from rookery.core.hooks.known_hooks import FileProblem, HookSource, KnownHook
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.limits import MIB
 from rookery.platform.small_files import Unreadable, small_file
 

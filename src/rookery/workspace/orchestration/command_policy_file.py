@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rookery.core.file_problems import Problem
 from rookery.core.intents.command_policy import CommandPolicy, read_policy
 from rookery.core.intents.file_nodes import ListNode, MapNode, Node
-from rookery.core.intents.problems import Problem
 from rookery.core.limits import KIB
 from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.layout import Layout

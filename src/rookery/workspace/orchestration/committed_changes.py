@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.intents.scope_verdict import (
     Location,
     Op,

@@ -12,12 +12,12 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.file_problems import Problem
 from rookery.core.intents.file_nodes import MapNode
 from rookery.core.intents.intent import IntentFile
 from rookery.core.intents.intent_checks import unmatched_patterns
 from rookery.core.intents.intent_reading import read_intents
 from rookery.core.intents.node_reading import Reading
-from rookery.core.intents.problems import Problem
 from rookery.core.limits import MIB
 from rookery.platform.small_files import Unreadable, small_file
 from rookery.workspace.orchestration.floating_patterns import floating_fault

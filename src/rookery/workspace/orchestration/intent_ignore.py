@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
-from rookery.core.intents.problems import Problem
+from rookery.core.file_problems import Problem
 from rookery.core.intents.scope_verdict import BIDIRECTIONAL
 from rookery.core.limits import KIB
 from rookery.platform.small_files import Unreadable, small_file

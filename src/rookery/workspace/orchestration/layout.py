@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.intents.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.core.intents.problems import Problem
+    from rookery.core.file_problems import Problem
 
 INTENT_FILE = "active_intents.yaml"
 LEDGER = "agent_trace.jsonl"
@@ -143,7 +143,7 @@ def find_ledger(folder: Path) -> Layout | None:
 
 def nested_roots(layout: Layout) -> "tuple[Problem, ...]":
     """Folders with intents inside of what others govern already."""
-    from rookery.core.intents.problems import Problem
+    from rookery.core.file_problems import Problem
 
     return tuple(
         Problem(

@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from rookery.core.file_problems import Problem
 from rookery.core.intents.file_nodes import Entry, ListNode, MapNode, Node, TextNode
-from rookery.core.intents.problems import Problem
 from rookery.core.intents.scope_verdict import BIDIRECTIONAL
 
 DEEPEST = 12

@@ -11,7 +11,7 @@ from msgspec import Struct
 from rookery import faults
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import MIB
-from rookery.core.undo import folder_with, is_folder, is_unknown
+from rookery.core.undo_plan import folder_with, is_folder, is_unknown
 from rookery.core.worktrees import Code, Keep
 from rookery.platform.descriptors import opened_folder
 from rookery.platform.git.git_packs import Kind, object_id

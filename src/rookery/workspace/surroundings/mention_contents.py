@@ -14,15 +14,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import Image
-from rookery.core.characters import as_utf8
 from rookery.core.facts import Ending, Seen
 from rookery.core.instructions import quoted, revealed
 from rookery.core.limits import KIB
 from rookery.core.mentions import Mention
-from rookery.core.numbered_lines import Span, passage
-from rookery.core.output_preview import Cleaner, Preview
 from rookery.core.pictures import TOGETHER, Sight, picture
-from rookery.core.text_lines import rows_of
+from rookery.core.text.characters import as_utf8
+from rookery.core.text.numbered_lines import Span, passage
+from rookery.core.text.output_preview import Cleaner, Preview
+from rookery.core.text.text_lines import rows_of
 from rookery.engine.ports import Action, FileBytes, FileText, Outcome, Permit, ToolContext
 from rookery.errors import Denied, ToolError
 

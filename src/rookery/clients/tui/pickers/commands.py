@@ -6,8 +6,8 @@ from functools import partial
 from rookery.clients.tui.pickers.own_commands import OWN
 from rookery.clients.tui.pickers.picker import Picker
 from rookery.clients.tui.seam import Choice, Desk
-from rookery.core.fuzzy import best_matches
 from rookery.core.queries import AskCommands, KnownCommand
+from rookery.core.text.fuzzy import best_matches
 
 
 class CommandPicker(Picker):

@@ -10,12 +10,12 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.latest import do_latest
 from rookery.clients.tui.pickers.pick_list import PickList
 from rookery.clients.tui.rows.lines import cut
 from rookery.clients.tui.seam import Choice, Desk
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 
 ROWS = 9

@@ -6,7 +6,7 @@ from rookery.clients.tui.pickers.picker import Picker
 from rookery.clients.tui.pickers.triggers import TRIGGERS
 from rookery.clients.tui.screens.key_line import KeyUse, key_uses, own_bindings
 from rookery.clients.tui.seam import Choice
-from rookery.core.fuzzy import best_matches
+from rookery.core.text.fuzzy import best_matches
 
 
 class ShortcutPicker(Picker):

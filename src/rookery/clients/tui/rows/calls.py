@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.text import Text
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.diffs import diff_pieces, drawn_diff
@@ -15,6 +14,7 @@ from rookery.clients.tui.rows.families import Shown
 from rookery.clients.tui.rows.lines import clean, cut, indented, wrapped
 from rookery.clients.tui.rows.pieces import Piece, behind, single, text_pieces
 from rookery.core.message import Message
+from rookery.core.text.terminal_text import harmless_line
 
 HUNK_LINES = 8
 HUNKS = 2

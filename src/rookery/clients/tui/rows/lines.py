@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from rookery.clients.terminal_text import harmless
+from rookery.core.text.terminal_text import harmless
 
 TAB = 4
 _CONSOLE = Console(width=10_000, color_system="truecolor", legacy_windows=False)

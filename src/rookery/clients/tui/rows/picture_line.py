@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.core.blocks import Image
 from rookery.core.limits import KIB, MIB
+from rookery.core.text.terminal_text import harmless_line
 
 MARK = "▣"
 

@@ -9,7 +9,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 
-from rookery.clients.terminal_text import harmless_line, visible_line
 from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.latest import do_latest
@@ -22,8 +21,9 @@ from rookery.clients.tui.screens.restoring import Back, RestoreScreen
 from rookery.clients.tui.screens.side_screen import LOOK_AGAIN_SECONDS, ReadingScreen
 from rookery.clients.tui.screens.words import clock, one_line
 from rookery.clients.tui.seam import Desk
-from rookery.core.points import Point, points
+from rookery.core.folds.points import Point, points
 from rookery.core.queries import AskDifferences, FileDifference
+from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
 
 PAUSE_SECONDS = 0.15

@@ -7,9 +7,9 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rookery.clients.terminal_text import visible_line
 from rookery.clients.tui.screens.side_screen import SideScreen
 from rookery.clients.tui.seam import Desk
+from rookery.core.text.terminal_text import visible_line
 
 
 class Confirming(SideScreen[bool]):

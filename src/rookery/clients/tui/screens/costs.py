@@ -6,7 +6,6 @@ from msgspec import Struct
 from rich.style import Style
 from rich.text import Text
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.worn_look import worn
@@ -24,7 +23,8 @@ from rookery.core.facts import (
     TaskOpened,
     Usage,
 )
-from rookery.core.usage import added
+from rookery.core.folds.usage import added
+from rookery.core.text.terminal_text import harmless_line
 
 NO_USAGE = Usage()
 ROWS = 200

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rookery.clients.terminal_text import harmless
+from rookery.core.folds.view import View
 from rookery.core.message import Message
-from rookery.core.view import View
+from rookery.core.text.terminal_text import harmless
 
 _HEADINGS = {
     "user_feedback": "You",

@@ -6,13 +6,13 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.lines import cut
 from rookery.clients.tui.screens.list_screen import ListScreen
 from rookery.core.commands import SelectIntent
-from rookery.core.fuzzy import best_matches
 from rookery.core.queries import AskIntents, KnownIntent
+from rookery.core.text.fuzzy import best_matches
+from rookery.core.text.terminal_text import harmless_line
 
 MOST = 500
 NONE = KnownIntent(id="", name="nothing in particular")

@@ -11,13 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.keys_in_order import LineField
 from rookery.clients.tui.pickers.latest import do_latest
 from rookery.clients.tui.pickers.pick_list import PickList
 from rookery.clients.tui.screens.side_screen import SideScreen
 from rookery.clients.tui.seam import Desk
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 
 T = TypeVar("T")

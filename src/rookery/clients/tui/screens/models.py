@@ -6,7 +6,6 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.latest import do_beside
 from rookery.clients.tui.rows.lines import cut
@@ -14,8 +13,9 @@ from rookery.clients.tui.screens.list_screen import ListScreen
 from rookery.clients.tui.seam import Desk
 from rookery.clients.tui.status import short_number
 from rookery.core.commands import SwitchModel
-from rookery.core.fuzzy import best_matches
 from rookery.core.queries import AskModels, KnownModel
+from rookery.core.text.fuzzy import best_matches
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 
 MOST = 500

@@ -6,14 +6,14 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.picker import in_two_columns
 from rookery.clients.tui.screens.list_screen import ListScreen
 from rookery.clients.tui.screens.words import one_line
 from rookery.core.commands import SwitchMode
-from rookery.core.fuzzy import best_matches
 from rookery.core.queries import AskModes, KnownMode
+from rookery.core.text.fuzzy import best_matches
+from rookery.core.text.terminal_text import harmless_line
 
 MOST = 200
 

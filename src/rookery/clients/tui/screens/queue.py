@@ -7,7 +7,6 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from rookery.clients.terminal_text import harmless, harmless_line
 from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.keys_in_order import TextField
@@ -18,6 +17,7 @@ from rookery.clients.tui.screens.words import one_line
 from rookery.clients.tui.seam import Desk
 from rookery.core.commands import EditQueue
 from rookery.core.facts import UserSpoke
+from rookery.core.text.terminal_text import harmless, harmless_line
 
 
 class Waiting(Struct, frozen=True):

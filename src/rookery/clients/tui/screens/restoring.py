@@ -7,7 +7,6 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from rookery.clients.terminal_text import harmless_line, visible_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.latest import do_latest
 from rookery.clients.tui.pickers.worn_look import worn
@@ -16,9 +15,10 @@ from rookery.clients.tui.screens.side_screen import ReadingScreen
 from rookery.clients.tui.screens.words import one_line
 from rookery.clients.tui.seam import Desk
 from rookery.core.commands import RestoreFiles, Rewind
-from rookery.core.points import Point
+from rookery.core.folds.points import Point
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK
+from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
 
 

@@ -6,7 +6,6 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from rookery.clients.terminal_text import visible_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.latest import do_beside
 from rookery.clients.tui.pickers.worn_look import worn
@@ -15,6 +14,7 @@ from rookery.clients.tui.rows.pieces import Piece, text_pieces
 from rookery.clients.tui.screens.side_screen import ReadingScreen
 from rookery.clients.tui.seam import Desk
 from rookery.clients.tui.shell_line import ShellEnd, ShellLine, as_message
+from rookery.core.text.terminal_text import visible_line
 
 PICTURE_SECONDS = 0.1
 

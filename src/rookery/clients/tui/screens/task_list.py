@@ -9,7 +9,6 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.pick_list import PickList
 from rookery.clients.tui.pickers.worn_look import worn
@@ -21,6 +20,7 @@ from rookery.clients.tui.seam import Desk
 from rookery.clients.tui.status import short_number
 from rookery.core.commands import DeleteTask
 from rookery.core.queries import AskTasks, KnownTask
+from rookery.core.text.terminal_text import harmless_line
 
 DETAIL_LINES = 3
 

@@ -6,7 +6,6 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.worn_look import worn
 from rookery.clients.tui.rows.lines import cut
@@ -14,6 +13,7 @@ from rookery.clients.tui.screens.side_screen import LOOK_AGAIN_SECONDS
 from rookery.clients.tui.screens.words import one_line
 from rookery.clients.tui.seam import Desk
 from rookery.core.facts import Event, TaskOpened, Todo, TodosChanged, live
+from rookery.core.text.terminal_text import harmless_line
 
 LINES = 10
 CELLS = 20

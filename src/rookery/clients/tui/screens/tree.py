@@ -9,7 +9,6 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from rookery.clients.terminal_text import harmless_line
 from rookery.clients.tui.counted import counted
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.pickers.latest import do_latest
@@ -21,8 +20,9 @@ from rookery.clients.tui.screens.words import Status, money, one_line, state_mar
 from rookery.clients.tui.seam import Desk
 from rookery.clients.tui.status import short_number
 from rookery.core.facts import ChildBegan, Event, TaskOpened, ToolStarted
+from rookery.core.folds.view import View
 from rookery.core.queries import AskTasks, KnownTask
-from rookery.core.view import View
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 
 LOOK_AGAIN_SECONDS = 1.0

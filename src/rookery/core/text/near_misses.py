@@ -13,7 +13,7 @@ from heapq import nsmallest
 
 from msgspec import Struct
 
-from rookery.core.typography import plain_punctuation
+from rookery.core.text.typography import plain_punctuation
 
 PLACES = 5
 COMPARED_LINES = 200

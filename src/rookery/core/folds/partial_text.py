@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from rookery.core.argument_reader import ArgumentReader
 from rookery.core.asks import AskKind
+from rookery.core.folds.argument_reader import ArgumentReader
 
 SPOKEN_FIELD = {
     "execute_command": "command",

@@ -8,7 +8,6 @@ event dearer.
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from rookery.core.agent_state import AgentStateInfo, state_after
 from rookery.core.facts import (
     ApprovalSwitched,
     Event,
@@ -27,10 +26,11 @@ from rookery.core.facts import (
     UserSpoke,
     Waiting,
 )
+from rookery.core.folds.agent_state import AgentStateInfo, state_after
+from rookery.core.folds.rows import Rows
+from rookery.core.folds.transcript import Transcript
+from rookery.core.folds.usage import Totals
 from rookery.core.message import Message
-from rookery.core.messages import Transcript
-from rookery.core.rows import Rows
-from rookery.core.usage import Totals
 
 
 class _Surroundings(Struct, frozen=True, kw_only=True):

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Event, TaskReopened
-from rookery.core.growing import Pieces
+from rookery.core.folds.partial_text import Pieces
+from rookery.core.folds.rows import Rows
 from rookery.core.message import Content, Message
-from rookery.core.rows import Rows
 
 PACED = "api_req_rate_limit_wait"
 _TIMER = "\n<retry_timer>"

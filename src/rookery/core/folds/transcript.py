@@ -15,16 +15,6 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.answer_rows import (
-    Request,
-    begin_request,
-    break_off,
-    end_request,
-    hear_call,
-    hear_words,
-    last_words,
-    settle_answer,
-)
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.facts import (
     Answered,
@@ -59,12 +49,22 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.growing import SPOKEN_FIELD, Pieces, call_text
+from rookery.core.folds.answer_rows import (
+    Request,
+    begin_request,
+    break_off,
+    end_request,
+    hear_call,
+    hear_words,
+    last_words,
+    settle_answer,
+)
+from rookery.core.folds.partial_text import SPOKEN_FIELD, Pieces, call_text
+from rookery.core.folds.row_writer import Sheet
+from rookery.core.folds.rows import Rows
+from rookery.core.folds.usage import Totals, plus
 from rookery.core.message import Message, Outcome
 from rookery.core.replies import restored_files, sentence_in
-from rookery.core.rows import Rows
-from rookery.core.sheet import Sheet
-from rookery.core.usage import Totals, plus
 
 __all__ = ["Message", "Transcript", "messages"]
 

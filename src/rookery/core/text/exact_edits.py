@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 
 from msgspec import Struct
 
-from rookery.core.line_diff import COMPARED_LINES
-from rookery.core.text_lines import alike
+from rookery.core.text.line_diff import COMPARED_LINES
+from rookery.core.text.text_lines import alike
 
 
 class Swap(Struct, frozen=True):

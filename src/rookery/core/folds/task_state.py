@@ -50,8 +50,8 @@ from rookery.core.facts import (
     live,
 )
 from rookery.core.failures import FailureKind
+from rookery.core.folds.overflow import overflow_in
 from rookery.core.mentions import points_somewhere
-from rookery.core.overflow import overflow_in
 from rookery.core.tokens import PER_BYTE, learnt
 
 REMEMBERED_CALLS = 18

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from rookery.core.invisible import EMOJI, INVISIBLE
+from rookery.core.text.invisible_characters import EMOJI, INVISIBLE
 
 _ALL = "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE)
 _HIDDEN = f"[{_ALL}\ufe0f]+"

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.facts import AssistantSpoke, CallStreamed, RequestStarted, Usage
-from rookery.core.growing import CallText, Pieces, call_kind, call_text
+from rookery.core.folds.partial_text import CallText, Pieces, call_kind, call_text
+from rookery.core.folds.row_writer import Sheet
 from rookery.core.message import Content, Message
-from rookery.core.sheet import Sheet
 
 Words: TypeAlias = Literal["text", "reasoning"]
 

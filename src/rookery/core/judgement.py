@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from rookery.core.shell.plain_commands import Plain
+from rookery.core.plain_commands import Plain
 
 
 class Deed(StrEnum):

@@ -47,7 +47,7 @@ from rookery.core.replies import (
     not_the_user,
     user_message,
 )
-from rookery.core.shortening import shorter_block
+from rookery.core.shortened_blocks import shorter_block
 
 
 class Turn(Struct, frozen=True):

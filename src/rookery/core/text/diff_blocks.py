@@ -21,9 +21,9 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.line_places import Adapt, LinePlaces
-from rookery.core.near_misses import describe, nearest
-from rookery.core.text_lines import Line, joined, lines_of, rewritten, usual_end
+from rookery.core.text.line_places import Adapt, LinePlaces
+from rookery.core.text.near_misses import describe, nearest
+from rookery.core.text.text_lines import Line, joined, lines_of, rewritten, usual_end
 
 NEAR = 40
 """How many lines a start line may be off and still tell two places apart."""

@@ -2,7 +2,7 @@
 
 A setting is a field here and nothing else: its type says what may be written, its sentence
 is the documentation, its name is the key in files, the environment variable and the flag.
-`python -m rookery.settings` prints `docs/settings.md`.
+`python -m rookery.core.settings` prints `docs/settings.md`.
 """
 
 import math
@@ -704,7 +704,8 @@ def document() -> str:
     lines = [
         "# Settings",
         "",
-        f"<!-- Made by `python -m {NAME}.settings`; edit src/{NAME}/settings.py instead. -->",
+        f"<!-- Made by `python -m {NAME}.core.settings`; "
+        f"edit src/{NAME}/core/settings.py instead. -->",
         "",
         "A setting is taken from the first of these that has it:",
         "",

@@ -4,8 +4,8 @@ from difflib import unified_diff
 
 from msgspec import Struct
 
-from rookery.core.characters import as_utf8
-from rookery.core.text_lines import alike, lines_of
+from rookery.core.text.characters import as_utf8
+from rookery.core.text.text_lines import alike, lines_of
 
 CONTEXT = 3
 COMPARED_LINES = 20_000

@@ -8,9 +8,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from rookery.core.facts import AssistantSpoke, Condensed, Event, live, next_event
-from rookery.core.history import history
-from rookery.core.shortening import SHORTEST
-from rookery.core.task_state import fold
+from rookery.core.folds.history import history
+from rookery.core.folds.task_state import fold
+from rookery.core.shortened_blocks import SHORTEST
 from rookery.core.tokens import weight
 
 LENGTHS = (0, 24_000, 8_000, 2_000, 600, SHORTEST)
