@@ -28,7 +28,6 @@ from rookery.core.next_step import TurnRules
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
-from rookery.engine.pace import Pace
 from rookery.engine.ports import (
     Checkpoints,
     Governance,
@@ -38,6 +37,7 @@ from rookery.engine.ports import (
     UnlistedCommands,
     not_judged,
 )
+from rookery.engine.request_pace import Pace
 from rookery.engine.task import Act, Attend, Gear, Task
 from rookery.governance.approval_gate import ApprovalGate
 from rookery.governance.shielded import shielded

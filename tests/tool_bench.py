@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Asked, Event, Fact, OfferWithdrawn, next_event
 from rookery.core.limits import Limits
-from rookery.engine.background import BackgroundCommands
+from rookery.engine.background_commands import BackgroundCommands
 from rookery.engine.dialogue import OpenOffer
 from rookery.engine.ports import Action, Outcome, Permit, Tool, ToolContext
 from rookery.storage.artifacts import TaskArtifacts

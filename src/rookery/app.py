@@ -34,9 +34,9 @@ from rookery.egress.remotes import remotes
 from rookery.egress.way_out import Egress
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
-from rookery.engine.hiding_shell import HidingShell
-from rookery.engine.pace import Pace
+from rookery.engine.masked_shell import HidingShell
 from rookery.engine.ports import Action, Checkpoints, Restored
+from rookery.engine.request_pace import Pace
 from rookery.engine.subtasks import recover
 from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo

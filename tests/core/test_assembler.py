@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patience import patience
-from rookery.core.assembler import DEEPEST, Assembler, read_arguments, safe_id
 from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.folds.argument_reader import ArgumentReader
+from rookery.engine.answer_assembler import DEEPEST, Assembler, read_arguments, safe_id
 
 
 def numbered(prefix: str = "new") -> Callable[[], str]:

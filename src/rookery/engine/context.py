@@ -36,7 +36,6 @@ from rookery.core.replies import (
 )
 from rookery.core.tokens import Room, Scale, room, text_weight, weight
 from rookery.engine.event_log import EventLog
-from rookery.engine.pace import Turnstile
 from rookery.engine.ports import (
     ModelRequest,
     Provider,
@@ -45,6 +44,7 @@ from rookery.engine.ports import (
     ToolSpec,
     UsageChunk,
 )
+from rookery.engine.request_pace import Turnstile
 from rookery.errors import ProviderError
 
 Trigger: TypeAlias = Literal["auto", "manual"]

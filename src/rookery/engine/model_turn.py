@@ -5,7 +5,6 @@ from collections.abc import Callable
 import anyio
 from msgspec.structs import replace
 
-from rookery.core.assembler import Assembler
 from rookery.core.blocks import Block, Text, ToolCall
 from rookery.core.facts import (
     AssistantSpoke,
@@ -20,7 +19,7 @@ from rookery.core.facts import (
 )
 from rookery.core.failures import FailureKind
 from rookery.core.replies import NO_ANSWER
-from rookery.core.written_calls import written_call
+from rookery.engine.answer_assembler import Assembler
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import (
     CallChunk,
@@ -33,6 +32,7 @@ from rookery.engine.ports import (
     ThinkingChunk,
     UsageChunk,
 )
+from rookery.engine.written_calls import written_call
 from rookery.errors import ProviderError
 
 

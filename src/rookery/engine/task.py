@@ -56,13 +56,12 @@ from rookery.core.replies import HISTORY_REPAIRED, failed
 from rookery.core.secret_mask import Hiding
 from rookery.core.shell.git_lines import GitUse
 from rookery.core.text.hidden_characters import marked
-from rookery.engine.background import BackgroundCommands
+from rookery.engine.background_commands import BackgroundCommands
 from rookery.engine.context import Context, Equipment
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import model_turn
-from rookery.engine.pace import Pace, Turnstile
 from rookery.engine.ports import (
     Action,
     Artifacts,
@@ -86,6 +85,7 @@ from rookery.engine.ports import (
 )
 from rookery.engine.prompts import Prompts
 from rookery.engine.reconcile import reconcile
+from rookery.engine.request_pace import Pace, Turnstile
 from rookery.engine.subtasks import outcome_of, said_on_going_on
 from rookery.engine.tool_turn import finished, tool_turn
 from rookery.engine.undo import Undo

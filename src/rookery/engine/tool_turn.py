@@ -18,7 +18,7 @@ from rookery.core.text.hidden_characters import marked
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
-from rookery.engine.meant_characters import with_hidden_characters
+from rookery.engine.marked_characters import with_hidden_characters
 from rookery.engine.ports import Action, Outcome, Permit, Tool, ToolContext
 from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
