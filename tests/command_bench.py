@@ -6,14 +6,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from rookery.commands.judge import CommandJudge
+from rookery.commands.rules import CommandRules
+from rookery.commands.tables.program_table import READERS
 from rookery.core.blocks import ToolCall
 from rookery.core.judgement import Judgement
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision
-from rookery.core.shell.program_table import READERS
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.governance.command_judge import CommandJudge
-from rookery.governance.command_rules import CommandRules
 from rookery.workspace.files import WorkspaceFiles
 
 TEXTS = {

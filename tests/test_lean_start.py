@@ -28,8 +28,8 @@ print(*sys.modules)
 
 NOT_YET = {
     "a parser of YAML": "yaml",
-    "the reading of commands": "rookery.governance.command_judge",
-    "what programs do": "rookery.core.shell.programs",
+    "the reading of commands": "rookery.commands.judge",
+    "what programs do": "rookery.commands.programs",
     "refusals with a code": "rookery.core.refusals",
     "governed tasks": "rookery.workspace.governed",
     "the ledger": "rookery.core.ledger",

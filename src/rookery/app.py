@@ -18,6 +18,9 @@ from msgspec import Struct
 from rookery import VERSION
 from rookery.briefing import Briefing, situation
 from rookery.browser.known_origins import KnownOrigins
+from rookery.commands.git_use import GitUse, git_use
+from rookery.commands.network_gate import NetworkGate
+from rookery.commands.rules import CommandRules
 from rookery.core.facts import Effect, Event, Fact, Noted, Reminded
 from rookery.core.findings import Finding, Health
 from rookery.core.folds.file_steps import approved_by_user, commands_running_on, was_started
@@ -28,7 +31,6 @@ from rookery.core.next_step import TurnRules
 from rookery.core.queries import About
 from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
-from rookery.core.shell.git_lines import GitUse, git_use
 from rookery.egress.known_hosts import KnownHosts
 from rookery.egress.remotes import remotes
 from rookery.egress.way_out import Egress
@@ -43,9 +45,7 @@ from rookery.engine.undo import Undo
 from rookery.errors import StorageError
 from rookery.extra_tools import Browsers, known_servers, open_extra_tools
 from rookery.governance.approval_gate import ApprovalGate
-from rookery.governance.command_rules import CommandRules
 from rookery.governance.mode_limits import ModeLimits
-from rookery.governance.network_gate import NetworkGate
 from rookery.governance.restrictions import Restrictions
 from rookery.governance.shielded import (
     nothing_shielded,
@@ -85,7 +85,7 @@ from rookery.workspace.terminal import Terminal
 from rookery.workspace.without_checkpoints import ProtectedFilesOnly
 
 if TYPE_CHECKING:
-    from rookery.governance.command_judge import CommandJudge
+    from rookery.commands.judge import CommandJudge
 
 
 class Consent(Struct, frozen=True, kw_only=True):
@@ -167,7 +167,7 @@ async def open_host(
         @cache
         def command_judge() -> "CommandJudge":
             # what is known of commands is much to load, and the first request has none
-            from rookery.governance.command_judge import CommandJudge
+            from rookery.commands.judge import CommandJudge
             from rookery.platform.git.git_programs import git_programs
 
             return CommandJudge(

@@ -42,7 +42,7 @@ preview of command output with head and tail                core/text/output_pre
 summarise conversation when the context window is full      engine/context.py
 does the user trust this folder                             storage/trust.py
 detect mime type and size of images                         core/image_facts.py
-judge whether a shell command is harmless                   governance/command_judge.py
+judge whether a shell command is harmless                   commands/judge.py
 models and their prices                                     providers/models.py
 """
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from command_bench import Bench, bench, decision
+from rookery.commands.judge import CommandJudge
+from rookery.commands.program_paths import find_program
 from rookery.core.judgement import Deed, Target
 from rookery.core.limits import KIB, Limits
 from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.core.rulings import Decision
-from rookery.governance.command_judge import CommandJudge
-from rookery.governance.program_paths import find_program
 from rookery.workspace.files import WorkspaceFiles
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from command_bench import Bench, bench, decision
+from rookery.commands.rules import CommandRules, faulty_entries
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Decision
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.governance.command_rules import CommandRules, faulty_entries
 
 ALLOW, ASK, DENY, NONE = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.NONE
 

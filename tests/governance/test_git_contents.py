@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from rookery.core.shell.git_contents import Shown, other_repository, shown_by_git
+from rookery.commands.git_contents import Shown, other_repository, shown_by_git
 
 ANYTHING = [
     "git log -p",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from command_bench import Bench, bench
-from rookery.core.shell.git_lines import GitUse, git_use, keeps_references, only_moves_files
+from rookery.commands.git_use import GitUse, git_use, keeps_references, only_moves_files
 
 NONE, PART, ONLY = GitUse.NONE, GitUse.PART, GitUse.ONLY
 LINES = [

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from rookery.commands.network_gate import NetworkGate
 from rookery.core.blocks import ToolCall
 from rookery.core.hosts import covered, entries
 from rookery.core.judgement import Judgement
 from rookery.core.plain_commands import plain
 from rookery.core.rulings import Decision
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.governance.network_gate import NetworkGate
 
 pytestmark = pytest.mark.anyio
 

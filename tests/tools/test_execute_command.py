@@ -7,6 +7,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from rookery.commands.judge import CommandJudge
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Asked,
@@ -20,7 +21,6 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.engine.ports import Outcome, Permit
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
-from rookery.governance.command_judge import CommandJudge
 from rookery.tools.execute_command import TOOL
 from rookery.workspace.terminal import AsItIsLauncher, Terminal
 from tool_bench import Bench

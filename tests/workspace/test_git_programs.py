@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rookery.commands.judge import CommandJudge
 from rookery.core.limits import Limits
-from rookery.governance.command_judge import CommandJudge
 from rookery.platform.git.git_programs import git_programs
 from rookery.workspace.files import WorkspaceFiles
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from rookery.commands.programs import reading
+from rookery.commands.tables.git_table import GIT_READERS
+from rookery.commands.words import words
 from rookery.core.plain_commands import Pipeline, PlainCommand
-from rookery.core.shell.git_table import GIT_READERS
-from rookery.core.shell.programs import reading
-from rookery.core.shell.shell_words import words
 from rookery.workspace.plain_argv import plain_argv
 
 GIT = shutil.which("git") or "/usr/bin/git"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
-from rookery.core.shell.git_lines import GitUse
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.confinement import Network

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from rookery.commands.tables.git_table import GIT_READERS
 from rookery.core.plain_commands import Pipeline, Plain, PlainCommand
-from rookery.core.shell.git_table import GIT_READERS
 from rookery.platform.git.git_hardening import git_hardening, hardened
 from rookery.workspace.plain_argv import plain_argv
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rookery.app import open_sandbox
 from rookery.cli.intents_desk import Desk
+from rookery.commands.judge import CommandJudge
 from rookery.engine.ports import Shell
-from rookery.governance.command_judge import CommandJudge
 from rookery.platform.git.git_folders import own_repository
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.launching import Launching

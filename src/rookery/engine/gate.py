@@ -11,13 +11,13 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
+from rookery.commands.git_use import git_use
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered, Ending
 from rookery.core.judgement import Deed, Judgement
 from rookery.core.replies import AS_SPECIFIED, BLOCKED, EDITED_BESIDE, denied
 from rookery.core.rulings import Decision, Ruling, strictest
-from rookery.core.shell.git_lines import git_use
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.ports import Action, Governance, Hook, Outcome, Permit, RuleBook, Ungoverned
 from rookery.errors import ChangedMeanwhile, CommandRejected, Denied, StorageError, ToolError
@@ -80,7 +80,7 @@ class Gate:
 
     def _hosts(self, action: Action, judged: Judgement, *, by_hand: bool) -> frozenset[str]:
         """Who allows a command has read which hosts it names."""
-        from rookery.core.shell.named_hosts import named_hosts
+        from rookery.commands.named_hosts import named_hosts
 
         allowed = self._rules.hosts()
         named = named_hosts(judged.commands)

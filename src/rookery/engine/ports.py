@@ -15,6 +15,7 @@ import anyio
 import msgspec
 from msgspec import Struct, field
 
+from rookery.commands.git_use import GitUse
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, ToolCall
 from rookery.core.facts import (
@@ -39,7 +40,6 @@ from rookery.core.limits import Limits
 from rookery.core.outlines import Definition
 from rookery.core.plain_commands import Plain
 from rookery.core.rulings import Ruling
-from rookery.core.shell.git_lines import GitUse
 
 # ── models ──────────────────────────────────────────────────────────────────────────────
 

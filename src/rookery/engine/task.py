@@ -10,6 +10,7 @@ import anyio.lowlevel
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.commands.git_use import GitUse
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
@@ -54,7 +55,6 @@ from rookery.core.next_step import (
 from rookery.core.outlines import Definition
 from rookery.core.replies import HISTORY_REPAIRED, failed
 from rookery.core.secret_mask import Hiding
-from rookery.core.shell.git_lines import GitUse
 from rookery.core.text.hidden_characters import marked
 from rookery.engine.background_commands import BackgroundCommands
 from rookery.engine.context import Context, Equipment

@@ -9,11 +9,11 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
+from rookery.commands.git_use import is_meant_to_read
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Ending, Reminded, StepCancelled, ToolFinished, ToolStarted
 from rookery.core.replies import ALLOWED_NOW, STOPPED_BY_USER, approved_with, failed
 from rookery.core.secret_mask import HIDDEN, Hiding
-from rookery.core.shell.git_lines import is_meant_to_read
 from rookery.core.text.hidden_characters import marked
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog

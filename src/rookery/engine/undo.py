@@ -14,6 +14,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.commands.git_use import GitUse, git_use
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     CheckpointSaved,
@@ -34,7 +35,6 @@ from rookery.core.folds.file_steps import (
 from rookery.core.governance_mode import is_hosts_own
 from rookery.core.judgement import Deed
 from rookery.core.replies import PUT_BACK
-from rookery.core.shell.git_lines import GitUse, git_use
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Checkpoints, Governance, Restored, Ungoverned
 

@@ -1,8 +1,8 @@
 """An untrusted folder is read-only: nothing in it is changed and nothing of it is run."""
 
+from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, deny
-from rookery.core.shell.wrappers import program_name
 from rookery.engine.ports import Action, Outcome
 
 NOT_TRUSTED = (

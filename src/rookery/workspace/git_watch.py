@@ -18,10 +18,10 @@ from threading import Lock
 import anyio.to_thread
 from msgspec.structs import replace
 
+from rookery.commands.git_use import GitUse, git_use, keeps_references, only_moves_files
 from rookery.core.blocks import ToolCall
 from rookery.core.judgement import Deed
 from rookery.core.rulings import Ruling, ask
-from rookery.core.shell.git_lines import GitUse, git_use, keeps_references, only_moves_files
 from rookery.engine.ports import Action, Outcome
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.git.git_folders import is_folder

@@ -10,11 +10,11 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
 from rookery.core.folded_names import folded, folded_names
 from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.core.rulings import Ruling
-from rookery.core.shell.git_lines import GitUse
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.platform.git.git_index import GitIndexes
 from rookery.workspace.boundaries import Boundaries, Hiding

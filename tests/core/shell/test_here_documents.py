@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.core.shell.here_documents import Document, apart, substitutions
+from rookery.commands.here_documents import Document, apart, substitutions
 
 APART = [
     ("ls", "ls", []),

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rookery.core.shell.changers import changing
-from rookery.core.shell.program_table import READERS
-from rookery.core.shell.programs import reading
-from rookery.core.shell.shell_words import has_braces, spellings, words
+from rookery.commands.changers import changing
+from rookery.commands.programs import reading
+from rookery.commands.tables.program_table import READERS
+from rookery.commands.words import has_braces, spellings, words
 
 SOMETIMES_CHANGING = {
     *("git", "find", "sed", "awk", "gawk", "base64", "xxd", "shuf", "unzip", "dpkg", "hostname"),

@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from rookery.commands.judge import CommandJudge
 from rookery.core.facts import Ending
 from rookery.core.limits import KIB, Limits
 from rookery.core.mentions import find_mentions
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.errors import Denied, ToolError
-from rookery.governance.command_judge import CommandJudge
 from rookery.workspace.surroundings.mention_contents import (
     MOST_FILES,
     PER_FILE,

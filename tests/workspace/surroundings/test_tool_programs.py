@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.workspace.surroundings import tool_programs
-from rookery.workspace.surroundings.tool_programs import Loaded, files_in, loaded_by
+from rookery.commands import tool_programs
+from rookery.commands.tool_programs import Loaded, files_in, loaded_by
 
 
 @pytest.fixture

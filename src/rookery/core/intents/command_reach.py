@@ -11,10 +11,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from rookery.commands.wrappers import program_name
 from rookery.core.intents.scope_verdict import Op
 from rookery.core.judgement import Deed, Judgement
 from rookery.core.plain_commands import plain
-from rookery.core.shell.wrappers import program_name
 
 MOST_COMMANDS = 500
 """Of a line with more of them, not all were looked at."""

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rookery.commands.wrappers import program_name
 from rookery.core.intents.by_products import is_by_product
 from rookery.core.intents.lessons import Lesson, LessonType
-from rookery.core.shell.wrappers import program_name
 
 MOST_NAMED = 5
 

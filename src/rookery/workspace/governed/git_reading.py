@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from rookery.commands.git_contents import Shown, other_repository, shown_by_git
 from rookery.core.judgement import Judgement
-from rookery.core.shell.git_contents import Shown, other_repository, shown_by_git
 from rookery.platform.git.git_index import GitIndexes
 from rookery.workspace.ledger.git_history import GitFailed, history_of
 

@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
+from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
 from rookery.core.intents.braces import PatternError
 from rookery.core.intents.intent import Permissions
 from rookery.core.intents.permission_rules import READ, about_reading, permission_rule, withheld
 from rookery.core.judgement import Deed, Judgement, Target
 from rookery.core.rulings import Decision
-from rookery.core.shell.wrappers import program_name
 from rookery.engine.ports import Action
 from rookery.platform.hard_links import HardLinks, TooManyEntries
 from rookery.workspace.governed.git_reading import CannotTell, shown_files

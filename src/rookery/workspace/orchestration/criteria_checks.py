@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from rookery.commands.git_use import GitUse
 from rookery.core.intents.intent import Verify
 from rookery.core.limits import KIB
-from rookery.core.shell.git_lines import GitUse
 from rookery.engine.ports import Permit, Shell
 from rookery.errors import ToolError
 from rookery.workspace.orchestration.layout import Layout

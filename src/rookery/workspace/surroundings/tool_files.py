@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
+from rookery.commands.tool_programs import files_in, loaded_by
 from rookery.core.custom_tools import ToolDefinition, tool_definition
 from rookery.core.hooks.fingerprints import paths_in
 from rookery.errors import ToolError
@@ -25,7 +26,6 @@ from rookery.workspace.surroundings.config_files import (
     users_folder,
 )
 from rookery.workspace.surroundings.looks import Look
-from rookery.workspace.surroundings.tool_programs import files_in, loaded_by
 
 FOLDER = "tools"
 PROJECT_FOLDERS = (PROJECT_FOLDER, ".roo")

@@ -1,0 +1,147 @@
+"""What git would change, and which of it cannot be taken back."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from rookery.commands.option_words import Split, abbreviates, split
+from rookery.commands.programs import Doing, Operand
+from rookery.commands.words import Word
+from rookery.core.judgement import Deed
+
+_EVERYTHING = re.compile(r"(?=.)(:\([^)]*\)|:/?)?[*?./]*|:[!^].*|:\([^)]*exclude[^)]*\).*", re.S)
+_OVERWRITING = re.compile(r"\+[^:]*:(?!refs/remotes/).")
+_LOCAL_REF = re.compile(r"[^:]*:(?!refs/remotes/).")
+_NETWORK = {"push", "pull", "fetch", "clone", "ls-remote", "submodule", "remote", "lfs"}
+_LOCAL = {
+    "add", "commit", "checkout", "restore", "switch", "reset", "clean", "stash", "rebase", "merge",
+    "rm", "mv", "branch", "tag", "reflog", "gc", "filter-branch", "update-ref", "worktree", "init",
+    "revert", "cherry-pick", "am", "apply", "config", "bisect", "prune", "filter-repo", "notes",
+    "sparse-checkout", "update-index", "read-tree", "checkout-index", "symbolic-ref", "replace",
+}  # fmt: skip
+
+
+def git_changes(words: Sequence[Word]) -> Doing:
+    texts = [word.text for word in words]
+    if any(text.startswith("-") for text in texts[1:2]):
+        # the same command without these options is judged by itself
+        why_not = f"git is given {texts[1]} before its command"
+        return Doing(why_not=why_not, grave=tuple(_grave_settings(texts)))
+    command = texts[1] if len(texts) > 1 else ""
+    said = split(words[2:], "-m -F -b -B -C -c -s -S --message --source --exec -x -o --onto")
+    runs = "git runs hooks and filters that are not known here"
+    return Doing(
+        operands=tuple(_operands(command, said)),
+        network=command in _NETWORK,
+        grave=tuple(_grave(command, said, texts[2:])),
+        why_not=runs if is_known(command) else f"git {command} is not a command known here",
+    )
+
+
+def is_known(command: str) -> bool:
+    return command in _LOCAL or command in _NETWORK
+
+
+def _operands(command: str, said: Split) -> Iterator[Operand]:
+    match command:
+        case "rm" if "--cached" not in said.flags:
+            for word in said.operands:
+                yield Operand(Deed.DELETE, word, deep="-r" in said.flags)
+        case "mv":
+            for word in said.operands[:-1]:
+                yield Operand(Deed.DELETE, word, deep=True)
+            for word in said.operands[-1:]:
+                yield Operand(Deed.WRITE, word)
+        case "clone" if len(said.operands) > 1:
+            yield Operand(Deed.WRITE, said.operands[1])
+        case "worktree" if [word.text for word in said.operands[:1]] == ["add"]:
+            for word in said.operands[1:2]:
+                yield Operand(Deed.WRITE, word)
+        case "diff" if "--no-index" in said.flags:
+            for word in said.operands:
+                yield Operand(Deed.READ, word, deep=True)
+        case "checkout" | "restore" if _touches_files(command, said):
+            for word in said.operands:
+                yield Operand(Deed.WRITE, replace(word, below="*"), maybe=True)
+
+
+def _touches_files(command: str, said: Split) -> bool:
+    """Whether more than what is to be committed next is put back."""
+    staged = "-S" in said.flags or said.has("--staged")
+    return command != "restore" or not staged or "-W" in said.flags or said.has("--worktree")
+
+
+def _grave_settings(texts: Sequence[str]) -> Iterator[str]:
+    """What settings that are given with the command make of it."""
+    cleaning = {"gc", "repack", "maintenance", "prune"} & set(texts)
+    if cleaning and any(re.match(r"(-c|--config-env=)?gc\.", text.lower()) for text in texts):
+        yield "git gc is told to remove commits that nothing refers to"
+
+
+def _grave(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
+    flags = said.flags
+    operands = [word.text for word in said.operands]
+    everything = any(_EVERYTHING.fullmatch(text) for text in operands)
+    forced = "-f" in flags or said.has("--force")
+    match command:
+        case "clean" if not ({"-n", "--dry-run"} & flags):
+            yield "git clean deletes files that git does not know"
+        case "reset" if said.has("--hard") or said.has("--merge"):
+            yield "git reset --hard throws away every change that is not committed"
+        case "push":
+            yield from _grave_push(said, operands)
+        case "fetch" | "pull" if any(_OVERWRITING.match(ref) for ref in operands[1:]) or (
+            forced and any(_LOCAL_REF.match(ref) for ref in operands[1:])
+        ):
+            yield f"git {command} overwrites a branch whose commits may be nowhere else"
+        case "checkout" if "-B" in flags:
+            yield "git checkout -B moves a branch away from commits that may be nowhere else"
+        case "checkout" if forced or everything:
+            yield "git checkout throws away changes that are not committed"
+        case "switch" if "-C" in flags or said.has("--force-create"):
+            yield "git switch -C moves a branch away from commits that may be nowhere else"
+        case "switch" if forced or said.has("--discard-changes"):
+            yield "git switch throws away changes that are not committed"
+        case "restore" if everything and _touches_files(command, said):
+            yield "git restore throws away every change that is not committed"
+        case "branch" if "-D" in flags or (forced and ("-d" in flags or said.has("--delete"))):
+            yield "git branch -D deletes a branch whose commits may be nowhere else"
+        case "branch" if forced or {"-M", "-C"} & flags:
+            yield "git branch -f, -M or -C overwrites a branch whose commits may be nowhere else"
+        case "symbolic-ref" if "-d" in flags or said.has("--delete"):
+            yield "git symbolic-ref -d deletes a reference"
+        case "reflog" if operands[:1] in (["expire"], ["delete"]):
+            yield "git reflog expire removes the last way back to lost commits"
+        case "gc" if any(
+            abbreviates(text.partition("=")[0], "--prune")
+            and text.partition("=")[2] not in {"never", "2.weeks.ago"}
+            for text in texts
+        ):
+            yield "git gc --prune removes commits that nothing refers to"
+        case "prune" if not ({"-n", "--dry-run"} & flags):
+            yield "git prune removes commits that nothing refers to"
+        case "update-ref":
+            yield "git update-ref moves or deletes references"
+        case "filter-branch" | "filter-repo":
+            yield f"git {command} rewrites the history"
+        case "stash" if operands[:1] in (["drop"], ["clear"]):
+            yield f"git stash {operands[0]} deletes changes that are nowhere else"
+        case "worktree" if operands[:1] == ["remove"] and forced:
+            yield "git worktree remove --force deletes changes that are not committed"
+        case "rm" if everything and "--cached" not in flags:
+            yield "git rm deletes every file that git knows"
+        case "rm" if forced and "--cached" not in flags:
+            yield "git rm -f deletes changes that are not committed"
+        case "checkout-index" if forced:
+            yield "git checkout-index -f overwrites changes that are not committed"
+        case "read-tree" if said.has("--reset"):
+            yield "git read-tree --reset throws away changes that are not committed"
+
+
+def _grave_push(said: Split, operands: Sequence[str]) -> Iterator[str]:
+    forcing = said.has("--force-with-lease", "--mirror", "--delete", "--prune")
+    if forcing or {"-f", "-d"} & said.flags:
+        yield "git push --force, --mirror or --delete removes what others may rely on"
+    if any(ref.startswith((":", "+")) for ref in operands[1:]):
+        yield "git push deletes or overwrites a reference"

@@ -1,0 +1,209 @@
+"""What of the files a git command may print or copy, by its words.
+
+A rule about reading must hold for what git shows. So a command counts as silent only if all of
+its options are known to print no contents; any other may show every file that git has.
+"""
+
+import re
+from collections.abc import Sequence
+from enum import IntEnum
+
+from rookery.commands.git_runs import without_settings
+from rookery.commands.programs import reading
+from rookery.commands.words import Word, words
+from rookery.commands.wrappers import program_name
+
+
+class Shown(IntEnum):
+    """Which files a command may show besides those that it names as files."""
+
+    NOTHING = 0
+    NAMED = 1
+    """Those below the paths that it names."""
+    ANYTHING = 2
+    """Any that git has, now or in an old commit."""
+
+
+_PRINTING = frozenset(
+    {"show", "diff", "cat-file", "diff-tree", "diff-index", "diff-files", "grep", "whatchanged"}
+)
+_PATCH = re.compile(
+    r"-[A-Za-z0-9]*[pucmULW]|--(patch|unified|cc|function-c|word-diff|color-words|color-moved"
+    r"|binary|diff-merges)"
+)
+_SUMMARY = re.compile(
+    r"-s|--(stat|shortstat|numstat|name-only|name-status|no-patch|quiet|summary|dirstat|raw)\b"
+)
+_MAGIC = re.compile(r":|.*[*?\[\\$`]", re.S)
+"""Paths by which git or the shell means others."""
+_WIDER = frozenset({"--follow"})
+"""Options that show other files than the paths name."""
+_FILE_OF_COMMIT = re.compile(r"[\w.@/~^-]*:[\w.][^:]*")
+_OF_OBJECTS = re.compile(r".*%\((raw|\*raw)", re.S)
+_LOCAL_SOURCE = re.compile(r"(?!(https?|ssh|git)://|[\w.-]+@[\w.-]+:)")
+_MESSAGE = re.compile(r"-[a-z]*m|--message")
+_ATTACHED = frozenset("mpXSub")
+"""Letters of options that may have a value attached."""
+
+_PICKING = (
+    "-n -x -m -s -X --no-commit --no-edit --continue --abort --skip --quit --mainline --signoff"
+)
+_SILENT_LISTED = {
+    "add": "-A -u -f -n -v -N --all --update --force --dry-run --verbose --intent-to-add --no-all",
+    "commit": """-m -a -q -s -S -n -o --amend --no-edit --no-verify --signoff --allow-empty --author
+        --allow-empty-message --date --all --message --quiet --fixup --squash --only --include
+        --no-gpg-sign --gpg-sign --reset-author --cleanup --trailer --no-status""",
+    "push": """-u -q -v -n -f -d --set-upstream --force --force-with-lease --tags --follow-tags
+        --delete --dry-run --quiet --verbose --all --no-verify --porcelain --atomic --prune""",
+    "fetch": "-q -v -p -t -f --all --prune --tags --no-tags --depth --quiet --verbose --unshallow",
+    "pull": """-q -v -r --rebase --no-rebase --ff-only --no-ff --ff --autostash --quiet --verbose
+        --all --prune --tags --no-edit --squash --no-commit --depth""",
+    "merge": """-q -m -s -X --no-ff --ff-only --ff --no-edit --squash --abort --continue --quit
+        --no-commit --strategy --strategy-option --allow-unrelated-histories --quiet --autostash
+        --no-verify --message""",
+    "rebase": """-q -i -r -s -X --continue --abort --skip --quit --onto --autostash --autosquash
+        --quiet --interactive --rebase-merges --no-verify --root --keep-base --update-refs""",
+    "checkout": """-b -B -q -f -t -m --track --no-track --quiet --force --detach --ours --theirs
+        --orphan --merge""",
+    "switch": """-c -C -q -f -d -t -m --create --force-create --detach --discard-changes --quiet
+        --track --no-track --orphan --guess --no-guess --merge""",
+    "restore": "-s -S -W -q -m --source --staged --worktree --quiet --ours --theirs --merge",
+    "reset": "-q -N --soft --mixed --hard --merge --keep --quiet",
+    "rm": "-r -f -q -n --cached --quiet --force --dry-run --ignore-unmatch",
+    "clean": "-f -d -x -X -n -q -e --force --dry-run --quiet --exclude",
+    "stash": """-u -a -q -k -m -S --include-untracked --all --quiet --keep-index --no-keep-index
+        --message --staged --index""",
+    "cherry-pick": _PICKING,
+    "revert": _PICKING,
+    "branch": """-d -D -m -M -c -C -f -u -t -q --delete --move --copy --force --set-upstream-to
+        --unset-upstream --track --no-track --quiet""",
+    "tag": "-a -m -d -f -s -u --annotate --message --delete --force --sign --no-sign",
+    "remote": "-v -t -f --verbose --add --delete --push --tags",
+    "worktree": "-f -n -v --force --dry-run --verbose --porcelain --expire --reason",
+    "config": """-l --global --local --system --worktree --get --get-all --get-regexp --unset
+        --unset-all --add --list --replace-all --show-origin --show-scope --type --bool""",
+    "submodule": "-q --init --recursive --remote --depth --quiet --force --cached",
+    "bisect": "--first-parent --no-checkout",
+    "init": "-q -b --quiet --bare --initial-branch --template --shared",
+    "clone": "-q -b --quiet --branch --depth --bare --recurse-submodules --single-branch --no-tags",
+    "apply": """-p -R -v -3 --check --index --cached --reverse --3way --stat --numstat --summary
+        --whitespace --directory --recount --unidiff-zero --verbose --reject""",
+    "am": "-3 -q -k -s --abort --continue --skip --quit --3way --signoff --quiet",
+    "gc": "-q --auto --prune --aggressive --quiet --no-prune",
+    "prune": "-n -v --dry-run --verbose --expire",
+    "repack": "-a -A -d -f -l -q",
+    "fsck": "--full --lost-found --unreachable --no-dangling --no-progress",
+    "update-index": """--refresh --really-refresh --assume-unchanged --no-assume-unchanged
+        --skip-worktree --no-skip-worktree --chmod --add --remove -q""",
+    "update-ref": "-d -m --no-deref --create-reflog",
+    "symbolic-ref": "-d -q -m --short --delete --quiet",
+    "ls-remote": "-h -t -q --heads --tags --refs --quiet --symref --exit-code",
+    "sparse-checkout": "--cone --no-cone --skip-checks",
+    "reflog": "--all --expire --dry-run --verbose --rewrite --updateref --expire-unreachable",
+    "help": "",
+}
+"""Commands that change things, each with the options with which it prints no contents."""
+_SILENT = {name: frozenset(options.split()) for name, options in _SILENT_LISTED.items()}
+_SHOWING_PARTS = {
+    ("stash", "show"),
+    ("worktree", "add"),
+    ("submodule", "foreach"),
+    ("submodule", "add"),
+    ("submodule", "summary"),
+    ("bisect", "visualize"),
+    ("bisect", "view"),
+}
+"""Parts of such commands that print or copy contents all the same."""
+
+
+def shown_by_git(command: Sequence[str]) -> Shown:
+    if not command or program_name(command[0]) != "git":
+        return Shown.NOTHING
+    _, *said = (word.text for word in without_settings([Word(text) for text in command]))
+    if not said or _is_silent(said[0], said[1:]):
+        return Shown.NOTHING
+    if said[0] == "mv":
+        return Shown.NAMED  # under its new name no rule would hold for the file
+    if not reading(words(["git", *said])).reads_only:
+        return Shown.ANYTHING
+    return _shown_by_reader(said[0], said[1:])
+
+
+def other_repository(command: Sequence[str]) -> bool:
+    """Whether git is told to use another repository than the one of its folder."""
+    return any(re.match(r"--(git-dir|work-tree|namespace)\b", word) for word in command)
+
+
+def _shown_by_reader(name: str, options: Sequence[str]) -> Shown:
+    """Of a command that only reads, with options that are all known."""
+    if any(map(_OF_OBJECTS.match, options)):
+        return Shown.ANYTHING
+    if name == "stash" and options[:1] == ["show"]:
+        return Shown.NOTHING if _is_summary(options) else Shown.ANYTHING
+    if name == "status":
+        return Shown.NOTHING  # with -v it would show changes, which is not a known option
+    patch = any(map(_PATCH.match, _before_paths(options)))
+    if not patch and (name not in _PRINTING or _is_summary(options)):
+        return Shown.NOTHING
+    if name not in _PRINTING and name not in {"log", "rev-list", "reflog"}:
+        return Shown.NOTHING
+    if name in {"show", "cat-file"} and _names_files(options):
+        return Shown.NOTHING
+    return Shown.NAMED if _is_limited(options) else Shown.ANYTHING
+
+
+def _is_silent(name: str, options: Sequence[str]) -> bool:
+    known = _SILENT.get(name)
+    if known is None or (name, *options[:1]) in _SHOWING_PARTS:
+        return False
+    if name == "clone" and any(map(_LOCAL_SOURCE.match, _operands(options)[:1])):
+        return False
+    before = ""
+    for word in _before_paths(options):
+        if re.search(r"[$`]", word) and not _MESSAGE.match(before) and not _is_message(word):
+            return False
+        # `-F -` reads a message from the standard input
+        stdin = word == "-" or word == "--file=-" or (word in {"-F", "--file"} and "-" in options)
+        if word.startswith("-") and not stdin and not _is_known(word, known):
+            return False
+        before = word
+    return True
+
+
+def _is_message(word: str) -> bool:
+    return bool(re.match(r"-[a-z]*m.|--message=", word))
+
+
+def _is_known(option: str, known: frozenset[str]) -> bool:
+    if option.startswith("--"):
+        return option.partition("=")[0] in known
+    for letter in option[1:]:
+        if f"-{letter}" not in known:
+            return False
+        if letter in _ATTACHED:
+            return True
+    return True
+
+
+def _is_summary(options: Sequence[str]) -> bool:
+    return any(map(_SUMMARY.match, options)) and not any(map(_PATCH.match, options))
+
+
+def _is_limited(options: Sequence[str]) -> bool:
+    """Whether only paths are shown that the words name after `--`."""
+    paths = options[list(options).index("--") + 1 :] if "--" in options else ()
+    return bool(paths) and not any(map(_MAGIC.match, paths)) and not _WIDER.intersection(options)
+
+
+def _names_files(options: Sequence[str]) -> bool:
+    """`git show HEAD:file`: the words name each file."""
+    objects = _operands(options)
+    return bool(objects) and all(map(_FILE_OF_COMMIT.fullmatch, objects))
+
+
+def _operands(options: Sequence[str]) -> list[str]:
+    return [word for word in options if not word.startswith("-")]
+
+
+def _before_paths(options: Sequence[str]) -> Sequence[str]:
+    return options[: list(options).index("--")] if "--" in options else options

@@ -1,0 +1,415 @@
+"""What a command line would do, before it does it.
+
+A line is judged by every command in it, at any depth, and by what their operands lead to.
+What is not understood is said to be so; nothing is guessed to be harmless.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rookery.commands.changers import changing
+from rookery.commands.command_entries import begins_with
+from rookery.commands.fallback_reader import unread_line, without_escapes
+from rookery.commands.folders import Folders, Scope
+from rookery.commands.grammar import shell_line
+from rookery.commands.outputs import outputs, together, with_scripts
+from rookery.commands.program_paths import (
+    all_safe,
+    find_program,
+    is_shadowed,
+    missing_program,
+    starts_others,
+    temporary_folders,
+)
+from rookery.commands.programs import Doing, Operand, known_reader, reading
+from rookery.commands.project_code import made_to_run
+from rookery.commands.resolved_line import Spelling, any_patterns, line_of
+from rookery.commands.targets import Finding, Hiding, Targets
+from rookery.commands.words import (
+    Script,
+    ShellLine,
+    SimpleCommand,
+    Word,
+    joined,
+    spelled_out,
+)
+from rookery.commands.wrappers import SHELLS, Wrapped, assignment, program_name, wrapped
+from rookery.core.judgement import Deed, Judgement, Target
+from rookery.core.limits import KIB
+from rookery.core.plain_commands import Plain, plain
+from rookery.engine.ports import Files
+
+DEEPEST = 6
+MOST_COMMANDS = 500
+MOST_BEFORE = 8
+LONGEST = 256 * KIB
+MOST_TEXT = 64 * KIB
+PRICE_OF_A_TEXT = 64
+"""Of all texts that are handed from command to command, so many characters are read; each of
+them takes some time however short it is."""
+MOST_REASONS = 20
+
+_SHELL_OWN = {":", "cd", "pushd", "popd", "exit", "return", "break", "continue", "wait", "printf"}
+_FORK_BOMB = re.compile(
+    r"(?<![\w.:])([\w.:]{1,30})\s{0,9}\(\)\s{0,9}\{[^}]{0,99}?\1\s{0,9}\|&?\s{0,9}\1[^}]{0,99}\}"
+)
+
+
+class CommandJudge:
+    """Knows the workspace and the programs. `hiding` tells what a walk through a folder must
+    leave out; without it, only small folders are looked through. `temporary` are the folders
+    where anything goes.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        workspace: Path,
+        *,
+        home: Path,
+        hiding: Callable[[str], Hiding] | None = None,
+        temporary: Sequence[str] | None = None,
+        leave: Sequence[str] = (),
+        own_repository: Callable[[], bool] = lambda: True,
+        writable: Sequence[str] = (),
+        git_programs: Callable[[str, Sequence[str]], Sequence[str]] = lambda folder, words: (),
+    ) -> None:
+        """`leave` are the first words of commands that need the user's keys. `own_repository`
+        tells whether git would look into this folder's own. `writable` are the folders that
+        commands in the sandbox can put programs into. `git_programs` tells what a git command
+        runs in a folder besides itself."""
+        self._git_programs = git_programs
+        self._own_repository = own_repository
+        self._writable = tuple(writable)
+        self._leave = [entry.split() for entry in leave if entry.strip()]
+        self._root = workspace.resolve()
+        self._home = str(home)
+        self._temporary = temporary_folders() if temporary is None else tuple(temporary)
+        self._files = files
+        self._hiding = hiding
+
+    def __call__(self, command: str, cwd: str) -> Judgement:
+        if len(command) > LONGEST:
+            said = "it is too long to be looked at"
+            return Judgement(why_not=said, grave=(said,), too_deep=True)
+        parsed = plain(command)
+        start = str(self._root / cwd)
+        line = line_of(parsed) if parsed else shell_line(Script(command), home=self._home)
+        told = _Told(line.doubts)
+        unfolded = _Unfolding(self._home)
+        commands = unfolded.all_of(line)
+        told.grave += unfolded.grave
+        if unfolded.too_deep:
+            told.doubts.append("it runs commands in commands, deeper than is looked into")
+        if _FORK_BOMB.search(command):
+            told.grave.append("starts itself over and over until the machine gives up")
+        self._look_at(commands, start, told)
+        spelled = self._spelled(parsed, start, told) if parsed else None
+        if spelled and _runs_git(commands) and (told.elsewhere or not self._own_repository()):
+            spelled = None
+            told.doubts.append("git would look into a repository that is not this folder's own")
+        approved = told.only_reads and not told.doubts and not told.grave
+        texts = tuple(one.texts for one in commands if one.words)
+        return Judgement(
+            commands=texts,
+            plain=spelled if approved else None,
+            spelled=spelled,
+            targets=tuple(dict.fromkeys(told.targets)),
+            network=told.network,
+            why_not="; ".join(list(dict.fromkeys(told.doubts))[:3]),
+            grave=tuple(dict.fromkeys(told.grave))[:MOST_REASONS],
+            notes=tuple(dict.fromkeys(told.notes))[:MOST_REASONS],
+            too_deep=unfolded.too_deep,
+            needs_keys=bool(texts)
+            and all(any(begins_with(entry, said) for entry in self._leave) for said in texts),
+            redefines=unfolded.redefines or (_runs_git(commands) and self._is_shadowed("git")),
+            redirects=any(map(_writes, commands)),
+        )
+
+    def _look_at(self, commands: Sequence[SimpleCommand], start: str, told: "_Told") -> None:
+        folders = Folders(start, self._home)
+        targets = Targets(
+            self._files,
+            self._root,
+            home=Path(self._home),
+            hiding=self._hiding,
+            temporary=self._temporary,
+        )
+        for command in commands[:MOST_COMMANDS]:
+            where = folders.of(command)
+            doing = _doing(command)
+            told.hear_of(doing)
+            told.doubts += made_to_run(doing, where, str(self._root))
+            told.notes += self._run_by_git(command, doing, where)
+            told.elsewhere = told.elsewhere or self._in_another_repository(command, where)
+            if command.scope[:1] == (_ELSEWHERE,):
+                told.grave += _graves_elsewhere(doing)
+                continue
+            for operand in (*_redirected(command), *doing.operands):
+                for finding in targets.find(operand, where, doing.search):
+                    told.hear(finding)
+        if len(commands) > MOST_COMMANDS:
+            told.grave.append("has more commands than can be looked at")
+
+    def _run_by_git(
+        self, command: SimpleCommand, doing: Doing, where: Sequence[str]
+    ) -> Iterator[str]:
+        """The hooks and programs that a git command which changes something would run."""
+        texts = command.texts
+        if doing.reads_only or not texts or program_name(texts[0]) != "git" or len(texts) < 2:
+            return
+        if texts[1].startswith("-"):
+            return  # the same command without these options is looked at by itself
+        for folder in where[:MOST_BEFORE]:
+            yield from self._git_programs(folder or str(self._root), texts)
+
+    def _in_another_repository(self, command: SimpleCommand, where: Sequence[str]) -> bool:
+        """Whether git would find, or make, a repository other than the workspace's own."""
+        texts = command.texts
+        if not texts or program_name(texts[0]) != "git":
+            return False
+        makes_one = texts[1:2] in (("init",), ("clone",))
+        return makes_one or any(_has_its_own(folder, str(self._root)) for folder in where)
+
+    def _spelled(self, parsed: Plain, start: str, told: "_Told") -> Plain | None:
+        """The line as it would be run without a shell: absolute programs, and files for patterns.
+        What these say is judged as well. None if that is not to be had safely."""
+        spelling = Spelling(self._files, self._root, start, self._find_program)
+        spelled = spelling.spelled(parsed)
+        told.doubts += spelling.doubts
+        if any_patterns(parsed):
+            again = _Told(())
+            expanded = spelling.with_files(parsed)
+            self._look_at(list(line_of(expanded).commands) if expanded else [], start, again)
+            told.hear_more(again)
+        return spelled
+
+    def _find_program(
+        self, name: str, *, unshadowed: bool = False, or_missing: bool = False
+    ) -> str | None:
+        path = os.environ.get("PATH", os.defpath)
+        unsafe = {"temporary": self._temporary, "writable": self._writable}
+        program = find_program(name, path, self._root, **unsafe)
+        if program is None and or_missing:
+            return missing_program(name, path, self._root, **unsafe)
+        if program is None or not unshadowed:
+            return program
+        led = starts_others(program) and not all_safe(path, self._root, **unsafe)
+        return None if self._is_shadowed(name) or led else program
+
+    def _is_shadowed(self, name: str) -> bool:
+        path = os.environ.get("PATH", os.defpath)
+        unsafe = {"temporary": self._temporary, "writable": self._writable}
+        return is_shadowed(name, path, self._root, **unsafe)
+
+
+class _Told:
+    """What has been found out so far."""
+
+    def __init__(self, doubts: Sequence[str]) -> None:
+        self.doubts = list(doubts)
+        self.grave: list[str] = []
+        self.notes: list[str] = []
+        self.targets: list[Target] = []
+        self.network = False
+        self.only_reads = True
+        self.elsewhere = False
+        """Git works in a repository inside the workspace, or makes one."""
+
+    def hear_of(self, doing: Doing) -> None:
+        self.only_reads = self.only_reads and doing.reads_only
+        self.grave += doing.grave
+        if doing.why_not:
+            self.doubts.append(doing.why_not)
+        if doing.network:
+            self.network = True
+            self.notes.append("uses the network")
+
+    def hear_more(self, other: "_Told") -> None:
+        """What is against the same line, read in another way."""
+        self.doubts += other.doubts
+        self.grave += other.grave
+        self.only_reads = self.only_reads and other.only_reads
+
+    def hear(self, finding: Finding) -> None:
+        self.targets += finding.targets
+        self.grave += finding.grave
+        self.notes += finding.notes
+        if finding.doubt:
+            self.doubts.append(finding.doubt)
+        if finding.unfit:
+            self.only_reads = False
+
+
+_ELSEWHERE = -1
+"""The scope of what runs on another machine: its paths are not ours."""
+
+
+class _Unfolding:
+    """Looks through wrappers, to a fixed depth and a fixed amount of text."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._scopes = 0
+        self._unread = MOST_TEXT
+        self.too_deep = False
+        self.redefines = False
+        self.grave: list[str] = []
+
+    def all_of(self, line: ShellLine) -> list[SimpleCommand]:
+        found: list[SimpleCommand] = []
+        waiting = list(self._opened(line, (), 0))[::-1]
+        while waiting:
+            said, depth = waiting.pop()
+            command = SimpleCommand(spelled_out(said.words), said.redirections, said.scope)
+            found.append(command)
+            inner = with_scripts(wrapped(command.words), command.words)
+            if inner is None:
+                continue
+            if depth >= DEEPEST or len(found) > MOST_COMMANDS:
+                self.too_deep = self.too_deep or bool(inner.commands or inner.scripts)
+                continue
+            waiting += list(self._inside(command, inner, depth + 1))[::-1]
+        return found
+
+    def _inside(
+        self, command: SimpleCommand, inner: Wrapped, depth: int
+    ) -> Iterator[tuple[SimpleCommand, int]]:
+        scope = (_ELSEWHERE,) if inner.elsewhere else self._own_scope(command.scope)
+        if inner.folder:
+            yield SimpleCommand((Word("cd"), inner.folder), (), scope), depth
+        for said in inner.commands:
+            yield SimpleCommand(said, (), scope), depth
+        for script in _readings(inner.scripts):
+            yield from self._opened(self._read(script), scope, depth)
+
+    def _opened(
+        self, line: ShellLine, scope: Scope, depth: int
+    ) -> Iterator[tuple[SimpleCommand, int]]:
+        """The commands of a line, and of the texts in it that a shell reads as well."""
+        self.grave += line.grave
+        self.redefines = self.redefines or line.redefines
+        for one in line.commands:
+            yield SimpleCommand(one.words, one.redirections, (*scope, *one.scope)), depth
+        scripts = [*map(Script, line.runs), *_readings(_handed_to_shells(line))][::-1]
+        while scripts:
+            if depth >= DEEPEST:
+                self.too_deep = True
+                return
+            if self._unread < 0:
+                scripts = [Script("\n".join(one.text for one in reversed(scripts)))]
+            inner = self._read(scripts.pop())
+            yield from self._opened(inner, self._own_scope(scope), depth + 1)
+
+    def _own_scope(self, scope: Scope) -> Scope:
+        self._scopes -= 1
+        return (*scope, self._scopes * 2)
+
+    def _read(self, script: Script) -> ShellLine:
+        self._unread -= len(script.text) + PRICE_OF_A_TEXT
+        if self._unread < 0:
+            return unread_line(script.text, "it holds more text than can be looked at", self._home)
+        parsed = plain(script.text)
+        return line_of(parsed) if parsed else shell_line(script, home=self._home)
+
+
+def _readings(scripts: Iterable[Script]) -> Iterator[Script]:
+    """Each of them, and what it is if nothing is put in where something may be."""
+    for script in scripts:
+        yield script
+        if not script.known and script.without.strip():
+            yield Script(script.without)
+
+
+def _handed_to_shells(line: ShellLine) -> Iterator[Script]:
+    """What is written into the line for a shell in it to read."""
+    names = {program_name(word.text) for one in line.commands for word in one.words[:MOST_BEFORE]}
+    if not names & {*SHELLS, "source", "."}:
+        return
+    for one in line.commands:
+        if one.words and one.words[0].text in {"echo", "printf"}:
+            scripts = [*(word.script for word in one.words[1:]), joined(one.words[1:])]
+            yield from scripts
+            yield from (_printed(script) for script in scripts if "\\" in script.text)
+    yield from line.documents
+
+
+def _printed(script: Script) -> Script:
+    return Script(without_escapes(script.text), script.known, without_escapes(script.without))
+
+
+def _runs_git(commands: Sequence[SimpleCommand]) -> bool:
+    return any(program_name(one.words[0].text) == "git" for one in commands if one.words)
+
+
+def _writes(command: SimpleCommand) -> bool:
+    return any(one.writes and one.word.text != os.devnull for one in command.redirections)
+
+
+def _has_its_own(folder: str, root: str) -> bool:
+    """Whether a folder inside the workspace belongs to a repository inside it. One that only
+    shows when the line runs may."""
+    while folder.startswith(f"{root}/"):
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return True
+        folder = os.path.dirname(folder)
+    return not folder
+
+
+def _doing(command: SimpleCommand) -> Doing:
+    said = command.words
+    if not said:
+        return Doing()
+    if not said[0].known:
+        return Doing(why_not=f"which program it runs is not known before: {said[0].text[:40]}")
+    name = program_name(said[0].text)
+    if name == "cd" and len(said) == 2 and said[1].known:
+        return Doing(reads_only=True)
+    if name in _SHELL_OWN and not (name == "printf" and reading(said).reads_only):
+        return Doing()
+    read = reading(said)
+    if read.reads_only:
+        return read if "/" not in said[0].text else _by_path(read)
+    if assignment(said[0]):
+        return Doing(why_not="it sets variables")
+    return together(changing(said) or _unknown(said, name, read), outputs(said))
+
+
+def _unknown(said: Sequence[Word], name: str, read: Doing) -> Doing:
+    looked_through = wrapped(said) is not None and name not in SHELLS
+    guesses = () if looked_through else tuple(_guesses(said))
+    return Doing(why_not=_not_known(said, name, read), operands=guesses)
+
+
+def _by_path(read: Doing) -> Doing:
+    return Doing(operands=read.operands, why_not="a program is named by its path")
+
+
+def _not_known(said: Sequence[Word], name: str, read: Doing) -> str:
+    if known_reader([word.text for word in said]):
+        return read.why_not
+    if wrapped(said) is not None:
+        return f"{name} runs other commands"
+    return f"what {name} does is not known here"
+
+
+def _guesses(said: Sequence[Word]) -> Iterator[Operand]:
+    """Words of an unknown program that may be files it reads."""
+    for word in said[1:]:
+        if word.known and not word.text.startswith("-") and len(word.text) < 256:
+            yield Operand(Deed.READ, word, maybe=True)
+
+
+def _graves_elsewhere(doing: Doing) -> list[str]:
+    return [
+        f"deletes on another machine: {operand.word.text}"
+        for operand in doing.operands
+        if operand.deed is Deed.DELETE and operand.deep
+    ]
+
+
+def _redirected(command: SimpleCommand) -> Iterator[Operand]:
+    for redirection in command.redirections:
+        yield Operand(Deed.WRITE if redirection.writes else Deed.READ, redirection.word)

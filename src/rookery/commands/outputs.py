@@ -1,0 +1,307 @@
+"""Options and operands by which programs write files or run others, though that is not what the
+programs are for.
+
+All of it is added to what is known of a command: nothing here makes a command harmless.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.commands.git_outputs import git_outputs
+from rookery.commands.option_words import abbreviates, split
+from rookery.commands.programs import Doing, Operand, known_reader
+from rookery.commands.script_outputs import SCRIPTED, scripts_in_awk
+from rookery.commands.words import Script, Word
+from rookery.commands.wrappers import Wrapped, program_name
+from rookery.core.judgement import Deed
+
+
+class _Outputs(Struct, frozen=True):
+    """`writes` are options with files or folders that are written, `runs` those with a program.
+    `operands` tells which of the others are written: first, second, last, or all."""
+
+    writes: str = ""
+    runs: str = ""
+    operands: str = ""
+
+
+_COMPILER = _Outputs("-o -MF -dumpdir", "-fplugin -wrapper -specs")
+_ARCHIVE = _Outputs(
+    "-g --listed-incremental --index-file --volno-file --one-top-level",
+    "-I -F --checkpoint-action --to-command --use-compress-program --info-script"
+    " --new-volume-script --rmt-command --rsh-command",
+)
+_NPM = _Outputs("--prefix -C --dir --cwd --pack-destination --cache --userconfig --globalconfig")
+_PIP = _Outputs("-t --target --prefix --root -d --dest -w --wheel-dir --log --src --report")
+_CONTAINER = _Outputs("-o --output --cidfile --iidfile --metadata-file --digestfile")
+_EDITOR = _Outputs("-w -W -i", "-c --cmd -S -s -u")
+_TABLE: dict[str, _Outputs] = {
+    "sort": _Outputs("-o --output", "--compress-program"),
+    "uniq": _Outputs(operands="second"),
+    "shuf": _Outputs("-o --output"),
+    "iconv": _Outputs("-o --output"),
+    "base64": _Outputs("-o --output"),
+    "tree": _Outputs("-o"),
+    "tar": _ARCHIVE,
+    "bsdtar": _ARCHIVE,
+    "cpio": _Outputs("-D --directory -F -O --file", "--rsh-command"),
+    "curl": _Outputs("--trace --trace-ascii --stderr --libcurl --etag-save --hsts --alt-svc"),
+    "wget": _Outputs(
+        "-o -a --output-file --append-output --save-cookies --warc-file --hsts-file --rejected-log",
+        "--use-askpass",
+    ),
+    "rsync": _Outputs(
+        "--log-file --write-batch --only-write-batch --backup-dir --temp-dir -T --partial-dir",
+        "-e --rsh --rsync-path",
+    ),
+    "scp": _Outputs(runs="-S"),
+    "sftp": _Outputs(runs="-S -D"),
+    "zip": _Outputs("-O --out --output-file", "-TT --unzip-command"),
+    "unzip": _Outputs("-d"),
+    "7z": _Outputs("-o -w"),
+    "7za": _Outputs("-o -w"),
+    "split": _Outputs(runs="--filter", operands="second"),
+    "csplit": _Outputs("-f --prefix"),
+    "xxd": _Outputs(operands="second"),
+    "ar": _Outputs(operands="second"),
+    "objcopy": _Outputs(operands="last"),
+    "convert": _Outputs(operands="last"),
+    "magick": _Outputs(operands="last"),
+    "ffmpeg": _Outputs(operands="last"),
+    "lz4": _Outputs(operands="second"),
+    "patch": _Outputs("-o --output -d --directory -r --reject-file", operands="first"),
+    "merge": _Outputs(operands="first"),
+    "less": _Outputs("-o -O --log-file --LOG-FILE", "-k --lesskey-src"),
+    "man": _Outputs(runs="-P --pager -H --html"),
+    "bat": _Outputs(runs="--pager"),
+    "rg": _Outputs(runs="--pre --hostname-bin"),
+    "gawk": _Outputs("-o -p -d --pretty-print --profile --dump-variables"),
+    "psql": _Outputs("-o --output -L --log-file"),
+    "pg_dump": _Outputs("-f --file"),
+    "pg_dumpall": _Outputs("-f --file"),
+    "mysqldump": _Outputs("-r --result-file -T --tab"),
+    "mysql": _Outputs("--tee"),
+    "tcpdump": _Outputs("-w", "-z"),
+    "mktemp": _Outputs("-p --tmpdir", operands="all"),
+    "sponge": _Outputs(operands="all"),
+    "script": _Outputs("-O -I -B --log-out --log-io", operands="first"),
+    "fallocate": _Outputs(operands="last"),
+    "make": _Outputs("-C --directory"),
+    "gmake": _Outputs("-C --directory"),
+    "ninja": _Outputs("-C"),
+    "cmake": _Outputs("-B --prefix"),
+    "cargo": _Outputs("--root --target-dir --out-dir --artifact-dir"),
+    "go": _Outputs("-o -C -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -trace"),
+    "gh": _Outputs("-D --dir -O --output"),
+    "strace": _Outputs("-o --output"),
+    "ltrace": _Outputs("-o --output"),
+    "perf": _Outputs("-o --output"),
+    "time": _Outputs("-o --output"),
+    "valgrind": _Outputs("--log-file --xml-file"),
+    "parallel": _Outputs("--joblog --results --tmpdir"),
+    "logrotate": _Outputs("-s -l --state --log"),
+    "virtualenv": _Outputs(operands="all"),
+    "gdb": _Outputs(runs="-ex -x --command -iex"),
+    **dict.fromkeys(
+        ["cc", "c++", "gcc", "g++", "clang", "clang++", "tcc", "ld", "lld", "gold", "as", "rustc"],
+        _COMPILER,
+    ),
+    **dict.fromkeys(["npm", "pnpm", "yarn", "bun", "npx"], _NPM),
+    **dict.fromkeys(["pip", "pip3", "pipx"], _PIP),
+    **dict.fromkeys(["docker", "podman"], _CONTAINER),
+    **dict.fromkeys(["vim", "vi", "nvim", "view", "ex", "gvim"], _EDITOR),
+}
+_COPIERS = {
+    ("docker", "cp"),
+    ("podman", "cp"),
+    ("kubectl", "cp"),
+    ("oc", "cp"),
+    ("aws", "s3", "cp"),
+    ("aws", "s3", "sync"),
+    ("aws", "s3", "mv"),
+    ("gsutil", "cp"),
+    ("gcloud", "storage", "cp"),
+}
+_ANY_OUTPUT = re.compile(
+    r"-o|--?(?:[\w]+[-_.])*(?:\w*out|out(?:put)?\w*|dest\w*|log-?file|junit-?xml|basetemp|target"
+    r"|prefix|save|dump|write|export|report|results?|\w*profile|backup)(?:[-_.]\w+)*",
+    re.I,
+)
+"""Options by which any program may be told where to write."""
+_ELSEWHERE = re.compile(r"[/~]|(?:.*/)?\.\.(?:/|$)")
+_USUAL = re.compile(
+    r"(?:ssh|gzip|gunzip|pigz|bzip2|pbzip2|xz|pixz|zstd|zstdmt|lz4|lzip|lzop|lzma|brotli|dot|echo"
+    r"|bell|less|cat|more|never)(?: +-[A-Za-z0-9]+| +[0-9]+)*|\.[0-9]+|sleep=[0-9]+"
+)
+"""What is usually run, and does no harm."""
+
+
+def outputs(words: Sequence[Word]) -> Doing:
+    """What the command's options and operands write, and which other programs they run."""
+    name = _name(words)
+    if name == "git":
+        return git_outputs(words)
+    table = _TABLE.get(name, _Outputs())
+    scripted = SCRIPTED[name](words[1:]) if name in SCRIPTED else Doing()
+    written = [
+        *_values(words[1:], table.writes.split()),
+        *_chosen(table, words[1:]),
+        *_copied_to(words),
+        *_made_in(name, words),
+        *(() if known_reader([word.text for word in words]) else _anywhere(words[1:])),
+    ]
+    runs = [word for word in _values(words[1:], table.runs.split()) if not _is_usual(word)]
+    return Doing(
+        operands=(*_operands(written), *scripted.operands),
+        grave=(
+            *(f"{name} runs another program: {word.text[:60]}" for word in runs),
+            *scripted.grave,
+            *_reaches_out(name, words),
+        ),
+    )
+
+
+def together(known: Doing, more: Doing) -> Doing:
+    """What is known of a command, and what its options do besides."""
+    return replace(
+        known, operands=(*known.operands, *more.operands), grave=(*known.grave, *more.grave)
+    )
+
+
+def with_scripts(inner: Wrapped | None, words: Sequence[Word]) -> Wrapped | None:
+    """What a command runs, and what its options give to a shell to read."""
+    scripts = tuple(_scripts(words)) if words else ()
+    if not scripts:
+        return inner
+    known = inner or Wrapped()
+    return replace(known, scripts=(*known.scripts, *scripts))
+
+
+def _scripts(words: Sequence[Word]) -> Iterator[Script]:
+    name = _name(words)
+    for word in _values(words[1:], _TABLE.get(name, _Outputs()).runs.split()):
+        yield Script(word.text.removeprefix("exec="), word.known, word.text)
+    if name in {"awk", "gawk", "mawk", "nawk"}:
+        yield from (Script(text) for text in scripts_in_awk(words[1:]))
+
+
+def _name(words: Sequence[Word]) -> str:
+    name = program_name(words[0].text) if words else ""
+    known = name in _TABLE or name in SCRIPTED
+    return name if known else re.sub(r"(?<=[a-z+])-?[0-9.]+$", "", name)
+
+
+def _is_usual(word: Word) -> bool:
+    return word.known and bool(_USUAL.fullmatch(word.text))
+
+
+def _operands(written: Sequence[Word]) -> Iterator[Operand]:
+    for word in written:
+        if word.text not in {"", "-"}:
+            yield Operand(Deed.WRITE, word)
+
+
+def _values(words: Sequence[Word], options: Sequence[str]) -> Iterator[Word]:
+    """The values of options, however they are attached. It rather finds one too many."""
+    for place, word in enumerate(words):
+        if word.text == "--":
+            return
+        following = words[place + 1] if place + 1 < len(words) else None
+        for option in options:
+            if (found := _value(word, option, following)) is not None:
+                yield found
+                break
+
+
+def _value(word: Word, option: str, following: Word | None) -> Word | None:
+    name, equals, value = word.text.partition("=")
+    long = option.startswith("--")
+    if name == option or (long and abbreviates(name, option)):
+        return _attached(word, value) if equals else following
+    if long or len(option) > 2 or word.text.startswith("--") or word.text[:1] != "-":
+        return None
+    if word.text.startswith(option):
+        return _attached(word, word.text[2:])
+    letters, found, rest = word.text[1:].partition(option[1])
+    if not found or not letters.isalpha():
+        return None
+    if not rest:
+        return following
+    return _attached(word, rest) if _ELSEWHERE.match(rest) else None
+
+
+def _attached(word: Word, text: str) -> Word:
+    return Word(text, known=word.known)
+
+
+def _anywhere(words: Sequence[Word]) -> Iterator[Word]:
+    """Values of options that name an output, of any program, if they lead elsewhere."""
+    for place, word in enumerate(words):
+        name, equals, value = word.text.partition("=")
+        if word.text[:2] == "-o" and _ELSEWHERE.match(word.text[2:]):
+            yield _attached(word, word.text[2:])
+        elif _ANY_OUTPUT.fullmatch(name) and not re.match("-[A-Z]", name):
+            following = words[place + 1] if place + 1 < len(words) else None
+            found = _attached(word, value) if equals else following
+            if found is not None and _ELSEWHERE.match(found.text.partition(":")[0]):
+                yield found
+
+
+def _chosen(table: _Outputs, words: Sequence[Word]) -> Sequence[Word]:
+    if not table.operands:
+        return ()
+    plain = split(words, f"{table.writes} {table.runs}").operands
+    match table.operands:
+        case "first":
+            return plain[:1]
+        case "second":
+            return plain[1:2]
+        case "last":
+            return plain[-1:] if len(plain) > 1 else ()
+    return plain
+
+
+def _copied_to(words: Sequence[Word]) -> Sequence[Word]:
+    """Where the clients of machines elsewhere put what they copy; a colon is of those."""
+    plain = [word for word in words if not word.text.startswith("-")]
+    said = tuple(word.text for word in plain[:3])
+    if said[:2] not in _COPIERS and said not in _COPIERS:
+        return ()
+    return [word for word in plain[-1:] if ":" not in word.text]
+
+
+def _made_in(name: str, words: Sequence[Word]) -> Sequence[Word]:
+    texts = [word.text for word in words]
+    if name == "python" and texts[1:3] == ["-m", "venv"]:
+        return [word for word in words[3:] if not word.text.startswith("-")]
+    if name == "install" and {"-d", "--directory"} & set(texts):
+        return split(words[1:], "-m -o -g --mode --owner --group").operands
+    if (name, "-i") in {(name, text) for text in texts} and name in {"ruby", "yq"}:
+        return split(words[1:], "-e -pe -ne").operands[-1:]
+    if name == "gawk" and "inplace" in texts:
+        return split(words[1:], "-F -v -f -i").operands[1:]
+    if name == "file" and {"-C", "--compile"} & set(texts):
+        return list(_values(words[1:], ["-m", "--magic-file"]))
+    return ()
+
+
+def _reaches_out(name: str, words: Sequence[Word]) -> Iterator[str]:
+    texts = [word.text for word in words[1:]]
+    changes = {"install", "i", "add", "link", "uninstall", "remove", "rm", "update", "up", "un"}
+    everywhere = {"-g", "--global", "--location=global"} & set(texts) or texts[:1] == ["global"]
+    if name in {"npm", "pnpm", "yarn", "bun"} and everywhere and changes & set(texts):
+        yield f"{name} changes programs outside the workspace"
+    if name in {"tar", "bsdtar"} and _keeps_absolute_names(texts):
+        yield f"{name} -P writes wherever the archive says"
+    if name == "crontab" and not {"-l", "-r"} & set(texts):
+        yield "crontab changes scheduled commands"
+
+
+def _keeps_absolute_names(texts: Sequence[str]) -> bool:
+    said = split([Word(text) for text in texts], "-f -C -T -X --file --directory")
+    letters = texts[0] if texts and texts[0].isalpha() else ""
+    extracts = "x" in letters or said.letter("x") or said.has("--extract", "--get")
+    return extracts and ("P" in letters or said.letter("P") or said.has("--absolute-names"))

@@ -1,0 +1,385 @@
+"""What a command's operands lead to in the real folder: how much, and how grave that is."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatch, fnmatchcase
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.commands.file_matches import PRICE_OF_A_FOLDER, Looks, expanded
+from rookery.commands.program_paths import leads_through_a_process, resolved, within
+from rookery.commands.programs import Operand, Search
+from rookery.commands.words import Word, has_braces, spellings
+from rookery.core.judgement import Deed, Target
+from rookery.engine.ports import Files, Place
+from rookery.errors import ToolError
+
+MOST_COUNTED = 5_000
+MOST_PLACED = 500
+MOST_LOOKED_AT = 200
+MOST_OF_GIT = 50_000
+
+_HARMLESS_DEVICE = re.compile(r"/dev/(null|stdin|stdout|stderr|tty|zero|fd/[0-9]+)")
+_TOO_MANY_TO_READ = "reads more files than can be looked at before"
+_OF_A_PROCESS = "leads through what belongs to a running process"
+_WHOLE_FOLDER = frozenset("*?.[]!^-")
+_RULES_THEMSELVES = {".rookeryignore", ".rooignore"}
+_ANY = Word("")
+_FEW_NAMES = re.compile(r"\*?[\w.-]*\w[\w.-]*\*?")
+_DOES = {Deed.DELETE: "deletes", Deed.WRITE: "writes", Deed.READ: "reads"}
+
+
+class Hiding(Protocol):
+    """What a walk through a folder must leave out."""
+
+    def hides(self, path: str, *, is_folder: bool, target: str = "") -> bool:
+        """Whether an entry, named by its path below the folder, is kept from the agent."""
+        ...
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What is known of one operand. `unfit` says why it may not be read unasked."""
+
+    targets: tuple[Target, ...] = ()
+    grave: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    doubt: str = ""
+    unfit: str = ""
+
+
+class Targets:
+    def __init__(
+        self,
+        files: Files,
+        workspace: Path,
+        *,
+        home: Path,
+        hiding: Callable[[str], Hiding] | None,
+        temporary: Sequence[str],
+    ) -> None:
+        self._files = files
+        self._hiding = hiding
+        self._root = resolved(workspace)
+        self._home = resolved(home)
+        self._found: dict[tuple[Operand, str], Finding] = {}
+        self._looks = Looks()
+        self._temporary = tuple(resolved(folder) for folder in temporary)
+
+    def find(self, operand: Operand, folders: Sequence[str], search: Search) -> Iterator[Finding]:
+        word = operand.word
+        if (not word.known and not word.pattern) or not _is_a_name(word.text):
+            yield _unknown(operand, word.text)
+            return
+        for folder in folders:
+            if not folder and not os.path.isabs(word.text):
+                yield _unknown(operand, f"{word.text} in a folder not known before")
+                continue
+            if word.pattern:
+                yield from self._matches(operand, folder, search)
+            elif path := _path_meant(operand, folder, self._root):
+                yield self._one(operand, path, search)
+
+    def _matches(self, operand: Operand, folder: str, search: Search) -> Iterator[Finding]:
+        for pattern in spellings(operand.word.pattern):
+            if has_braces(pattern):
+                yield _unknown(operand, pattern[:40])
+                continue
+            if leads_through_a_process(os.path.join(folder, pattern)):
+                yield _not_found_out(operand, pattern, _OF_A_PROCESS)
+                continue
+            last = pattern.rpartition("/")[2]
+            where = resolved(os.path.dirname(os.path.join(folder, pattern)))
+            if operand.deed is Deed.DELETE and last and set(last) <= _WHOLE_FOLDER and "*" in last:
+                yield self._whole_folder(operand, where)
+            found = expanded(os.path.join(folder, pattern), self._looks)
+            if found is None:
+                yield _too_many(operand)
+                continue
+            if any(os.path.basename(path).startswith("-") for path in found):
+                yield Finding(doubt=f"{pattern} matches a name that looks like an option")
+            for path in found:
+                yield self._one(operand, path, search)
+
+    def _whole_folder(self, operand: Operand, where: str) -> Finding:
+        if not self._is_root(where):
+            return Finding()
+        said = f"{_DOES[operand.deed]} everything in {self._shown(where)}"
+        return Finding(grave=(said,))
+
+    def _one(self, operand: Operand, path: str, search: Search) -> Finding:
+        if operand.names and os.path.isdir(path):
+            inside = [self._single(operand, os.path.join(path, name)) for name in operand.names]
+            return _together(inside or [self._single(operand, path)])
+        found = self._single(operand, path)
+        if operand.deed is Deed.READ and operand.deep and not found.unfit:
+            return _together([found, self._below(path, search, operand.only)])
+        return found
+
+    def _single(self, operand: Operand, path: str) -> Finding:
+        """Each path is looked at once, and no more than a number of them in one line."""
+        operand = _as_below(operand)
+        asked = (
+            replace(operand, word=replace(_ANY, below=operand.word.below), maybe=False, names=()),
+            path,
+        )
+        if asked not in self._found:
+            if len(self._found) >= MOST_LOOKED_AT:
+                return _too_many(operand)
+            self._found[asked] = self._looked_at(operand, path)
+        return self._found[asked]
+
+    def _looked_at(self, operand: Operand, path: str) -> Finding:
+        if _HARMLESS_DEVICE.fullmatch(path):
+            return Finding(unfit=f"{path} is a device")
+        if path.startswith("/dev/") and operand.deed is not Deed.READ:
+            return Finding(grave=(f"{_DOES[operand.deed]} the device {path}",))
+        if leads_through_a_process(path):
+            return _not_found_out(operand, path, _OF_A_PROCESS)
+        try:
+            place = self._place(operand.deed, path)
+        except ToolError as error:
+            return self._refused(operand, path, str(error))
+        except OSError as error:
+            return _not_found_out(operand, path, f"cannot be looked at: {error.strerror}")
+        real = self._real(operand.deed, path)
+        shown = self._shown(real)
+        reach = self._reach(operand, real)
+        deep = operand.deed is Deed.READ and operand.deep and os.path.isdir(real)
+        target = Target(operand.deed, place.path, outside=place.outside, reach=reach, deep=deep)
+        if operand.deed is Deed.READ:
+            return self._read(place, target, shown)
+        return Finding(
+            targets=(target,),
+            grave=tuple(self._grave(operand, place, real, shown)),
+            notes=(self._note(operand, real, shown, reach),),
+        )
+
+    def _place(self, deed: Deed, path: str) -> Place:
+        """A link that is removed is itself what is meant, not what it leads to."""
+        if deed is Deed.DELETE and os.path.islink(path):
+            parent = self._files.place(os.path.dirname(path))
+            name = os.path.basename(path)
+            return Place(os.path.normpath(os.path.join(parent.path, name)), outside=parent.outside)
+        return self._files.place(path)
+
+    def _real(self, deed: Deed, path: str) -> str:
+        if deed is Deed.DELETE and os.path.islink(path):
+            return os.path.join(resolved(os.path.dirname(path)), os.path.basename(path))
+        return resolved(path)
+
+    def _refused(self, operand: Operand, path: str, why: str) -> Finding:
+        """What the workspace cannot place is judged by where it lies."""
+        real = self._real(operand.deed, path)
+        target = Target(operand.deed, real, outside=not within(real, self._root))
+        if operand.deed is Deed.READ or self._temporary_only(real):
+            return Finding(targets=(target,), doubt=why, unfit=why)
+        place = Place(real, outside=target.outside)
+        grave = tuple(self._grave(operand, place, real, self._shown(real)))
+        return Finding(targets=(target,), grave=grave, doubt=why)
+
+    def _read(self, place: Place, target: Target, shown: str) -> Finding:
+        if place.credential:
+            said = f"reads {shown}, where keys and passwords are kept"
+            return Finding(targets=(target,), grave=(said,), unfit=said)
+        if place.outside:
+            said = f"reads outside the workspace: {shown}"
+            return Finding(targets=(target,), notes=(said,), unfit=said)
+        if place.ignored:
+            said = f"reads {shown}, which is kept from the agent"
+            return Finding(targets=(target,), notes=(said,), unfit=said)
+        return Finding(targets=(target,))
+
+    def _below(self, folder: str, search: Search, only: str) -> Finding:
+        """Whether a search through a folder would come upon what must not be read unasked. With
+        a pattern, `only` files whose names match it are read."""
+        if not os.path.isdir(folder):
+            return Finding()
+        most, hides = MOST_COUNTED, self._hides(resolved(folder))
+        for count, entry in enumerate(self._entries(folder)):
+            if count >= (most if self._hiding else MOST_PLACED) or not self._looks.take():
+                return Finding(unfit=_TOO_MANY_TO_READ)
+            if entry.name in _RULES_THEMSELVES or (only and not fnmatchcase(entry.name, only)):
+                continue
+            leaves = search.follows_links and not within(resolved(entry.path), self._root)
+            if leaves or hides(entry):
+                said = f"would come upon {self._shown(entry.path)}, which is kept from the agent"
+                return Finding(notes=(said,), unfit=said)
+        return Finding(unfit="" if self._looks.left >= 0 else _TOO_MANY_TO_READ)
+
+    def _entries(self, folder: str) -> Iterator["os.DirEntry[str]"]:
+        """The files below a folder, as long as there are looks left; links are not followed."""
+        waiting = [folder]
+        while waiting and self._looks.take(PRICE_OF_A_FOLDER):
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    for entry in entries:
+                        if not entry.is_dir(follow_symlinks=False):
+                            yield entry
+                        elif entry.name != ".git":
+                            waiting.append(entry.path)
+            except (OSError, ValueError):
+                continue  # what cannot be listed cannot be read by the command either
+
+    def _hides(self, top: str) -> Callable[["os.DirEntry[str]"], bool]:
+        if self._hiding is None:
+            return self._hides_by_place
+        rules = self._hiding(top)
+
+        def hides(entry: "os.DirEntry[str]") -> bool:
+            below = os.path.relpath(entry.path, top)
+            target = os.readlink(entry.path) if entry.is_symlink() else ""
+            return rules.hides(below, is_folder=entry.is_dir(), target=target)
+
+        return hides
+
+    def _hides_by_place(self, entry: "os.DirEntry[str]") -> bool:
+        try:
+            place = self._files.place(entry.path)
+        except ToolError:
+            return False
+        except OSError:
+            return True
+        return place.ignored or place.credential
+
+    def _grave(self, operand: Operand, place: Place, real: str, shown: str) -> Iterator[str]:
+        does = _DOES[operand.deed]
+        deletes_all = operand.deed is Deed.DELETE and not self._spares_git(operand, real)
+        if deletes_all and self._is_root(real):
+            yield f"{does} {'some' if operand.some else 'all'} of {shown}"
+        elif self._rewrites_all(operand, real):
+            yield f"{does} what is in {shown}, with what git keeps there"
+        elif operand.rights and self._is_root(real):
+            yield f"changes who may use {shown}"
+        elif place.outside and not self._temporary_only(real):
+            yield f"{does} outside the workspace: {shown}"
+        elif place.protected:
+            yield f"{does} {shown}: {place.protected}"
+        elif place.credential:
+            yield f"{does} {shown}, where keys and passwords are kept"
+        elif place.ignored:
+            yield f"{does} {shown}, which is kept from the agent"
+        elif any(
+            part.lower() == ".git" for part in Path(real).parts[len(Path(self._root).parts) :]
+        ):
+            yield f"{does} {shown}, where git keeps its history"
+        elif deletes_all and os.path.lexists(os.path.join(real, ".git")):
+            yield f"{does} {shown}, which holds a git repository"
+
+    def _rewrites_all(self, operand: Operand, real: str) -> bool:
+        """Whether the files that are written, each by its name, may be any below a folder."""
+        if operand.deed is not Deed.WRITE or not operand.word.below:
+            return False
+        holds = self._is_root(real) or os.path.lexists(os.path.join(real, ".git"))
+        return holds and not self._spares_git(operand, real)
+
+    def _is_root(self, real: str) -> bool:
+        """The workspace, the home folder, a temporary one, or a folder that one of them is in."""
+        return any(within(one, real) for one in (self._root, self._home, *self._temporary))
+
+    def _temporary_only(self, real: str) -> bool:
+        inside = any(within(real, one) and real != one for one in self._temporary)
+        return inside and not within(real, self._root, self._home)
+
+    def _note(self, operand: Operand, real: str, shown: str, reach: str) -> str:
+        if operand.deed is Deed.DELETE:
+            some = "some of the " if operand.some and reach else ""
+            return f"deletes {some}{reach or shown}"
+        exists = os.path.isfile(real)
+        return f"{'overwrites' if exists else 'writes'} {shown}"
+
+    def _reach(self, operand: Operand, real: str) -> str:
+        if operand.deed is not Deed.DELETE or not operand.deep or not os.path.isdir(real):
+            return ""
+        if os.path.islink(real):
+            return ""
+        most = max(0, min(MOST_COUNTED, self._looks.left))
+        count = sum(1 for _ in islice(self._entries(real), most + 1))
+        self._looks.take(count)
+        least = min(count, most)
+        said = f"more than {least:,}" if count > most or self._looks.left < 0 else f"{count:,}"
+        where = real if len(real) == 1 else f"{self._shown(real)}/"
+        below = "in the workspace" if real == self._root else f"below {where}"
+        return f"{said} file{'' if count == 1 else 's'} {below}"
+
+    def _spares_git(self, operand: Operand, real: str) -> bool:
+        """Only some names are meant, and none that git has for its own files."""
+        if not operand.some or not _FEW_NAMES.fullmatch(operand.only):
+            return False
+        most = min(MOST_OF_GIT, self._looks.left)
+        if most <= 0:
+            return False
+        below = self._entries(os.path.join(real, ".git"))
+        own = [".git", *(entry.name for entry in islice(below, most))]
+        self._looks.take(len(own))
+        counted = len(own) <= most and self._looks.left >= 0
+        return counted and not any(fnmatch(name, operand.only) for name in own)
+
+    def _shown(self, real: str) -> str:
+        if real == self._root:
+            return "the workspace"
+        return os.path.relpath(real, self._root) if within(real, self._root) else real
+
+
+def _as_below(operand: Operand) -> Operand:
+    """A word that stands for files below a folder means some of them."""
+    if not operand.word.below or operand.some:
+        return operand
+    return replace(operand, some=True, only=operand.only or operand.word.below)
+
+
+def _unknown(operand: Operand, said: str) -> Finding:
+    if operand.deed is Deed.DELETE and (operand.deep or operand.word.below):
+        return Finding(
+            grave=(f"deletes folders that are not known before it runs: {said}",),
+            doubt=f"its targets are not known before it runs: {said}",
+        )
+    return Finding(doubt=f"its targets are not known before it runs: {said}")
+
+
+def _not_found_out(operand: Operand, path: str, why: str) -> Finding:
+    """Nobody knows what it would lead the command to."""
+    said = f"{path[:40]} {why}"
+    target = Target(operand.deed, path, outside=True)
+    grave = () if operand.deed is Deed.READ else (f"{_DOES[operand.deed]} what {said}",)
+    return Finding(targets=(target,), grave=grave, doubt=said, unfit=said)
+
+
+def _is_a_name(text: str) -> bool:
+    """Whether the system takes it for the name of a file at all."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
+def _too_many(operand: Operand) -> Finding:
+    said = "names more files than can be looked at"
+    return Finding(grave=() if operand.deed is Deed.READ else (said,), doubt=said, unfit=said)
+
+
+def _path_meant(operand: Operand, folder: str, root: str) -> str:
+    """The operand as a path; empty if it is something else that only might have been one."""
+    text = operand.word.text
+    path = os.path.join(folder, text)
+    if not operand.maybe or text.startswith(("/", ".", "~")) or os.path.lexists(path):
+        return path
+    _, colon, inside = text.partition(":")
+    return os.path.join(root, inside) if colon and inside else ""
+
+
+def _together(findings: Sequence[Finding]) -> Finding:
+    def all_of(part: Callable[[Finding], tuple[str, ...]]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one for finding in findings for one in part(finding)))
+
+    return Finding(
+        targets=tuple(target for finding in findings for target in finding.targets),
+        grave=all_of(lambda finding: finding.grave),
+        notes=all_of(lambda finding: finding.notes),
+        doubt=next((finding.doubt for finding in findings if finding.doubt), ""),
+        unfit=next((finding.unfit for finding in findings if finding.unfit), ""),
+    )

@@ -1,0 +1,314 @@
+"""Programs that run other programs, and what they run.
+
+Looked through so that a rule against a command finds it wherever it stands. What a wrapper
+is told in a way not known here could hide a command anywhere in its words, so then every
+rest of its words is taken for a command.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.commands.git_runs import git_commands, git_folder, git_scripts
+from rookery.commands.words import Script, Word, joined
+
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
+MOST_RESTS = 32
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+
+
+class Wrapped(Struct, frozen=True, kw_only=True):
+    """What a wrapper runs: commands by their words, or shell texts; in which folder, if it says
+    so. `elsewhere` is on another machine."""
+
+    commands: tuple[tuple[Word, ...], ...] = ()
+    scripts: tuple[Script, ...] = ()
+    folder: Word | None = None
+    elsewhere: bool = False
+
+
+class _Wrapper(Struct, frozen=True, kw_only=True):
+    """`valued` options take the next word. `skipped` operands come before the command."""
+
+    valued: str = ""
+    plain: str = ""
+    skipped: int = 0
+    appends: bool = False
+    joins: bool = False
+
+
+_WRAPPERS = {
+    "env": _Wrapper(valued="-u --unset -C --chdir", plain="-i -0 -v - --ignore-environment"),
+    "sudo": _Wrapper(
+        valued="-u -g -h -p -C -T -r -t -D -R -U --user --group --chdir",
+        plain="-A -b -E -H -i -k -K -n -P -S -s -v -l --preserve-env --login --non-interactive",
+    ),
+    "doas": _Wrapper(valued="-u -C -a", plain="-n -s -L"),
+    "pkexec": _Wrapper(valued="--user", plain="--disable-internal-agent"),
+    "nice": _Wrapper(valued="-n --adjustment"),
+    "ionice": _Wrapper(valued="-c -n -p --class --classdata", plain="-t"),
+    "chrt": _Wrapper(valued="-T -P -D", plain="-b -f -i -o -r", skipped=1),
+    "taskset": _Wrapper(plain="-c -a", skipped=1),
+    "nohup": _Wrapper(),
+    "timeout": _Wrapper(
+        valued="-s -k --signal --kill-after", plain="--foreground --preserve-status -v", skipped=1
+    ),
+    "time": _Wrapper(valued="-f -o --format --output", plain="-p -v -a"),
+    "stdbuf": _Wrapper(valued="-i -o -e --input --output --error"),
+    "setsid": _Wrapper(plain="-c -f -w --ctty --fork --wait"),
+    "unbuffer": _Wrapper(plain="-p"),
+    "fakeroot": _Wrapper(),
+    "caffeinate": _Wrapper(valued="-t -w", plain="-d -i -m -s -u"),
+    "strace": _Wrapper(valued="-o -e -p -s -E -u", plain="-f -c -q -v -t"),
+    "command": _Wrapper(plain="-p"),
+    "builtin": _Wrapper(),
+    "exec": _Wrapper(valued="-a", plain="-c -l"),
+    "coproc": _Wrapper(),
+    "!": _Wrapper(),
+    "if": _Wrapper(),
+    "then": _Wrapper(),
+    "elif": _Wrapper(),
+    "else": _Wrapper(),
+    "while": _Wrapper(),
+    "until": _Wrapper(),
+    "do": _Wrapper(),
+    "{": _Wrapper(),
+    "noglob": _Wrapper(),
+    "nocorrect": _Wrapper(),
+    "busybox": _Wrapper(),
+    "toybox": _Wrapper(),
+    "chroot": _Wrapper(valued="--userspec --groups", skipped=1),
+    "flock": _Wrapper(valued="-w -E --wait", plain="-s -x -n -u -e -o -F --exclusive", skipped=1),
+    "xargs": _Wrapper(
+        valued="-I -n -P -d -L -s -a -E -i -J --max-args --max-procs --delimiter --arg-file",
+        plain="-0 -r -t -p -x --null --no-run-if-empty --verbose",
+        appends=True,
+    ),
+    "parallel": _Wrapper(valued="-j -n -I -S --jobs", plain="-k -0 -X -m --bar", appends=True),
+    "watch": _Wrapper(
+        valued="-n --interval -q", plain="-d -t -b -e -g -c -x --no-title", joins=True
+    ),
+    "eval": _Wrapper(joins=True),
+}
+
+_LOOSE_LISTED = """
+    unshare nsenter prlimit setarch linux32 linux64 i386 x86_64 numactl systemd-run bwrap
+"""
+_LOOSE = frozenset(_LOOSE_LISTED.split())
+"""Wrappers whose own words are not worth telling from the command's."""
+_ACTIONS = {"-delete", "-exec", "-execdir", "-ok", "-okdir", "-print", "-print0", "-printf", "-ls"}
+_ACTIONS |= {"-fprint", "-fprint0", "-fprintf", "-fls"}
+"""What `find` does as soon as it comes to it, whatever is asked behind it."""
+_DESTROYERS = {"rm", "rmdir", "shred", "git", "find", "dd", "chmod", "chown", "mv", "truncate"}
+
+
+def wrapped(words: Sequence[Word]) -> Wrapped | None:
+    """What the command runs beside itself; None if it is no wrapper."""
+    if not words:
+        return None
+    if not words[0].known:
+        return Wrapped(commands=tuple(_from_unknown(words)), scripts=_from_shell(words[1:]).scripts)
+    name = program_name(words[0].text)
+    if name in _LOOSE:
+        return Wrapped(commands=_every_rest(words))
+    if name in SHELLS:
+        return _from_shell(words[1:])
+    match name:
+        case "find" | "gfind":
+            return Wrapped(commands=tuple(_from_find(words, _starts(words[1:]))))
+        case "fd" | "fdfind":
+            return Wrapped(commands=tuple(_from_fd(words)))
+        case "su" | "runuser" | "script":
+            return Wrapped(scripts=tuple(_told_to_run(words)))
+        case "flock" if scripts := tuple(_told_to_run(words)):
+            inner = _from_wrapper(_WRAPPERS[name], words)
+            return Wrapped(commands=inner.commands, scripts=scripts)
+        case "ssh":
+            return Wrapped(scripts=tuple(_from_ssh(words[1:])), elsewhere=True)
+        case "trap":
+            said = [word.script for word in words[1:] if not word.text.startswith("-")]
+            return Wrapped(scripts=tuple(said[:1]))
+        case "mapfile" | "readarray" | "compgen" | "complete":
+            return Wrapped(scripts=tuple(_called_back(words)))
+        case "git":
+            scripts = tuple(git_scripts(words))
+            commands = git_commands(words)
+            return Wrapped(commands=commands, scripts=scripts, folder=git_folder(words))
+        case "env" if any(word.text.startswith(("-S", "--split-string")) for word in words):
+            return Wrapped(scripts=tuple(_split_string(words)), commands=_every_rest(words))
+    wrapper = _WRAPPERS.get(name)
+    return _from_wrapper(wrapper, words) if wrapper else None
+
+
+def program_name(said: str) -> str:
+    """A program's name whatever folder and letter case it was called by."""
+    name = said.rstrip("/").rpartition("/")[2].lower()
+    return name.removesuffix(".exe")
+
+
+def assignment(word: Word) -> bool:
+    return bool(_ASSIGNMENT.match(word.text))
+
+
+def _from_wrapper(wrapper: _Wrapper, words: Sequence[Word]) -> Wrapped:
+    valued, plain = wrapper.valued.split(), wrapper.plain.split()
+    rest = list(words[1:])
+    folder = None
+    skipped = wrapper.skipped
+    while rest:
+        text = rest[0].text
+        if text == "--":
+            rest.pop(0)
+        elif text.startswith("-") and len(text) > 1:
+            name, equals, _ = text.partition("=")
+            if text in valued and len(rest) > 1:
+                folder = rest[1] if text in {"-C", "--chdir", "-D"} else folder
+                del rest[:2]
+            elif equals and name in valued:
+                folder = Word(text.partition("=")[2]) if name == "--chdir" else folder
+                rest.pop(0)
+            elif _stands_alone(text, plain, valued):
+                rest.pop(0)
+            else:
+                return Wrapped(commands=_every_rest(words), folder=folder)
+        elif assignment(rest[0]) and program_name(words[0].text) in {"env", "sudo", "doas"}:
+            rest.pop(0)
+        elif skipped:
+            skipped -= 1
+            rest.pop(0)
+        else:
+            break
+    return _running(wrapper, rest, folder)
+
+
+def _running(wrapper: _Wrapper, rest: list[Word], folder: Word | None) -> Wrapped:
+    if not rest:
+        return Wrapped(folder=folder)
+    if wrapper.joins:
+        return Wrapped(scripts=(joined(rest),), folder=folder)
+    if len(rest) == 1 and " " in rest[0].text:
+        return Wrapped(commands=(tuple(rest),), scripts=(rest[0].script,), folder=folder)
+    given = Word("(what it is given)", known=False, below="*")
+    more = (given,) if wrapper.appends else ()
+    return Wrapped(commands=((*rest, *more),), folder=folder)
+
+
+def _stands_alone(text: str, plain: Sequence[str], valued: Sequence[str]) -> bool:
+    """An option that takes nothing from the next word."""
+    if text in plain or re.fullmatch(r"-[0-9]+", text):
+        return True
+    attached = any(text.startswith(flag) for flag in valued if len(flag) == 2)
+    letters = not text.startswith("--") and all(f"-{letter}" in plain for letter in text[1:])
+    return attached or letters
+
+
+def _every_rest(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
+    most = min(len(words), MOST_RESTS)
+    return tuple(tuple(words[place : place + MOST_RESTS]) for place in range(1, most))
+
+
+def _from_shell(arguments: Sequence[Word]) -> Wrapped:
+    """`sh -c text`, with the c anywhere in a cluster of letters; a script file is opaque."""
+    for place, word in enumerate(arguments):
+        if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word.text):
+            rest = [one for one in arguments[place + 1 :] if not one.text.startswith(("-", "+"))]
+            # what follows the text is put in for $0, $1 and so on
+            more = (one for one in rest[1:MOST_RESTS] if " " in one.text)
+            return Wrapped(scripts=tuple(one.script for one in (*rest[:1], *more)))
+        if not word.known:
+            # it may be that option, and a script file as well
+            return Wrapped(scripts=tuple(one.script for one in arguments[place:][:MOST_RESTS]))
+    return Wrapped()
+
+
+def _starts(words: Sequence[Word]) -> list[Word]:
+    """Where `find` begins: what it hands on lies there or below."""
+    rest = [word for word in words if word.text not in {"-L", "-H", "-P"}]
+    options = (place for place, word in enumerate(rest) if word.text[:1] in "-(!")
+    below = only_name([word.text for word in rest]) or "*"
+    starts = rest[: next(options, len(rest))] or [Word(".")]
+    return [replace(start, below=below) for start in starts]
+
+
+def only_name(texts: Sequence[str]) -> str:
+    """The one pattern that all names must match; empty if it is not as simple as that."""
+    if {"-o", "-or", "-not", "!", ",", "("} & set(texts) or texts.count("-name") != 1:
+        return ""
+    if _ACTIONS & set(texts[: texts.index("-name")]):
+        return ""
+    return "".join(texts[texts.index("-name") + 1 :][:1])
+
+
+def _from_fd(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
+    """It gives what it finds to commands that do not say where they want it, too."""
+    found = Word("{}", known=False, below="*")
+    for said in _from_find(words, [found]):
+        yield said if found in said else (*said, found)
+
+
+def _from_find(words: Sequence[Word], found: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
+    starts = {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"}
+    place = 0
+    while place < len(words):
+        if words[place].text in starts or _abbreviates_exec(words[place].text):
+            end = place + 1
+            while end < len(words) and words[end].text not in {";", "+"}:
+                end += 1
+            said = words[place + 1 : end]
+            for one in found:
+                yield tuple(one if "{}" in word.text else word for word in said)
+            place = end
+        place += 1
+
+
+def _abbreviates_exec(text: str) -> bool:
+    return len(text) > 3 and "--exec-batch".startswith(text)
+
+
+def _told_to_run(words: Sequence[Word]) -> Iterator[Script]:
+    """What follows `-c`, which may be the last of more letters or have the text attached."""
+    for flag, word in pairwise(words):
+        if re.fullmatch(r"-[A-Za-z]*c|--command", flag.text):
+            yield word.script
+    for script in (word.script for word in words):
+        if attached := re.match(r"--command=|-[abd-zA-Z]*c(?=.*\s)", script.text):
+            yield script.behind(attached.end())
+
+
+def _called_back(words: Sequence[Word]) -> Iterator[Script]:
+    """What follows `-C`, or is attached to it."""
+    for place, word in enumerate(words):
+        if attached := re.match(r"-\w*?C", word.script.text):
+            yield word.script.behind(attached.end())
+            yield from (one.script for one in words[place + 1 : place + 2])
+
+
+def _from_unknown(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
+    """What a program that only the shell finds out may be: a wrapper of a command that
+    destroys, or, with such options, `rm`."""
+    rest = words[1 : MOST_RESTS + 1]
+    for place, word in enumerate(rest):
+        if word.known and program_name(word.text) in _DESTROYERS:
+            yield tuple(rest[place:])
+    if any(re.fullmatch(r"-[fiv]*[rR][fiv]*|--recursive", word.text) for word in rest):
+        yield (Word("rm"), *rest)
+
+
+def _from_ssh(arguments: Sequence[Word]) -> Iterator[Script]:
+    rest = list(arguments)
+    while rest and rest[0].text.startswith("-"):
+        takes_value = rest[0].text in {"-p", "-i", "-l", "-o", "-F", "-J", "-L", "-R", "-D"}
+        del rest[: 2 if takes_value else 1]
+    if len(rest) > 1:
+        yield joined(rest[1:])
+
+
+def _split_string(words: Sequence[Word]) -> Iterator[Script]:
+    for place, word in enumerate(words):
+        if word.text in {"-S", "--split-string"} and place + 1 < len(words):
+            yield joined(words[place + 1 :])
+        elif attached := re.match("-S|--split-string=", word.script.text):
+            yield word.script.behind(attached.end())
