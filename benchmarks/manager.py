@@ -120,8 +120,8 @@ class Project:
     def __init__(self, folder: Path, model: str) -> None:
         from runs import OF_OTHERS
 
+        from rookery.permissions.trust import TrustStore
         from rookery.platform.user_folders import find_places
-        from rookery.storage.trust import TrustStore
 
         self.path = folder / "project"
         self.path.mkdir()

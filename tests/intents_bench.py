@@ -11,7 +11,7 @@ from rookery.cli import main
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.records import Entry, TracedFile, Writer
 from rookery.core.ledger.traced import TracedRecord
-from rookery.storage.trust import TrustStore
+from rookery.permissions.trust import TrustStore
 from rookery.workspace.ledger.ledger_file import Flush
 from rookery.workspace.ledger.reading import oldest, verified
 from rookery.workspace.ledger.recording import Recording

@@ -39,12 +39,12 @@ from rookery.engine.ports import (
 )
 from rookery.engine.request_pace import Pace
 from rookery.engine.task import Act, Attend, Gear, Task
-from rookery.governance.approval_gate import ApprovalGate
-from rookery.governance.shielded import shielded
+from rookery.permissions.allow_rules import Permissions
+from rookery.permissions.approval import ApprovalGate
+from rookery.permissions.protected_changes import shielded
 from rookery.platform.user_folders import find_places
 from rookery.providers.scripted import Line, ScriptedProvider
 from rookery.storage.artifacts import TaskArtifacts
-from rookery.storage.permissions import Permissions
 from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools, spec_of
 from rookery.tools.new_task import NewTask

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rookery.storage.trust import TrustStore
+from rookery.permissions.trust import TrustStore
 from warm_start import PipedProcess, WarmProcess, needs_plain_start, start_piped, start_warm
 
 COMMAND = str(Path(sys.executable).parent / "rookery")

@@ -44,18 +44,19 @@ from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo
 from rookery.errors import StorageError
 from rookery.extra_tools import Browsers, known_servers, open_extra_tools
-from rookery.governance.approval_gate import ApprovalGate
-from rookery.governance.mode_limits import ModeLimits
-from rookery.governance.restrictions import Restrictions
-from rookery.governance.shielded import (
+from rookery.model_choices import ModelChoice, Models
+from rookery.oversight import Charter, Oversight
+from rookery.permissions.allow_rules import Permissions
+from rookery.permissions.approval import ApprovalGate
+from rookery.permissions.mode_limits import ModeLimits
+from rookery.permissions.protected_changes import (
     nothing_shielded,
     shielded,
     shielded_where_it_is_mounted,
 )
-from rookery.governance.stale_guard import StaleGuard
-from rookery.governance.trust_gate import TrustGate
-from rookery.model_choices import ModelChoice, Models
-from rookery.oversight import Charter, Oversight
+from rookery.permissions.restrictions import Restrictions
+from rookery.permissions.stale_files import StaleGuard
+from rookery.permissions.trust_gate import TrustGate
 from rookery.platform.git.git_folders import own_repository, repository_config
 from rookery.platform.git.git_index import checked_out
 from rookery.platform.processes.wardens import WardensInAdvance
@@ -63,7 +64,6 @@ from rookery.platform.user_folders import Places
 from rookery.providers import KEY_VARIABLES, OTHER_KEY_VARIABLES
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.keys import all_keys
-from rookery.storage.permissions import Permissions
 from rookery.storage.running_commands import RunningCommands
 from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from rookery.engine.ports import Hook, Tool
 from rookery.errors import StorageError, ToolError
+from rookery.permissions.tool_agreements import HOW_TO_AGREE, ToolAgreements
 from rookery.platform.user_folders import Places
-from rookery.storage.tool_agreements import HOW_TO_AGREE, ToolAgreements
 from rookery.tools.custom_tool import Agreement, CustomTool, CustomToolGuard, UsersWord
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.surroundings.tool_files import (

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import run
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.storage.trust import TrustStore
 
 Captured = pytest.CaptureFixture[str]
 MINE = '# mine\nmode = "ask"  # quietly\nmax_requests = 50\n'

@@ -14,10 +14,10 @@ from rookery import VERSION
 from rookery.cli import doctor
 from rookery.core.findings import Finding, Health
 from rookery.core.limits import MIB
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage import checkup
 from rookery.storage.tasks import TaskStore
-from rookery.storage.trust import TrustStore
 from terminal_session import TerminalSession
 
 Captured = pytest.CaptureFixture[str]

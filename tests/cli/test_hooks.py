@@ -11,7 +11,7 @@ from rookery.cli.hook_trial import EXITS_WITH_1
 from rookery.cli.hooks import command
 from rookery.core.hooks.hook_config import HookEvent
 from rookery.errors import SettingsError
-from rookery.storage.trust import TrustStore
+from rookery.permissions.trust import TrustStore
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from rookery.core.facts import (
     TaskOpened,
     Usage,
 )
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
-from rookery.storage.trust import TrustStore
 from terminal_session import Installed
 
 

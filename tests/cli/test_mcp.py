@@ -12,7 +12,7 @@ from access_lists import restrict, still_restricted
 from mcp_hub.bench import MISBEHAVING, Bench
 from rookery.cli.mcp import command
 from rookery.errors import SettingsError
-from rookery.storage.trust import TrustStore
+from rookery.permissions.trust import TrustStore
 
 
 @pytest.fixture

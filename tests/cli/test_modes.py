@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from rookery.cli.main import run
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.storage.trust import TrustStore
 from rookery.workspace.surroundings.mode_exchange import added_to, handed_on_in
 from rookery.workspace.surroundings.mode_files import modes_in
 

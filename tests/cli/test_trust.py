@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from rookery.cli.trust import (
+from rookery.core.judgement import Judgement
+from rookery.engine.ports import Action, Outcome, Permit, Place
+from rookery.errors import SettingsError
+from rookery.permissions.allow_rules import Permissions
+from rookery.permissions.cli.trust_command import (
     STAYS_UNTRUSTED,
     ask_trust,
     brought_by,
     command,
     trust_question,
 )
-from rookery.core.judgement import Judgement
-from rookery.engine.ports import Action, Outcome, Permit, Place
-from rookery.errors import SettingsError
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.storage.permissions import Permissions
-from rookery.storage.trust import TrustStore
 from terminal_session import TerminalSession
 
 Captured = pytest.CaptureFixture[str]
@@ -153,8 +153,8 @@ def test_the_question_cannot_be_forged_by_the_name_of_a_folder(tmp_path: Path):
 ASKING = """
 import os, sys
 from pathlib import Path
-from rookery.cli.trust import ask_trust
-from rookery.storage.trust import TrustStore
+from rookery.permissions.cli.trust_command import ask_trust
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 print("answered", ask_trust(TrustStore(find_places(os.environ).trust_file), Path.cwd(), sys.stdout))
 """

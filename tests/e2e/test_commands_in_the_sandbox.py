@@ -11,8 +11,8 @@ from llm_server import LlmServer, call, finish
 from rookery.app import examine
 from rookery.core.findings import Health
 from rookery.core.settings import Settings
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.storage.trust import TrustStore
 from terminal_session import Installed
 
 SECRET = "decoy-4f1d0c9a"

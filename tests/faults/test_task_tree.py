@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from command_server import CommandServer, Ended
 from rookery.core.facts import Asked
-from rookery.storage.trust import TrustStore
+from rookery.permissions.trust import TrustStore
 from rookery.storage.verify import verify
 from task_tree import (
     AT_FIRST,

@@ -9,8 +9,8 @@ from rookery.core.facts import Change
 from rookery.core.modes import BUILT_IN, find_mode
 from rookery.core.rulings import Decision, strictest
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.governance.approval_gate import ApprovalGate
-from rookery.governance.mode_limits import ModeLimits
+from rookery.permissions.approval import ApprovalGate
+from rookery.permissions.mode_limits import ModeLimits
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from rookery.core.judgement import Deed, Judgement, Target
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.governance.restrictions import Restrictions
+from rookery.permissions.restrictions import Restrictions
 from rookery.workspace.files import WorkspaceFiles
 
 pytestmark = pytest.mark.anyio

@@ -3,7 +3,7 @@
 import pytest
 
 from rookery.core.facts import Effect, Version
-from rookery.governance.shielded import nothing_shielded, shielded
+from rookery.permissions.protected_changes import nothing_shielded, shielded
 
 FILE = Version("ab", 0o100644)
 

@@ -17,7 +17,7 @@ from rookery.core.facts import (
 )
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.governance.stale_guard import StaleGuard
+from rookery.permissions.stale_files import StaleGuard
 
 pytestmark = pytest.mark.anyio
 

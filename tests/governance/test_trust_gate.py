@@ -9,7 +9,7 @@ from rookery.core.judgement import Judgement
 from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.core.rulings import Ruling, deny
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.governance.trust_gate import NOT_TRUSTED, TrustGate
+from rookery.permissions.trust_gate import NOT_TRUSTED, TrustGate
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c1", name="any")

@@ -15,7 +15,7 @@ from governed.stage import FILE, Alone, Governed, at, choose, intents, run, wait
 from governed.test_commands import codes, new_task, paths, program, until_there
 from llm_server import LlmServer, call, finish, gate, say
 from rookery.core.facts import Asked, Effect, IntentCleared, Noted, Version
-from rookery.governance.shielded import shielded, shielded_where_it_is_mounted
+from rookery.permissions.protected_changes import shielded, shielded_where_it_is_mounted
 from terminal_session import PATIENCE, a_pause
 
 heard = test_commands.heard

@@ -19,7 +19,7 @@ from hostile_repositories import (
 )
 from llm_server import LlmServer, finish
 from rookery.core.settings import PROJECT_MAY
-from rookery.storage.trust import TrustStore
+from rookery.permissions.trust import TrustStore
 from terminal_session import COMMAND
 
 EVERY_COMMAND = [

@@ -20,9 +20,9 @@ from rookery.manager.shown import Shown
 from rookery.manager.supervisor import Supervisor, open_supervisor
 from rookery.manager.timings import Timings
 from rookery.manager.wishes import Wish
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
-from rookery.storage.trust import TrustStore
 from text_process import Started, start_text
 
 PATIENCE = 90

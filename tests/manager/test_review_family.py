@@ -20,7 +20,7 @@ from rookery.core.managing.requests import (
 from rookery.core.managing.shown import DiffLine, WorktreeStats
 from rookery.errors import CommandRejected
 from rookery.manager.desk.request_json import reply_from_json, reply_to_json
-from rookery.storage.trust import TrustStore
+from rookery.permissions.trust import TrustStore
 from worktree_bench import git, put
 
 pytestmark = pytest.mark.anyio

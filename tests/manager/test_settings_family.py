@@ -16,9 +16,9 @@ from rookery.core.settings import Settings, all_settings
 from rookery.errors import RookeryError, SettingsError
 from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.settings_family import OFFERED, SettingsFamily
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.settings_edits import change_settings, with_value
-from rookery.storage.trust import TrustStore
 
 pytestmark = pytest.mark.anyio
 

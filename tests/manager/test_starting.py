@@ -13,7 +13,7 @@ from rookery.core.managing.requests import AgreeScript, ListScripts, StartSessio
 from rookery.core.sessions.record import ParallelMode
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.session_folders import SessionFolders
-from rookery.storage.trust import TrustStore
+from rookery.permissions.trust import TrustStore
 from text_process import PLAINLY
 from worktree_bench import git, put
 

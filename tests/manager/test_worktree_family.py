@@ -35,8 +35,8 @@ from rookery.core.worktrees import State
 from rookery.errors import CommandRejected
 from rookery.manager.desk import finishing
 from rookery.manager.desk.agreed_scripts import AgreedScripts
+from rookery.permissions.trust import TrustStore
 from rookery.platform.git.git_folders import NOTE_OF_WORKTREE
-from rookery.storage.trust import TrustStore
 from worktree_bench import git, put
 
 pytestmark = pytest.mark.anyio

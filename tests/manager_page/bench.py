@@ -21,8 +21,8 @@ from llm_server.parts import Answer
 from manager_page.played_model import Model
 from rookery.manager.holder import manager_folder
 from rookery.manager.web.launch_socket import Links, ask_for_links
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.storage.trust import TrustStore
 from warm_start import start_warm
 
 Colours = Literal["light", "dark"]

@@ -15,8 +15,7 @@ from rookery.core.facts import Change
 from rookery.core.judgement import Deed, Judgement, Target
 from rookery.engine.ports import Action, Outcome, Permit, Place, RuleBook
 from rookery.errors import CommandRejected, StorageError, ToolError
-from rookery.storage.folder_marks import FolderMark
-from rookery.storage.permissions import (
+from rookery.permissions.allow_rules import (
     LASTS,
     AllowRule,
     Permissions,
@@ -24,6 +23,7 @@ from rookery.storage.permissions import (
     problem_with_rules,
     stored_rules,
 )
+from rookery.permissions.folder_marks import FolderMark
 
 NOW = 1_800_000_000_000
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

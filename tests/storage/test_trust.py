@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import SettingsError, StorageError
-from rookery.storage.trust import TrustStore, never_trusted
+from rookery.permissions.trust import TrustStore, never_trusted
 
 
 @pytest.fixture(autouse=True)
@@ -231,7 +231,7 @@ def test_several_processes_at_once_lose_nothing(store: TrustStore, file: Path, t
     for folder in folders:
         folder.mkdir()
     script = (
-        "import sys; from pathlib import Path; from rookery.storage.trust import TrustStore\n"
+        "import sys; from pathlib import Path; from rookery.permissions.trust import TrustStore\n"
         "store = TrustStore(Path(sys.argv[1]))\n"
         "for folder in sys.argv[2:]: store.trust(Path(folder))"
     )

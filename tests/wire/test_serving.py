@@ -16,7 +16,7 @@ from rookery.core.commands import Answer, OpenTask, ReopenTask
 from rookery.core.facts import Asked, Event, Noted, TaskOpened, TextStreamed
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, StorageError
-from rookery.storage.folder_marks import FolderGone
+from rookery.permissions.folder_marks import FolderGone
 from rookery.wire import following
 from rookery.wire.channels import LONGEST_MESSAGE, LineChannel
 from rookery.wire.codec import event_to_json

@@ -20,6 +20,7 @@ from rookery.core.settings import Settings
 from rookery.core.text.characters import whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
 from rookery.providers import KEY_VARIABLES
 from rookery.storage.checkup import check_up
@@ -31,7 +32,6 @@ from rookery.storage.keyring_keys import (
 )
 from rookery.storage.keys import source_of_key
 from rookery.storage.settings_files import find_settings
-from rookery.storage.trust import TrustStore
 
 OLDEST_PYTHON = (3, 11)
 PATIENCE = 5.0

@@ -74,7 +74,7 @@ def check_hooks(
     workspace: Path, layout: Layout | None, places: Places, settings: HookSettings
 ) -> Iterator[Finding]:
     from rookery.governed_places import hook_trust_file
-    from rookery.storage.trust import TrustStore
+    from rookery.permissions.trust import TrustStore
     from rookery.workspace.hooks.hook_files import HOOK_FILE, MANAGED_FILE, HookPlaces, find_hooks
     from rookery.workspace.hooks.hook_trust import HookTrust
 

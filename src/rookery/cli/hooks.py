@@ -22,9 +22,9 @@ from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import cells_of, harmless, visible_line
 from rookery.errors import SettingsError
 from rookery.governed_places import hook_trust_file
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.settings_files import find_settings
-from rookery.storage.trust import TrustStore
 from rookery.workspace.hooks.hook_desk import HookDesk
 from rookery.workspace.hooks.hook_files import (
     HOOK_FILE,

@@ -27,11 +27,11 @@ from rookery.core.ledger.records import Writer
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
+from rookery.permissions.trust import TrustStore
 from rookery.platform.locks import LockTimeout
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.settings_files import find_settings
-from rookery.storage.trust import TrustStore
 from rookery.workspace.ledger.ledger_file import Flush
 from rookery.workspace.ledger.recording import Recording
 from rookery.workspace.orchestration.intent_file import IntentReader, IntentText

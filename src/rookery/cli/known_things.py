@@ -14,10 +14,10 @@ from rookery.core.queries import Asking
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places, temporary_places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
-from rookery.storage.trust import TrustStore
 
 PATIENCE = 10.0
 NOBODY = ModelChoice("ollama", "nobody", None, None)

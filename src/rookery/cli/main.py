@@ -163,7 +163,7 @@ _SUBCOMMANDS = {
     "trace": "rookery.cli.trace",
     "hooks": "rookery.cli.hooks",
     "demo": "rookery.cli.demo",
-    "trust": "rookery.cli.trust",
+    "trust": "rookery.permissions.cli.trust_command",
     "doctor": "rookery.cli.doctor",
     "models": "rookery.cli.models",
     "modes": "rookery.cli.modes",

@@ -15,9 +15,9 @@ from rookery.core.limits import Limits
 from rookery.core.modes import Mode, find_mode
 from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.errors import SettingsError
+from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import put, reason
 from rookery.platform.user_folders import find_places
-from rookery.storage.trust import TrustStore
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.surroundings.mode_exchange import (
     LARGEST_EXPORT,

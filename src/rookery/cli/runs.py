@@ -28,10 +28,10 @@ from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.model_choices import ModelChoice, usable_models
 from rookery.oversight import Charter
+from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
-from rookery.storage.trust import TrustStore, never_trusted
 
 FOLLOWUP_SECONDS = 60.0
 DRIVEN_MISTAKE_LIMIT = 10
@@ -238,7 +238,7 @@ def _trust_of(wishes: Wishes, places: Places, keep: Callable[[str], None]) -> _T
     the folder counts. `keep` takes what they typed before the question, if it can be used."""
     store = TrustStore(places.trust_file)
     if wishes.trust:
-        from rookery.cli.trust import agree_to_servers, agree_to_tools
+        from rookery.permissions.cli.trust_command import agree_to_servers, agree_to_tools
 
         agree_to_servers(wishes.workspace, only_new=True)
         with suppress(StorageError, ToolError):  # then the run says that they are not offered
@@ -246,7 +246,7 @@ def _trust_of(wishes: Wishes, places: Places, keep: Callable[[str], None]) -> _T
     if wishes.trust or store.trusts(wishes.workspace):
         return _Trust.YES
     if wishes.interactive and not (wishes.yes and never_trusted(wishes.workspace)):
-        from rookery.cli.trust import ask_trust
+        from rookery.permissions.cli.trust_command import ask_trust
 
         out = sys.stderr if wishes.once else sys.stdout
         says_enough = wishes.said or wishes.words or wishes.prompt_file or wishes.resumes

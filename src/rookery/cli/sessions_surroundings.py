@@ -9,10 +9,10 @@ import anyio.to_thread
 from rookery.core.queries import AskModels, AskModes, KnownMode, KnownModel
 from rookery.core.settings import Settings
 from rookery.manager.desk.surroundings import Form
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
-from rookery.storage.trust import TrustStore
 
 
 class UsualSurroundings:

@@ -18,12 +18,12 @@ from rookery.core.settings import (
     variable_of,
 )
 from rookery.errors import SettingsError
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.settings_edits import table_of, text_of
 from rookery.storage.settings_files import find_settings
 from rookery.storage.settings_held import Held, held_in, settings_here
 from rookery.storage.settings_values import NAMED_BY_USER, general, no_such, spelled, values_in
-from rookery.storage.trust import TrustStore
 
 
 class Layer(Struct, frozen=True, kw_only=True):

@@ -25,8 +25,8 @@ from rookery.manager.holder import held_by, manager_folder
 from rookery.manager.queue_keeping import CALLED, start_keepers
 from rookery.manager.shown import Shown
 from rookery.manager.supervisor import Supervisor, open_supervisor
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
-from rookery.storage.trust import TrustStore
 
 SECONDS_TO_SETTLE = 40.0
 """More than a process is given to announce its session."""

@@ -15,12 +15,12 @@ from rookery import NAME
 from rookery.core.findings import Finding, Health
 from rookery.core.limits import MIB
 from rookery.errors import SettingsError
+from rookery.permissions.allow_rules import problem_with_rules
+from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.disk import reason
 from rookery.platform.user_folders import HOME_VARIABLE, Places
-from rookery.storage.permissions import problem_with_rules
 from rookery.storage.recovery import JOURNAL, never_begun
 from rookery.storage.settings_files import find_settings
-from rookery.storage.trust import TrustStore, never_trusted
 from rookery.storage.verify import verify
 
 SCARCE, FULL = 1024 * MIB, 64 * MIB

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.core.settings import Key, shown
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
 from rookery.storage.settings_files import DEFAULT, FoundSettings, find_settings
-from rookery.storage.trust import TrustStore
 
 
 class Held(Struct, frozen=True, kw_only=True):

@@ -20,9 +20,9 @@ from rookery.core.sessions.record import SessionRecord
 from rookery.core.worktrees import KEEP_REFS, Listed, Obstacle, State, Worktree
 from rookery.errors import CommandRejected
 from rookery.manager.supervisor import Supervisor
+from rookery.permissions.trust import TrustStore
 from rookery.platform.paths import visible
 from rookery.platform.user_folders import Places
-from rookery.storage.trust import TrustStore
 from rookery.workspace.review.desk import ReviewDesk
 from rookery.workspace.worktrees.desk import WorktreeDesk
 from rookery.workspace.worktrees.fetching import Fetching

@@ -19,8 +19,8 @@ from rookery.core.facts import Change
 from rookery.core.judgement import Deed
 from rookery.engine.ports import Action, Place
 from rookery.errors import CommandRejected, ToolError
+from rookery.permissions.folder_marks import FolderMark
 from rookery.platform.list_file import KeptList
-from rookery.storage.folder_marks import FolderMark
 
 DAYS = 30
 LASTS = DAYS * 24 * 60 * 60 * 1000

@@ -12,9 +12,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.errors import SettingsError
+from rookery.permissions.folder_marks import FolderMark
 from rookery.platform.disk import reason
 from rookery.platform.list_file import KeptList
-from rookery.storage.folder_marks import FolderMark
 
 
 class TrustedFolder(Struct, frozen=True):

@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery import NAME
+from rookery.permissions.folder_marks import FolderMark
 from rookery.platform.list_file import KeptList
-from rookery.storage.folder_marks import FolderMark
 
 HOW_TO_AGREE = f"To approve it, run: {NAME} trust"
 _FOLDER_ITSELF = ""
