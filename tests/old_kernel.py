@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rookery.workspace.sandbox import Sandbox
-from rookery.workspace.sandbox_wishes import Launch
+from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.sandbox_options import Launch
 
 
 class WithoutLandlock(Sandbox):

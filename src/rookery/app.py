@@ -31,9 +31,6 @@ from rookery.core.next_step import TurnRules
 from rookery.core.queries import About
 from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
-from rookery.egress.known_hosts import KnownHosts
-from rookery.egress.remotes import remotes
-from rookery.egress.way_out import Egress
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
 from rookery.engine.masked_shell import HidingShell
@@ -62,6 +59,13 @@ from rookery.platform.git.git_index import checked_out
 from rookery.platform.processes.wardens import WardensInAdvance
 from rookery.platform.user_folders import Places
 from rookery.providers import KEY_VARIABLES, OTHER_KEY_VARIABLES
+from rookery.sandbox.confinement import within_any
+from rookery.sandbox.egress.known_hosts import KnownHosts
+from rookery.sandbox.egress.remotes import remotes
+from rookery.sandbox.egress.way_out import Egress
+from rookery.sandbox.launcher import Launching, NoSandboxNotice
+from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.sandbox_options import SandboxWishes
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.keys import all_keys
 from rookery.storage.running_commands import RunningCommands
@@ -70,16 +74,12 @@ from rookery.tools import all_tools
 from rookery.workplace import Knowledge, Workplace
 from rookery.workspace.checkpoint_upkeep import drop_unneeded
 from rookery.workspace.checkpoints import ShadowCheckpoints
-from rookery.workspace.confinement import within_any
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.git_copies import drop_copies
 from rookery.workspace.git_mending import GitMending
 from rookery.workspace.git_views import GitEyes
 from rookery.workspace.git_watch import GitWatch
-from rookery.workspace.launching import Launching, NoSandboxNotice
 from rookery.workspace.orchestration.host_writes import was_written
-from rookery.workspace.sandbox import Sandbox
-from rookery.workspace.sandbox_wishes import SandboxWishes
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
 from rookery.workspace.without_checkpoints import ProtectedFilesOnly
@@ -511,7 +511,7 @@ def vocabulary(places: Places, workspace: Path, *, trusted: bool) -> Vocabulary:
 
 def examine(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:
     """What protects the user here, and what does not."""
-    from rookery.workspace.guarantees import NETWORK, Holds, guarantees
+    from rookery.sandbox.guarantees import NETWORK, Holds, guarantees
 
     with open_sandbox(settings, workspace, places) as sandbox:
         yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)

@@ -28,7 +28,7 @@ how long to wait after a rate limit from response headers   providers/waits.py
 parse server sent events                                    providers/sse.py
 list the sessions of a workspace on the command line        cli/list.py
 kill a process group when a command times out               platform/processes/warden.py
-landlock system calls to confine commands                   workspace/landlock.py
+landlock system calls to confine commands                   sandbox/landlock.py
 read text out of pdf and word documents                     tools/document_worker.py
 apply a patch with several files                            tools/apply_patch.py
 search and replace with fuzzy matching of lines             core/loose_edits.py

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pictures import PICTURES, SCENES, drawn
-from rookery.workspace.layers import PROGRAMS
+from rookery.sandbox.layers import PROGRAMS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox line is Linux's")
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from rookery.core.hosts import Host, covered
-from rookery.egress.addresses import check_addresses
-from rookery.egress.registries import registries
-from rookery.egress.remotes import remote_host, remotes
-from rookery.egress.upstream import upstream_for
 from rookery.platform.http_proxy import OutOfReach, Request
+from rookery.sandbox.egress.addresses import check_addresses
+from rookery.sandbox.egress.registries import registries
+from rookery.sandbox.egress.remotes import remote_host, remotes
+from rookery.sandbox.egress.upstream import upstream_for
 
 
 @pytest.fixture

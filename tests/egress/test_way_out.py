@@ -14,14 +14,14 @@ import pytest
 
 from rookery.core.hosts import Host, entries
 from rookery.core.limits import Limits
-from rookery.egress.way_out import Egress
 from rookery.engine.ports import Permit
 from rookery.errors import ToolError
+from rookery.sandbox.egress.way_out import Egress
+from rookery.sandbox.launcher import Launching
+from rookery.sandbox.layers import PROGRAMS
+from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.sandbox_options import SandboxWishes
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.launching import Launching
-from rookery.workspace.layers import PROGRAMS
-from rookery.workspace.sandbox import Sandbox
-from rookery.workspace.sandbox_wishes import SandboxWishes
 from rookery.workspace.terminal import Terminal
 
 pytestmark = [

@@ -10,7 +10,7 @@ from rookery.commands.programs import reading
 from rookery.commands.tables.git_table import GIT_READERS
 from rookery.commands.words import words
 from rookery.core.plain_commands import Pipeline, PlainCommand
-from rookery.workspace.plain_argv import plain_argv
+from rookery.sandbox.plain_argv import plain_argv
 
 GIT = shutil.which("git") or "/usr/bin/git"
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.org")

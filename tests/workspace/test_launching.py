@@ -11,18 +11,18 @@ import pytest
 from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.confinement import Network
-from rookery.workspace.launching import (
+from rookery.sandbox.confinement import Network
+from rookery.sandbox.launcher import (
     MOST_LOOKED_AT,
     MOST_MASKED,
     OPEN_NETWORK,
     Launching,
     NoSandboxNotice,
 )
-from rookery.workspace.layers import PROGRAMS
-from rookery.workspace.sandbox import Sandbox
-from rookery.workspace.sandbox_wishes import SandboxWishes
+from rookery.sandbox.layers import PROGRAMS
+from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.sandbox_options import SandboxWishes
+from rookery.workspace.boundaries import Boundaries
 
 SECRET = "decoy-77a1"
 pytestmark = pytest.mark.skipif(

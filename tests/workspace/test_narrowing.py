@@ -21,12 +21,12 @@ from rookery.core.limits import Limits
 from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.engine.ports import Permit
 from rookery.errors import Denied
+from rookery.sandbox.confine import landlock_version
+from rookery.sandbox.launcher import Launching
+from rookery.sandbox.layers import CONFINE, INTERPRETER, PROGRAMS
+from rookery.sandbox.sandbox import Launch, Sandbox, SandboxWishes
+from rookery.sandbox.write_limits import MOST_BESIDE
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.confine import landlock_version
-from rookery.workspace.launching import Launching
-from rookery.workspace.layers import CONFINE, INTERPRETER, PROGRAMS
-from rookery.workspace.narrowing import MOST_BESIDE
-from rookery.workspace.sandbox import Launch, Sandbox, SandboxWishes
 from rookery.workspace.terminal import Terminal
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made for Linux")
@@ -623,8 +623,8 @@ WITHOUT_ANY = """
 import sys
 from pathlib import Path
 from rookery.errors import Denied
-from rookery.workspace.sandbox import Sandbox
-from rookery.workspace.sandbox_wishes import SandboxWishes
+from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.sandbox_options import SandboxWishes
 folder = Path(sys.argv[1])
 for mode in ("on", "required", "off"):
     sandbox = Sandbox(SandboxWishes(root=folder, home=folder, mode=mode), "/nonexistent")

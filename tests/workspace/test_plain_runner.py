@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rookery.commands.tables.git_table import GIT_READERS
 from rookery.core.plain_commands import Pipeline, Plain, PlainCommand
 from rookery.platform.git.git_hardening import git_hardening, hardened
-from rookery.workspace.plain_argv import plain_argv
+from rookery.sandbox.plain_argv import plain_argv
 
 GIT = shutil.which("git") or "/usr/bin/git"
 

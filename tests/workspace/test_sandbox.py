@@ -21,11 +21,11 @@ from msgspec import Struct
 from old_kernel import WithoutLandlock
 from patience import patience
 from rookery.errors import Denied, ToolError
-from rookery.workspace.confine import landlock_version
-from rookery.workspace.guarantees import Holds, guarantees
-from rookery.workspace.layers import CONFINE, INTERPRETER, PROGRAMS
-from rookery.workspace.sandbox import Sandbox
-from rookery.workspace.sandbox_wishes import SandboxWishes
+from rookery.sandbox.confine import landlock_version
+from rookery.sandbox.guarantees import Holds, guarantees
+from rookery.sandbox.layers import CONFINE, INTERPRETER, PROGRAMS
+from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.sandbox_options import SandboxWishes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made for Linux")
 
@@ -564,9 +564,9 @@ WITHOUT_LANDLOCK = """
 import sys
 from pathlib import Path
 from rookery.errors import Denied
-from rookery.workspace.guarantees import guarantees
-from rookery.workspace.sandbox import Sandbox
-from rookery.workspace.sandbox_wishes import SandboxWishes
+from rookery.sandbox.guarantees import guarantees
+from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.sandbox_options import SandboxWishes
 folder = Path(sys.argv[1])
 for mode in ("on", "required"):
     sandbox = Sandbox(SandboxWishes(root=folder, home=folder, mode=mode), "/nonexistent")
@@ -824,8 +824,8 @@ def test_K18_a_git_file_cannot_open_a_folder_that_does_not_know_it(cell: Cell):
 UNPRIVILEGED = """
 import subprocess, sys
 from pathlib import Path
-from rookery.workspace.sandbox import Sandbox
-from rookery.workspace.sandbox_wishes import SandboxWishes
+from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.sandbox_options import SandboxWishes
 folder = Path(sys.argv[1])
 sandbox = Sandbox(SandboxWishes(root=folder / "work", home=folder / "home"), sys.argv[2])
 command = "cat ~/.ssh/key; echo x > ~/new; echo x > new && id -u; grep CapEff /proc/self/status"

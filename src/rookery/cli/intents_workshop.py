@@ -10,8 +10,8 @@ from rookery.cli.intents_desk import Desk
 from rookery.commands.judge import CommandJudge
 from rookery.engine.ports import Shell
 from rookery.platform.git.git_folders import own_repository
+from rookery.sandbox.launcher import Launching
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.launching import Launching
 from rookery.workspace.terminal import Terminal
 
 

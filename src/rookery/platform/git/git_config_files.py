@@ -13,7 +13,7 @@ from pathlib import Path
 from rookery.platform.git.git_folders import common_folder
 from rookery.platform.git.git_programs import ask_git
 from rookery.platform.processes.own_programs import find_own_program
-from rookery.workspace.confinement import within
+from rookery.sandbox.confinement import within
 
 _INCLUDED = re.compile(r"include\.path|includeif\..*\.path", re.IGNORECASE | re.DOTALL)
 _HOOKS = "core.hookspath"

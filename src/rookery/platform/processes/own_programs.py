@@ -4,9 +4,9 @@ import os
 import tempfile
 from pathlib import Path
 
-from rookery.workspace.bubblewrap import TEMPORARY
-from rookery.workspace.confinement import within_any
-from rookery.workspace.hidden_places import caches
+from rookery.sandbox.bubblewrap import TEMPORARY
+from rookery.sandbox.confinement import within_any
+from rookery.sandbox.hidden_places import caches
 
 
 def find_own_program(name: str, root: Path) -> str:

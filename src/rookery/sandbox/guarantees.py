@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from rookery.workspace.layers import SandboxState
-from rookery.workspace.sandbox import Sandbox
+from rookery.sandbox.layers import SandboxState
+from rookery.sandbox.sandbox import Sandbox
 
 CLOSED_WHOLLY = ("x86_64", "aarch64")
 """Where `confine` knows the numbers of the calls that make sockets."""

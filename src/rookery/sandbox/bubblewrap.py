@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from rookery.workspace.confinement import (
+from rookery.sandbox.confinement import (
     Confinement,
     Narrowed,
     Spot,

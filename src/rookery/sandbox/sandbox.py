@@ -23,8 +23,8 @@ from rookery.platform.git.git_folders import (
     git_programs,
     separate_folder,
 )
-from rookery.workspace.bubblewrap import TEMPORARY, prepare_private
-from rookery.workspace.confinement import (
+from rookery.sandbox.bubblewrap import TEMPORARY, prepare_private
+from rookery.sandbox.confinement import (
     Confinement,
     Handoff,
     Narrowed,
@@ -37,14 +37,14 @@ from rookery.workspace.confinement import (
     within,
     within_any,
 )
-from rookery.workspace.hidden_places import (
+from rookery.sandbox.hidden_places import (
     WAYS_TO_NAMES,
     folders_between,
     hidden_places,
     shared_caches,
     without,
 )
-from rookery.workspace.layers import (
+from rookery.sandbox.layers import (
     INTERPRETER,
     PROGRAMS,
     Layers,
@@ -53,11 +53,11 @@ from rookery.workspace.layers import (
     no_layers,
     prefix,
 )
-from rookery.workspace.narrowing import narrow, never_writable, not_kept
-from rookery.workspace.private_caches import PrivateCaches
-from rookery.workspace.private_folder import held, remove_tree
-from rookery.workspace.sandbox_wishes import Launch, SandboxWishes
-from rookery.workspace.shared_network import SharedNetwork, shared_network
+from rookery.sandbox.private_caches import PrivateCaches
+from rookery.sandbox.private_folder import held, remove_tree
+from rookery.sandbox.sandbox_options import Launch, SandboxWishes
+from rookery.sandbox.shared_network import SharedNetwork, shared_network
+from rookery.sandbox.write_limits import narrow, never_writable, not_kept
 
 MOST_PINNED = 500
 """Each pinned folder is a mount, and a mount costs the start of every command some time."""

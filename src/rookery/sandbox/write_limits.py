@@ -13,7 +13,7 @@ from rookery import PROJECT_FOLDER
 from rookery.core.folded_names import folded, folded_names
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.errors import Denied
-from rookery.workspace.confinement import Narrowed, Spot, outermost, spots, within, within_any
+from rookery.sandbox.confinement import Narrowed, Spot, outermost, spots, within, within_any
 
 NEVER_WRITABLE = (GOVERNANCE_FOLDER, PROJECT_FOLDER, ".git", ".hg", ".jj", ".svn")
 """Nothing in a folder of one of these names is opened to a command that is kept to a part."""

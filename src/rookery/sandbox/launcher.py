@@ -17,14 +17,14 @@ from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.core.rulings import Ruling
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.platform.git.git_index import GitIndexes
+from rookery.sandbox.confinement import WayOut, within
+from rookery.sandbox.plain_argv import plain_argv
+from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.sandbox_options import Launch
+from rookery.sandbox.shared_network import SharedNetwork
+from rookery.sandbox.write_limits import NEVER_WRITABLE, check_not_narrowed
 from rookery.workspace.boundaries import Boundaries, Hiding
-from rookery.workspace.confinement import WayOut, within
 from rookery.workspace.ignore import IGNORE_FILES
-from rookery.workspace.narrowing import NEVER_WRITABLE, check_not_narrowed
-from rookery.workspace.plain_argv import plain_argv
-from rookery.workspace.sandbox import Sandbox
-from rookery.workspace.sandbox_wishes import Launch
-from rookery.workspace.shared_network import SharedNetwork
 
 MOST_LOOKED_AT = 2_000
 """Entries of the workspace among which protected ones are looked for, from the top. What lies

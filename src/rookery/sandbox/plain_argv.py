@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rookery.core.plain_commands import Plain, PlainCommand
 from rookery.platform.git.git_hardening import git_hardening, hardened, is_git, sub_command
-from rookery.workspace.layers import INTERPRETER
+from rookery.sandbox.layers import INTERPRETER
 
 RUNNER = Path(__file__).parents[1] / "platform" / "processes" / "plain_runner.py"
 

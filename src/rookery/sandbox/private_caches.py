@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from rookery.workspace.confinement import within, within_any
-from rookery.workspace.hidden_places import SHARED_CACHES
+from rookery.sandbox.confinement import within, within_any
+from rookery.sandbox.hidden_places import SHARED_CACHES
 
 VARIABLES = {
     "XDG_CACHE_HOME": ".cache",

@@ -5,8 +5,8 @@ from functools import cached_property
 from pathlib import Path
 
 from rookery.core.hosts import Entry, entries
-from rookery.egress.registries import registries
-from rookery.egress.remotes import Remotes
+from rookery.sandbox.egress.registries import registries
+from rookery.sandbox.egress.remotes import Remotes
 
 
 class KnownHosts:

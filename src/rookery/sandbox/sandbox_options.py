@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rookery.workspace.confinement import Network, WayOut
+from rookery.sandbox.confinement import Network, WayOut
 
 
 class SandboxWishes(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from rookery.core.credential_paths import CREDENTIAL_PLACES, SYSTEM_CREDENTIALS
-from rookery.workspace.confinement import depth, within_any
+from rookery.sandbox.confinement import depth, within_any
 
 SOCKETS = (
     "/run/user",

@@ -19,10 +19,10 @@ from msgspec import Struct
 
 from rookery.platform.processes.orphans import take_orphans_in
 from rookery.platform.processes.own_scripts import own_script
-from rookery.workspace.bubblewrap import Abilities, bubblewrap, mounted
-from rookery.workspace.confinement import Confinement, Handoff, Network, Spot
-from rookery.workspace.hidden_places import SOCKET_VARIABLES
-from rookery.workspace.landlock import rules_alone, rules_within_mounts
+from rookery.sandbox.bubblewrap import Abilities, bubblewrap, mounted
+from rookery.sandbox.confinement import Confinement, Handoff, Network, Spot
+from rookery.sandbox.hidden_places import SOCKET_VARIABLES
+from rookery.sandbox.landlock import rules_alone, rules_within_mounts
 
 CONFINE = Path(__file__).with_name("confine.py")
 INTERPRETER = os.path.realpath(sys.executable)
@@ -96,7 +96,7 @@ def find_layers(confinement: Confinement, programs: str, joining: tuple[str, ...
     that commands share."""
     if not sys.platform.startswith("linux"):
         return no_layers(f"there is none for {sys.platform} yet")
-    from rookery.workspace.confine import landlock_version
+    from rookery.sandbox.confine import landlock_version
 
     network = confinement.network
     version = max(0, landlock_version())
