@@ -20,8 +20,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from run import machine, seconds_of_a_sync, table
 
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.limits import Limits
-from rookery.workspace.checkpoints import ShadowCheckpoints
 
 SIZES = (1_000, 10_000, 50_000)
 ROUNDS = 20

@@ -9,13 +9,13 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.core.rulings import Ruling
 from rookery.engine.ports import Action, Checkpoint, Chunk, ModelRequest, Outcome, Permit
 from rookery.providers.scripted import MODEL, Scene, performance
-from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from stage import StageClock
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from command_server import CommandServer, Ended
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.blocks import Block, ToolResult
 from rookery.core.facts import (
     CheckpointSaved,
@@ -27,7 +28,6 @@ from rookery.core.folds.history import Turn, history
 from rookery.core.limits import Limits
 from rookery.storage.journal import read_events
 from rookery.storage.recovery import JOURNAL, never_begun
-from rookery.workspace.checkpoints import ShadowCheckpoints
 
 SCRIPT = Path(__file__).parent / "faults" / "twelve_turns.yaml"
 SESSION = "6d0a5a4c-7c07-4bb4-9a53-0d0a0a6e4f01"

@@ -8,6 +8,8 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
+from rookery.checkpoints.without_checkpoints import WithoutCheckpoints
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import ToolCall
 from rookery.core.commands import (
@@ -48,11 +50,9 @@ from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools, spec_of
 from rookery.tools.new_task import NewTask
-from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
-from rookery.workspace.without_checkpoints import WithoutCheckpoints
 
 TASK = "t1"
 TOOLS = all_tools() | {"new_task": NewTask(lambda: BUILT_IN)}

@@ -18,6 +18,13 @@ from msgspec import Struct
 from rookery import VERSION
 from rookery.briefing import Briefing, situation
 from rookery.browser.known_origins import KnownOrigins
+from rookery.checkpoints.checkpoint_upkeep import drop_unneeded
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
+from rookery.checkpoints.repositories.git_copies import drop_copies
+from rookery.checkpoints.repositories.git_repair import GitMending
+from rookery.checkpoints.repositories.git_views import GitEyes
+from rookery.checkpoints.repositories.git_watch import GitWatch
+from rookery.checkpoints.without_checkpoints import ProtectedFilesOnly
 from rookery.commands.git_use import GitUse, git_use
 from rookery.commands.network_gate import NetworkGate
 from rookery.commands.rules import CommandRules
@@ -72,17 +79,10 @@ from rookery.storage.running_commands import RunningCommands
 from rookery.storage.tasks import TaskStore
 from rookery.tools import all_tools
 from rookery.workplace import Knowledge, Workplace
-from rookery.workspace.checkpoint_upkeep import drop_unneeded
-from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.git_copies import drop_copies
-from rookery.workspace.git_mending import GitMending
-from rookery.workspace.git_views import GitEyes
-from rookery.workspace.git_watch import GitWatch
 from rookery.workspace.orchestration.host_writes import was_written
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
-from rookery.workspace.without_checkpoints import ProtectedFilesOnly
 
 if TYPE_CHECKING:
     from rookery.commands.judge import CommandJudge

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from logs import log
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.cli.main import run
 from rookery.core.facts import (
     CheckpointSaved,
@@ -23,7 +24,6 @@ from rookery.core.facts import (
 from rookery.core.limits import Limits
 from rookery.platform.user_folders import find_places
 from rookery.storage.tasks import TaskStore
-from rookery.workspace.checkpoints import ShadowCheckpoints
 
 SESSION = "5e551011-0000-4000-8000-000000000000"
 Captured = pytest.CaptureFixture[str]

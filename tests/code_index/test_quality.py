@@ -33,7 +33,7 @@ read text out of pdf and word documents                     tools/document_worke
 apply a patch with several files                            tools/apply_patch.py
 search and replace with fuzzy matching of lines             core/loose_edits.py
 ask the user a follow-up question                           tools/ask_followup_question.py
-take back changes of files to an earlier checkpoint         workspace/checkpoint_restoring.py
+take back changes of files to an earlier checkpoint         checkpoints/checkpoint_restore.py
 where are settings files merged and validated               storage/settings_files.py
 API keys stored on disk                                     storage/keys.py
 a damaged journal is cut back and recovered                 storage/recovery.py

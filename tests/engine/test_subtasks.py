@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
 from rookery.core.facts import (
@@ -22,7 +23,6 @@ from rookery.core.folds.file_steps import steps_since
 from rookery.core.limits import Limits
 from rookery.engine.ports import Checkpoint
 from rookery.errors import StorageError
-from rookery.workspace.checkpoints import ShadowCheckpoints
 from stage import TASK, Stage, call, finish, run, write
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rookery.checkpoints.file_versions import version_at
 from rookery.core.facts import Effect, Version
 from rookery.platform.git.git_index import checked_out
-from rookery.workspace.file_versions import version_at
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
+from rookery.checkpoints.without_checkpoints import NOT_KEPT, ProtectedFilesOnly
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.undo_plan import folder_with
 from rookery.engine.ports import Checkpoint
 from rookery.errors import StorageError
 from rookery.platform.stat_index import Rows, read_index, write_index
-from rookery.workspace.checkpoints import ShadowCheckpoints
-from rookery.workspace.without_checkpoints import NOT_KEPT, ProtectedFilesOnly
 from warm_programs import Process, start_program
 
 pytestmark = pytest.mark.anyio
@@ -301,7 +301,7 @@ async def test_PROT_1_where_too_much_is_ignored_nothing_is_taken_for_new(
 ):
     ground.put(".gitignore", "build/\n")
     ground.put("build/a/.env", "mine")
-    monkeypatch.setattr("rookery.workspace.folder_search.MOST_FOLDERS", 1)
+    monkeypatch.setattr("rookery.checkpoints.folder_search.MOST_FOLDERS", 1)
     checkpoints = ground.open()
     first = await checkpoints.save(None)
     assert any("too much" in told for told in first.skipped)
@@ -968,7 +968,7 @@ import sys
 from pathlib import Path
 import anyio
 from rookery.core.limits import Limits
-from rookery.workspace.checkpoints import ShadowCheckpoints
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 
 work, home, said = map(Path, sys.argv[1:4])
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from access_lists import ACL, NOBODY, acl, restrict, still_restricted
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.limits import Limits
 from rookery.platform.git.git_index import GitIndexes, tracked_paths
-from rookery.workspace.checkpoints import ShadowCheckpoints
 
 pytestmark = pytest.mark.anyio
 MOST = 1000

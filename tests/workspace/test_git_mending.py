@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.workspace import git_copies
-from rookery.workspace.git_mending import GitMending
+from rookery.checkpoints.repositories import git_copies
+from rookery.checkpoints.repositories.git_repair import GitMending
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gc.auto=0")
 

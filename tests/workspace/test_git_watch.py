@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
+from rookery.checkpoints.repositories.git_watch import GitWatch
 from rookery.core.blocks import ToolCall
 from rookery.core.judgement import Deed, Judgement, Target
 from rookery.core.rulings import Decision
 from rookery.engine.ports import Action, Outcome, Permit
-from rookery.workspace.git_watch import GitWatch
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c", name="execute_command", arguments={})
@@ -459,7 +459,7 @@ async def test_what_a_person_let_git_leave_half_done_is_nothing_to_be_told_of(wa
 async def test_where_there_are_too_many_folders_to_look_at_the_user_is_asked(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("rookery.workspace.folder_search.MOST_FOLDERS", 1)
+    monkeypatch.setattr("rookery.checkpoints.folder_search.MOST_FOLDERS", 1)
     (watched.root / "a").mkdir()
     action = Action(title="Run", perform=perform, command="make")
     ruling = await watched.watch.before(CALL, action)

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.limits import Limits
 from rookery.engine.ports import Restored
 from rookery.platform.paths import visible
-from rookery.workspace.checkpoints import ShadowCheckpoints
 
 pytestmark = pytest.mark.anyio
 

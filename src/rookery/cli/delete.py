@@ -154,8 +154,8 @@ def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Don
 def _forget_files(store: TaskStore, gone: Collection[str]) -> str:
     """Drop what checkpoints hold only for deleted sessions, and copies of repositories; a
     sentence if it could not be."""
-    from rookery.workspace.checkpoint_upkeep import drop_unneeded
-    from rookery.workspace.git_copies import drop_copies
+    from rookery.checkpoints.checkpoint_upkeep import drop_unneeded
+    from rookery.checkpoints.repositories.git_copies import drop_copies
 
     places = find_places(os.environ)
     drop_copies(places.git_copies)

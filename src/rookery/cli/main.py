@@ -150,7 +150,7 @@ _SUBCOMMANDS = {
     "show": "rookery.cli.show",
     "search": "rookery.cli.search",
     "fork": "rookery.cli.fork",
-    "rewind": "rookery.cli.rewind",
+    "rewind": "rookery.checkpoints.cli.rewind_command",
     "export": "rookery.cli.export",
     "delete": "rookery.cli.delete",
     "ps": "rookery.cli.ps",

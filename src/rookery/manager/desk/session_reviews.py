@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 import anyio.to_thread
 
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.facts import ChildBegan, Event
 from rookery.core.managing.shown import Review
 from rookery.core.settings import Settings
@@ -16,7 +17,6 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.manager.desk.worktree_access import WorktreeAccess
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.user_folders import Places
-from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.review.file_diffs import TextDiff
 from rookery.workspace.review.session_changes import (
     SessionFile,

@@ -211,7 +211,7 @@ def _closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
 
 
 async def _paths(workspace: Path, checkpoints: Path, moment: Moment) -> tuple[str, ...]:
-    from rookery.workspace.checkpoints import ShadowCheckpoints
+    from rookery.checkpoints.checkpoints import ShadowCheckpoints
 
     shadow = ShadowCheckpoints(workspace, checkpoints, Limits())
     effects = [each for step in moment.steps for each in await shadow.effects(*step)]

@@ -9,6 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery import faults
+from rookery.checkpoints.file_restore import put_back
+from rookery.checkpoints.file_versions import proper, version_at
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import MIB
 from rookery.core.undo_plan import folder_with, is_folder, is_unknown
@@ -16,8 +18,6 @@ from rookery.core.worktrees import Code, Keep
 from rookery.platform.descriptors import opened_folder
 from rookery.platform.git.git_packs import Kind, object_id
 from rookery.platform.paths import visible
-from rookery.workspace.file_versions import proper, version_at
-from rookery.workspace.putting_back import put_back
 from rookery.workspace.review.checkouts import Checkout
 from rookery.workspace.review.listing import digest_of
 from rookery.workspace.review.raw_changes import GitScope, RawChange, raw_changes

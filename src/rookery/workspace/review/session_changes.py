@@ -5,12 +5,12 @@ from hashlib import sha256
 
 from msgspec import Struct
 
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.facts import Effect, Event, FilesChanged, FilesRestored
 from rookery.core.limits import MIB
 from rookery.core.managing.shown import ChangedFile, FileKind, Review, WorktreeStats
 from rookery.core.undo_plan import is_leaf
 from rookery.core.worktrees import Code
-from rookery.workspace.checkpoints import ShadowCheckpoints
 from rookery.workspace.review.file_diffs import TextDiff, diff_of_sides
 from rookery.workspace.review.line_changes import line_changes
 from rookery.workspace.review.sides import LARGEST_SHOWN, NOTHING, Side

@@ -7,10 +7,10 @@ from hashlib import sha256
 
 from msgspec import Struct
 
+from rookery.checkpoints.file_versions import NOT_A_FOLDER, Content, content_of, status_of
 from rookery.core.image_facts import image_facts
 from rookery.core.limits import KIB, MIB
 from rookery.platform.descriptors import opened_folder
-from rookery.workspace.file_versions import NOT_A_FOLDER, Content, content_of, status_of
 from rookery.workspace.review.checkouts import Checkout
 from rookery.workspace.review.raw_changes import RawChange
 from rookery.workspace.worktrees.contents import LINK, PLAIN, PROGRAM

@@ -17,6 +17,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import faults
+from rookery.checkpoints.file_versions import NOT_A_FOLDER, version_in
+from rookery.checkpoints.noted_attributes import (
+    NotedAttributes,
+    noted_attributes,
+    put_users_attributes,
+)
+from rookery.checkpoints.quarantine import keep_also, keep_aside, move_aside
+from rookery.checkpoints.unfinished_names import name_for_unfinished
 from rookery.core.facts import Effect, Version
 from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
 from rookery.errors import StorageError
@@ -30,14 +38,6 @@ from rookery.platform.attributes import (
     without_group,
 )
 from rookery.platform.descriptors import name_anew, opened_folder, present
-from rookery.workspace.file_versions import NOT_A_FOLDER, version_in
-from rookery.workspace.noted_attributes import (
-    NotedAttributes,
-    noted_attributes,
-    put_users_attributes,
-)
-from rookery.workspace.setting_aside import keep_also, keep_aside, move_aside
-from rookery.workspace.unfinished import name_for_unfinished
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -18,6 +18,10 @@ from threading import Lock
 import anyio.to_thread
 from msgspec.structs import replace
 
+from rookery.checkpoints.quarantine import move_aside, set_aside
+from rookery.checkpoints.repositories.git_repair import GitMending
+from rookery.checkpoints.repositories.git_views import LARGEST, Found, GitEyes, GitView, moved_from
+from rookery.checkpoints.repositories.harmless_repositories import is_harmless, is_harmless_worktree
 from rookery.commands.git_use import GitUse, git_use, keeps_references, only_moves_files
 from rookery.core.blocks import ToolCall
 from rookery.core.judgement import Deed
@@ -25,10 +29,6 @@ from rookery.core.rulings import Ruling, ask
 from rookery.engine.ports import Action, Outcome
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.git.git_folders import is_folder
-from rookery.workspace.git_mending import GitMending
-from rookery.workspace.git_views import LARGEST, Found, GitEyes, GitView, moved_from
-from rookery.workspace.harmless_repositories import is_harmless, is_harmless_worktree
-from rookery.workspace.setting_aside import move_aside, set_aside
 
 TOO_MANY_FOLDERS = (
     "This workspace has too many folders to check whether the command creates repositories in "

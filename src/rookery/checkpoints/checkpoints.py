@@ -15,25 +15,25 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from rookery.core.facts import Effect, Version
-from rookery.core.limits import MIB, Limits
-from rookery.core.undo_plan import is_unknown, worth_telling
-from rookery.engine.ports import Checkpoint, Restored
-from rookery.errors import StorageError
-from rookery.workspace.checkpoint_commits import Steps
-from rookery.workspace.checkpoint_reading import (
+from rookery.checkpoints.checkpoint_commits import Steps
+from rookery.checkpoints.checkpoint_reader import (
     content,
     contents,
     differ,
     differences,
     files_at,
 )
-from rookery.workspace.checkpoint_restoring import Restoring, Wish
-from rookery.workspace.checkpoint_taking import WHOLE_WORKSPACE, OutOfTime, Pause, Scope, Taking
-from rookery.workspace.checkpoint_upkeep import drop_oldest, forget_damage
-from rookery.workspace.checkpoint_words import presentable, refusal, said
-from rookery.workspace.object_store import ObjectStore
-from rookery.workspace.shadow_repository import ShadowRepository
+from rookery.checkpoints.checkpoint_restore import Restoring, Wish
+from rookery.checkpoints.checkpoint_snapshot import WHOLE_WORKSPACE, OutOfTime, Pause, Scope, Taking
+from rookery.checkpoints.checkpoint_texts import presentable, refusal, said
+from rookery.checkpoints.checkpoint_upkeep import drop_oldest, forget_damage
+from rookery.checkpoints.object_store import ObjectStore
+from rookery.checkpoints.shadow_repository import ShadowRepository
+from rookery.core.facts import Effect, Version
+from rookery.core.limits import MIB, Limits
+from rookery.core.undo_plan import is_unknown, worth_telling
+from rookery.engine.ports import Checkpoint, Restored
+from rookery.errors import StorageError
 
 T = TypeVar("T")
 

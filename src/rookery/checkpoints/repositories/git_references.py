@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import Iterator
 
+from rookery.checkpoints.repositories.git_copies import files_in
 from rookery.core.limits import MIB
 from rookery.platform.git.git_folders import regular_content
-from rookery.workspace.git_copies import files_in
 
 _PACKED = re.compile(rb"^([0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)$", re.M)
 _COMMIT = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")

@@ -17,6 +17,20 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.checkpoints.file_versions import content_of, is_gits_own, proper, status_of
+from rookery.checkpoints.folder_search import DEPENDENCIES
+from rookery.checkpoints.ignore_memory import (
+    IGNORE_FILE,
+    IgnoreMemory,
+    Rules,
+    in_ignored_folder,
+    settle,
+)
+from rookery.checkpoints.object_store import ObjectStore
+from rookery.checkpoints.skipped import Skipped
+from rookery.checkpoints.snapshot_trees import FOLDERS_OWN, UNSEEN, Folder, Trees
+from rookery.checkpoints.tracked_paths import Followed
+from rookery.checkpoints.unfinished_names import is_unfinished_edit, is_unfinished_restore
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.governance_mode import GOVERNANCE_FOLDER, LEDGER_NAMES
 from rookery.core.limits import Limits
@@ -24,20 +38,6 @@ from rookery.core.protected_paths import protected
 from rookery.platform.git.git_index import GitIndexes
 from rookery.platform.git.git_packs import Kind
 from rookery.platform.stat_index import Row, Rows, is_settled, row_of
-from rookery.workspace.file_versions import content_of, is_gits_own, proper, status_of
-from rookery.workspace.folder_search import DEPENDENCIES
-from rookery.workspace.followed import Followed
-from rookery.workspace.ignore_memory import (
-    IGNORE_FILE,
-    IgnoreMemory,
-    Rules,
-    in_ignored_folder,
-    settle,
-)
-from rookery.workspace.object_store import ObjectStore
-from rookery.workspace.skipped import Skipped
-from rookery.workspace.snapshot_trees import FOLDERS_OWN, UNSEEN, Folder, Trees
-from rookery.workspace.unfinished import is_unfinished_edit, is_unfinished_restore
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 200

@@ -12,12 +12,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.checkpoints.noted_attributes import note_of
+from rookery.checkpoints.snapshot_trees import FOLDERS_OWN
 from rookery.core.facts import Version
 from rookery.core.undo_plan import folder_with
 from rookery.platform.descriptors import opened_folder
 from rookery.platform.git.git_packs import Kind, object_id
-from rookery.workspace.noted_attributes import note_of
-from rookery.workspace.snapshot_trees import FOLDERS_OWN
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NOT_A_FOLDER = {errno.ENOTDIR, errno.ELOOP}

@@ -7,20 +7,20 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.checkpoints.checkpoint_commits import Beside, Snapshot
+from rookery.checkpoints.folder_search import DEPENDENCIES, FolderSearch
+from rookery.checkpoints.ignore_memory import IGNORE_FILE, IgnoreMemory
+from rookery.checkpoints.noted_attributes import bounded
+from rookery.checkpoints.shadow_repository import ShadowRepository
+from rookery.checkpoints.snapshot_trees import UNSEEN, Trees, uncovered_among
+from rookery.checkpoints.snapshots import Survey, is_anothers
+from rookery.checkpoints.tracked_paths import Followed
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.errors import StorageError
 from rookery.platform.git.git_index import GitIndexes
 from rookery.platform.stat_index import Rows, read_index, write_index
-from rookery.workspace.checkpoint_commits import Beside, Snapshot
-from rookery.workspace.folder_search import DEPENDENCIES, FolderSearch
-from rookery.workspace.followed import Followed
-from rookery.workspace.ignore_memory import IGNORE_FILE, IgnoreMemory
-from rookery.workspace.noted_attributes import bounded
-from rookery.workspace.shadow_repository import ShadowRepository
-from rookery.workspace.snapshot_trees import UNSEEN, Trees, uncovered_among
-from rookery.workspace.snapshots import Survey, is_anothers
 
 Pause = Callable[[], None]
 

@@ -18,9 +18,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from rookery import faults
-from rookery.errors import StorageError
-from rookery.platform.git.git_packs import Kind
-from rookery.workspace.checkpoint_commits import (
+from rookery.checkpoints.checkpoint_commits import (
     SIGNATURE,
     Beside,
     Snapshot,
@@ -28,8 +26,10 @@ from rookery.workspace.checkpoint_commits import (
     commit_text,
     snapshot_of,
 )
-from rookery.workspace.object_store import ObjectStore
-from rookery.workspace.snapshot_trees import Trees, of_root, reachable, root_of
+from rookery.checkpoints.object_store import ObjectStore
+from rookery.checkpoints.snapshot_trees import Trees, of_root, reachable, root_of
+from rookery.errors import StorageError
+from rookery.platform.git.git_packs import Kind
 
 _NOBODY = "0" * 40
 _BRANCH = "refs/heads/checkpoints"

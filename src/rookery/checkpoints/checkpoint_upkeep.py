@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from rookery.checkpoints.shadow_repository import ShadowRepository
+from rookery.checkpoints.snapshot_trees import reachable
 from rookery.errors import StorageError
-from rookery.workspace.shadow_repository import ShadowRepository
-from rookery.workspace.snapshot_trees import reachable
 
 _ROOM_AFTER_CLEAN_UP = 0.8
 _JUST_NOW = 10.0

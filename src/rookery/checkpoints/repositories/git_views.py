@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.checkpoints.folder_search import FolderSearch
 from rookery.core.limits import MIB
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.git.git_folders import (
@@ -20,7 +21,6 @@ from rookery.platform.git.git_folders import (
     is_folder,
     links_inside,
 )
-from rookery.workspace.folder_search import FolderSearch
 
 LARGEST = 20 * MIB
 """Bytes of a file that are looked at: what git runs or obeys is small."""

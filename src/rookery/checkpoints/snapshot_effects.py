@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterator
 
+from rookery.checkpoints.object_store import ObjectStore
+from rookery.checkpoints.snapshot_trees import Folder, Trees, holds_ignored, leaves
 from rookery.core.facts import Effect
 from rookery.core.undo_plan import is_unknown
-from rookery.workspace.object_store import ObjectStore
-from rookery.workspace.snapshot_trees import Folder, Trees, holds_ignored, leaves
 
 
 def effects(

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from rookery.checkpoints.file_versions import is_gits_own
 from rookery.platform.stat_index import times_are_settled
-from rookery.workspace.file_versions import is_gits_own
 
 DEPENDENCIES = frozenset(
     {

@@ -7,11 +7,11 @@ remove it, and nothing would bring it back.
 from collections.abc import Callable
 from functools import cached_property, partial
 
+from rookery.checkpoints.file_versions import proper
+from rookery.checkpoints.object_store import ObjectStore
+from rookery.checkpoints.snapshot_trees import Folder, Trees
 from rookery.errors import StorageError
 from rookery.platform.git.git_index import NOTHING_TRACKED, TrackedFiles
-from rookery.workspace.file_versions import proper
-from rookery.workspace.object_store import ObjectStore
-from rookery.workspace.snapshot_trees import Folder, Trees
 
 
 class Followed:

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.workspace.noted_attributes import note_of_access_list
-from rookery.workspace.snapshot_trees import Trees
+from rookery.checkpoints.noted_attributes import note_of_access_list
+from rookery.checkpoints.snapshot_trees import Trees
 
 SIGNATURE = "Rookery <rookery@localhost>"
 

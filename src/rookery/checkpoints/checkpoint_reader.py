@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Iterator
 
+from rookery.checkpoints.checkpoint_commits import Steps
+from rookery.checkpoints.shadow_repository import ShadowRepository
+from rookery.checkpoints.snapshot_effects import effects
+from rookery.checkpoints.snapshot_trees import leaves, version_of
 from rookery.core.facts import Effect, Version
 from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
 from rookery.platform.git.git_packs import Kind
 from rookery.platform.paths import visible
-from rookery.workspace.checkpoint_commits import Steps
-from rookery.workspace.shadow_repository import ShadowRepository
-from rookery.workspace.snapshot_effects import effects
-from rookery.workspace.snapshot_trees import leaves, version_of
 
 
 def differences(

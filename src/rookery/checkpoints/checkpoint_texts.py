@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from rookery.checkpoints.file_restore import PutBack
 from rookery.core.facts import Effect
 from rookery.platform.paths import visible
-from rookery.workspace.putting_back import PutBack
 
 _NOT_WHOLE = ("Desktop", "Documents", "Downloads")
 _NAMED_FAILURES = 3

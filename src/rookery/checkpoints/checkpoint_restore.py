@@ -9,16 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import faults
-from rookery.core.credential_paths import holds_secrets
-from rookery.core.facts import Effect, Version
-from rookery.core.undo_plan import Plan, is_leaf, only_takes_back, plan, worth_telling
-from rookery.engine.ports import Restored
-from rookery.errors import StorageError
-from rookery.platform.paths import visible
-from rookery.workspace.checkpoint_commits import Snapshot, Steps
-from rookery.workspace.checkpoint_reading import blob, differences, made_repositories
-from rookery.workspace.checkpoint_taking import Pause, Taking
-from rookery.workspace.checkpoint_words import (
+from rookery.checkpoints.checkpoint_commits import Snapshot, Steps
+from rookery.checkpoints.checkpoint_reader import blob, differences, made_repositories
+from rookery.checkpoints.checkpoint_snapshot import Pause, Taking
+from rookery.checkpoints.checkpoint_texts import (
     failures,
     kept_aside,
     never_saved,
@@ -26,10 +20,16 @@ from rookery.workspace.checkpoint_words import (
     presentable,
     said,
 )
-from rookery.workspace.file_versions import version_at
-from rookery.workspace.putting_back import put_back
-from rookery.workspace.setting_aside import set_aside
-from rookery.workspace.shadow_repository import ShadowRepository
+from rookery.checkpoints.file_restore import put_back
+from rookery.checkpoints.file_versions import version_at
+from rookery.checkpoints.quarantine import set_aside
+from rookery.checkpoints.shadow_repository import ShadowRepository
+from rookery.core.credential_paths import holds_secrets
+from rookery.core.facts import Effect, Version
+from rookery.core.undo_plan import Plan, is_leaf, only_takes_back, plan, worth_telling
+from rookery.engine.ports import Restored
+from rookery.errors import StorageError
+from rookery.platform.paths import visible
 
 
 class Wish(Struct, frozen=True):

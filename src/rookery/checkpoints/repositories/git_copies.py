@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from rookery.checkpoints.quarantine import move_aside
 from rookery.core.limits import MIB
-from rookery.workspace.setting_aside import move_aside
 from rookery.workspace.text_files import sha
 
 MOST_COPIED = 1024 * MIB

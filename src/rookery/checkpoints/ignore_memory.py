@@ -12,10 +12,10 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from rookery.checkpoints.file_versions import content_of, status_of
 from rookery.core.limits import KIB
 from rookery.platform.patterns import FileRules
 from rookery.platform.stat_index import times_are_settled
-from rookery.workspace.file_versions import content_of, status_of
 
 IGNORE_FILE = ".gitignore"
 _IGNORE_FILE_BYTES = 256 * KIB
