@@ -16,7 +16,7 @@ import rookery.cli.session
 from rookery.providers import open_provider
 from rookery.tools import all_tools, offered
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.surroundings.mode_files import ModeFiles
+from rookery.prompting.modes import ModeFiles
 
 here = Path(sys.argv[1])
 open_provider("openai", model="any", api_key="none")

@@ -487,9 +487,9 @@ class Vocabulary(Struct, frozen=True, kw_only=True):
 
 
 def vocabulary(places: Places, workspace: Path, *, trusted: bool) -> Vocabulary:
-    from rookery.workspace.surroundings.mode_files import ModeFiles
-    from rookery.workspace.surroundings.skills import SkillFiles
-    from rookery.workspace.surroundings.slash_commands import CommandFiles
+    from rookery.prompting.modes import ModeFiles
+    from rookery.prompting.skills import SkillFiles
+    from rookery.prompting.slash_commands import CommandFiles
 
     files = WorkspaceFiles(workspace, Limits(), own_folders=places.own_folders, home=Path.home())
     at = (places.config, Path.home(), files.boundaries)

@@ -12,11 +12,6 @@ from typing import Any
 import anyio.to_thread
 from msgspec.structs import replace
 
-from rookery.core.environment_details import (
-    CommandNote,
-    EnvironmentDetails,
-    environment_details,
-)
 from rookery.core.facts import (
     AssistantSpoke,
     Condensed,
@@ -29,25 +24,30 @@ from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
 from rookery.core.modes import Mode, find_mode, offers, why_not
 from rookery.core.settings import Settings
-from rookery.core.system_prompt import system_prompt
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Provider, Tool, ToolSpec
 from rookery.errors import SettingsError
 from rookery.model_choices import Models
 from rookery.platform.user_folders import Places
+from rookery.prompting.environment import ModifiedFiles, git_branch, moment
+from rookery.prompting.environment_details import (
+    CommandNote,
+    EnvironmentDetails,
+    environment_details,
+)
+from rookery.prompting.mention_lookup import Gatherer
+from rookery.prompting.modes import ModeFiles
+from rookery.prompting.rules import RuleFiles
+from rookery.prompting.skills import SkillFiles
+from rookery.prompting.slash_commands import CommandFiles, FoundCommands
+from rookery.prompting.system_prompt import system_prompt
 from rookery.tools import offered
 from rookery.tools.compact_specs import compact_spec
 from rookery.tools.new_task import NewTask
 from rookery.tools.skill import LoadSkill
 from rookery.tools.switch_mode import SwitchMode
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.surroundings.environment import ModifiedFiles, git_branch, moment
-from rookery.workspace.surroundings.gathering import Gatherer
-from rookery.workspace.surroundings.mode_files import ModeFiles
-from rookery.workspace.surroundings.rule_files import RuleFiles
-from rookery.workspace.surroundings.skills import SkillFiles
-from rookery.workspace.surroundings.slash_commands import CommandFiles, FoundCommands
 
 LITTLE_ROOM = 16_384
 """Tokens of a window below which a model is told only what it must know."""

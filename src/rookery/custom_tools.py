@@ -12,14 +12,14 @@ from rookery.engine.ports import Hook, Tool
 from rookery.errors import StorageError, ToolError
 from rookery.permissions.tool_agreements import HOW_TO_AGREE, ToolAgreements
 from rookery.platform.user_folders import Places
-from rookery.tools.custom_tool import Agreement, CustomTool, CustomToolGuard, UsersWord
-from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.surroundings.tool_files import (
+from rookery.prompting.tool_files import (
     FoundTool,
     find_tools,
     fingerprint,
     why_not_covered,
 )
+from rookery.tools.custom_tool import Agreement, CustomTool, CustomToolGuard, UsersWord
+from rookery.workspace.boundaries import Boundaries
 
 
 class OfferedTools(Struct, frozen=True):

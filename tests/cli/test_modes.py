@@ -10,8 +10,8 @@ import yaml
 from rookery.cli.main import run
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.workspace.surroundings.mode_exchange import added_to, handed_on_in
-from rookery.workspace.surroundings.mode_files import modes_in
+from rookery.prompting.mode_exchange import added_to, handed_on_in
+from rookery.prompting.modes import modes_in
 
 MODE = r"""
 customModes:

@@ -1,5 +1,9 @@
-from rookery.core.environment_details import CommandNote, EnvironmentDetails, environment_details
 from rookery.core.facts import Todo
+from rookery.prompting.environment_details import (
+    CommandNote,
+    EnvironmentDetails,
+    environment_details,
+)
 
 
 def test_all_sections_in_their_order():

@@ -7,8 +7,8 @@ import pytest
 
 from rookery.core.instructions import NestedRules, Rule, Rules, Skill
 from rookery.core.modes import BUILT_IN, Mode
-from rookery.core.system_prompt import MODES, system_prompt
 from rookery.engine.ports import ToolSpec
+from rookery.prompting.system_prompt import MODES, system_prompt
 from rookery.tools import all_tools, offered
 from rookery.tools.compact_specs import compact_spec
 

@@ -166,7 +166,7 @@ _SUBCOMMANDS = {
     "trust": "rookery.permissions.cli.trust_command",
     "doctor": "rookery.cli.doctor",
     "models": "rookery.cli.models",
-    "modes": "rookery.cli.modes",
+    "modes": "rookery.prompting.cli.modes_command",
     "config": "rookery.cli.config",
     "settings": "rookery.cli.settings",
     "auth": "rookery.cli.auth",

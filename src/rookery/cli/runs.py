@@ -22,7 +22,6 @@ from rookery.core.effort import NOT_AT_ALL
 from rookery.core.facts import Event, RequestStarted, TaskOpened
 from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
-from rookery.core.system_prompt import MODES
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError, StorageError, ToolError
@@ -30,6 +29,7 @@ from rookery.model_choices import ModelChoice, usable_models
 from rookery.oversight import Charter
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
+from rookery.prompting.system_prompt import MODES
 from rookery.storage.settings_files import find_settings
 from rookery.storage.tasks import TaskStore
 

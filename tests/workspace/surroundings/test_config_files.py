@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from config_bench import ConfigBench
-from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.surroundings.config_files import (
+from rookery.prompting.config_files import (
     LARGEST,
     MOST_ENTRIES,
     MOST_FILES,
@@ -16,7 +15,8 @@ from rookery.workspace.surroundings.config_files import (
     projects_folder,
     users_folder,
 )
-from rookery.workspace.surroundings.looks import Look, Remembered
+from rookery.prompting.lookup_cache import Look, Remembered
+from rookery.workspace.boundaries import Boundaries
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.workspace.surroundings.environment import ModifiedFiles, git_branch, moment
+from rookery.prompting.environment import ModifiedFiles, git_branch, moment
 from workbench import Workbench
 
 

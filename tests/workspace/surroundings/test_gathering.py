@@ -9,8 +9,8 @@ from rookery.core.instructions import SlashCommand
 from rookery.core.limits import KIB, Limits
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.errors import ToolError
-from rookery.workspace.surroundings.gathering import MOST_COMMANDS, MOST_MENTIONS, Gatherer
-from rookery.workspace.surroundings.mention_contents import ROOM
+from rookery.prompting.mention_contents import ROOM
+from rookery.prompting.mention_lookup import MOST_COMMANDS, MOST_MENTIONS, Gatherer
 from tool_bench import Bench
 
 pytestmark = pytest.mark.anyio

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from rookery.workspace.surroundings.looks import Look, Remembered
+from rookery.prompting.lookup_cache import Look, Remembered
 
 MUCH_LATER = 60 * 10**9
 """Nanoseconds after which every change of a file shows in its times."""

@@ -10,7 +10,7 @@ from rookery.core.limits import KIB, Limits
 from rookery.core.mentions import find_mentions
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.errors import Denied, ToolError
-from rookery.workspace.surroundings.mention_contents import (
+from rookery.prompting.mention_contents import (
     MOST_FILES,
     PER_FILE,
     ROOM,

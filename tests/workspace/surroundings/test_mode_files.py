@@ -4,7 +4,7 @@ import pytest
 
 from config_bench import ConfigBench
 from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
-from rookery.workspace.surroundings.mode_files import FoundModes, ModeFiles, modes_in
+from rookery.prompting.modes import FoundModes, ModeFiles, modes_in
 
 FULL = """\
 customModes:

@@ -6,8 +6,8 @@ import pytest
 
 from config_bench import ConfigBench
 from rookery.core.instructions import NestedRules, Rule, Rules
-from rookery.workspace.surroundings.config_files import LARGEST
-from rookery.workspace.surroundings.rule_files import (
+from rookery.prompting.config_files import LARGEST
+from rookery.prompting.rules import (
     BETWEEN_WALKS,
     MOST_NESTED,
     TOGETHER,

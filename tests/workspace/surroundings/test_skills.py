@@ -5,7 +5,7 @@ import pytest
 from config_bench import ConfigBench
 from rookery.core.instructions import Skill, skills_for
 from rookery.errors import ToolError
-from rookery.workspace.surroundings.skills import MOST_SKILLS, FoundSkills, SkillFiles
+from rookery.prompting.skills import MOST_SKILLS, FoundSkills, SkillFiles
 
 
 @pytest.fixture

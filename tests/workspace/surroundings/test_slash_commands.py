@@ -5,7 +5,7 @@ import pytest
 
 from config_bench import ConfigBench
 from rookery.core.instructions import SlashCommand
-from rookery.workspace.surroundings.slash_commands import INIT, CommandFiles, FoundCommands
+from rookery.prompting.slash_commands import INIT, CommandFiles, FoundCommands
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from rookery.core.limits import KIB
 from rookery.core.modes import Group, Mode
-from rookery.workspace.surroundings.mode_files import modes_in
-from rookery.workspace.surroundings.yaml_text import written, yaml_value
+from rookery.prompting.modes import modes_in
+from rookery.prompting.yaml_text import written, yaml_value
 
 LARGEST_EXPORT = 512 * KIB
 _ITEM = re.compile(r"^( *)- ", re.MULTILINE)

@@ -1,5 +1,5 @@
 """What the end of every request tells: looked up here, put into words in
-`core.environment_details`.
+`prompting.environment_details`.
 """
 
 import os

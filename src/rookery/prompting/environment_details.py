@@ -27,7 +27,7 @@ class CommandNote(Struct, frozen=True, kw_only=True):
 
 
 class EnvironmentDetails(Struct, frozen=True, kw_only=True):
-    """Only what is known is told. `time` and `git` come as `workspace.surroundings.environment`
+    """Only what is known is told. `time` and `git` come as `prompting.environment`
     gives them; `files` is a listing of the workspace, for the first turn. `todos` is None where
     there are to be none."""
 

@@ -15,14 +15,14 @@ from rookery import PROJECT_FOLDER
 from rookery.core.instructions import Skill
 from rookery.core.limits import KIB
 from rookery.errors import ToolError
-from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.surroundings.config_files import (
+from rookery.prompting.config_files import (
     ConfigFolder,
     projects_folder,
     users_folder,
 )
-from rookery.workspace.surroundings.looks import Look, Remembered
-from rookery.workspace.surroundings.yaml_text import front_matter
+from rookery.prompting.lookup_cache import Look, Remembered
+from rookery.prompting.yaml_text import front_matter
+from rookery.workspace.boundaries import Boundaries
 
 FILE_NAME = "SKILL.md"
 LARGEST = 64 * KIB

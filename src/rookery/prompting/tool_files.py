@@ -17,15 +17,15 @@ from rookery.commands.tool_programs import files_in, loaded_by
 from rookery.core.custom_tools import ToolDefinition, tool_definition
 from rookery.core.hooks.fingerprints import paths_in
 from rookery.errors import ToolError
-from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.hooks.hook_trust import file_digest
-from rookery.workspace.surroundings.config_files import (
+from rookery.prompting.config_files import (
     ConfigFolder,
     FoundFile,
     projects_folder,
     users_folder,
 )
-from rookery.workspace.surroundings.looks import Look
+from rookery.prompting.lookup_cache import Look
+from rookery.workspace.boundaries import Boundaries
+from rookery.workspace.hooks.hook_trust import file_digest
 
 FOLDER = "tools"
 PROJECT_FOLDERS = (PROJECT_FOLDER, ".roo")

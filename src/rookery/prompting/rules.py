@@ -14,14 +14,14 @@ from msgspec import Struct
 from rookery import PROJECT_FOLDER
 from rookery.core.instructions import NestedRules, Rule, Rules
 from rookery.core.limits import KIB
-from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.surroundings.config_files import (
+from rookery.prompting.config_files import (
     ConfigFolder,
     FoundFile,
     projects_folder,
     users_folder,
 )
-from rookery.workspace.surroundings.looks import Look, Remembered
+from rookery.prompting.lookup_cache import Look, Remembered
+from rookery.workspace.boundaries import Boundaries
 
 TOGETHER = 128 * KIB
 """Bytes of rules that are read at most: so many of the user's own, and as many of a project's."""

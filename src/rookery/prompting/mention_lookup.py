@@ -21,7 +21,7 @@ from rookery.core.mentions import (
 from rookery.core.replies import sentence_in
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext
 from rookery.errors import ToolError
-from rookery.workspace.surroundings.mention_contents import Attachments, note, plain_text
+from rookery.prompting.mention_contents import Attachments, note, plain_text
 
 MOST_MENTIONS = 50
 MOST_COMMANDS = 10

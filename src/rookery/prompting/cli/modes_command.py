@@ -18,8 +18,7 @@ from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import put, reason
 from rookery.platform.user_folders import find_places
-from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.surroundings.mode_exchange import (
+from rookery.prompting.mode_exchange import (
     LARGEST_EXPORT,
     HandedOn,
     RuleFile,
@@ -27,7 +26,8 @@ from rookery.workspace.surroundings.mode_exchange import (
     exported,
     handed_on_in,
 )
-from rookery.workspace.surroundings.mode_files import FILE_NAME, FoundModes, ModeFiles
+from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles
+from rookery.workspace.files import WorkspaceFiles
 
 _HERE = click.option(
     "-w",

@@ -19,9 +19,9 @@ from rookery.engine.ports import FileText
 from rookery.errors import ToolError
 from rookery.platform.descriptors import content, opened_folder
 from rookery.platform.paths import visible
+from rookery.prompting.lookup_cache import Look
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.ignore import IGNORE_FILES
-from rookery.workspace.surroundings.looks import Look
 from rookery.workspace.text_files import decoded
 
 LARGEST = 32 * KIB

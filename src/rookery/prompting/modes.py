@@ -26,14 +26,14 @@ from rookery.core.modes import (
     gains,
     merged,
 )
-from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.surroundings.config_files import (
+from rookery.prompting.config_files import (
     ConfigFolder,
     projects_folder,
     users_folder,
 )
-from rookery.workspace.surroundings.looks import Look, Remembered
-from rookery.workspace.surroundings.yaml_text import yaml_value
+from rookery.prompting.lookup_cache import Look, Remembered
+from rookery.prompting.yaml_text import yaml_value
+from rookery.workspace.boundaries import Boundaries
 
 FILE_NAME = "modes.yaml"
 ROO_FILE = ".roomodes"
