@@ -48,8 +48,8 @@ from rookery.platform.user_folders import find_places
 from rookery.providers.scripted import Line, ScriptedProvider
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.tasks import TaskStore
-from rookery.tools import all_tools, spec_of
 from rookery.tools.new_task import NewTask
+from rookery.tools.registry import all_tools, spec_of
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import rookery.cli.session
 from rookery.providers import open_provider
-from rookery.tools import all_tools, offered
+from rookery.tools.registry import all_tools, offered
 from rookery.workspace.boundaries import Boundaries
 from rookery.prompting.modes import ModeFiles
 
@@ -35,7 +35,7 @@ NOT_YET = {
     "the ledger": "rookery.core.ledger",
     "hooks": "rookery.core.hooks",
     "search and replace": "rookery.core.text.diff_blocks",
-    "patches": "rookery.core.patch_places",
+    "patches": "rookery.tools.edits.patch_places",
     "expressions over paths": "rookery.core.path_patterns",
     "the full screen": "textual",
 }

@@ -20,7 +20,7 @@ from recorded_task import (
     first_request,
     record,
 )
-from rookery.tools import SYNONYMS, all_tools
+from rookery.tools.registry import SYNONYMS, all_tools
 
 OPENING, CLOSING = b"<environment_details>", b"</environment_details>"
 TIME = re.compile(rb"# Current time\\n(\d{4}-\d\d-\d\dT\d\d:\d\dZ)")

@@ -7,7 +7,7 @@ import msgspec
 
 from rookery.core.limits import Limits
 from rookery.engine.ports import Action, Artifacts, Outcome, Permit, Shell, Tool, ToolContext
-from rookery.tools import all_tools
+from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
 

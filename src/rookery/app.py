@@ -77,7 +77,7 @@ from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.keys import all_keys
 from rookery.storage.running_commands import RunningCommands
 from rookery.storage.tasks import TaskStore
-from rookery.tools import all_tools
+from rookery.tools.registry import all_tools
 from rookery.workplace import Knowledge, Workplace
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.orchestration.host_writes import was_written

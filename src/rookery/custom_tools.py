@@ -18,7 +18,7 @@ from rookery.prompting.tool_files import (
     fingerprint,
     why_not_covered,
 )
-from rookery.tools.custom_tool import Agreement, CustomTool, CustomToolGuard, UsersWord
+from rookery.tools.custom.custom_tool import Agreement, CustomTool, CustomToolGuard, UsersWord
 from rookery.workspace.boundaries import Boundaries
 
 

@@ -434,7 +434,7 @@ class TaskOversight:
     def specs(self) -> Sequence[ToolSpec]:
         if not self._tools:
             return ()
-        from rookery.tools import spec_of
+        from rookery.tools.registry import spec_of
 
         return [spec_of(tool) for tool in self._tools.values()]
 

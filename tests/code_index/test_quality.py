@@ -29,9 +29,9 @@ parse server sent events                                    providers/sse.py
 list the sessions of a workspace on the command line        cli/list.py
 kill a process group when a command times out               platform/processes/warden.py
 landlock system calls to confine commands                   sandbox/landlock.py
-read text out of pdf and word documents                     tools/document_worker.py
+read text out of pdf and word documents                     tools/documents/document_worker.py
 apply a patch with several files                            tools/apply_patch.py
-search and replace with fuzzy matching of lines             core/loose_edits.py
+search and replace with fuzzy matching of lines             tools/edits/loose_edits.py
 ask the user a follow-up question                           tools/ask_followup_question.py
 take back changes of files to an earlier checkpoint         checkpoints/checkpoint_restore.py
 where are settings files merged and validated               storage/settings_files.py

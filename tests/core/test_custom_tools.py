@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.core.custom_tools import ToolDefinition, ToolParameter, reserved, tool_definition
+from rookery.tools.custom.definition import ToolDefinition, ToolParameter, reserved, tool_definition
 
 GOOD = 'description = "Count"\ncommand = ["wc"]\n'
 

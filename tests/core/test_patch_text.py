@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patience import patience
-from rookery.core.patch_places import Lost, Pointless, explain, patched
 from rookery.core.text.patch_text import (
     Addition,
     Deletion,
@@ -18,6 +17,7 @@ from rookery.core.text.patch_text import (
     Update,
     parse,
 )
+from rookery.tools.edits.patch_places import Lost, Pointless, explain, patched
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 

@@ -19,7 +19,7 @@ from rookery.core.limits import Limits
 from rookery.core.rulings import Ruling, deny
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.errors import Denied
-from rookery.tools import all_tools
+from rookery.tools.registry import all_tools
 from stage import Stage, call, finish
 from tool_bench import Bench
 
@@ -227,9 +227,13 @@ FORBIDDEN = {
     *("builtins", "importlib", "multiprocessing", "asyncio", "fcntl", "posix", "eval", "exec"),
 }
 ALLOWED = {
-    "tools/__init__.py": {"importlib.import_module"},
-    "tools/document_worker.py": FORBIDDEN,
-    "tools/documents.py": {"anyio.open_process", "pathlib.Path", "subprocess.DEVNULL"},
+    "tools/registry.py": {"importlib.import_module"},
+    "tools/documents/document_worker.py": FORBIDDEN,
+    "tools/documents/document_text.py": {
+        "anyio.open_process",
+        "pathlib.Path",
+        "subprocess.DEVNULL",
+    },
 }
 """The registry imports its tools; documents are read by a worker that is handed their bytes."""
 

@@ -30,7 +30,7 @@ from rookery.mcp.offers import Catalogue, ToolOffer
 from rookery.mcp.presence import is_configured
 from rookery.mcp.server import State
 from rookery.mcp.use_mcp_tool import UseMcpTool
-from rookery.tools import spec_of
+from rookery.tools.registry import spec_of
 
 pytestmark = pytest.mark.anyio
 GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}

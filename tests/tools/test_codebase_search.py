@@ -12,9 +12,9 @@ from rookery.core.code_hits import CodeHit, CodeHits
 from rookery.core.limits import Limits
 from rookery.engine.ports import Action, Permit, Tool, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.tools import spec_of
 from rookery.tools.codebase_search import MOST_SHOWN, CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
+from rookery.tools.registry import spec_of
 from rookery.workspace.source_files import WorkspaceSources
 from workbench import Workbench, permit_for
 

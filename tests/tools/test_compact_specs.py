@@ -3,8 +3,8 @@ import json
 import pytest
 
 from rookery.engine.ports import ToolSpec
-from rookery.tools import all_tools, offered
 from rookery.tools.compact_specs import LEFT_OUT, NEEDED, compact_spec
+from rookery.tools.registry import all_tools, offered
 
 SPECS = {spec.name: spec for spec in offered(all_tools())}
 

@@ -12,7 +12,7 @@ from rookery.custom_tools import OfferedTools, open_custom_tools
 from rookery.engine.ports import Action, Permit, Tool
 from rookery.errors import Denied, ToolError
 from rookery.platform.user_folders import Places, find_places
-from rookery.tools.custom_tool import CustomToolGuard
+from rookery.tools.custom.custom_tool import CustomToolGuard
 from rookery.workspace.files import WorkspaceFiles
 from tool_bench import Bench
 

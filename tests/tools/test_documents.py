@@ -19,9 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sample_documents as samples
-from rookery.core import sheet_text
-from rookery.tools import document_worker
-from rookery.tools.documents import (
+from rookery.tools.documents import document_worker, sheet_text
+from rookery.tools.documents.document_text import (
     DocumentBounds,
     DocumentKind,
     DocumentText,
@@ -310,7 +309,7 @@ def test_PATH_10_a_worker_can_open_neither_files_nor_connections():
     script = f"""
 import errno, socket, sys
 sys.path.insert(0, {str(Path(document_worker.__file__).parents[2])!r})
-from rookery.tools.document_worker import close_doors
+from rookery.tools.documents.document_worker import close_doors
 close_doors()
 for attempt in (lambda: open("/etc/hostname"), socket.socket, socket.socketpair):
     try:

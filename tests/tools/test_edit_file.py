@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patience import patience
-from rookery.core.literal_edits import Missing
-from rookery.core.loose_edits import Miscounted, replace_loosely
 from rookery.errors import BadArguments
+from rookery.tools.edits.literal_edits import Missing
+from rookery.tools.edits.loose_edits import Miscounted, replace_loosely
 from workbench import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rookery.tools import all_tools, spec_of
+from rookery.tools.registry import all_tools, spec_of
 
 SOURCE = Path(__file__).parents[2] / "src"
 FILE_TOOLS = ["apply_diff", "edit", "list_files", "read_file", "search_files", "write_to_file"]
@@ -57,7 +57,7 @@ def test_the_tools_are_told_in_few_words():
 
 def test_finding_the_tools_imports_nothing_heavy():
     script = (
-        "import sys, rookery.tools; rookery.tools.all_tools(); "
+        "import sys, rookery.tools.registry; rookery.tools.registry.all_tools(); "
         "print({'httpx2', 'yaml', 'sqlite3', 'pathspec', 'rapidfuzz'} & set(sys.modules))"
     )
     done = subprocess.run(

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
 from rookery.commands.tool_programs import files_in, loaded_by
-from rookery.core.custom_tools import ToolDefinition, tool_definition
 from rookery.core.hooks.fingerprints import paths_in
 from rookery.errors import ToolError
 from rookery.prompting.config_files import (
@@ -24,6 +23,7 @@ from rookery.prompting.config_files import (
     users_folder,
 )
 from rookery.prompting.lookup_cache import Look
+from rookery.tools.custom.definition import ToolDefinition, tool_definition
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.hooks.hook_trust import file_digest
 

@@ -1,54 +1,5 @@
-"""The tools, found by their modules: whatever module of this folder has a `TOOL`."""
+"""The tools a model may call, one file each.
 
-import pkgutil
-from collections.abc import Mapping
-from importlib import import_module
-from typing import Any, cast
-
-import msgspec
-
-from rookery.engine.ports import Tool, ToolSpec
-
-SYNONYMS = {"edit_file", "search_replace"}
-"""What `edit` does, under names that some models were taught. They work when they are called;
-offering them to everybody would only cost words."""
-
-_NULL = {"type": "null"}
-_NOISE = ("title", "default")
-
-
-def all_tools() -> dict[str, Tool[Any]]:
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = [import_module(f"{__name__}.{name}") for name in names]
-    tools = [cast(Tool[Any], module.TOOL) for module in modules if hasattr(module, "TOOL")]
-    return {tool.name: tool for tool in tools}
-
-
-def offered(tools: Mapping[str, Tool[Any]]) -> list[ToolSpec]:
-    """The tools as the model is told of them."""
-    return [spec_of(tool) for name, tool in tools.items() if name not in SYNONYMS]
-
-
-def spec_of(tool: Tool[Any]) -> ToolSpec:
-    (schema,), parts = msgspec.json.schema_components([tool.arguments], ref_template="{name}")
-    return ToolSpec(tool.name, tool.description, _plain(schema, parts))
-
-
-def _plain(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema without what a model need not be told, and with what it refers to in place."""
-    fields = {key: value for key, value in schema.items() if key not in _NOISE}
-    if reference := fields.pop("$ref", None):
-        return _plain(parts[reference], parts) | fields
-    choices = [choice for choice in fields.pop("anyOf", ()) if choice != _NULL]
-    if len(choices) == 1:
-        return _plain(choices[0], parts) | fields
-    if choices:
-        fields["anyOf"] = [_plain(choice, parts) for choice in choices]
-    if "properties" in fields:
-        named = {name: _plain(value, parts) for name, value in fields["properties"].items()}
-        fields["properties"] = named
-    if isinstance(fields.get("items"), dict):
-        fields["items"] = _plain(fields["items"], parts)
-    if fields.get("required") == []:
-        del fields["required"]
-    return {"type": "string", **fields} if "enum" in fields else fields
+A module with a `TOOL` is found by `registry`. `prepare` reads and returns an `Action`; only
+`perform`, behind the gate, changes anything.
+"""

@@ -117,8 +117,8 @@ def _paths(section: "Section") -> Iterator[str]:
 
 async def _step(section: "Section", ctx: ToolContext) -> "_Step | Action":
     """What a section does, or the explanation why it does not fit."""
-    from rookery.core.patch_places import explain, patched
     from rookery.core.text.patch_text import Addition, Deletion, Update
+    from rookery.tools.edits.patch_places import explain, patched
 
     match section:
         case Addition(_, path, text):

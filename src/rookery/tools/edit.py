@@ -31,7 +31,7 @@ class Edit:
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
 
     async def prepare(self, args: EditArgs, ctx: ToolContext) -> Action:
-        from rookery.core.literal_edits import Ambiguous, Missing, explain, replace_text
+        from rookery.tools.edits.literal_edits import Ambiguous, Missing, explain, replace_text
 
         if not args.old_string:
             raise BadArguments("old_string is empty. write_to_file creates a file.")

@@ -29,8 +29,8 @@ class EditFile:
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
 
     async def prepare(self, args: EditFileArgs, ctx: ToolContext) -> Action:
-        from rookery.core.literal_edits import Missing
-        from rookery.core.loose_edits import Miscounted, explain, replace_loosely
+        from rookery.tools.edits.literal_edits import Missing
+        from rookery.tools.edits.loose_edits import Miscounted, explain, replace_loosely
 
         old, new = args.old_string, args.new_string
         if not old:

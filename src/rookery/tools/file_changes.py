@@ -141,7 +141,7 @@ def readable_diff(old: str, new: str) -> LineDiff:
 
 
 def _refuse_omission(file: FileText, new: str) -> None:
-    from rookery.core.omissions import omission
+    from rookery.tools.edits.omissions import omission
 
     if left_out := omission(new, file.text):
         raise BadArguments(

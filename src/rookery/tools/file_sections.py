@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Seen
-from rookery.core.indentation_blocks import block_around
 from rookery.core.limits import MIB, Limits
 from rookery.core.outlines import rest_in_short
 from rookery.core.text.characters import as_utf8
@@ -17,7 +16,7 @@ from rookery.core.text.numbered_lines import Passage, Span, joined_spans, passag
 from rookery.core.text.text_lines import rows_of
 from rookery.engine.ports import FileBytes, FileText, Permit, ToolContext
 from rookery.errors import ToolError
-from rookery.tools.documents import (
+from rookery.tools.documents.document_text import (
     BOUNDS,
     DocumentKind,
     DocumentText,
@@ -25,8 +24,9 @@ from rookery.tools.documents import (
     document_text,
     most_to_read,
 )
-from rookery.tools.pictures import TOGETHER, picture
+from rookery.tools.edits.indentation_blocks import block_around
 from rookery.tools.threads import beside
+from rookery.tools.tool_pictures import TOGETHER, picture
 
 
 class Around(Struct, frozen=True, kw_only=True):

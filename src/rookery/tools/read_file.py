@@ -13,7 +13,7 @@ from rookery.core.text.numbered_lines import Span
 from rookery.engine.ports import Action, Outcome, Permit, Place, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_sections import Around, Section, Sections, Wish
-from rookery.tools.line_ranges import span_of
+from rookery.tools.line_spans import span_of
 
 MOST_FILES = 20
 _SEPARATOR = "\n---\n"

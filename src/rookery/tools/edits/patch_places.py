@@ -13,12 +13,12 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.runs import runs
 from rookery.core.text.line_places import Adapt, LinePlaces
 from rookery.core.text.near_misses import describe, nearest
 from rookery.core.text.patch_text import Hunk, PatchRow, Sign, shown
 from rookery.core.text.text_lines import Line, joined, lines_of, rewritten, usual_end
 from rookery.core.text.typography import plain_punctuation
+from rookery.tools.edits.subsequences import runs
 
 _BLANKS = " \t\r"
 _View: TypeAlias = Callable[[str], str]

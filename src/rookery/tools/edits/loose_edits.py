@@ -11,10 +11,10 @@ from itertools import islice
 
 from msgspec import Struct
 
-from rookery.core.literal_edits import LISTED, Missing, replace_text
-from rookery.core.literal_edits import explain as explain_literal
-from rookery.core.runs import runs
 from rookery.core.text.text_lines import lines_of, usual_end
+from rookery.tools.edits.literal_edits import LISTED, Missing, replace_text
+from rookery.tools.edits.literal_edits import explain as explain_literal
+from rookery.tools.edits.subsequences import runs
 
 MOST_COMPARED = 5_000_000
 """Words of all candidates together; in a text more repetitive than that, nothing is found."""

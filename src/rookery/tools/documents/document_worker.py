@@ -21,12 +21,12 @@ LIBRARIES = {
     "pdf": "pypdf",
     "docx": "docx",
     "xlsx": "openpyxl",
-    "ipynb": "rookery.core.notebooks",
+    "ipynb": "rookery.tools.documents.notebooks",
 }
 
 _PART_KINDS = {"word/document.xml": "docx", "xl/workbook.xml": "xlsx"}
 _XML_ENCODINGS = ("utf-8", "utf-16", "us-ascii", "iso-8859-1")
-_OUR_OWN = ("rookery.core.sheet_text", "rookery.core.word_text")
+_OUR_OWN = ("rookery.tools.documents.sheet_text", "rookery.tools.documents.word_text")
 _CODECS = (
     *("ascii", "latin-1", "charmap", "cp1252", "mac-roman", "utf-8-sig"),
     *("utf-16", "utf-16-be", "utf-16-le", "utf-32", "gbk", "gb2312", "gb18030"),
@@ -230,7 +230,7 @@ def _opens_without_password(pypdf: Any, reader: Any) -> bool:
 
 
 def _docx(docx: Any, data: bytes) -> Iterator[str]:
-    from rookery.core.word_text import word_lines
+    from rookery.tools.documents.word_text import word_lines
 
     document = docx.Document(BytesIO(data))
     found = False
@@ -251,7 +251,7 @@ def _style_names(document: Any) -> dict[str, str]:
 def _xlsx(openpyxl: Any, data: bytes) -> Iterator[str]:
     from zipfile import ZipFile
 
-    from rookery.core.sheet_text import sheet_lines
+    from rookery.tools.documents.sheet_text import sheet_lines
 
     book = openpyxl.load_workbook(BytesIO(data), read_only=True, data_only=True, keep_links=False)
     archive = ZipFile(BytesIO(data))
@@ -267,7 +267,7 @@ def _links(archive: "ZipFile", part: str) -> dict[str, str]:
     are looked for only where there are any."""
     from xml.etree.ElementTree import iterparse
 
-    from rookery.core.word_text import local_name
+    from rookery.tools.documents.word_text import local_name
 
     part = part.removeprefix("/")
     folder, _, name = part.rpartition("/")
@@ -310,5 +310,5 @@ if __name__ == "__main__":
 
     logging.disable()
     warnings.simplefilter("ignore")
-    sys.path.append(str(Path(__file__).parents[2]))
+    sys.path.append(str(Path(__file__).parents[3]))
     main(sys.argv[1], json.loads(sys.argv[2]))

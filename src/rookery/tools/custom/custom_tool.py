@@ -13,12 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
-from rookery.core.custom_tools import ToolDefinition, ToolParameter
 from rookery.core.facts import Ending
 from rookery.core.rulings import Ruling, ask
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import Denied, ToolError
 from rookery.tools.command_texts import first_line
+from rookery.tools.custom.definition import ToolDefinition, ToolParameter
 from rookery.tools.execute_command import TOOL, ExecuteCommandArgs
 from rookery.tools.threads import beside
 
