@@ -27,7 +27,7 @@ from rookery.core.facts import Asked, AssistantSpoke, RequestStarted, ToolFinish
 from rookery.core.settings import Settings
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 WRITES = 150
 ROUNDS = 8

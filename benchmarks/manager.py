@@ -162,7 +162,7 @@ class Project:
 
     def _store_long_past(self) -> None:
         from rookery.core.facts import Event
-        from rookery.storage.tasks import TaskStore
+        from rookery.storage.sessions import TaskStore
         from tui_past import long_past
 
         journal = TaskStore(self.places).create(self.long)

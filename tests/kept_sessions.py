@@ -21,7 +21,7 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 PARENT = "aaaaaaaa-0000-4000-8000-000000000001"
 CHILD = "bbbbbbbb-0000-4000-8000-000000000002"

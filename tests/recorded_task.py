@@ -24,8 +24,8 @@ from rookery.core.commands import OpenTask, Speak
 from rookery.core.facts import Asked
 from rookery.engine.engine import Engine
 from rookery.platform.user_folders import find_places
+from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
-from rookery.storage.tasks import TaskStore
 from terminal_session import Installed
 
 ROUNDS = 10 if os.environ.get("ROOKERY_TORTURE") else 4

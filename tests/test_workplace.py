@@ -39,7 +39,7 @@ from rookery.core.settings import Settings
 from rookery.errors import CommandRejected, StorageError
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 from rookery.wire.host import Host
 
 pytestmark = pytest.mark.anyio

@@ -76,7 +76,7 @@ from rookery.sandbox.sandbox_options import SandboxWishes
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.keys import all_keys
 from rookery.storage.running_commands import RunningCommands
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 from rookery.tools.registry import all_tools
 from rookery.workplace import Knowledge, Workplace
 from rookery.workspace.files import WorkspaceFiles

@@ -38,8 +38,8 @@ from rookery.core.text.line_diff import line_diff
 from rookery.engine.engine import Engine
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.model_choices import Models
+from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
-from rookery.storage.tasks import TaskStore
 
 T = TypeVar("T")
 Contents: TypeAlias = Sequence[tuple[str, bytes | None, bytes | None]]

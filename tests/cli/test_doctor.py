@@ -17,7 +17,7 @@ from rookery.core.limits import MIB
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage import checkup
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 from terminal_session import TerminalSession
 
 Captured = pytest.CaptureFixture[str]

@@ -7,10 +7,10 @@ import pytest
 
 from kept_sessions import CHILD, OTHER, PARENT, keep, keep_family, store
 from rookery.cli.main import run
-from rookery.cli.search import marked
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked, TaskOpened
 from rookery.core.text.terminal_text import Paint
+from rookery.storage.cli.search_command import marked
 from terminal_session import Installed
 
 Captured = pytest.CaptureFixture[str]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rookery.cli.list import title
 from rookery.cli.main import run
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
@@ -21,7 +20,8 @@ from rookery.core.facts import (
 )
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.cli.list import title
+from rookery.storage.sessions import TaskStore
 from terminal_session import Installed
 
 

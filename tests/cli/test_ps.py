@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from rookery.cli.ps import command
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
+from rookery.storage.cli.ps import command
 from rookery.storage.running_commands import ListedCommand, RunningCommands
 
 

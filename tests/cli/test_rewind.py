@@ -23,7 +23,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import Limits
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 SESSION = "5e551011-0000-4000-8000-000000000000"
 Captured = pytest.CaptureFixture[str]

@@ -5,8 +5,17 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from msgspec.structs import replace
 
-from rookery.cli.session_table import Look, age, cells_of, cut, cut_front, folder_name, money, table
 from rookery.core.text.terminal_text import Paint
+from rookery.storage.cli.session_table import (
+    Look,
+    age,
+    cells_of,
+    cut,
+    cut_front,
+    folder_name,
+    money,
+    table,
+)
 from rookery.storage.summary import Status, TaskSummary
 
 NOW = datetime(2026, 3, 14, 15, 0, tzinfo=timezone(timedelta(hours=2)))

@@ -26,7 +26,7 @@ rules of .gitignore when walking through folders            workspace/tree.py
 is this path a credential file                              core/credential_paths.py
 how long to wait after a rate limit from response headers   providers/waits.py
 parse server sent events                                    providers/sse.py
-list the sessions of a workspace on the command line        cli/list.py
+list the sessions of a workspace on the command line        storage/cli/list.py
 kill a process group when a command times out               platform/processes/warden.py
 landlock system calls to confine commands                   sandbox/landlock.py
 read text out of pdf and word documents                     tools/documents/document_worker.py

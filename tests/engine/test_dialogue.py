@@ -11,7 +11,7 @@ from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from rookery.manager.timings import Timings
 from rookery.manager.wishes import Wish
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 from text_process import Started, start_text
 
 PATIENCE = 90

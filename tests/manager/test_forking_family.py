@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from logs import log
 from manager.bench import SPEAKS_LONG, WRITES, Project, Watched
-from rookery.cli.session_documents import session_document
 from rookery.clients.transcript_page import as_html, as_page
 from rookery.clients.transcript_text import Kind, Passage
 from rookery.core.blocks import Text
@@ -34,6 +33,7 @@ from rookery.manager.desk.surroundings import Form
 from rookery.manager.desk.workspaces import Workspaces
 from rookery.manager.messages import message_id_of
 from rookery.manager.session_folders import SessionFolders
+from rookery.storage.cli.session_documents import session_document
 
 pytestmark = pytest.mark.anyio
 

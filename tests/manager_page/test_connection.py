@@ -12,7 +12,7 @@ from manager_page.bench import Manager, Project, Tab, Tabs, Window, managed, unt
 from manager_page.played_model import Model
 from manager_page.relay import Relay
 from rookery.storage.recovery import JOURNAL
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 LOST = "The manager cannot be reached"
 NO_CONNECTION = ("WebSocket connection to",)

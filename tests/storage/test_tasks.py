@@ -41,8 +41,8 @@ from rookery.core.facts import (
 from rookery.core.failures import FailureKind
 from rookery.errors import StorageError
 from rookery.platform.user_folders import Places, find_places
+from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import words_of
-from rookery.storage.tasks import TaskStore
 from rookery.storage.verify import verify
 
 JOURNAL = "journal.jsonl"
@@ -361,7 +361,7 @@ def test_a_task_that_is_being_worked_on_is_not_deleted(tasks: TaskStore):
 DELETE = """
 import os, sys
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 TaskStore(find_places(os.environ)).delete("t1")
 """
 

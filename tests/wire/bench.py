@@ -21,7 +21,7 @@ from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 from rookery.wire.channels import Channel, ChannelEnded, memory_channels
 from rookery.wire.host import Host
 from rookery.wire.remote_host import RemoteHost, remote_host

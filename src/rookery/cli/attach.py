@@ -17,7 +17,6 @@ from rookery.cli.exit_codes import Exit, exit_code
 from rookery.cli.main import resolve_folder
 from rookery.cli.retelling import Retelling
 from rookery.cli.serve import socket_for
-from rookery.cli.session_ids import SHORTEST, short_ids
 from rookery.clients.attendant import Fate, Focus, Response, RunEnd, attend
 from rookery.clients.displays import Displays
 from rookery.clients.interrupts import Interrupts
@@ -41,6 +40,7 @@ from rookery.core.queries import (
 from rookery.core.text.terminal_text import harmless, harmless_line, visible_line
 from rookery.errors import CommandRejected, SettingsError
 from rookery.platform.user_folders import find_places
+from rookery.storage.cli.session_ids import SHORTEST, short_ids
 from rookery.wire.codec import LARGEST_NUMBER
 from rookery.wire.host import Host
 from rookery.wire.outbox import Disconnected

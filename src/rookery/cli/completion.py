@@ -114,10 +114,10 @@ def _fitting(values: Values) -> Callable[[click.Context, str], list[CompletionIt
 
 
 def _sessions() -> Iterator[tuple[str, str]]:
-    from rookery.cli.session_ids import short_ids
-    from rookery.cli.session_table import cut, one_line
     from rookery.platform.user_folders import find_places
-    from rookery.storage.tasks import TaskStore
+    from rookery.storage.cli.session_ids import short_ids
+    from rookery.storage.cli.session_table import cut, one_line
+    from rookery.storage.sessions import TaskStore
 
     everyone = TaskStore(find_places(os.environ)).list()
     short = short_ids([one.id for one in everyone])

@@ -22,7 +22,7 @@ from rookery.core.commands import OpenTask
 from rookery.core.settings import Settings
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places, temporary_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 _HERE = Path(__file__).parent
 TASK = "The tests of this repository fail. Find out why, fix the code, and show that they pass."

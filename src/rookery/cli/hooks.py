@@ -12,8 +12,6 @@ import click
 from rookery import NAME
 from rookery.cli.hook_trial import SAMPLE_TOOL, Overheard, Trial, tried
 from rookery.cli.main import resolve_folder
-from rookery.cli.session_argument import confirmed
-from rookery.cli.session_table import GAP
 from rookery.core.governance_mode import Mode, ModeWishes, latched
 from rookery.core.hooks.hook_config import HookEvent
 from rookery.core.hooks.hook_verdict import HookVerdict
@@ -24,6 +22,8 @@ from rookery.errors import SettingsError
 from rookery.governed_places import hook_trust_file
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
+from rookery.storage.cli.session_argument import confirmed
+from rookery.storage.cli.session_table import GAP
 from rookery.storage.settings_files import find_settings
 from rookery.workspace.hooks.hook_desk import HookDesk
 from rookery.workspace.hooks.hook_files import (

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from rookery import NAME, VERSION
 from rookery.cli.governance_exits import Ending
 from rookery.cli.main import resolve_folder
-from rookery.cli.session_argument import paint_for_output
 from rookery.core.intents.intent import Intent, IntentFile
 from rookery.core.intents.problem_report import summary
 from rookery.core.ledger.records import Writer
@@ -31,6 +30,7 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.locks import LockTimeout
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.user_folders import Places, find_places
+from rookery.storage.cli.session_argument import paint_for_output
 from rookery.storage.settings_files import find_settings
 from rookery.workspace.ledger.ledger_file import Flush
 from rookery.workspace.ledger.recording import Recording

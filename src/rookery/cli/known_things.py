@@ -16,8 +16,8 @@ from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places, temporary_places
+from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
-from rookery.storage.tasks import TaskStore
 
 PATIENCE = 10.0
 NOBODY = ModelChoice("ollama", "nobody", None, None)

@@ -13,11 +13,11 @@ import click
 
 from rookery import NAME
 from rookery.cli.mcp_file import ServersFile
-from rookery.cli.session_table import GAP, age
 from rookery.core.text.terminal_text import cells_of, visible_line
 from rookery.errors import SettingsError, ToolError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
+from rookery.storage.cli.session_table import GAP, age
 
 _HERE = click.option(
     "-w",

@@ -21,7 +21,7 @@ from rookery.core.blocks import Text
 from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Event, TaskOpened
 from rookery.core.folds.task_state import fold
 from rookery.core.text.terminal_text import harmless, harmless_line
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 
 class Report(Protocol):
@@ -159,7 +159,7 @@ def _where_we_were(stored: Sequence[Event]) -> list[str]:
     """What a resumed task is about, what was said last, and what was cut short."""
     if not stored:
         return []
-    from rookery.cli.list import title
+    from rookery.storage.cli.list import title
 
     opened = [event.fact.text for event in stored if isinstance(event.fact, TaskOpened)]
     words = [

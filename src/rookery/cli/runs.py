@@ -14,7 +14,6 @@ from rookery import NAME
 from rookery.app import Consent, vocabulary
 from rookery.cli.first_words import Checks, FirstWords, ask_for_first_words
 from rookery.cli.model_choice import choose_model
-from rookery.cli.session_ids import chosen_session
 from rookery.cli.wishes import FrontEnd, Wishes
 from rookery.clients.slash_lines import looks_like_a_command, no_such_command
 from rookery.core.commands import OpenTask, ReopenTask
@@ -30,8 +29,9 @@ from rookery.oversight import Charter
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
 from rookery.prompting.system_prompt import MODES
+from rookery.storage.cli.session_ids import chosen_session
+from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
-from rookery.storage.tasks import TaskStore
 
 FOLLOWUP_SECONDS = 60.0
 DRIVEN_MISTAKE_LIMIT = 10

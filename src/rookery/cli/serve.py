@@ -24,7 +24,7 @@ from rookery.core.queries import AskRest
 from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import Places, find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 from rookery.wire.accepting import let_in
 from rookery.wire.channels import DescriptorStream, LineChannel
 from rookery.wire.host import Host

@@ -15,7 +15,7 @@ from rookery.platform.user_folders import (
     sweep_temporary_places,
     temporary_places,
 )
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 NO_SCREEN = "note: Textual is not installed, so this runs line by line: pip install textual"
 

@@ -15,8 +15,6 @@ import click
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.main import resolve_folder
-from rookery.cli.session_argument import paint_for_output
-from rookery.cli.session_ids import SHORTEST, short_ids
 from rookery.cli.sessions_surroundings import UsualSurroundings
 from rookery.core.managing.requests import Done, ListSessions, ListWorktrees
 from rookery.core.managing.shown import SessionRow, WorktreeRow
@@ -29,6 +27,8 @@ from rookery.manager.desk.request_json import reply_to_json
 from rookery.manager.manager_socket import connect_manager
 from rookery.manager.remote_manager import NoManager, RemoteManager
 from rookery.platform.user_folders import Places, find_places
+from rookery.storage.cli.session_argument import paint_for_output
+from rookery.storage.cli.session_ids import SHORTEST, short_ids
 from rookery.wire.outbox import Disconnected
 
 T = TypeVar("T")

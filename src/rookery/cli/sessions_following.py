@@ -10,7 +10,6 @@ import click
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.seconds import Seconds
-from rookery.cli.session_table import money
 from rookery.cli.sessions_desk import Desk, as_json, at_the_desk, for_a_while, one_session, short
 from rookery.cli.sessions_list import state_of, words_for
 from rookery.cli.sessions_questions import lines_of
@@ -21,6 +20,7 @@ from rookery.core.sessions.failures import ErrorKind
 from rookery.core.sessions.states import SessionState
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import CommandRejected
+from rookery.storage.cli.session_table import money
 
 WORKING = (SessionState.IDLE, SessionState.CREATING, SessionState.STREAMING)
 SECONDS_TO_BE_SURE = 0.3

@@ -8,7 +8,6 @@ from typing import Literal
 import click
 
 from rookery.cli.exit_codes import Exit
-from rookery.cli.session_argument import counted
 from rookery.cli.sessions_desk import Desk, at_the_desk, one_session, short, some
 from rookery.core.managing.requests import (
     ExportSession,
@@ -21,6 +20,7 @@ from rookery.core.managing.shown import CheckpointRow
 from rookery.core.queries import RestoreRehearsal
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError
+from rookery.storage.cli.session_argument import counted
 
 
 @click.command("fork")

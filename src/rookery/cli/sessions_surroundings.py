@@ -11,8 +11,8 @@ from rookery.core.settings import Settings
 from rookery.manager.desk.surroundings import Form
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
+from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
-from rookery.storage.tasks import TaskStore
 
 
 class UsualSurroundings:
@@ -43,6 +43,6 @@ class UsualSurroundings:
         return await anyio.to_thread.run_sync(ask_a_host, self._project, AskModes())
 
     def document(self, task_id: str, form: Form) -> str:
-        from rookery.cli.session_documents import session_document
+        from rookery.storage.cli.session_documents import session_document
 
         return session_document(TaskStore(self._places), task_id, form)

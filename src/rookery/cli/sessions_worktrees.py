@@ -8,7 +8,6 @@ import click
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.intents_desk import aligned
-from rookery.cli.session_argument import confirmed
 from rookery.cli.sessions_desk import Desk, at_the_desk, short
 from rookery.cli.sessions_review import stats_of
 from rookery.core.managing.requests import (
@@ -39,6 +38,7 @@ from rookery.core.text.terminal_text import (
     visible_line,
 )
 from rookery.errors import SettingsError
+from rookery.storage.cli.session_argument import confirmed
 
 _one_worktree = click.argument("which", metavar="ID|BRANCH")
 SHORTEST_DIGEST = 12

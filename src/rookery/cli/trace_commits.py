@@ -4,10 +4,10 @@ import json
 
 import click
 
-from rookery.cli.session_argument import counted
 from rookery.cli.trace_desk import CannotAnswer, Desk, Ending, ledger_command
 from rookery.core.ledger.finalising import Finalised
 from rookery.errors import StorageError
+from rookery.storage.cli.session_argument import counted
 from rookery.workspace.ledger.git_history import GitFailed, GitHistory, history_of
 
 

@@ -14,7 +14,6 @@ import click
 from rookery import NAME, VERSION
 from rookery.cli.governance_exits import Ending as Ending
 from rookery.cli.main import resolve_folder
-from rookery.cli.session_argument import paint_for_output
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.ledger.moments import EXAMPLES, moment
 from rookery.core.ledger.records import Writer
@@ -24,6 +23,7 @@ from rookery.core.text.terminal_text import Paint, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governed_places import governed_places
 from rookery.platform.user_folders import find_places
+from rookery.storage.cli.session_argument import paint_for_output
 from rookery.storage.settings_files import find_settings
 from rookery.workspace.ledger.errors import LedgerBusy
 from rookery.workspace.ledger.known_heads import KnownHeads

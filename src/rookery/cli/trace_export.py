@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from rookery.cli.session_argument import counted
 from rookery.cli.trace_commits import counts, needed_history
 from rookery.cli.trace_desk import CannotAnswer, Desk, Ending, ledger_command, write_out
 from rookery.core.ledger.exports import agent_trace, csv_rows, markdown
@@ -14,6 +13,7 @@ from rookery.core.ledger.finalising import Finalised
 from rookery.core.ledger.queries import Query
 from rookery.core.ledger.traced import TracedRecord
 from rookery.errors import SettingsError
+from rookery.storage.cli.session_argument import counted
 
 FORMATS = ("agent-trace", "csv", "md", "in-toto", "git-notes", "git-ai")
 MOST_COMMITS = 1_000

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 from msgspec.structs import asdict
 
-from rookery.cli.session_argument import confirmed, counted
 from rookery.cli.trace_desk import (
     TASK,
     CannotAnswer,
@@ -20,6 +19,7 @@ from rookery.cli.trace_desk import (
 )
 from rookery.core.ledger.imports import imported, imported_id
 from rookery.core.ledger.traced import TracedRecord, records_in
+from rookery.storage.cli.session_argument import confirmed, counted
 
 
 @click.command("recover")

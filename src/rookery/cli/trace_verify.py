@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from rookery.cli.session_argument import confirmed
 from rookery.cli.trace_desk import TASK, Desk, Ending, ledger_command, point_in_time
 from rookery.core.ledger.verification import (
     KnownHead,
@@ -20,6 +19,7 @@ from rookery.core.ledger.verification import (
 )
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
+from rookery.storage.cli.session_argument import confirmed
 from rookery.workspace.ledger.verifying import mend_tail, verified_since
 
 _STATE = re.compile(r"\b(?:sha256:)?([0-9a-f]{64})\b")

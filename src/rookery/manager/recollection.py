@@ -15,7 +15,7 @@ from rookery.core.facts import Event, RequestStarted, Rewound, TaskOpened
 from rookery.core.folds.view import View, see
 from rookery.errors import StorageError
 from rookery.manager.followed_task import FollowedTask
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 EVENTS_GLIMPSED = 600
 """At least, if there are many more."""

@@ -12,7 +12,7 @@ from rookery.errors import StorageError
 from rookery.manager.messages import number_of
 from rookery.manager.session_folders import Launch, SessionFolder
 from rookery.manager.session_json import KeptSession
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 
 def with_figures(record: SessionRecord, view: View) -> SessionRecord:

@@ -52,7 +52,7 @@ from rookery.manager.session_folders import ProcessMark, SessionFolder
 from rookery.manager.session_json import KeptSession, Mail
 from rookery.manager.session_store import SessionStore
 from rookery.manager.timings import Timings
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 from rookery.wire.host import Host
 
 SECONDS_AT_HAND = 60.0

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from rookery.errors import StorageError
 from rookery.platform.disk import reason
 from rookery.storage.blobs import Blobs
-from rookery.storage.lines import SEAL, counting_lines
+from rookery.storage.journal_lines import SEAL, counting_lines
 from rookery.storage.recovery import JOURNAL, never_begun, opened_journal
 from rookery.storage.summary import TaskSummary, see, snippet, words_of
 

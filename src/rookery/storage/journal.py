@@ -41,8 +41,7 @@ from rookery.platform.disk import (
     sync_folder,
 )
 from rookery.storage.blobs import Blobs
-from rookery.storage.lines import FORMAT, LONGEST, counting_lines, line_from
-from rookery.storage.lock import TaskLock
+from rookery.storage.journal_lines import FORMAT, LONGEST, counting_lines, line_from
 from rookery.storage.recovery import (
     JOURNAL,
     End,
@@ -52,6 +51,7 @@ from rookery.storage.recovery import (
     recover,
     set_aside,
 )
+from rookery.storage.session_lock import TaskLock
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 

@@ -22,7 +22,7 @@ from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.platform.disk import put, reason
-from rookery.storage.lines import FORMAT, counting_lines
+from rookery.storage.journal_lines import FORMAT, counting_lines
 
 JOURNAL = "journal.jsonl"
 _ASIDE = re.compile(r"journal\.torn-(\d+)-[0-9a-f]{8}")

@@ -38,7 +38,7 @@ from rookery.core.folds.history import Turn, history
 from rookery.errors import StorageError
 from rookery.platform.disk import reason
 from rookery.storage.blobs import Blobs
-from rookery.storage.lines import LONGEST, counting_lines, flaw
+from rookery.storage.journal_lines import LONGEST, counting_lines, flaw
 from rookery.storage.recovery import JOURNAL, opened_journal
 
 _EXECUTED = {Ending.DONE, Ending.UNKNOWN}

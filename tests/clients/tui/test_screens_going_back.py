@@ -19,7 +19,7 @@ from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.settings import Settings
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 from rookery.wire.host import Host
 from tui_desk import DeskApp
 from tui_screen_scenes import knowing_host, worked

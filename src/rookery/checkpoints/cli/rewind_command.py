@@ -15,8 +15,6 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.main import resolve_folder
-from rookery.cli.session_ids import chosen_session
-from rookery.cli.session_table import age, cut, one_line
 from rookery.core.facts import (
     CheckpointSaved,
     Effect,
@@ -33,8 +31,10 @@ from rookery.core.replies import restored_files
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
+from rookery.storage.cli.session_ids import chosen_session
+from rookery.storage.cli.session_table import age, cut, one_line
+from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
-from rookery.storage.tasks import TaskStore
 
 if TYPE_CHECKING:
     from rookery.app import Past

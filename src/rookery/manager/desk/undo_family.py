@@ -30,7 +30,7 @@ from rookery.manager.desk.desk import Handlers
 from rookery.manager.desk.workspaces import Workspaces
 from rookery.manager.shown import Shown
 from rookery.platform.user_folders import Places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 from rookery.wire.host import Host
 
 SECONDS_FOR_PATHS = 3.0

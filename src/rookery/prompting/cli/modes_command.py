@@ -10,7 +10,6 @@ import click
 
 from rookery import PROJECT_FOLDER
 from rookery.cli.main import resolve_folder
-from rookery.cli.session_argument import confirmed, format_option
 from rookery.core.limits import Limits
 from rookery.core.modes import Mode, find_mode
 from rookery.core.text.terminal_text import harmless, visible_line
@@ -27,6 +26,7 @@ from rookery.prompting.mode_exchange import (
     handed_on_in,
 )
 from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles
+from rookery.storage.cli.session_argument import confirmed, format_option
 from rookery.workspace.files import WorkspaceFiles
 
 _HERE = click.option(

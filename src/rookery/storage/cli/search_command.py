@@ -9,17 +9,17 @@ from pathlib import Path
 
 import click
 
-from rookery.cli.list import look_at
 from rookery.cli.main import resolve_folder
-from rookery.cli.session_argument import format_option
-from rookery.cli.session_ids import short_ids
-from rookery.cli.session_table import Look, age, cut, folder_name, one_line
 from rookery.core.text.characters import as_utf8, whole_values
 from rookery.core.text.terminal_text import Paint
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
+from rookery.storage.cli.list import look_at
+from rookery.storage.cli.session_argument import format_option
+from rookery.storage.cli.session_ids import short_ids
+from rookery.storage.cli.session_table import Look, age, cut, folder_name, one_line
 from rookery.storage.index import Found
-from rookery.storage.tasks import TaskStore
+from rookery.storage.sessions import TaskStore
 
 
 @click.command()

@@ -8,16 +8,16 @@ from typing import get_args
 
 import click
 
-from rookery.cli.session_argument import workspace_option
-from rookery.cli.session_documents import session_document
-from rookery.cli.session_ids import chosen_session
 from rookery.core.text.characters import whole
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.manager.desk.surroundings import Form
 from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
-from rookery.storage.tasks import TaskStore
+from rookery.storage.cli.session_argument import workspace_option
+from rookery.storage.cli.session_documents import session_document
+from rookery.storage.cli.session_ids import chosen_session
+from rookery.storage.sessions import TaskStore
 
 
 @click.command()

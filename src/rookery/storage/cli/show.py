@@ -9,22 +9,22 @@ from pathlib import Path
 import click
 
 from rookery import NAME
-from rookery.cli.session_argument import (
+from rookery.clients.transcript_text import Kind, as_text, passages
+from rookery.core.folds.view import View
+from rookery.core.text.terminal_text import Paint, harmless, harmless_line
+from rookery.errors import SettingsError
+from rookery.platform.user_folders import find_places
+from rookery.storage.cli.session_argument import (
     counted,
     family_of,
     paint_for_output,
     view_of,
     workspace_option,
 )
-from rookery.cli.session_ids import chosen_session, short_ids
-from rookery.cli.session_table import branch, money, one_line
-from rookery.clients.transcript_text import Kind, as_text, passages
-from rookery.core.folds.view import View
-from rookery.core.text.terminal_text import Paint, harmless, harmless_line
-from rookery.errors import SettingsError
-from rookery.platform.user_folders import find_places
+from rookery.storage.cli.session_ids import chosen_session, short_ids
+from rookery.storage.cli.session_table import branch, money, one_line
+from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
-from rookery.storage.tasks import TaskStore
 from rookery.wire.codec import event_to_json
 
 

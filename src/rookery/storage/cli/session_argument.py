@@ -10,13 +10,13 @@ import click
 from msgspec.structs import replace
 
 from rookery.cli.main import resolve_folder
-from rookery.cli.session_table import family_tree
 from rookery.core.facts import Event
 from rookery.core.folds.view import View, see
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places
+from rookery.storage.cli.session_table import family_tree
 from rookery.storage.settings_files import find_settings
 from rookery.storage.summary import TaskSummary
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from rookery.cli.main import resolve_folder
-from rookery.cli.session_argument import format_option
 from rookery.platform.user_folders import find_places
+from rookery.storage.cli.session_argument import format_option
 from rookery.storage.settings_files import explain, find_settings
 
 LONGEST_ALIGNED = 24

@@ -20,10 +20,10 @@ from rookery.faults import kp
 from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.storage.artifacts import FOLDER
 from rookery.storage.blobs import Blobs
-from rookery.storage.lines import line_from
-from rookery.storage.lock import TaskLock
+from rookery.storage.journal_lines import line_from
 from rookery.storage.recovery import JOURNAL
-from rookery.storage.tasks import TaskStore
+from rookery.storage.session_lock import TaskLock
+from rookery.storage.sessions import TaskStore
 
 _UNFINISHED = ".forking-"
 

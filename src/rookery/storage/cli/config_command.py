@@ -17,15 +17,15 @@ import click
 from rookery import NAME, PROJECT_FOLDER
 from rookery.cli.known_things import ask_a_host
 from rookery.cli.main import resolve_folder
-from rookery.cli.session_argument import confirmed, format_option
-from rookery.cli.setting_layers import held, layers_of, setting_called, settings_file
-from rookery.cli.settings import print_settings
 from rookery.core.queries import AskModes
 from rookery.core.settings import PROJECT_MAY, Key, loosens, shown
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import find_places
+from rookery.storage.cli.session_argument import confirmed, format_option
+from rookery.storage.cli.setting_layers import held, layers_of, setting_called, settings_file
+from rookery.storage.cli.settings_table import print_settings
 from rookery.storage.settings_edits import change_settings, text_of, with_value, without
 from rookery.storage.settings_files import find_settings
 from rookery.storage.settings_held import other_voice, settings_here, spoken

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from rookery import NAME
-from rookery.cli.session_argument import format_option, workspace_option
-from rookery.cli.session_ids import chosen_session
 from rookery.platform.user_folders import find_places
-from rookery.storage.forking import fork
-from rookery.storage.tasks import TaskStore
+from rookery.storage.cli.session_argument import format_option, workspace_option
+from rookery.storage.cli.session_ids import chosen_session
+from rookery.storage.fork_session import fork
+from rookery.storage.sessions import TaskStore
 
 
 @click.command()

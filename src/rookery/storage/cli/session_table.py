@@ -10,8 +10,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.cli.session_ids import short_ids
 from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
+from rookery.storage.cli.session_ids import short_ids
 from rookery.storage.summary import Status, TaskSummary
 
 GAP = "  "

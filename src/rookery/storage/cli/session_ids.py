@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rookery import NAME
 from rookery.errors import SettingsError
+from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
-from rookery.storage.tasks import TaskStore
 
 SHORT = 8
 SHORTEST = 4

@@ -17,8 +17,8 @@ from rookery.faults import kp
 from rookery.platform.disk import reason, sync_folder
 from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.journal import Journal, read_events
-from rookery.storage.lock import TaskLock, is_locked
 from rookery.storage.recovery import JOURNAL, never_begun
+from rookery.storage.session_lock import TaskLock, is_locked
 from rookery.storage.summary import TaskSummary
 
 if TYPE_CHECKING:

@@ -13,20 +13,20 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
-from rookery.cli.session_argument import (
+from rookery.errors import SettingsError, StorageError
+from rookery.platform.user_folders import find_places
+from rookery.storage.cli.session_argument import (
     confirmed,
     counted,
     family_of,
     format_option,
     workspace_option,
 )
-from rookery.cli.session_ids import chosen_session, short_ids
-from rookery.cli.session_table import cut, one_line
-from rookery.errors import SettingsError, StorageError
-from rookery.platform.user_folders import find_places
-from rookery.storage.lock import TaskLock
+from rookery.storage.cli.session_ids import chosen_session, short_ids
+from rookery.storage.cli.session_table import cut, one_line
+from rookery.storage.session_lock import TaskLock
+from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
-from rookery.storage.tasks import TaskStore
 
 MOST_NAMED = 10
 _AGE = re.compile(r"(\d{1,6})\s*(h|d|w)")
