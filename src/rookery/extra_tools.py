@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import PROJECT_FOLDER
+from rookery.browser.browser_action import BrowserAction
 from rookery.browser.find_browser import find_browser
 from rookery.code_knowledge import CodeKnowledge
 from rookery.core.blocks import ToolCall
@@ -27,13 +28,12 @@ from rookery.errors import ToolError
 from rookery.mcp.presence import is_configured
 from rookery.platform.user_folders import Places
 from rookery.providers import KEY_VARIABLES
-from rookery.tools.browser_action import BrowserAction
 from rookery.tools.codebase_search import CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
-    from rookery.browser.session import BrowserSession, StartSoon
+    from rookery.browser.browser_session import BrowserSession, StartSoon
 
 
 def _as_it_is(call: ToolCall) -> ToolCall:
@@ -113,7 +113,7 @@ class Browsers:
         return {browser.name: browser} if self._usable else {}
 
     def _open(self) -> "BrowserSession":
-        from rookery.browser.session import BrowserSession
+        from rookery.browser.browser_session import BrowserSession
 
         return BrowserSession(
             self._start_soon, path=self._path, network=self._network, knows=self._knows

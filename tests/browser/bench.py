@@ -16,7 +16,8 @@ from typing import Any, cast
 import anyio
 import msgspec
 
-from rookery.browser.session import BrowserSession, Patience
+from rookery.browser.browser_action import BrowserAction
+from rookery.browser.browser_session import BrowserSession, Patience
 from rookery.core.image_facts import image_facts
 from rookery.core.limits import Limits
 from rookery.core.web_addresses import web_address
@@ -31,7 +32,6 @@ from rookery.engine.ports import (
     ToolContext,
 )
 from rookery.errors import ToolError
-from rookery.tools.browser_action import BrowserAction
 
 USUAL = Patience(navigation=60.0, action=30.0, settle=0.1)
 HURRIED = Patience(navigation=3.0, action=3.0, settle=0.1)

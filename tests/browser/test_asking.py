@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from browser.bench import Bench
+from rookery.browser.browser_session import AS_ROOT, BrowserSession
 from rookery.browser.find_browser import NO_BROWSER, NO_EXTRA, find_browser
 from rookery.browser.known_origins import KnownOrigins
-from rookery.browser.session import AS_ROOT, BrowserSession
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, allow
 from rookery.engine.ports import Action, Outcome, Permit
@@ -133,7 +133,7 @@ def test_without_the_extra_the_user_is_told_its_name():
 
 def test_nothing_heavy_is_imported_before_a_browser_is_wanted():
     script = (
-        "import sys, rookery.browser.session, rookery.tools.browser_action; "
+        "import sys, rookery.browser.browser_session, rookery.browser.browser_action; "
         "print('playwright' in sys.modules)"
     )
     assert _python("-c", script).stdout == "False\n"

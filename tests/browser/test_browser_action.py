@@ -3,8 +3,8 @@
 import pytest
 
 from browser.bench import Bench, Site, colour, folder_of, processes_of, size, until_gone
-from rookery.browser.session import NOT_OPEN
-from rookery.core.page_views import VIEWPORT
+from rookery.browser.browser_session import NOT_OPEN
+from rookery.browser.page_views import VIEWPORT
 from rookery.engine.ports import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 

@@ -24,9 +24,9 @@ from browser.bench import (
     processes_of,
     until_gone,
 )
-from rookery.browser.life import CLOSE_SECONDS, FORCED_SECONDS
-from rookery.browser.scratch import LONGEST, PREFIX, USUAL, scratch_folder
-from rookery.browser.session import Patience
+from rookery.browser.browser_session import Patience
+from rookery.browser.lifetime import CLOSE_SECONDS, FORCED_SECONDS
+from rookery.browser.profile_folder import LONGEST, PREFIX, USUAL, scratch_folder
 from rookery.errors import ToolError
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,7 @@ def complaints_of_the_loop() -> list[str]:
 async def test_a_product_that_is_killed_takes_its_browser_along(program: str, site: Site):
     script = f"""
         import sys, anyio
-        from rookery.browser.session import BrowserSession
+        from rookery.browser.browser_session import BrowserSession
         from rookery.core.web_addresses import web_address
 
         async def main():
@@ -179,7 +179,7 @@ def test_where_no_short_folder_is_to_be_had_that_is_said(
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(deep))
-    monkeypatch.setattr("rookery.browser.scratch.USUAL", (Path("/nowhere"),))
+    monkeypatch.setattr("rookery.browser.profile_folder.USUAL", (Path("/nowhere"),))
     with pytest.raises(ToolError) as told, scratch_folder():
         pass
     assert str(told.value).startswith("The browser was not started: it needs a folder")

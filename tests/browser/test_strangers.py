@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from browser.bench import PATIENCE, Bench, open_bench
-from rookery.browser.session import ANEW
+from rookery.browser.browser_session import ANEW
 from rookery.platform.http_proxy import OutOfReach
 
 pytestmark = pytest.mark.anyio

@@ -1,1 +1,5 @@
-"""A real browser for one task: headless, with an empty profile, and kept to what it may reach."""
+"""A real browser for one task: headless, with an empty profile, limited to the hosts it may reach.
+
+`BrowserSession` starts and ends it, `BrowserAction` is the tool, `KnownOrigins` remembers
+allowed sites. It never downloads a browser and keeps nothing after the task.
+"""

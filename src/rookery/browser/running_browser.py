@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from rookery.browser.force import Force
-from rookery.browser.happenings import Happenings
+from rookery.browser.kill import Force
+from rookery.browser.page_events import Happenings
+from rookery.browser.page_views import VIEWPORT
+from rookery.browser.profile_folder import scratch_folder
 from rookery.browser.proxy import proxy
 from rookery.browser.reach import Reach
-from rookery.browser.scratch import scratch_folder
 from rookery.browser.watched_page import WatchedPage
-from rookery.core.page_views import VIEWPORT
 from rookery.errors import ToolError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from rookery.browser.happenings import Happenings, told
+from rookery.browser.page_events import Happenings, told
 from rookery.browser.reach import Reach
 from rookery.core.web_addresses import web_address
 

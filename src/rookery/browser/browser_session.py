@@ -14,9 +14,10 @@ import anyio
 from msgspec import Struct
 
 from rookery.browser.find_browser import find_browser
-from rookery.browser.happenings import told
-from rookery.browser.life import Life
-from rookery.browser.looking import WAY_OUT, view_of
+from rookery.browser.lifetime import Life
+from rookery.browser.page_events import told
+from rookery.browser.page_view import WAY_OUT, view_of
+from rookery.browser.page_views import PageView, Point, Spot
 from rookery.browser.reach import Find, Reach
 from rookery.browser.running_browser import (
     RunningBrowser,
@@ -26,7 +27,6 @@ from rookery.browser.running_browser import (
 )
 from rookery.browser.watched_page import FROZEN
 from rookery.core.hosts import Host
-from rookery.core.page_views import PageView, Point, Spot
 from rookery.core.web_addresses import WebAddress, origin_of
 from rookery.errors import ToolError
 

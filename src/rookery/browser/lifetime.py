@@ -2,7 +2,7 @@
 
 import anyio
 
-from rookery.browser.force import Force
+from rookery.browser.kill import Force
 from rookery.browser.reach import Reach
 from rookery.browser.running_browser import RunningBrowser
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from rookery.browser.happenings import in_line, told
+from rookery.browser.page_events import in_line, told
+from rookery.browser.page_views import PageView
 from rookery.browser.running_browser import RunningBrowser
 from rookery.browser.watched_page import FROZEN
 from rookery.core.limits import KIB
-from rookery.core.page_views import PageView
 from rookery.core.text.characters import whole
 from rookery.core.web_addresses import LONGEST_ADDRESS
 

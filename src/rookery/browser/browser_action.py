@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from rookery.browser.page_views import VIEWPORT, PageView, Point, Spot, described
 from rookery.core.asks import AskKind
-from rookery.core.page_views import VIEWPORT, PageView, Point, Spot, described
 from rookery.core.pictures import Sight, picture
 from rookery.core.web_addresses import WebAddress, web_address
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
