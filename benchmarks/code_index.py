@@ -20,9 +20,9 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from run import machine, table
 
-from rookery.code_index.index import CodeIndex
+from rookery.code_index.code_index import CodeIndex
+from rookery.code_index.search_words import expression_of
 from rookery.code_index.syntax import SyntaxReader
-from rookery.code_index.words import expression_of
 from rookery.core.limits import Limits
 from rookery.engine.ports import Permit
 from rookery.workspace.files import WorkspaceFiles

@@ -21,7 +21,7 @@ from rookery.storage.keys import find_key
 from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
-    from rookery.code_index.index import CodeIndex
+    from rookery.code_index.code_index import CodeIndex
     from rookery.code_index.outline import Outliner
     from rookery.code_index.syntax import SyntaxReader
     from rookery.providers.embeddings import EndpointEmbedder
@@ -80,7 +80,7 @@ class CodeKnowledge:
 
     @cached_property
     def _index(self) -> "CodeIndex":
-        from rookery.code_index.index import CodeIndex
+        from rookery.code_index.code_index import CodeIndex
 
         syntax, embedder = self._syntax, self._embedder()  # which must be closed after it
         folder = self._places.code_index(self._workspace)

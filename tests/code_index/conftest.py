@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.code_index.index import CodeIndex
+from rookery.code_index.code_index import CodeIndex
 from rookery.code_index.sources import Embedder
 from rookery.code_index.syntax import SyntaxReader
 from rookery.core.code_hits import CodeHits

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.chunks import LEAST, MOST, TOLERATED, Chunk, chunks, names_of
+from rookery.code_index.chunks import LEAST, MOST, TOLERATED, Chunk, chunks, names_of
 from rookery.core.outlines import Definition, headings
 from rookery.core.text.text_lines import rows_of
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.code_index import updating
+from rookery.code_index import update as updating
 from rookery.code_index.database import NAME, REBUILT
 from rookery.core.indexed_files import Source
 from rookery.engine.ports import Permit
@@ -354,7 +354,7 @@ async def test_without_a_place_for_it_there_is_no_index(stocked: Shelf):
 OTHER_PROCESS = """
     import sys, anyio
     from pathlib import Path
-    from rookery.code_index.index import CodeIndex
+    from rookery.code_index.code_index import CodeIndex
     from rookery.code_index.syntax import SyntaxReader
     from rookery.core.limits import Limits
     from rookery.engine.ports import Permit
@@ -397,7 +397,7 @@ def test_several_processes_use_one_index_at_once(shelf: Shelf):
 KILLED_PROCESS = """
     import os, signal, sys, threading, anyio
     from pathlib import Path
-    from rookery.code_index.index import CodeIndex
+    from rookery.code_index.code_index import CodeIndex
     from rookery.code_index.syntax import SyntaxReader
     from rookery.core.limits import Limits
     from rookery.engine.ports import Permit
@@ -416,7 +416,7 @@ KILLED_PROCESS = """
 
     root, cache = map(Path, sys.argv[1:3])
     syntax = SyntaxReader()
-    from rookery.code_index import updating
+    from rookery.code_index import update as updating
     updating._SECONDS_AT_ONCE = 0.0
     index = CodeIndex(cache, Deadly(WorkspaceFiles(root, Limits()), Limits()), syntax, patience=60)
     anyio.run(index.search, "zebra", ".", Permit("", reads=frozenset(["."])), bool)

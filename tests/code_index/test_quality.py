@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.code_index.index import CodeIndex
+from rookery.code_index.code_index import CodeIndex
 from rookery.code_index.syntax import SyntaxReader
 from rookery.core.limits import Limits
 from rookery.workspace.files import WorkspaceFiles

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.code_index.index import CodeIndex
+from rookery.code_index.code_index import CodeIndex
 from rookery.code_index.vectors import (
     WORTHWHILE,
     cosine,

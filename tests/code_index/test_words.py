@@ -2,8 +2,8 @@ import time
 
 import pytest
 
-from rookery.code_index.unfit import is_unfit
-from rookery.code_index.words import expression_of, parts_of, searchable
+from rookery.code_index.excluded_files import is_unfit
+from rookery.code_index.search_words import expression_of, parts_of, searchable
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rookery.code_index.index import CodeIndex
+from rookery.code_index.code_index import CodeIndex
 from rookery.code_index.outline import Outliner
 from rookery.code_index.syntax import SyntaxReader
 from rookery.core.code_hits import CodeHit, CodeHits

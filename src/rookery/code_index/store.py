@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from rookery.code_index.chunks import Chunk
 from rookery.code_index.vectors import (
     cosine,
     nearest_signatures,
@@ -21,7 +22,6 @@ from rookery.code_index.vectors import (
     signature,
     unpacked,
 )
-from rookery.core.chunks import Chunk
 from rookery.core.indexed_files import Mark
 
 VERSION = 1

@@ -13,11 +13,11 @@ from time import monotonic, time_ns
 import anyio.to_thread
 
 from rookery.code_index.database import REBUILT, Database
+from rookery.code_index.search_words import expression_of
 from rookery.code_index.sources import Embedder, Sources
 from rookery.code_index.store import Spot, Store
 from rookery.code_index.syntax import SyntaxReader
-from rookery.code_index.updating import LARGEST, Progress, Update
-from rookery.code_index.words import expression_of
+from rookery.code_index.update import LARGEST, Progress, Update
 from rookery.core.code_hits import CodeHit, CodeHits, fused
 from rookery.core.text.characters import is_utf8
 from rookery.engine.ports import Permit

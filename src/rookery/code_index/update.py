@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.code_index.chunks import chunks, names_of
+from rookery.code_index.excluded_files import is_unfit
+from rookery.code_index.search_words import searchable
 from rookery.code_index.sources import Embedder, Sources
 from rookery.code_index.store import Known, Piece, Spot, Store
 from rookery.code_index.syntax import SyntaxReader
-from rookery.code_index.unfit import is_unfit
-from rookery.code_index.words import searchable
-from rookery.core.chunks import chunks, names_of
 from rookery.core.indexed_files import Found, Listing, Mark, Source
 from rookery.core.limits import MIB
 from rookery.core.text.characters import is_utf8
