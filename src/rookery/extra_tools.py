@@ -153,9 +153,9 @@ async def _with_servers(
     may_act: bool,
 ) -> ExtraTools:
     from rookery.mcp.always_allowed import AlwaysAllowed
-    from rookery.mcp.guard import ServerGuard
     from rookery.mcp.hub import open_hub
     from rookery.mcp.offered_tools import as_it_was_meant, mcp_tools
+    from rookery.mcp.server_guard import ServerGuard
     from rookery.mcp.server_prompts import prompt_action
 
     secret = set(KEY_VARIABLES.values())

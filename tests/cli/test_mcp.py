@@ -10,8 +10,8 @@ import pytest
 
 from access_lists import restrict, still_restricted
 from mcp_hub.bench import MISBEHAVING, Bench
-from rookery.cli.mcp import command
 from rookery.errors import SettingsError
+from rookery.mcp.cli.mcp_command import command
 from rookery.permissions.trust import TrustStore
 
 

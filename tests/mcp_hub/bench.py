@@ -17,7 +17,7 @@ from rookery.engine.ports import Action, Files, Finder, Outcome, Permit, Shell, 
 from rookery.mcp.access_mcp_resource import AccessMcpResource
 from rookery.mcp.agreements import agree_to_project
 from rookery.mcp.hub import McpHub, open_hub
-from rookery.mcp.surroundings import Patience
+from rookery.mcp.server_context import Patience
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.storage.artifacts import TaskArtifacts
 

@@ -12,9 +12,9 @@ from llm_server import LlmServer, call, finish
 from mcp_hub.bench import Bench
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Decision, Ruling
-from rookery.mcp.guard import ServerGuard
 from rookery.mcp.hub import McpHub
-from rookery.mcp.surroundings import A_TICK
+from rookery.mcp.server_context import A_TICK
+from rookery.mcp.server_guard import ServerGuard
 from terminal_session import Installed
 
 pytestmark = pytest.mark.anyio

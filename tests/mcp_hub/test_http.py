@@ -15,7 +15,7 @@ import pytest
 from mcp_hub.bench import AMPLE, START_SECONDS, Bench
 from rookery.core.limits import KIB, MIB
 from rookery.errors import ToolError
-from rookery.mcp import flood
+from rookery.mcp import flood_limit as flood
 from rookery.mcp.sdk import load_sdk
 from rookery.mcp.server import State
 

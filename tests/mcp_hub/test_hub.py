@@ -22,13 +22,13 @@ from rookery.mcp.access_mcp_resource import AccessMcpResource
 from rookery.mcp.always_allowed import AlwaysAllowed
 from rookery.mcp.catalogue import LARGEST_FILE, Memory
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.files import ConfigFiles
-from rookery.mcp.guard import CHANGED, ServerGuard
 from rookery.mcp.hub import LONGEST_LINE, McpHub
 from rookery.mcp.offered_tools import as_it_was_meant, mcp_tools
 from rookery.mcp.offers import Catalogue, ToolOffer
 from rookery.mcp.presence import is_configured
 from rookery.mcp.server import State
+from rookery.mcp.server_files import ConfigFiles
+from rookery.mcp.server_guard import CHANGED, ServerGuard
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.tools.registry import spec_of
 

@@ -16,7 +16,8 @@ from rookery.core.facts import Noted, OutputStreamed
 from rookery.core.secret_mask import HIDDEN
 from rookery.engine.ports import Permit
 from rookery.errors import BadArguments, ToolError
-from rookery.mcp import flood, use_mcp_tool
+from rookery.mcp import flood_limit as flood
+from rookery.mcp import use_mcp_tool
 from rookery.mcp.server import State
 
 pytestmark = pytest.mark.anyio

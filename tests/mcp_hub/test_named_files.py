@@ -15,7 +15,7 @@ from rookery.errors import ToolError
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.named_files import ChangedFiles, NamedFiles
 from rookery.mcp.pins import Pins
-from rookery.mcp.surroundings import Surroundings
+from rookery.mcp.server_context import Surroundings
 
 pytestmark = pytest.mark.anyio
 GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}

@@ -14,10 +14,10 @@ from rookery.errors import ToolError
 from rookery.mcp.always_allowed import AlwaysAllowed
 from rookery.mcp.catalogue import Memory
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.guard import CHANGED, ServerGuard
 from rookery.mcp.hub import McpHub
 from rookery.mcp.offers import Catalogue, ToolOffer
 from rookery.mcp.pins import Pins
+from rookery.mcp.server_guard import CHANGED, ServerGuard
 from terminal_session import Installed
 
 pytestmark = pytest.mark.anyio

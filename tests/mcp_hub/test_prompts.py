@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rookery.errors import BadArguments
 from rookery.mcp.offers import PromptArgument, PromptOffer
-from rookery.mcp.prompts import PromptCommand, arguments_for, called
+from rookery.mcp.prompt_commands import PromptCommand, arguments_for, called
 
 WEATHER = PromptOffer(
     name="weather",

@@ -10,7 +10,7 @@ from rookery.core.rulings import Decision
 from rookery.engine.ports import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.always_allowed import AlwaysAllowed
-from rookery.mcp.guard import ServerGuard
+from rookery.mcp.server_guard import ServerGuard
 from rookery.mcp.server_prompts import prompt_action
 
 pytestmark = pytest.mark.anyio

@@ -158,7 +158,7 @@ _SUBCOMMANDS = {
     "attach": "rookery.cli.attach",
     "manager": "rookery.cli.manager",
     "sessions": "rookery.cli.sessions",
-    "mcp": "rookery.cli.mcp",
+    "mcp": "rookery.mcp.cli.mcp_command",
     "intents": "rookery.cli.intents",
     "trace": "rookery.cli.trace",
     "hooks": "rookery.cli.hooks",

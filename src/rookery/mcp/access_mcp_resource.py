@@ -12,8 +12,8 @@ from rookery.mcp.hub import McpHub
 from rookery.mcp.offers import ResourceOffer
 from rookery.mcp.results import capped, resource_outcome
 from rookery.mcp.server import State
-from rookery.mcp.untrusted import visible_line
 from rookery.mcp.use_mcp_tool import LOST, insist, startable
+from rookery.mcp.visible_text import visible_line
 
 QUOTED = "mcp_resources"
 

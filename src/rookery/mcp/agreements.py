@@ -16,8 +16,8 @@ import msgspec
 from rookery import NAME
 from rookery.errors import ToolError
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.disk import write_whole
-from rookery.mcp.files import ConfigFiles
+from rookery.mcp.file_write import write_whole
+from rookery.mcp.server_files import ConfigFiles
 
 FILE_NAME = "mcp-agreed.json"
 FIELDS = {

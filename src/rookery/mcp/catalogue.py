@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from rookery.core.limits import KIB, MIB
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.disk import write_whole
+from rookery.mcp.file_write import write_whole
 from rookery.mcp.offers import Catalogue
 
 MOST_REMEMBERED = 100

@@ -11,8 +11,8 @@ from pathlib import Path, PurePath
 
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.named_files import DATA, NamedFiles
-from rookery.mcp.starting import is_within, starting_folder
-from rookery.mcp.surroundings import Surroundings
+from rookery.mcp.server_context import Surroundings
+from rookery.mcp.server_environment import is_within, starting_folder
 
 _FETCHERS = {"npx", "bunx", "uvx", "pipx", "docker", "podman"}
 """Programs that run what was published, and of the folder they are started in heed only these."""

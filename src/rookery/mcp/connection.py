@@ -14,15 +14,15 @@ from anyio.abc import TaskGroup
 
 from rookery import NAME, VERSION
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.heard import Fate
-from rookery.mcp.listing import catalogue_of
+from rookery.mcp.failure_text import in_words
 from rookery.mcp.offers import Catalogue
-from rookery.mcp.process import ServerProcess
-from rookery.mcp.programs import last_words, to_program
-from rookery.mcp.reasons import in_words
+from rookery.mcp.program_transport import last_words, to_program
+from rookery.mcp.received import Fate
 from rookery.mcp.sdk import load_sdk
-from rookery.mcp.surroundings import Surroundings
-from rookery.mcp.urls import to_url
+from rookery.mcp.server_context import Surroundings
+from rookery.mcp.server_lists import catalogue_of
+from rookery.mcp.server_process import ServerProcess
+from rookery.mcp.url_transport import to_url
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

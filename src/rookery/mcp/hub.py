@@ -21,15 +21,15 @@ from rookery.mcp.agreements import Agreements
 from rookery.mcp.catalogue import Memory
 from rookery.mcp.changed_code import changed_code
 from rookery.mcp.config import EVERY_TOOL, Problem, ServerDefinition
-from rookery.mcp.files import ConfigFiles
-from rookery.mcp.naming import all_names, looked_up, same_name
 from rookery.mcp.offers import Catalogue, ToolOffer, named
 from rookery.mcp.pins import FILE_NAME, Pins
-from rookery.mcp.prompts import PromptCommand, arguments_for, called
+from rookery.mcp.prompt_commands import PromptCommand, arguments_for, called
 from rookery.mcp.server import McpServer, Progress, ServerHealth, State
-from rookery.mcp.starting import EMPTY_FOLDER
-from rookery.mcp.surroundings import Patience, Surroundings, now
-from rookery.mcp.untrusted import visible_line
+from rookery.mcp.server_context import Patience, Surroundings, now
+from rookery.mcp.server_environment import EMPTY_FOLDER
+from rookery.mcp.server_files import ConfigFiles
+from rookery.mcp.tool_names import all_names, looked_up, same_name
+from rookery.mcp.visible_text import visible_line
 
 LONGEST_LINE = 600
 """Characters that the model is told of one server before it asks: about 150 tokens."""

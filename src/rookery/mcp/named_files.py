@@ -14,9 +14,9 @@ from rookery.core.limits import MIB
 from rookery.errors import ToolError
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.pins import Pins
-from rookery.mcp.starting import environment_for, programs_for, starting_folder
-from rookery.mcp.surroundings import Surroundings
-from rookery.mcp.untrusted import visible_line
+from rookery.mcp.server_context import Surroundings
+from rookery.mcp.server_environment import environment_for, programs_for, starting_folder
+from rookery.mcp.visible_text import visible_line
 
 LARGEST = 64 * MIB
 """Of what is larger, its times must do."""

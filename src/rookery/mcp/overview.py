@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from rookery.mcp.catalogue import Memory
 from rookery.mcp.config import Problem, ServerDefinition
-from rookery.mcp.files import ConfigFiles
 from rookery.mcp.offers import Catalogue
 from rookery.mcp.server import ServerHealth, State
+from rookery.mcp.server_files import ConfigFiles
 
 
 class KnownServer(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.errors import ToolError
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.disk import write_whole
+from rookery.mcp.file_write import write_whole
 from rookery.mcp.offers import ToolOffer
 
 FILE_NAME = "mcp-pins.json"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import anyio
 
-from rookery.mcp.untrusted import visible_line
+from rookery.mcp.visible_text import visible_line
 
 LONGEST = 300
 MOST_PER_SECOND = 20

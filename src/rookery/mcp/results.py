@@ -13,7 +13,7 @@ from rookery.core.limits import KIB, MIB
 from rookery.core.text.characters import whole
 from rookery.core.text.output_preview import Preview
 from rookery.engine.ports import Outcome, ToolContext
-from rookery.mcp.untrusted import visible_line
+from rookery.mcp.visible_text import visible_line
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, GetPromptResult, ReadResourceResult

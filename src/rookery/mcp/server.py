@@ -17,13 +17,13 @@ from rookery.mcp.agreements import Agreements, how_to_agree
 from rookery.mcp.catalogue import Memory
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.connection import Connection
+from rookery.mcp.failure_text import CLOSED, is_closed
 from rookery.mcp.named_files import NamedFiles
 from rookery.mcp.offers import Catalogue
 from rookery.mcp.pins import Pins
-from rookery.mcp.reasons import CLOSED, is_closed
-from rookery.mcp.surroundings import Surroundings
-from rookery.mcp.untrusted import visible_line
+from rookery.mcp.server_context import Surroundings
 from rookery.mcp.variables import Source
+from rookery.mcp.visible_text import visible_line
 
 if TYPE_CHECKING:
     from mcp.client.client import Client

@@ -4,8 +4,8 @@ from rookery.core.asks import AskKind
 from rookery.core.mentions import server_prompt
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.mcp.hub import McpHub
-from rookery.mcp.untrusted import visible_line
 from rookery.mcp.use_mcp_tool import insist
+from rookery.mcp.visible_text import visible_line
 
 LONGEST_LINE = 2000
 

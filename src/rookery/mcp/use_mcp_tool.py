@@ -17,17 +17,17 @@ from rookery.core.facts import Noted, OutputStreamed
 from rookery.core.instructions import quoted
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.mcp.guard import CHANGED
 from rookery.mcp.hub import McpHub
-from rookery.mcp.listing import LONGEST_NAME
 from rookery.mcp.named_files import ChangedFiles
-from rookery.mcp.naming import same_name
 from rookery.mcp.offers import ToolOffer, named
 from rookery.mcp.progress import ShownProgress
 from rookery.mcp.results import capped, tool_outcome
-from rookery.mcp.schemas import normalised, problems
 from rookery.mcp.server import LATE, WrongArguments
-from rookery.mcp.untrusted import visible_line
+from rookery.mcp.server_guard import CHANGED
+from rookery.mcp.server_lists import LONGEST_NAME
+from rookery.mcp.tool_names import same_name
+from rookery.mcp.tool_schemas import normalised, problems
+from rookery.mcp.visible_text import visible_line
 
 QUOTED = "mcp_tools"
 LONGEST_LISTING = 12_000

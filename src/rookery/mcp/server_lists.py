@@ -14,8 +14,8 @@ from rookery.mcp.offers import (
     ResourceOffer,
     ToolOffer,
 )
-from rookery.mcp.surroundings import LIST_SECONDS
-from rookery.mcp.untrusted import visible, visible_line
+from rookery.mcp.server_context import LIST_SECONDS
+from rookery.mcp.visible_text import visible, visible_line
 
 if TYPE_CHECKING:
     from mcp.client.client import Client

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rookery.core.limits import MIB
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.failure import Failure
-from rookery.mcp.flood import Flood
-from rookery.mcp.heard import Fate, Heard
+from rookery.mcp.flood_limit import Flood
+from rookery.mcp.received import Fate, Heard
 
 if TYPE_CHECKING:
     import httpx2

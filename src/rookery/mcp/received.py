@@ -16,8 +16,8 @@ import msgspec
 from rookery.core.secret_mask import Hiding
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.failure import Failure
-from rookery.mcp.flood import Flood
-from rookery.mcp.reasons import CLOSED, in_words
+from rookery.mcp.failure_text import CLOSED, in_words
+from rookery.mcp.flood_limit import Flood
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream

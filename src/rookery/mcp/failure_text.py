@@ -5,7 +5,7 @@ Errors of HTTP may show what is secret in a URL, so of those only the kind is to
 
 from rookery.mcp.config import ServerDefinition, shown_url
 from rookery.mcp.failure import Failure
-from rookery.mcp.untrusted import visible_line
+from rookery.mcp.visible_text import visible_line
 
 LONGEST = 1000
 CLOSED = "The connection was closed."

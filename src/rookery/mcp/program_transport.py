@@ -13,10 +13,10 @@ import anyio
 from rookery.core.limits import MIB
 from rookery.core.secret_mask import Hiding
 from rookery.mcp.failure import Failure
-from rookery.mcp.flood import Flood
-from rookery.mcp.heard import Fate, Heard
-from rookery.mcp.process import ServerProcess
-from rookery.mcp.untrusted import visible_line
+from rookery.mcp.flood_limit import Flood
+from rookery.mcp.received import Fate, Heard
+from rookery.mcp.server_process import ServerProcess
+from rookery.mcp.visible_text import visible_line
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

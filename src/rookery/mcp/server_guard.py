@@ -10,7 +10,7 @@ from rookery.mcp.config import Pairs, ServerDefinition, Transport
 from rookery.mcp.hub import McpHub
 from rookery.mcp.presence import FILE_NAME
 from rookery.mcp.secret_words import is_secret_name
-from rookery.mcp.untrusted import visible_line
+from rookery.mcp.visible_text import visible_line
 
 LONGEST_PLACE = 1000
 LONGEST_PATH = 200

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from rookery import NAME
-from rookery.cli.mcp_file import ServersFile
 from rookery.core.text.terminal_text import cells_of, visible_line
 from rookery.errors import SettingsError, ToolError
+from rookery.mcp.cli.servers_file import ServersFile
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_table import GAP, age

@@ -13,7 +13,12 @@ import anyio
 from rookery.core.limits import KIB
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.failure import Failure
-from rookery.mcp.starting import environment_for, make_empty, programs_for, starting_folder
+from rookery.mcp.server_environment import (
+    environment_for,
+    make_empty,
+    programs_for,
+    starting_folder,
+)
 
 GRACE = 1.0
 """Seconds a server has to end once its input has ended, and once more when it is asked to."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from rookery.errors import BadArguments
-from rookery.mcp.naming import same_name
 from rookery.mcp.offers import PromptOffer
+from rookery.mcp.tool_names import same_name
 
 PREFIX = "mcp"
 
