@@ -12,7 +12,7 @@ import yaml
 from rookery.cli.main import run
 from rookery.core.failures import FailureKind
 from rookery.platform.user_folders import find_places
-from rookery.providers import BASE_URLS, KEY_VARIABLES, NAMES
+from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, NAMES
 from rookery.providers.script_files import read_script
 from rookery.storage.artifacts import FOLDER
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import rookery.cli.session
-from rookery.providers import open_provider
+from rookery.providers.registry import open_provider
 from rookery.tools.registry import all_tools, offered
 from rookery.workspace.boundaries import Boundaries
 from rookery.prompting.modes import ModeFiles

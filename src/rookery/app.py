@@ -65,7 +65,7 @@ from rookery.platform.git.git_folders import own_repository, repository_config
 from rookery.platform.git.git_index import checked_out
 from rookery.platform.processes.wardens import WardensInAdvance
 from rookery.platform.user_folders import Places
-from rookery.providers import KEY_VARIABLES, OTHER_KEY_VARIABLES
+from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES
 from rookery.sandbox.confinement import within_any
 from rookery.sandbox.egress.known_hosts import KnownHosts
 from rookery.sandbox.egress.remotes import remotes

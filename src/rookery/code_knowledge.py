@@ -16,7 +16,7 @@ from rookery.core.outlines import Definition, Outline
 from rookery.core.settings import Settings
 from rookery.engine.ports import Permit
 from rookery.platform.user_folders import Places
-from rookery.providers import BASE_URLS, KEY_VARIABLES
+from rookery.providers.registry import BASE_URLS, KEY_VARIABLES
 from rookery.storage.keys import find_key
 from rookery.workspace.files import WorkspaceFiles
 

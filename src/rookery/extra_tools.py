@@ -27,7 +27,7 @@ from rookery.engine.ports import Action, Hook, Tool
 from rookery.errors import ToolError
 from rookery.mcp.presence import is_configured
 from rookery.platform.user_folders import Places
-from rookery.providers import KEY_VARIABLES
+from rookery.providers.registry import KEY_VARIABLES
 from rookery.tools.codebase_search import CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles

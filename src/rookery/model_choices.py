@@ -10,7 +10,7 @@ from msgspec import Struct
 from rookery.core.queries import KnownModel
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
-from rookery.providers import (
+from rookery.providers.registry import (
     KEY_VARIABLES,
     OpenProvider,
     find_model,

@@ -13,7 +13,7 @@ import pytest
 from kept_sessions import PARENT, keep_family
 from rookery.cli.main import _SUBCOMMANDS, run
 from rookery.cli.upgrade import way_to_upgrade
-from rookery.providers import NAMES
+from rookery.providers.registry import NAMES
 
 Captured = pytest.CaptureFixture[str]
 TRIES = 5

@@ -24,7 +24,7 @@ fold the events of a task into the conversation the model sees core/folds/histor
 find the program ripgrep for searching                      workspace/search.py
 rules of .gitignore when walking through folders            workspace/tree.py
 is this path a credential file                              core/credential_paths.py
-how long to wait after a rate limit from response headers   providers/waits.py
+how long to wait after a rate limit from response headers   providers/retry_after.py
 parse server sent events                                    providers/sse.py
 list the sessions of a workspace on the command line        storage/cli/list.py
 kill a process group when a command times out               platform/processes/warden.py

@@ -19,7 +19,7 @@ from rookery.core.blocks import Text
 from rookery.core.folds.history import Turn
 from rookery.engine.ports import ModelRequest
 from rookery.errors import ProviderError
-from rookery.providers import OpenProvider, open_provider
+from rookery.providers.registry import OpenProvider, open_provider
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "rookery"

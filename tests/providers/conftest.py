@@ -22,7 +22,7 @@ from rookery.engine.ports import (
     UsageChunk,
 )
 from rookery.errors import ProviderError
-from rookery.providers import open_provider
+from rookery.providers.registry import open_provider
 
 HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
 

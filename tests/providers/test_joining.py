@@ -6,7 +6,7 @@ from rookery.core.facts import StopReason, Usage
 from rookery.core.failures import FailureKind
 from rookery.engine.ports import CallChunk, Chunk, StopChunk, TextChunk, ThinkingChunk, UsageChunk
 from rookery.errors import ProviderError
-from rookery.providers.joining import joined
+from rookery.providers.joined_chunks import joined
 
 STOP = StopChunk(StopReason.END)
 

@@ -7,7 +7,7 @@ from llm_server import LlmServer, gate, say
 from rookery.core.blocks import Text
 from rookery.core.folds.history import Turn
 from rookery.engine.ports import ModelRequest, TextChunk
-from rookery.providers import open_provider
+from rookery.providers.registry import open_provider
 
 pytestmark = pytest.mark.anyio
 HELLO = ModelRequest(system="s", turns=[Turn("user", (Text(text="hi"),))])

@@ -10,9 +10,16 @@ from llm_server import LlmServer, nobody_home
 from rookery.core.facts import Usage
 from rookery.engine.ports import ModelInfo
 from rookery.errors import SettingsError
-from rookery.providers import BASE_URLS, NAMES, find_model, is_loopback, known_models, open_provider
 from rookery.providers.discovery import LocalServer, local_servers
 from rookery.providers.models import cost
+from rookery.providers.registry import (
+    BASE_URLS,
+    NAMES,
+    find_model,
+    is_loopback,
+    known_models,
+    open_provider,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +136,7 @@ def test_1_12_the_cost_follows_from_the_prices(model, usage: Usage, dollars: flo
 
 def test_naming_a_provider_loads_none():
     code = (
-        "import sys, rookery.providers as p; p.find_model('openai', 'gpt-5', {});"
+        "import sys, rookery.providers.registry as p; p.find_model('openai', 'gpt-5', {});"
         "print([m for m in ('httpx2', 'yaml', 'ssl') if m in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -23,7 +23,7 @@ from rookery.core.folds.history import Turn
 from rookery.core.limits import Limits
 from rookery.engine.ports import ModelRequest, SilenceChunk, StopChunk, TextChunk
 from rookery.errors import ProviderError
-from rookery.providers import open_provider
+from rookery.providers.registry import open_provider
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from rookery.core.folds.history import Turn
 from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers import anthropic, openai, responses
 from rookery.providers.sse import decode_event, encode_body
-from rookery.providers.wording import IMAGE_LEFT_OUT, safe_id
+from rookery.providers.turn_text import IMAGE_LEFT_OUT, safe_id
 from wire_validators import validate_anthropic, validate_chat, validate_responses
 
 PICTURE = Image(media_type="image/png", data="aGk=")

@@ -18,7 +18,7 @@ from rookery.engine.ports import (
     UsageChunk,
 )
 from rookery.errors import ProviderError, SettingsError
-from rookery.providers import open_provider
+from rookery.providers.registry import open_provider
 from rookery.providers.scripted import ScriptedProvider
 
 pytestmark = pytest.mark.anyio

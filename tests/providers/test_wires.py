@@ -8,7 +8,7 @@ import llm_server
 from llm_server import call, no_usage, redacted, say, stop, think, usage
 from rookery.core.facts import StopReason, Usage
 from rookery.engine.ports import CallChunk, StopChunk, TextChunk, ThinkingChunk, UsageChunk
-from rookery.providers.chat_reading import ChatReading
+from rookery.providers.chat_stream import ChatReading
 from rookery.providers.models import find_model
 
 pytestmark = pytest.mark.anyio

@@ -133,21 +133,21 @@ def _modes() -> Iterator[tuple[str, str]]:
 
 
 def _models() -> Iterator[tuple[str, str]]:
-    from rookery.cli.models import models_by_key
     from rookery.platform.user_folders import find_places
+    from rookery.providers.cli.models_command import models_by_key
 
     offers = models_by_key(os.environ, find_places(os.environ).keys_file)
     yield from ((model, provider) for provider, models in offers.items() for model in models)
 
 
 def _providers() -> Iterator[tuple[str, str]]:
-    from rookery.providers import NAMES
+    from rookery.providers.registry import NAMES
 
     yield from ((name, "") for name in NAMES)
 
 
 def _auth_words() -> Iterator[tuple[str, str]]:
-    from rookery.providers import KEY_VARIABLES
+    from rookery.providers.registry import KEY_VARIABLES
 
     yield "status", "which keys there are"
     yield "logout", "remove a key"

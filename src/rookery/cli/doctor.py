@@ -14,7 +14,6 @@ import click
 
 from rookery import NAME, VERSION
 from rookery.cli.main import resolve_folder
-from rookery.cli.models import key_variable
 from rookery.core.findings import Finding, Health
 from rookery.core.settings import Settings
 from rookery.core.text.characters import whole_values
@@ -22,7 +21,8 @@ from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
-from rookery.providers import KEY_VARIABLES
+from rookery.providers.cli.models_command import key_variable
+from rookery.providers.registry import KEY_VARIABLES
 from rookery.storage.checkup import check_up
 from rookery.storage.keyring_keys import (
     NoKeyring,

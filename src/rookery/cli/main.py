@@ -165,7 +165,7 @@ _SUBCOMMANDS = {
     "demo": "rookery.cli.demo",
     "trust": "rookery.permissions.cli.trust_command",
     "doctor": "rookery.cli.doctor",
-    "models": "rookery.cli.models",
+    "models": "rookery.providers.cli.models_command",
     "modes": "rookery.prompting.cli.modes_command",
     "config": "rookery.storage.cli.config_command",
     "settings": "rookery.storage.cli.settings_table",

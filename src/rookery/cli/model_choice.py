@@ -9,7 +9,7 @@ from rookery import NAME
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
-from rookery.providers import (
+from rookery.providers.registry import (
     BASE_URLS,
     KEY_VARIABLES,
     LOCAL,

@@ -197,8 +197,8 @@ def _note_lost_effort(effort: str | None, settings: Settings, choice: ModelChoic
     """Only a model that is known to think is told how hard to do so."""
     if effort in (None, "unspecified", *NOT_AT_ALL) or choice.provider == "scripted":
         return
-    from rookery.providers import find_model
     from rookery.providers.models import takes_budget
+    from rookery.providers.registry import find_model
 
     info = find_model(choice.provider, choice.model, settings.models.get(choice.model, {}))
     if not (info.thinking or (choice.provider == "anthropic" and takes_budget(info))):

@@ -115,7 +115,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
 
     def _about_values(self) -> Iterator[tuple[bool, str]]:
         from rookery.core.effort import EFFORTS
-        from rookery.providers import NAMES, OTHER_NAMES
+        from rookery.providers.registry import NAMES, OTHER_NAMES
 
         most = self.consecutive_mistake_limit
         yield (

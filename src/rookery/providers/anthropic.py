@@ -20,10 +20,10 @@ from rookery.engine.ports import (
     ToolSpec,
     UsageChunk,
 )
-from rookery.providers.listening import ReportedError
+from rookery.providers.exchange import Endpoint, Exchange
+from rookery.providers.listener import ReportedError
 from rookery.providers.models import priced, takes_budget
-from rookery.providers.streaming import Endpoint, Exchange
-from rookery.providers.wording import (
+from rookery.providers.turn_text import (
     count,
     detail_of_stop,
     sendable,

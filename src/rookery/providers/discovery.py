@@ -7,7 +7,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from rookery.providers import BASE_URLS, LOCAL
+from rookery.providers.registry import BASE_URLS, LOCAL
 
 LISTING_BYTES = 1024 * 1024
 

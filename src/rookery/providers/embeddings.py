@@ -16,8 +16,8 @@ from rookery import NAME, VERSION
 from rookery.core.failures import RETRIES, FailureKind
 from rookery.core.limits import MIB, Limits
 from rookery.errors import ProviderError
-from rookery.providers import is_loopback
-from rookery.providers.refusals import Addressee, plain, redacted, refusal
+from rookery.providers.provider_errors import Addressee, plain, redacted, refusal
+from rookery.providers.registry import is_loopback
 
 TRIES = 3
 FIRST_WAIT = 0.5

@@ -12,10 +12,10 @@ from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResu
 from rookery.core.effort import NOT_AT_ALL, Effort, effort_word
 from rookery.core.folds.history import Turn
 from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
-from rookery.providers.chat_reading import SOURCE, ChatReading
+from rookery.providers.chat_stream import SOURCE, ChatReading
+from rookery.providers.exchange import Endpoint, Exchange
 from rookery.providers.sse import encode_body
-from rookery.providers.streaming import Endpoint, Exchange
-from rookery.providers.wording import IMAGES_OF_A_RESULT, kept_json, rows, sendable
+from rookery.providers.turn_text import IMAGES_OF_A_RESULT, kept_json, rows, sendable
 
 PATH = "/chat/completions"
 

@@ -186,7 +186,7 @@ def _surroundings(workspace: Path) -> dict[str, Any]:
 
 def _environ() -> Mapping[str, str]:
     """Ours without the keys of models, which are no server's business."""
-    from rookery.providers import KEY_VARIABLES
+    from rookery.providers.registry import KEY_VARIABLES
 
     keys = set(KEY_VARIABLES.values())
     return {name: text for name, text in os.environ.items() if name not in keys}

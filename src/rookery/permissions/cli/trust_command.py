@@ -109,7 +109,7 @@ def agree_to_servers(root: Path, *, only_new: bool = False) -> None:
     if not any(os.path.lexists(root / name) for name in PROJECT_FILES):
         return
     from rookery.mcp.agreements import agree_to_project
-    from rookery.providers import KEY_VARIABLES
+    from rookery.providers.registry import KEY_VARIABLES
 
     keys = set(KEY_VARIABLES.values())
     environ = {name: text for name, text in os.environ.items() if name not in keys}

@@ -11,10 +11,10 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.cli.models import key_variable
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.providers import KEY_VARIABLES, OTHER_NAMES
+from rookery.providers.cli.models_command import key_variable
+from rookery.providers.registry import KEY_VARIABLES, OTHER_NAMES
 from rookery.storage.cli.session_argument import format_option
 from rookery.storage.keyring_keys import (
     NoKeyring,

@@ -162,7 +162,7 @@ def _modes(workspace: Path, form: Form) -> str:
 
 
 def _models(form: Form) -> str:
-    from rookery.cli.models import described_models
+    from rookery.providers.cli.models_command import described_models
 
     known = described_models(os.environ)
     if form is Form.TEXT:

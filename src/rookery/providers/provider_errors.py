@@ -16,7 +16,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.failures import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, FailureKind
 from rookery.errors import ProviderError
-from rookery.providers.waits import wait_named_by
+from rookery.providers.retry_after import wait_named_by
 
 SHOWN_BYTES = 2048
 

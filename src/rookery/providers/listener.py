@@ -17,8 +17,8 @@ from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
 from rookery.engine.ports import Chunk, SilenceChunk, StopChunk
 from rookery.errors import ProviderError
-from rookery.providers.joining import joined
-from rookery.providers.refusals import Addressee, plain, redacted, refusal, status_named_in
+from rookery.providers.joined_chunks import joined
+from rookery.providers.provider_errors import Addressee, plain, redacted, refusal, status_named_in
 from rookery.providers.sse import EventReader, OversizedEvent, decode_event
 
 ERROR_BODY_BYTES = 64 * 1024

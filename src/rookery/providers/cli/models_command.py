@@ -17,7 +17,7 @@ from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
-from rookery.providers import KEY_VARIABLES, OTHER_KEY_VARIABLES, find_model, known_models
+from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES, find_model, known_models
 from rookery.storage.keys import source_of_key
 from rookery.storage.settings_files import find_settings
 

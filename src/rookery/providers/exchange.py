@@ -22,9 +22,9 @@ from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
 from rookery.engine.ports import Chunk
 from rookery.errors import ProviderError
-from rookery.providers import LOCAL, is_loopback
-from rookery.providers.listening import Answer, Clocks, Item, Listener, Reading
-from rookery.providers.refusals import Addressee, plain, redacted
+from rookery.providers.listener import Answer, Clocks, Item, Listener, Reading
+from rookery.providers.provider_errors import Addressee, plain, redacted
+from rookery.providers.registry import LOCAL, is_loopback
 from rookery.providers.sse import encode_body
 
 PIECES_AHEAD = 64

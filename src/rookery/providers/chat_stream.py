@@ -16,9 +16,9 @@ from rookery.engine.ports import (
     ThinkingChunk,
     UsageChunk,
 )
-from rookery.providers.listening import ReportedError
+from rookery.providers.listener import ReportedError
 from rookery.providers.models import priced
-from rookery.providers.wording import count, detail_of_stop, rows, stop_reason, table, words
+from rookery.providers.turn_text import count, detail_of_stop, rows, stop_reason, table, words
 
 SOURCE = "openai"
 
