@@ -20,13 +20,13 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from run import machine, seconds_of_a_sync, table
 
 from ledger_bench import LedgerBench, change
-from rookery.core.ledger import verify_ledger
-from rookery.core.ledger.queries import Query
-from rookery.core.ledger.records import Link, Writer, line_of, record_of
-from rookery.workspace.ledger.call_journal import BegunCall, Target
-from rookery.workspace.ledger.ledger_file import Flush
-from rookery.workspace.ledger.ledger_index import LedgerIndex
-from rookery.workspace.ledger.reading import newest
+from rookery.governance.ledger import verify_ledger
+from rookery.governance.ledger.call_journal import BegunCall, Target
+from rookery.governance.ledger.ledger_file import Flush
+from rookery.governance.ledger.ledger_index import LedgerIndex
+from rookery.governance.ledger.ledger_query import Query
+from rookery.governance.ledger.ledger_reader import newest
+from rookery.governance.ledger.records import Link, Writer, line_of, record_of
 
 RECORDS = 1_000_000
 STREAM = 5_000

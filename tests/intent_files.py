@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rookery.core.intents.intent import IntentFile
-from rookery.workspace.orchestration.intent_file import IntentReader, parsed
-from rookery.workspace.orchestration.layout import Layout
+from rookery.governance.intents.intent import IntentFile
+from rookery.governance.intents.intent_file import IntentReader, parsed
+from rookery.governance.layout import Layout
 
 NOW = datetime(2026, 2, 20, 12, tzinfo=UTC)
 NAME = ".orchestration/active_intents.yaml"

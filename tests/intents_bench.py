@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from rookery.cli import main
-from rookery.core.ledger.queries import Query
-from rookery.core.ledger.records import Entry, TracedFile, Writer
-from rookery.core.ledger.traced import TracedRecord
+from rookery.governance.ledger.ledger_file import Flush
+from rookery.governance.ledger.ledger_query import Query
+from rookery.governance.ledger.ledger_reader import oldest, verified
+from rookery.governance.ledger.ledger_recording import Recording
+from rookery.governance.ledger.ledger_recovery import hash_of_file
+from rookery.governance.ledger.records import Entry, TracedFile, Writer
+from rookery.governance.ledger.traced import TracedRecord
 from rookery.permissions.trust import TrustStore
-from rookery.workspace.ledger.ledger_file import Flush
-from rookery.workspace.ledger.reading import oldest, verified
-from rookery.workspace.ledger.recording import Recording
-from rookery.workspace.ledger.recovery import hash_of_file
 
 FILE = """\
 # why we do things

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from intent_files import SPEC_EXAMPLE, laid_out
-from rookery.cli.trace import command
-from rookery.core.ledger.line_ranges import line_change
-from rookery.core.ledger.records import Entry, TracedFile, Writer
-from rookery.governed_places import governed_places
+from rookery.governance.cli.trace import command
+from rookery.governance.ledger.call_journal import BegunCall, Target
+from rookery.governance.ledger.known_heads import KnownHeads
+from rookery.governance.ledger.ledger_file import Flush
+from rookery.governance.ledger.ledger_recording import Recording
+from rookery.governance.ledger.ledger_recovery import hash_of_file
+from rookery.governance.ledger.line_ranges import line_change
+from rookery.governance.ledger.records import Entry, TracedFile, Writer
+from rookery.governance.places import governed_places
 from rookery.platform.user_folders import find_places
-from rookery.workspace.ledger.call_journal import BegunCall, Target
-from rookery.workspace.ledger.known_heads import KnownHeads
-from rookery.workspace.ledger.ledger_file import Flush
-from rookery.workspace.ledger.recording import Recording
-from rookery.workspace.ledger.recovery import hash_of_file
 
 WRITER = Writer(name="rookery", version="1.0.0")
 TASK = "t-8f21"

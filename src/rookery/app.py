@@ -48,8 +48,9 @@ from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo
 from rookery.errors import StorageError
 from rookery.extra_tools import Browsers, known_servers, open_extra_tools
+from rookery.governance.host_writes import was_written
+from rookery.governance.oversight import Charter, Oversight
 from rookery.model_choices import ModelChoice, Models
-from rookery.oversight import Charter, Oversight
 from rookery.permissions.allow_rules import Permissions
 from rookery.permissions.approval import ApprovalGate
 from rookery.permissions.mode_limits import ModeLimits
@@ -80,7 +81,6 @@ from rookery.storage.sessions import TaskStore
 from rookery.tools.registry import all_tools
 from rookery.workplace import Knowledge, Workplace
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.orchestration.host_writes import was_written
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal
 
@@ -453,7 +453,7 @@ async def open_past(
     settings: Settings, places: Places, store: TaskStore, task_id: str, workspace: Path
 ) -> AsyncIterator[Past]:
     """The past of a session. Raises `StorageError` while another process runs it."""
-    from rookery.governed_projects import PastGovernance
+    from rookery.governance.projects import PastGovernance
 
     checkpoints = _checkpoints(settings, workspace, places)
     async with anyio.create_task_group() as group:

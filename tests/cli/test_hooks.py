@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from intent_files import SPEC_EXAMPLE, laid_out
-from rookery.cli.hook_trial import EXITS_WITH_1
-from rookery.cli.hooks import command
-from rookery.core.hooks.hook_config import HookEvent
 from rookery.errors import SettingsError
+from rookery.governance.cli.hook_trial import EXITS_WITH_1
+from rookery.governance.cli.hooks_command import command
+from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.permissions.trust import TrustStore
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from intents_bench import FILE, IntentsBench
 from rookery.cli import main
-from rookery.core.intents.intent import Intent, IntentFile
+from rookery.governance.intents.intent import Intent, IntentFile
+from rookery.governance.intents.leases import Leases
+from rookery.governance.layout import Layout
 from rookery.platform.locks import file_lock
-from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.orchestration.leases import Leases
 from terminal_session import COMMAND, TerminalSession
 
 
@@ -212,7 +212,7 @@ def test_20_1_new_takes_the_next_id_and_tells_what_its_scope_matches(
 def test_20_1_ids_are_the_next_number_of_the_most_used_prefix(
     ids: list[str], expected: str
 ) -> None:
-    from rookery.cli.intents_new import next_id
+    from rookery.governance.cli.intents_new import next_id
 
     assert next_id(IntentFile(intents=tuple(Intent(id=each) for each in ids))) == expected
 
@@ -382,7 +382,7 @@ def test_20_a_lock_that_is_held_exits_5(
     governed: IntentsBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "rookery.workspace.orchestration.intent_writer.file_lock",
+        "rookery.governance.intents.intent_writer.file_lock",
         lambda path: file_lock(path, wait=0.05),
     )
     layout = Layout(governed.root, governed.root)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from intents_bench import FILE, IntentsBench
-from rookery.core.intents.lessons import Lesson, LessonType
-from rookery.core.ledger.records import TracedFile
-from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.orchestration.shared_knowledge import SharedKnowledge
+from rookery.governance.intents.lessons import Lesson, LessonType
+from rookery.governance.intents.shared_knowledge import SharedKnowledge
+from rookery.governance.layout import Layout
+from rookery.governance.ledger.records import TracedFile
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import click
 import pytest
 
 from ledger_bench import GOLDEN_LINES
-from rookery.cli.trace_desk import Ending
 from rookery.errors import SettingsError
+from rookery.governance.cli.trace_common import Ending
 from traced_workspace import TASK, TracedWorkspace, trace
 
 Captured = pytest.CaptureFixture[str]
@@ -120,7 +120,7 @@ def test_20_2_the_log_is_filtered(
 
 
 def test_15_9_what_is_far_back_is_found_with_the_index(work: TracedWorkspace, capsys: Captured):
-    from rookery.cli import trace as module
+    from rookery.governance.cli import trace as module
 
     for number in range(30):
         work.note(kind="external", tool_name=f"tool_{number}")
@@ -134,7 +134,7 @@ def test_15_9_what_is_far_back_is_found_with_the_index(work: TracedWorkspace, ca
 def test_15_9_what_refused_calls_were_aimed_at_far_back_is_found(
     work: TracedWorkspace, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("rookery.cli.trace.LOOKED_THROUGH", 5)
+    monkeypatch.setattr("rookery.governance.cli.trace.LOOKED_THROUGH", 5)
     work.agent_writes("src/api/user.py", "x = 1\n")
     for number in range(30):
         work.note(kind="external", tool_name=f"tool_{number}")

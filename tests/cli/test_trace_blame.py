@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from intent_files import SPEC_EXAMPLE
-from rookery.cli.trace_desk import Ending
-from rookery.core.ledger.records import TracedFile
 from rookery.errors import SettingsError
+from rookery.governance.cli.trace_common import Ending
+from rookery.governance.ledger.records import TracedFile
 from traced_workspace import TASK, TracedWorkspace, trace
 
 Captured = pytest.CaptureFixture[str]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from rookery.cli.trace_desk import Ending
-from rookery.core.ledger.line_ranges import content_hash
-from rookery.core.ledger.shape import shape_problems
 from rookery.errors import StorageError
-from rookery.workspace.ledger.commit_hooks import LINE
+from rookery.governance.cli.trace_common import Ending
+from rookery.governance.ledger.commit_hooks import LINE
+from rookery.governance.ledger.line_ranges import content_hash
+from rookery.governance.ledger.shape import shape_problems
 from traced_workspace import TASK, TracedWorkspace, trace
 
 Captured = pytest.CaptureFixture[str]

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from rookery.cli.trace_desk import Ending
-from rookery.core.ledger.moments import written
-from rookery.core.ledger.records import Entry
-from rookery.core.ledger.shape import shape_problems
-from rookery.core.ledger.verify_ledger import Tip
 from rookery.errors import SettingsError
-from rookery.workspace.ledger.ledger_file import Flush, Ledger
-from rookery.workspace.ledger.reading import newest
-from rookery.workspace.ledger.segments import compress
+from rookery.governance.cli.trace_common import Ending
+from rookery.governance.ledger.ledger_file import Flush, Ledger
+from rookery.governance.ledger.ledger_reader import newest
+from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.segments import compress
+from rookery.governance.ledger.shape import shape_problems
+from rookery.governance.ledger.time_points import written
+from rookery.governance.ledger.verify_ledger import Tip
 from traced_workspace import TASK, WRITER, TracedWorkspace, trace
 
 Captured = pytest.CaptureFixture[str]

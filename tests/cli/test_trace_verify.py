@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from rookery.cli.trace_desk import Ending
-from rookery.core.ledger.canonical import canonical, leaf_hash
-from rookery.core.ledger.records import Entry, Writer
 from rookery.errors import SettingsError, StorageError
-from rookery.workspace.ledger.ledger_file import Ledger
+from rookery.governance.cli.trace_common import Ending
+from rookery.governance.ledger.canonical import canonical, leaf_hash
+from rookery.governance.ledger.ledger_file import Ledger
+from rookery.governance.ledger.records import Entry, Writer
 from traced_workspace import TASK, TracedWorkspace, trace
 
 Captured = pytest.CaptureFixture[str]

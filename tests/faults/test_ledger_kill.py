@@ -14,10 +14,10 @@ from pathlib import Path
 
 import ledger_bench
 from ledger_bench import LedgerBench
-from rookery.core.ledger.queries import Query
-from rookery.core.ledger.verify_ledger import exit_code, told
-from rookery.workspace.ledger.reading import oldest
-from rookery.workspace.ledger.recovery import hash_of_file
+from rookery.governance.ledger.ledger_query import Query
+from rookery.governance.ledger.ledger_reader import oldest
+from rookery.governance.ledger.ledger_recovery import hash_of_file
+from rookery.governance.ledger.verify_ledger import exit_code, told
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 SECONDS = 120.0 if TORTURE else 0.0

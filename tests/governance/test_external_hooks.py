@@ -10,14 +10,14 @@ import anyio
 import pytest
 
 from rookery.core.blocks import ToolCall
-from rookery.core.hooks.hook_config import HookEvent
-from rookery.core.hooks.hook_dialect import Situation, ToolResponse
-from rookery.core.hooks.hook_verdict import HookDecision, HookVerdict
-from rookery.governance.external_hooks import MOST_HOLDS, CallSummary, ExternalHooks
-from rookery.workspace.hooks.hook_desk import LONG_CONTEXTS, HookDesk
-from rookery.workspace.hooks.hook_files import HookPlaces, find_hooks
-from rookery.workspace.hooks.hook_runner import HookRunner
-from rookery.workspace.hooks.hook_trust import HookTrust
+from rookery.governance.external_hooks.event_input import Situation, ToolResponse
+from rookery.governance.external_hooks.hook_config import HookEvent
+from rookery.governance.external_hooks.hook_files import HookPlaces, find_hooks
+from rookery.governance.external_hooks.hook_runner import HookRunner
+from rookery.governance.external_hooks.hook_runs import MOST_HOLDS, CallSummary, ExternalHooks
+from rookery.governance.external_hooks.hook_trust import HookTrust
+from rookery.governance.external_hooks.hook_verdict import HookDecision, HookVerdict
+from rookery.governance.external_hooks.project_hooks import LONG_CONTEXTS, HookDesk
 
 pytestmark = pytest.mark.anyio
 

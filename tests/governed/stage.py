@@ -25,9 +25,9 @@ from llm_server import LlmServer, call, finish
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.commands import Answer, Command, Condense, OpenTask, ReopenTask
 from rookery.core.facts import Asked, Event, Fact
-from rookery.core.ledger.traced import TracedRecord
+from rookery.governance.ledger.ledger_reader import oldest
+from rookery.governance.ledger.traced import TracedRecord
 from rookery.wire.codec import PROTOCOL, command_to_json, event_from_json
-from rookery.workspace.ledger.reading import oldest
 from terminal_session import PATIENCE, Installed
 from warm_start import start_warm
 

@@ -12,13 +12,13 @@ from ledger_bench import GOLDEN_LINES
 from rookery.core.managing.requests import BlameFile, ListIntents, ReadTrace
 from rookery.core.managing.shown import BlamedLine, IntentRow
 from rookery.errors import CommandRejected, RookeryError
+from rookery.governance.ledger import recent_records
+from rookery.governance.ledger.segments import compress, sealed_files
 from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.governance_family import GovernanceFamily
 from rookery.manager.desk.workspaces import Workspaces
 from rookery.manager.session_folders import Launch, SessionFolders
 from rookery.platform.user_folders import find_places
-from rookery.workspace.ledger import recent_records
-from rookery.workspace.ledger.segments import compress, sealed_files
 from traced_workspace import TASK, TracedWorkspace
 
 pytestmark = pytest.mark.anyio

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from old_kernel import WithoutLandlock
-from rookery.core.intents.scope_suggestions import writable_prefixes
 from rookery.core.limits import Limits
 from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.engine.ports import Permit
 from rookery.errors import Denied
+from rookery.governance.scope.scope_suggestions import writable_prefixes
 from rookery.sandbox.confine import landlock_version
 from rookery.sandbox.launcher import Launching
 from rookery.sandbox.layers import CONFINE, INTERPRETER, PROGRAMS

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from rookery.app import open_sandbox
-from rookery.cli.intents_desk import Desk
 from rookery.commands.judge import CommandJudge
 from rookery.engine.ports import Shell
+from rookery.governance.cli.intents_common import Desk
 from rookery.platform.git.git_folders import own_repository
 from rookery.sandbox.launcher import Launching
 from rookery.workspace.files import WorkspaceFiles

@@ -24,8 +24,8 @@ from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError, StorageError, ToolError
+from rookery.governance.oversight import Charter
 from rookery.model_choices import ModelChoice, usable_models
-from rookery.oversight import Charter
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
 from rookery.prompting.system_prompt import MODES
@@ -108,7 +108,7 @@ def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
     _check_mode(settings.mode, usual, wishes.workspace, trusted=trusted)
     choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
     if wishes.intent:
-        from rookery.governed_projects import check_intent
+        from rookery.governance.projects import check_intent
 
         check_intent(settings, wishes.workspace, wishes.intent)
     prompt, draft = wishes.prompt(), "".join(early)

@@ -13,7 +13,6 @@ from rookery.cli import sessions_questions as questions
 from rookery.cli import sessions_review as review
 from rookery.cli import sessions_worktrees as worktrees
 from rookery.cli.exit_codes import Exit
-from rookery.cli.intents_desk import SAID
 from rookery.cli.sessions_desk import (
     Desk,
     as_json,
@@ -27,6 +26,7 @@ from rookery.cli.sessions_start import start_command
 from rookery.core.managing import requests as asked
 from rookery.core.unknown_fields import repeated_field
 from rookery.errors import SettingsError
+from rookery.governance.cli.intents_common import SAID
 from rookery.manager.desk.request_json import request_from_json
 
 SUBCOMMANDS: dict[type[Any], str] = {

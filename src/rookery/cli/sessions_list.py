@@ -9,12 +9,12 @@ import click
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
-from rookery.cli.intents_desk import aligned
 from rookery.cli.sessions_desk import Desk, at_the_desk
 from rookery.core.managing.requests import ListSessions
 from rookery.core.managing.shown import Overview, SessionRow
 from rookery.core.sessions.states import SessionState
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
+from rookery.governance.cli.intents_common import aligned
 from rookery.manager.holder import manager_folder
 from rookery.manager.session_store import sessions_kept
 from rookery.storage.cli.session_ids import short_ids

@@ -8,7 +8,6 @@ from datetime import datetime
 import click
 
 from rookery.cli.exit_codes import Exit
-from rookery.cli.intents_desk import aligned
 from rookery.cli.sessions_desk import Desk, at_the_desk
 from rookery.core.managing.requests import (
     BlameFile,
@@ -26,6 +25,7 @@ from rookery.core.managing.requests import (
 from rookery.core.managing.shown import BlamedLine, TraceRow
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
+from rookery.governance.cli.intents_common import aligned
 
 _session_option = click.option(
     "--session", default="", metavar="ID", help="In the folder of this session."

@@ -9,7 +9,6 @@ import click
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
-from rookery.cli.intents_desk import aligned
 from rookery.cli.sessions_desk import Desk, at_the_desk, one_session, short
 from rookery.cli.sessions_list import words_for
 from rookery.core.managing.requests import (
@@ -31,6 +30,7 @@ from rookery.core.managing.shown import (
 )
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import CommandRejected, SettingsError
+from rookery.governance.cli.intents_common import aligned
 from rookery.storage.cli.session_argument import counted
 from rookery.storage.cli.session_table import cut, money, one_line
 

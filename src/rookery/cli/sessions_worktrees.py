@@ -7,7 +7,6 @@ import click
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
-from rookery.cli.intents_desk import aligned
 from rookery.cli.sessions_desk import Desk, at_the_desk, short
 from rookery.cli.sessions_review import stats_of
 from rookery.core.managing.requests import (
@@ -38,6 +37,7 @@ from rookery.core.text.terminal_text import (
     visible_line,
 )
 from rookery.errors import SettingsError
+from rookery.governance.cli.intents_common import aligned
 from rookery.storage.cli.session_argument import confirmed
 
 _one_worktree = click.argument("which", metavar="ID|BRANCH")

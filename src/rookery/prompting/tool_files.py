@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
 from rookery.commands.tool_programs import files_in, loaded_by
-from rookery.core.hooks.fingerprints import paths_in
 from rookery.errors import ToolError
+from rookery.governance.external_hooks.fingerprints import paths_in
+from rookery.governance.external_hooks.hook_trust import file_digest
 from rookery.prompting.config_files import (
     ConfigFolder,
     FoundFile,
@@ -25,7 +26,6 @@ from rookery.prompting.config_files import (
 from rookery.prompting.lookup_cache import Look
 from rookery.tools.custom.definition import ToolDefinition, tool_definition
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.hooks.hook_trust import file_digest
 
 FOLDER = "tools"
 PROJECT_FOLDERS = (PROJECT_FOLDER, ".roo")

@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.blocks import ToolCall
-from rookery.core.hooks.hook_answers import HookAnswer, HookRun, Opinion, answer_of, untrusted
-from rookery.core.hooks.hook_config import HookCommand, HookEvent, OnFailure
-from rookery.core.hooks.hook_verdict import Heard, HookDecision, joined, refusal
+from rookery.governance.external_hooks.hook_answers import (
+    HookAnswer,
+    HookRun,
+    Opinion,
+    answer_of,
+    untrusted,
+)
+from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent, OnFailure
+from rookery.governance.external_hooks.hook_verdict import Heard, HookDecision, joined, refusal
 
 PRE = HookEvent.PRE_TOOL_USE
 

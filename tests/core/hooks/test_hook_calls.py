@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rookery.core.blocks import ToolCall
-from rookery.core.hooks.hook_calls import (
+from rookery.governance.external_hooks.hook_calls import (
     CannotMap,
     mapped_back,
     names_of,
@@ -13,7 +13,7 @@ from rookery.core.hooks.hook_calls import (
     sample_call,
     touched_paths,
 )
-from rookery.core.hooks.hook_config import Dialect
+from rookery.governance.external_hooks.hook_config import Dialect
 
 ROOT = "/home/ada/project"
 DIFF = """\

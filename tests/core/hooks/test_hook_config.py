@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.hooks.hook_config import (
+from rookery.governance.external_hooks.hook_config import (
     Dialect,
     HookCommand,
     HookEvent,
@@ -15,7 +15,12 @@ from rookery.core.hooks.hook_config import (
     OnFailure,
     read_hooks,
 )
-from rookery.core.hooks.hook_matchers import LONGEST_NAME, FaultyMatcher, Matcher, matcher
+from rookery.governance.external_hooks.hook_matchers import (
+    LONGEST_NAME,
+    FaultyMatcher,
+    Matcher,
+    matcher,
+)
 
 
 def of(*entries: Any, event: str = "PreToolUse", **group: Any) -> dict[str, Any]:

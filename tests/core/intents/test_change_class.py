@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.intents.change_class import ChangeKind, MutationClass, change_class
+from rookery.governance.ledger.change_class import ChangeKind, MutationClass, change_class
 
 CODE = '''def total(items, rate=1):
     """Adds up."""
@@ -137,7 +137,7 @@ def test_16_a_move_keeps_the_meaning():
 
 @pytest.mark.parametrize("each", ChangeKind)
 def test_16_two_classes(each: ChangeKind):
-    from rookery.core.intents.change_class import ChangeClass
+    from rookery.governance.ledger.change_class import ChangeClass
 
     kept = each in ("format", "comment", "rename", "move")
     expected = MutationClass.AST_REFACTOR if kept else MutationClass.INTENT_EVOLUTION

@@ -3,8 +3,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.intents.changes import Definition, Effect, change, tightest
-from rookery.core.intents.intent import (
+from rookery.governance.intents.intent import (
     Constraint,
     Criterion,
     Intent,
@@ -15,6 +14,7 @@ from rookery.core.intents.intent import (
     Verify,
     digest,
 )
+from rookery.governance.intents.intent_changes import Definition, Effect, change, tightest
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, tzinfo=UTC)

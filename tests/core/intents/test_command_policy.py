@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from rookery.core.intents.command_policy import opinion, read_policy
 from rookery.core.rulings import Decision
+from rookery.governance.scope.command_policy import opinion, read_policy
 
 
 def rule(prefix: Any, decision: str = "allow", **more: Any) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.intents.criteria_standing import criteria_standing
-from rookery.core.intents.intent import (
+from rookery.governance.criteria.criteria_standing import criteria_standing
+from rookery.governance.intents.intent import (
     Criterion,
     Intent,
     LastVerification,
@@ -16,7 +16,7 @@ from rookery.core.intents.intent import (
     Verify,
     digest,
 )
-from rookery.core.ledger.traced import TracedRecord
+from rookery.governance.ledger.traced import TracedRecord
 
 CHECK = Criterion(text="It works.", verify=Verify(command="pytest"))
 READ = Criterion(text="Somebody has read it.")

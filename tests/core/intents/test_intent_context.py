@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rookery.core.intents.intent import (
+from rookery.governance.intents.intent import (
     Constraint,
     Criterion,
     Intent,
@@ -14,7 +14,7 @@ from rookery.core.intents.intent import (
     Status,
     Verify,
 )
-from rookery.core.intents.intent_context import (
+from rookery.governance.intents.intent_context import (
     REMINDER_CHARS,
     ContextTooLarge,
     OtherWork,

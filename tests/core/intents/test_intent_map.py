@@ -3,18 +3,18 @@
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.intents.activity import Activity, FileActivity, activity
-from rookery.core.intents.intent import Intent, Status
-from rookery.core.intents.intent_map import (
+from rookery.governance.intents.activity import Activity, FileActivity, activity
+from rookery.governance.intents.intent import Intent, Status
+from rookery.governance.intents.intent_map import (
     MapEntry,
     MapFile,
     map_entries,
     map_text,
     symbols,
 )
-from rookery.core.ledger.line_ranges import LineRange
-from rookery.core.ledger.records import FileHash, TracedFile
-from rookery.core.ledger.traced import TracedRecord
+from rookery.governance.ledger.line_ranges import LineRange
+from rookery.governance.ledger.records import FileHash, TracedFile
+from rookery.governance.ledger.traced import TracedRecord
 
 AUTH = Intent(id="INT-001", name="JWT", status=Status.IN_PROGRESS, revision=3, depends_on=("B-1",))
 POOL = Intent(id="INT-002", name="Pooling", status=Status.COMPLETED)

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rookery.core.intents.earned_lessons import (
+from rookery.governance.intents.earned_lessons import (
     CheckRan,
     FileChanged,
     Happening,
     check_type,
     earned,
 )
-from rookery.core.intents.lessons import (
+from rookery.governance.intents.lessons import (
     CUT,
     LARGEST_SECTION,
     MOST_LESSONS,

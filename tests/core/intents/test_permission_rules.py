@@ -1,8 +1,9 @@
 import pytest
 
-from rookery.core.intents.braces import PatternError
-from rookery.core.intents.intent import Permissions
-from rookery.core.intents.permission_rules import (
+from rookery.core.rulings import Decision
+from rookery.governance.intents.intent import Permissions
+from rookery.governance.scope.braces import PatternError
+from rookery.governance.scope.permission_rules import (
     ALIASES,
     COMMAND_TOOLS,
     OTHER_TOOLS,
@@ -12,7 +13,6 @@ from rookery.core.intents.permission_rules import (
     permission_rule,
     rule_fault,
 )
-from rookery.core.rulings import Decision
 
 
 def command(*commands: str, all_known: bool = True) -> RuleCall:

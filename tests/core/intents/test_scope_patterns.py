@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rookery.core.intents.braces import PatternError, alternatives
-from rookery.core.intents.scope_patterns import scope, scope_pattern
-from rookery.core.intents.scope_relations import inside, overlaps, whole_workspace, within
-from rookery.core.intents.scope_suggestions import nearest, smallest_pattern, writable_prefixes
+from rookery.governance.scope.braces import PatternError, alternatives
+from rookery.governance.scope.scope_patterns import scope, scope_pattern
+from rookery.governance.scope.scope_relations import inside, overlaps, whole_workspace, within
+from rookery.governance.scope.scope_suggestions import nearest, smallest_pattern, writable_prefixes
 
 COMPOSED, DECOMPOSED = "src/caf\u00e9/**", "src/cafe\u0301/x"
 

@@ -1,9 +1,10 @@
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.intents.intent import Policy
-from rookery.core.intents.scope_patterns import scope
-from rookery.core.intents.scope_verdict import (
+from rookery.core.rulings import Decision
+from rookery.governance.intents.intent import Policy
+from rookery.governance.scope.scope_patterns import scope
+from rookery.governance.scope.scope_verdict import (
     Location,
     Op,
     Outside,
@@ -16,7 +17,6 @@ from rookery.core.intents.scope_verdict import (
     path_fault,
     rejected,
 )
-from rookery.core.rulings import Decision
 
 PATTERNS = ("src/auth/**", "src/middleware/jwt.py", "!src/auth/legacy/**")
 RULES = ScopeRules(patterns=PATTERNS, scope=scope(PATTERNS))

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from rookery.core.file_problems import Problem
 from rookery.core.governance_mode import Mode, ModeWishes, latched
-from rookery.core.intents.intent import (
+from rookery.core.refusals import Refusal
+from rookery.governance.intents.intent import (
     Criterion,
     Intent,
     IntentBudget,
@@ -15,9 +16,8 @@ from rookery.core.intents.intent import (
     Status,
     digest,
 )
-from rookery.core.intents.lifecycle import LIFECYCLE, first_step, move, possible_moves
-from rookery.core.intents.selection import Selected, select, wanted_id
-from rookery.core.refusals import Refusal
+from rookery.governance.intents.lifecycle import LIFECYCLE, first_step, move, possible_moves
+from rookery.governance.intents.selection import Selected, select, wanted_id
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)
 ONE = Intent(id="INT-001", name="one", status=Status.IN_PROGRESS, owned_scope=("src/**",))

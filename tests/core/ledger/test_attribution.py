@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from ledger_bench import WRITER
-from rookery.core.ledger.attribution import blame
-from rookery.core.ledger.line_ranges import line_change, plain_lines
-from rookery.core.ledger.records import Entry, Link, TracedFile, record_of
-from rookery.core.ledger.traced import TracedRecord, traced
+from rookery.governance.ledger.attribution import blame
+from rookery.governance.ledger.line_ranges import line_change, plain_lines
+from rookery.governance.ledger.records import Entry, Link, TracedFile, record_of
+from rookery.governance.ledger.traced import TracedRecord, traced
 
 LINK = Link(stream="01JMZ3V9K6T2Q8R4W0XYABCDEF", seq=0, prev=None)
 OLD = "import time\n\n\ndef verify(token):\n    return True\n"

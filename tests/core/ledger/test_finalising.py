@@ -7,12 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger_bench import WRITER
-from rookery.core.ledger.authorship_log import authorship_log
-from rookery.core.ledger.finalising import CommittedFile, Finalised, finalised, finalised_record
-from rookery.core.ledger.line_ranges import content_hash, line_change, plain_lines
-from rookery.core.ledger.records import Entry, Link, TracedFile, record_of
-from rookery.core.ledger.shape import shape_problems
-from rookery.core.ledger.traced import TracedRecord, traced
+from rookery.governance.ledger.authorship_log import authorship_log
+from rookery.governance.ledger.commit_records import (
+    CommittedFile,
+    Finalised,
+    finalised,
+    finalised_record,
+)
+from rookery.governance.ledger.line_ranges import content_hash, line_change, plain_lines
+from rookery.governance.ledger.records import Entry, Link, TracedFile, record_of
+from rookery.governance.ledger.shape import shape_problems
+from rookery.governance.ledger.traced import TracedRecord, traced
 
 LINE = st.sampled_from([f"statement_number_{number} = {number}" for number in range(8)] + ["", "}"])
 TEXT = st.lists(LINE, max_size=12).map(lambda lines: "".join(f"{line}\n" for line in lines))

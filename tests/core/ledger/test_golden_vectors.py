@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger_bench import GOLDEN_LINES
-from rookery.core.ledger.canonical import canonical, leaf_hash
-from rookery.core.ledger.merkle import merkle_root
-from rookery.core.ledger.verify_ledger import Verifier, state_id
+from rookery.governance.ledger.canonical import canonical, leaf_hash
+from rookery.governance.ledger.merkle import merkle_root
+from rookery.governance.ledger.verify_ledger import Verifier, state_id
 
 RECORDS = [json.loads(line) for line in GOLDEN_LINES]
 HASHES = [record["metadata"]["orchestration"]["hash"] for record in RECORDS]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rookery import NAME, VERSION
 from rookery.cli.exit_codes import Exit
-from rookery.cli.trace import KINDS
-from rookery.cli.trace_desk import Ending
-from rookery.core.ledger.canonical import leaf_hash
-from rookery.core.ledger.shape import shape_problems
+from rookery.governance.cli.trace import KINDS
+from rookery.governance.cli.trace_common import Ending
+from rookery.governance.ledger.canonical import leaf_hash
+from rookery.governance.ledger.shape import shape_problems
 
 PAGE = Path(__file__).parents[3] / "docs" / "ledger.md"
 

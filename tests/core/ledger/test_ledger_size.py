@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ledger_bench import LedgerBench, change
-from rookery.core.ledger.verify_ledger import Verifier
+from rookery.governance.ledger.verify_ledger import Verifier
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ledger_bench import WRITER, change
-from rookery.core.ledger.blame_page import (
+from rookery.governance.ledger.blame_page import (
     WIDEST,
     CommitOfLine,
     OwnedLine,
@@ -14,10 +14,10 @@ from rookery.core.ledger.blame_page import (
     porcelain,
     why_rows,
 )
-from rookery.core.ledger.log_lines import Columns, log_lines
-from rookery.core.ledger.record_page import chain_of, record_page
-from rookery.core.ledger.records import Entry, Link, TracedFile, record_of
-from rookery.core.ledger.traced import TracedRecord, traced
+from rookery.governance.ledger.log_lines import Columns, log_lines
+from rookery.governance.ledger.record_page import chain_of, record_page
+from rookery.governance.ledger.records import Entry, Link, TracedFile, record_of
+from rookery.governance.ledger.traced import TracedRecord, traced
 
 STREAM = "01JMZ3V9K6T2Q8R4W0XYABCDEF"
 TIME = "2026-02-20T13:54:31.250Z"

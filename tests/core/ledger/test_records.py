@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger_bench import GOLDEN_LINES, WRITER, change
-from rookery.core.ledger.line_ranges import LineRange, content_hash, line_change, plain_lines
-from rookery.core.ledger.records import (
+from rookery.governance.ledger.line_ranges import LineRange, content_hash, line_change, plain_lines
+from rookery.governance.ledger.records import (
     LONGEST_LINE,
     Entry,
     FileHash,
@@ -21,7 +21,7 @@ from rookery.core.ledger.records import (
     parts_of,
     record_of,
 )
-from rookery.core.ledger.shape import shape_problems
+from rookery.governance.ledger.shape import shape_problems
 
 RANGE = {
     "type": "object",

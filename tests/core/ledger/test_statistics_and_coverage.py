@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from ledger_bench import WRITER, change
-from rookery.core.ledger.coverage import KnownIntent, coverage
-from rookery.core.ledger.records import Entry, FileHash, Link, TracedFile, record_of
-from rookery.core.ledger.statistics import statistics, told
-from rookery.core.ledger.traced import TracedRecord, traced
+from rookery.governance.ledger.coverage import KnownIntent, coverage
+from rookery.governance.ledger.records import Entry, FileHash, Link, TracedFile, record_of
+from rookery.governance.ledger.statistics import statistics, told
+from rookery.governance.ledger.traced import TracedRecord, traced
 
 LINK = Link(stream="01JMZ3V9K6T2Q8R4W0XYABCDEF", seq=0, prev=None)
 

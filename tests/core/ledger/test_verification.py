@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ledger_bench import GOLDEN_LINES, LedgerBench, change, some_tasks
-from rookery.core.ledger import verify_ledger
-from rookery.core.ledger.canonical import canonical, leaf_hash
-from rookery.core.ledger.tail import LedgerTail
-from rookery.core.ledger.verification import told_here
-from rookery.core.ledger.verify_ledger import (
+from rookery.governance.ledger import verify_ledger
+from rookery.governance.ledger.canonical import canonical, leaf_hash
+from rookery.governance.ledger.tail import LedgerTail
+from rookery.governance.ledger.verification import told_here
+from rookery.governance.ledger.verify_ledger import (
     CLAIM,
     MISSING,
     WAYS_OUT,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.hooks.known_hooks import HookSource, KnownHook, TrustStatus
 from rookery.errors import StorageError
-from rookery.workspace.hooks.hook_files import LARGEST, HookPlaces, find_hooks
-from rookery.workspace.hooks.hook_trust import HookTrust
+from rookery.governance.external_hooks.hook_files import LARGEST, HookPlaces, find_hooks
+from rookery.governance.external_hooks.hook_trust import HookTrust
+from rookery.governance.external_hooks.known_hooks import HookSource, KnownHook, TrustStatus
 
 
 def document(*commands: str, **more: Any) -> str:

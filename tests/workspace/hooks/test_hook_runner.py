@@ -11,13 +11,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.core.hooks.hook_answers import HookRun
-from rookery.core.hooks.hook_config import HookCommand, HookEvent
+from rookery.governance.external_hooks import hook_process
+from rookery.governance.external_hooks.hook_answers import HookRun
+from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent
+from rookery.governance.external_hooks.hook_process import CAPTURE, FLOOD
+from rookery.governance.external_hooks.hook_runner import AT_ONCE, HookRunner
 from rookery.platform.processes.own_scripts import own_script
 from rookery.platform.processes.wardens import WARDEN, WardensInAdvance
-from rookery.workspace.hooks import hook_process
-from rookery.workspace.hooks.hook_process import CAPTURE, FLOOD
-from rookery.workspace.hooks.hook_runner import AT_ONCE, HookRunner
 
 pytestmark = pytest.mark.anyio
 
@@ -150,8 +150,8 @@ async def test_5_4_nothing_outlives_a_hook(runner: HookRunner, tmp_path: Path, w
 ANOTHER = """
 import anyio, sys
 from pathlib import Path
-from rookery.core.hooks.hook_config import HookCommand, HookEvent
-from rookery.workspace.hooks.hook_runner import HookRunner
+from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent
+from rookery.governance.external_hooks.hook_runner import HookRunner
 command = "echo $$ > pid; exec sleep 600"
 hook = HookCommand(event=HookEvent.STOP, name="x", command=command)
 anyio.run(HookRunner(Path(sys.argv[1])).run, hook, b"{}")

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from ledger_bench import LedgerBench, change
-from rookery.core.ledger.records import Entry
-from rookery.core.ledger.traced import TracedRecord
-from rookery.core.ledger.verify_ledger import exit_code
-from rookery.workspace.ledger.call_journal import BegunCall, Target
-from rookery.workspace.ledger.errors import LedgerUnwritable
-from rookery.workspace.ledger.journal_key import JournalKey
-from rookery.workspace.ledger.known_heads import KnownHeads
-from rookery.workspace.ledger.ledger_file import Flush
-from rookery.workspace.ledger.reading import oldest
-from rookery.workspace.ledger.recovery import Recovered, hash_of_file
+from rookery.governance.ledger.call_journal import BegunCall, Target
+from rookery.governance.ledger.journal_key import JournalKey
+from rookery.governance.ledger.known_heads import KnownHeads
+from rookery.governance.ledger.ledger_errors import LedgerUnwritable
+from rookery.governance.ledger.ledger_file import Flush
+from rookery.governance.ledger.ledger_reader import oldest
+from rookery.governance.ledger.ledger_recovery import Recovered, hash_of_file
+from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.traced import TracedRecord
+from rookery.governance.ledger.verify_ledger import exit_code
 from warm_programs import run_program
 
 
@@ -356,8 +356,8 @@ ONE_CALL = """
 import sys
 from pathlib import Path
 from ledger_bench import LedgerBench, change
-from rookery.workspace.ledger.call_journal import BegunCall, Target
-from rookery.workspace.ledger.ledger_file import Flush
+from rookery.governance.ledger.call_journal import BegunCall, Target
+from rookery.governance.ledger.ledger_file import Flush
 root = Path(sys.argv[1])
 recording = LedgerBench(root).recording(flush=Flush.ALWAYS)
 call = BegunCall(task_id="t", tool_use_id="c", tool_name="w", targets=(Target(path="a.txt"),))

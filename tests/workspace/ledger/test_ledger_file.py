@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from ledger_bench import LedgerBench, change
-from rookery.core.ledger.records import Entry, TracedFile
-from rookery.core.ledger.verify_ledger import KnownHead, exit_code
-from rookery.workspace.ledger.errors import LedgerUnwritable
-from rookery.workspace.ledger.known_heads import KnownHeads, workspace_key
-from rookery.workspace.ledger.ledger_file import Flush
-from rookery.workspace.ledger.segments import compress, newest_first, oldest_first
+from rookery.governance.ledger.known_heads import KnownHeads, workspace_key
+from rookery.governance.ledger.ledger_errors import LedgerUnwritable
+from rookery.governance.ledger.ledger_file import Flush
+from rookery.governance.ledger.records import Entry, TracedFile
+from rookery.governance.ledger.segments import compress, newest_first, oldest_first
+from rookery.governance.ledger.verify_ledger import KnownHead, exit_code
 from warm_programs import run_program, start_program
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))

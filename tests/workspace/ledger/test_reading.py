@@ -13,25 +13,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger_bench import GOLDEN_LINES, LedgerBench, change, some_tasks
-from rookery.core.ledger.coverage import coverage
-from rookery.core.ledger.exports import agent_trace, csv_rows, markdown, signed_bytes
-from rookery.core.ledger.queries import Query
-from rookery.core.ledger.records import Entry
-from rookery.core.ledger.statistics import statistics
-from rookery.core.ledger.traced import records_on
-from rookery.core.ledger.verify_ledger import LONGEST_LINE
 from rookery.errors import StorageError
-from rookery.workspace.ledger.brief_records import BriefRecord, counted_records
-from rookery.workspace.ledger.ledger_index import LedgerIndex
-from rookery.workspace.ledger.reading import in_toto, newest, oldest, record_named
-from rookery.workspace.ledger.segments import (
+from rookery.governance.ledger.brief_records import BriefRecord, counted_records
+from rookery.governance.ledger.coverage import coverage
+from rookery.governance.ledger.exports import agent_trace, csv_rows, markdown, signed_bytes
+from rookery.governance.ledger.ledger_index import LedgerIndex
+from rookery.governance.ledger.ledger_query import Query
+from rookery.governance.ledger.ledger_reader import in_toto, newest, oldest, record_named
+from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.segments import (
     compress,
     lines,
     lines_backwards,
     oldest_first,
     sealed_files,
 )
-from rookery.workspace.ledger.signing import Signer
+from rookery.governance.ledger.signatures import Signer
+from rookery.governance.ledger.statistics import statistics
+from rookery.governance.ledger.traced import records_on
+from rookery.governance.ledger.verify_ledger import LONGEST_LINE
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from rookery.workspace.ledger.secrets_filter import SecretsFilter
+from rookery.governance.ledger.secrets_filter import SecretsFilter
 
 LONG = 200_000 if os.environ.get("ROOKERY_TORTURE") else 50_000
 
@@ -70,7 +70,7 @@ KEPT = [
     "sha256sum e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "cat src/rookery/workspace/ledger/secrets_filter.py",
     "npm run build --workspace=packages/frontend-components",
-    "PYTHONPATH=src python -m rookery.core.ledger.verify_ledger",
+    "PYTHONPATH=src python -m rookery.governance.ledger.verify_ledger",
     "token count: 512, password rules apply",
     "docker run -u 1000:1000 -p 8080:80 image",
     "mkdir -p mysql && find mysql -print",

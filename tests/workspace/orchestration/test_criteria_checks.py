@@ -9,14 +9,14 @@ import anyio.to_thread
 import pytest
 
 from intent_files import laid_out
-from rookery.core.intents.intent import Verify
 from rookery.core.limits import Limits
-from rookery.workspace.orchestration.criteria_checks import (
+from rookery.governance.criteria.criteria_checks import (
     LARGEST_TAIL,
     CheckResult,
     check_criterion,
 )
-from rookery.workspace.orchestration.layout import Layout
+from rookery.governance.intents.intent import Verify
+from rookery.governance.layout import Layout
 from rookery.workspace.terminal import Terminal
 
 pytestmark = pytest.mark.anyio

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from intent_files import NOW, SPEC_EXAMPLE, laid_out
-from rookery.core.intents.command_policy import opinion
 from rookery.core.rulings import Decision
 from rookery.errors import RookeryError
-from rookery.workspace.orchestration.command_policy_file import read_command_policy
-from rookery.workspace.orchestration.floating_patterns import floating_fault, forbidding
-from rookery.workspace.orchestration.intent_ignore import parsed_ignore, read_intent_ignore
-from rookery.workspace.orchestration.layout import Layout, find_layout, init, nested_roots
-from rookery.workspace.orchestration.leases import Leases
+from rookery.governance.intents.leases import Leases
+from rookery.governance.layout import Layout, find_layout, init, nested_roots
+from rookery.governance.scope.command_policy import opinion
+from rookery.governance.scope.command_policy_file import read_command_policy
+from rookery.governance.scope.floating_patterns import floating_fault, forbidding
+from rookery.governance.scope.intent_ignore import parsed_ignore, read_intent_ignore
 from warm_programs import run_program
 
 KNOWN = ["INT-001", "INT-007"]
@@ -211,8 +211,8 @@ def lease_by_another_process(layout: Layout) -> None:
     """Taken by a process that has ended by now."""
     code = (
         "import sys; from pathlib import Path; from datetime import datetime\n"
-        "from rookery.workspace.orchestration.layout import Layout\n"
-        "from rookery.workspace.orchestration.leases import Leases\n"
+        "from rookery.governance.layout import Layout\n"
+        "from rookery.governance.intents.leases import Leases\n"
         "root = Path(sys.argv[1])\n"
         "now = datetime.fromisoformat(sys.argv[2])\n"
         "Leases(Layout(root, root)).take('gone', 'INT-002', ['**'], now=now)\n"

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, read, reader
-from rookery.core.intents.intent import IntentFile, Status, Verify, digest
-from rookery.core.intents.intent_context import intent_context
-from rookery.core.intents.problem_report import rendered, summary
-from rookery.core.intents.scope_patterns import scope, scope_pattern
-from rookery.workspace.orchestration import intent_file
-from rookery.workspace.orchestration.intent_file import parsed
-from rookery.workspace.orchestration.yaml_nodes import yaml_nodes
+from rookery.governance.intents import intent_file
+from rookery.governance.intents.intent import IntentFile, Status, Verify, digest
+from rookery.governance.intents.intent_context import intent_context
+from rookery.governance.intents.intent_file import parsed
+from rookery.governance.intents.problem_report import rendered, summary
+from rookery.governance.scope.scope_patterns import scope, scope_pattern
+from rookery.governance.yaml_nodes import yaml_nodes
 
 pytestmark = pytest.mark.anyio
 

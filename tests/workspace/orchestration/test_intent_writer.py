@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from access_lists import restrict, still_restricted
 from intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, reader
-from rookery.core.intents.intent import (
+from rookery.errors import RookeryError
+from rookery.governance.intents.intent import (
     Constraint,
     Criterion,
     Intent,
@@ -19,10 +20,7 @@ from rookery.core.intents.intent import (
     StatusChange,
     Verify,
 )
-from rookery.core.intents.lifecycle import move
-from rookery.errors import RookeryError
-from rookery.platform.locks import LockTimeout, file_lock
-from rookery.workspace.orchestration.intent_edits import (
+from rookery.governance.intents.intent_edits import (
     AddHistory,
     AddIntent,
     AddScope,
@@ -34,9 +32,11 @@ from rookery.workspace.orchestration.intent_edits import (
     edits_for,
     expected,
 )
-from rookery.workspace.orchestration.intent_file import parsed
-from rookery.workspace.orchestration.intent_writer import EditOf, IntentsNotWritten, IntentWriter
-from rookery.workspace.orchestration.layout import Layout, init
+from rookery.governance.intents.intent_file import parsed
+from rookery.governance.intents.intent_writer import EditOf, IntentsNotWritten, IntentWriter
+from rookery.governance.intents.lifecycle import move
+from rookery.governance.layout import Layout, init
+from rookery.platform.locks import LockTimeout, file_lock
 
 COMMENTED = """\
 # About this file

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from intent_files import laid_out
-from rookery.core.intents.intent import Intent, Status
-from rookery.core.intents.intent_map import map_text
-from rookery.core.ledger.line_ranges import LineRange
-from rookery.core.ledger.records import TracedFile
-from rookery.core.ledger.traced import TracedRecord
-from rookery.workspace.ledger.recovery import hash_of_file
-from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.orchestration.mapped_intents import intent_map
+from rookery.governance.intents.intent import Intent, Status
+from rookery.governance.intents.intent_map import map_text
+from rookery.governance.intents.mapped_intents import intent_map
+from rookery.governance.layout import Layout
+from rookery.governance.ledger.ledger_recovery import hash_of_file
+from rookery.governance.ledger.line_ranges import LineRange
+from rookery.governance.ledger.records import TracedFile
+from rookery.governance.ledger.traced import TracedRecord
 
 INTENT = Intent(id="INT-001", name="One", status=Status.IN_PROGRESS)
 

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from intent_files import laid_out
-from rookery.core.intents.lessons import MOST_LESSONS, Lesson, LessonType, lessons_in, written
 from rookery.errors import RookeryError
-from rookery.workspace.orchestration.layout import Layout, init
-from rookery.workspace.orchestration.shared_knowledge import ARCHIVE, SharedKnowledge
+from rookery.governance.intents.lessons import MOST_LESSONS, Lesson, LessonType, lessons_in, written
+from rookery.governance.intents.shared_knowledge import ARCHIVE, SharedKnowledge
+from rookery.governance.layout import Layout, init
 from warm_programs import start_program
 
 LESSON = Lesson(
@@ -40,9 +40,9 @@ def test_without_a_file_nothing_is_known_and_the_first_lesson_makes_it(tmp_path:
 RECORD_SOME = """
 import sys
 from pathlib import Path
-from rookery.core.intents.lessons import Lesson, LessonType
-from rookery.workspace.orchestration.layout import Layout
-from rookery.workspace.orchestration.shared_knowledge import SharedKnowledge
+from rookery.governance.intents.lessons import Lesson, LessonType
+from rookery.governance.layout import Layout
+from rookery.governance.intents.shared_knowledge import SharedKnowledge
 root = Path(sys.argv[1])
 facts = {"at": "2026-02-20 14:03Z", "failure": "expected 401, got 200", "intent_id": "INT-001"}
 for number in range(10):

@@ -14,21 +14,21 @@ import anyio.to_thread
 
 from rookery import NAME
 from rookery.core.instructions import revealed
-from rookery.core.intents.intent import Intent, IntentFile, expired
-from rookery.core.intents.listing import in_order
-from rookery.core.intents.problem_report import summary
-from rookery.core.ledger.blame_page import OwnedLine, Why
-from rookery.core.ledger.log_lines import result, subject
-from rookery.core.ledger.queries import HOUSEKEEPING, Query
-from rookery.core.ledger.traced import TracedRecord
 from rookery.core.limits import MIB
 from rookery.core.managing.requests import BlameFile, ListIntents, ReadTrace
 from rookery.core.managing.shown import BlamedLine, IntentRow, TraceRow
 from rookery.errors import CommandRejected
+from rookery.governance.intents.intent import Intent, IntentFile, expired
+from rookery.governance.intents.intent_order import in_order
+from rookery.governance.intents.problem_report import summary
+from rookery.governance.layout import Layout, find_layout, find_ledger
+from rookery.governance.ledger.blame_page import OwnedLine, Why
+from rookery.governance.ledger.ledger_query import HOUSEKEEPING, Query
+from rookery.governance.ledger.log_lines import result, subject
+from rookery.governance.ledger.traced import TracedRecord
 from rookery.manager.desk.desk import Handlers
 from rookery.manager.desk.workspaces import Workspaces
 from rookery.platform.user_folders import Places
-from rookery.workspace.orchestration.layout import Layout, find_layout, find_ledger
 
 LARGEST_BLAMED = MIB
 MOST_RECORDS = 1_000
@@ -59,7 +59,7 @@ class GovernanceFamily:
         return await _read_beside(partial(self._blamed, request))
 
     def _intents(self) -> tuple[IntentRow, ...]:
-        from rookery.workspace.orchestration.intent_file import IntentReader
+        from rookery.governance.intents.intent_file import IntentReader
 
         project = self._workspaces.of()
         layout = find_layout(project, project).layout
@@ -75,8 +75,8 @@ class GovernanceFamily:
         return tuple(_intent_row(each, file, writes, now) for each in in_order(file.intents))
 
     def _writes(self, layout: Layout) -> Mapping[str, int]:
-        from rookery.workspace.ledger.ledger_index import LedgerIndex, writes_in
-        from rookery.workspace.ledger.reading import oldest
+        from rookery.governance.ledger.ledger_index import LedgerIndex, writes_in
+        from rookery.governance.ledger.ledger_reader import oldest
 
         if not (layout.ledger.exists() or layout.sealed_ledger.exists()):
             return {}
@@ -86,7 +86,7 @@ class GovernanceFamily:
             return writes_in(oldest(layout.folder))
 
     def _trace(self, request: ReadTrace) -> tuple[TraceRow, ...]:
-        from rookery.workspace.ledger.recent_records import recent_records
+        from rookery.governance.ledger.recent_records import recent_records
 
         layout = find_ledger(self._workspaces.of(request.session_id).resolve())
         if layout is None:
@@ -102,9 +102,9 @@ class GovernanceFamily:
         return tuple(map(_trace_row, found))
 
     def _blamed(self, request: BlameFile) -> tuple[BlamedLine, ...]:
-        from rookery.workspace.ledger.behind_lines import whys_behind
-        from rookery.workspace.ledger.git_history import history_of
-        from rookery.workspace.ledger.line_history import line_history
+        from rookery.governance.ledger.git_history import history_of
+        from rookery.governance.ledger.line_history import line_history
+        from rookery.governance.ledger.line_reasons import whys_behind
 
         workspace = self._workspaces.of(request.session_id).resolve()
         layout = find_ledger(workspace)
@@ -118,7 +118,7 @@ class GovernanceFamily:
         return tuple(_blamed_line(line, whys) for line in lines)
 
     def _index_of(self, layout: Layout) -> Path:
-        from rookery.workspace.ledger.known_heads import heads_of_workspace
+        from rookery.governance.ledger.known_heads import heads_of_workspace
 
         kept = self._places.governance
         return heads_of_workspace(layout.state, layout.root, kept).index

@@ -33,7 +33,7 @@ class ToolDefinition(Struct, frozen=True):
 
 def reserved() -> frozenset[str]:
     """Names that no tool of a file can have. Looked up only where there is such a file."""
-    from rookery.core.intents.permission_rules import COMMAND_TOOLS, OTHER_TOOLS, PATH_TOOLS
+    from rookery.governance.scope.permission_rules import COMMAND_TOOLS, OTHER_TOOLS, PATH_TOOLS
 
     return PATH_TOOLS | COMMAND_TOOLS | OTHER_TOOLS | {"list_code_definition_names"}
 

@@ -1,0 +1,339 @@
+"""Which intent a task works for, as its log says, and whether that still holds.
+
+Before each call that changes something the intent file is looked at again. A narrower scope holds
+at once. A wider one must be selected again, because nobody may be given more by the way. What a
+call of the task itself changed needs a person.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any
+
+import anyio.to_thread
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Event, Fact, IntentCleared, IntentSelected, Noted, Reminded
+from rookery.core.folds.task_state import TaskState
+from rookery.core.intent_questions import AskedReason, IntentQuestion
+from rookery.core.limits import MIB
+from rookery.core.refusals import Refusal
+from rookery.core.rulings import Decision, Ruling
+from rookery.engine.ports import Action
+from rookery.governance.intents.intent import Intent, IntentFile, Permissions, digest, expired
+from rookery.governance.intents.intent_changes import Definition, Effect, change
+from rookery.governance.intents.intent_choice import fact_of, is_descendant
+from rookery.governance.intents.intent_file import IntentText
+from rookery.governance.intents.selection import wanted_id
+from rookery.governance.intents.wording_diff import difference
+from rookery.governance.project import GovernedProject
+from rookery.governance.scope.call_verdict import Standing
+from rookery.governance.scope.command_policy import CommandPolicy
+from rookery.governance.scope.command_reach import Kind, reach
+from rookery.governance.scope.scope_patterns import scope
+from rookery.platform.small_files import Unreadable, small_file
+
+NoteIntent = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[None]]
+MOST_NAMED = 20
+LARGEST_RULES = 1 * MIB
+"""None of the files that say what may be done is read if it is larger."""
+
+
+class InForce:
+    def __init__(
+        self,
+        project: GovernedProject,
+        task_id: str,
+        state: Callable[[], TaskState],
+        append: Callable[[Fact], Event],
+        note: NoteIntent,
+    ) -> None:
+        self.project = project
+        self.task_id = task_id
+        self._state = state
+        self._append = append
+        self._note = note
+        self._definitions: dict[str, Definition] = {}
+        """By their digests: an old wording is needed to tell what a new one changes."""
+        self.inherited = ""
+        """The intent that a sub-task was begun for."""
+        self.shown = ""
+        """The digest of the wording that a person was asked about, if one had to be."""
+
+    @property
+    def definition(self) -> Definition | None:
+        active = self._state().intent
+        return self._definitions.get(active.digest) if active else None
+
+    async def standing(self, call: ToolCall, action: Action) -> Standing | Refusal | None:
+        """What the call is judged by; or why it cannot be; or None if it needs no intent."""
+        state = self._state()
+        text = await self.project.intents(state.intent.intent_id if state.intent else "")
+        if refusal := _unusable(text):
+            return refusal
+        if state.intent is None:
+            return None if self._needs_none(action) else self._none_selected(text)
+        definition = await self._settled(state.intent, text)
+        if isinstance(definition, Refusal):
+            return definition
+        if state.unread_intent and definition.policy.same_turn_writes == "deny":
+            return Refusal(
+                code="REQ-003",
+                message="The intent was selected in this very answer, before its context could be "
+                "read. Make the call again in the next one.",
+                intent_id=definition.intent.id,
+                reason="context_not_seen",
+                steps=("read the intent's context, then make the call again",),
+            )
+        commands, wrong = self.project.commands() if action.command else (CommandPolicy(), "")
+        return Standing(
+            intent=definition.intent,
+            policy=definition.policy,
+            digest=digest(definition.intent, definition.policy),
+            rules=self.project.rules(definition.intent, definition.policy, text),
+            commands=commands,
+            commands_wrong=wrong,
+            grants=state.grants,
+            allow=self.project.wishes.allow,
+        )
+
+    async def reading_permissions(self) -> tuple[Permissions, ...] | Refusal:
+        """The rules about reading: as they were selected, and as they are worded now."""
+        active = self._state().intent
+        if active is None:
+            return ()
+        text = await self.project.intents(active.intent_id)
+        selected = self._definitions.get(active.digest)
+        refusal = _unusable(text)
+        if refusal and selected is None:
+            return refusal
+        now = None if refusal else _defined(text.file, active.intent_id)
+        known = [each.intent.permissions for each in (selected, now) if each]
+        return tuple(dict.fromkeys(known))
+
+    def _needs_none(self, action: Action) -> bool:
+        if not (self.project.wishes.read_only_without_intent and action.command):
+            return False
+        judged = action.judgement
+        return judged is not None and reach(judged).kind is Kind.READ_ONLY
+
+    def _none_selected(self, text: IntentText) -> Refusal:
+        ids = [each.id for each in text.file.selectable(self.project.now())]
+        more = len(ids) - MOST_NAMED
+        listed = ", ".join(ids[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        message = f"Nothing may be changed before an intent is selected. Selectable: {listed}."
+        if not ids:
+            message = "Nothing may be changed: an intent is needed, and none can be selected."
+        return Refusal(code="REQ-003", message=message, details=(("selectable", ids[:MOST_NAMED]),))
+
+    async def _settled(self, active: IntentSelected, text: IntentText) -> Definition | Refusal:
+        """The active intent as it is worded now, if that is still what was selected."""
+        new = _defined(text.file, active.intent_id)
+        if new and digest(new.intent, new.policy) == active.digest:
+            self._definitions[active.digest] = new
+            if not expired(new.intent, self.project.now()):
+                return new
+            return await self._lost(active, "expired", ("budget",), "It has expired.")
+        old = self._definitions.get(active.digest)
+        if old is None or new is None:
+            fields, reason = ("intent",), "removed" if new is None else "changed"
+            return await self._lost(active, reason, fields, _again(active, new))
+        found = change(old, new, now=self.project.now())
+        if found.effect is Effect.NARROWED:
+            await self.adopt(fact_of(new, by="user"), new)
+            names = ", ".join(found.fields)
+            self._append(Reminded(text=f"[automatic] {active.intent_id} is narrower now: {names}."))
+            return new
+        return await self._lost(
+            active, found.reason or str(found.effect), found.fields, _again(active, new)
+        )
+
+    async def _lost(
+        self, active: IntentSelected, reason: str, fields: Sequence[str], what: str
+    ) -> Refusal:
+        refusal = Refusal(
+            code="REQ-012",
+            message=f"{active.intent_id} no longer holds as it was selected ({reason}). {what}",
+            intent_id=active.intent_id,
+            reason=reason,
+            details=(("change", list(fields)),),
+        )
+        await self._note("intent_invalidated", "", {"reason": reason, "fields": list(fields)})
+        self._append(IntentCleared(reason=refusal.message))
+        self._append(Noted(text=refusal.message))
+        await anyio.to_thread.run_sync(self.release)
+        return refusal
+
+    async def over_budget(self, intent: Intent, paths: Sequence[str]) -> Refusal | None:
+        budget = intent.budget
+        if budget.max_files is budget.max_changed_lines is budget.max_tool_calls is None:
+            return None
+        used = await self.project.used(intent.id)
+        limits = (
+            ("max_files", budget.max_files, len(used.files.union(paths)), len(used.files)),
+            ("max_changed_lines", budget.max_changed_lines, used.lines + 1, used.lines),
+            ("max_tool_calls", budget.max_tool_calls, used.calls + 1, used.calls),
+        )
+        for name, most, wanted, so_far in limits:
+            if most is not None and wanted > most:
+                return Refusal(
+                    code="REQ-016",
+                    message=f"{intent.id} has used up its {name}: {so_far} of {most}.",
+                    intent_id=intent.id,
+                    details=(("limit", {name: most}), ("used", so_far)),
+                )
+        return None
+
+    def granted(self, path: str) -> bool:
+        """Whether the user has allowed a file outside the scope for the rest of the task."""
+        state = self._state()
+        now = state.intent.digest if state.intent else ""
+        return any(
+            each.of == "path" and each.digest == now and scope((each.pattern,)).covers(path)
+            for each in state.grants
+        )
+
+    # ── selecting ───────────────────────────────────────────────────────────────────────
+
+    async def about_selection(self, call: ToolCall) -> Ruling:
+        """Usually nobody need be asked; but if a call has changed what is selected, a person must
+        look at it, and so if a sub-task turns to what its parent does not work for."""
+        state = self._state()
+        wanted = wanted_id(dict(call.arguments))
+        text = await self.project.intents()
+        intent = self._meant(text.file, wanted) if text.there else None
+        self.shown = ""
+        if intent is None:
+            return Ruling()
+        if state.distrusted:
+            why = (
+                f"A command of this task changed the files of governance. Look at {intent.id} as "
+                "it is worded now before it is selected again."
+            )
+            new = Definition(intent, text.file.policy)
+            self.shown = digest(intent, text.file.policy)
+            return _asking(intent, "REQ-012", why, self._difference(new))
+        parent = self.inherited
+        if parent and not is_descendant(text.file, intent, parent):
+            why = f"{intent.id} is not part of {parent}, which this sub-task works for."
+            return _asking(intent, "REQ-004", why)
+        return Ruling()
+
+    def _meant(self, file: IntentFile, wanted: str) -> Intent | None:
+        """What would be selected: no id may stand for the only one there is."""
+        choices = file.selectable(self.project.now())
+        if not wanted and self.project.wishes.auto_single and len(choices) == 1:
+            return choices[0]
+        return file.find(wanted)
+
+    def _difference(self, new: Definition) -> tuple[str, ...]:
+        """From the last wording that this process knows."""
+        known = reversed(self._definitions.values())
+        old = next((each for each in known if each.intent.id == new.intent.id), None)
+        return difference(old, new) if old else ()
+
+    async def adopt(self, fact: IntentSelected, definition: Definition, call_id: str = "") -> None:
+        """From now on this holds."""
+        before = self._state().intent
+        self._definitions[fact.digest] = definition
+        if before and before.intent_id != fact.intent_id:
+            await self._note("intent_cleared", call_id, {"reason": "another was selected"})
+        self._append(fact)
+        await anyio.to_thread.run_sync(self.take_lease)
+        if before is None or before.digest != fact.digest:
+            await self._note("intent_selected", call_id, {"by": fact.by})
+
+    async def note_change(self, call_id: str, more: Mapping[str, Any]) -> None:
+        """A person had the intent itself changed."""
+        await self._note("intent_change", call_id, more)
+
+    def take_lease(self) -> None:
+        """Also what shows other tasks that this one is still at work."""
+        if active := self._state().intent:
+            self.project.leases.take(
+                self.task_id, active.intent_id, active.scope, now=self.project.now()
+            )
+
+    def release(self) -> None:
+        with suppress(NotADirectoryError):  # a command left no folder in which it could be
+            self.project.leases.release(self.task_id)
+
+    def know(self, definition: Definition) -> None:
+        """A wording that an earlier run, or the parent, has selected."""
+        self._definitions[digest(definition.intent, definition.policy)] = definition
+
+    async def clear(self, reason: str, *, own_doing: bool = False) -> None:
+        if self._state().intent is None and not own_doing:
+            return
+        kind = "intent_invalidated" if own_doing else "intent_cleared"
+        await self._note(kind, "", {"reason": reason})
+        self._append(IntentCleared(reason=reason, own_doing=own_doing))
+        self._append(Noted(text=reason))
+        await anyio.to_thread.run_sync(self.release)
+
+    async def lose_to_own_doing(self, what: str) -> None:
+        lost = f"{what}, so no intent is active any more. Selecting one again needs"
+        await self.clear(f"{lost} your yes.", own_doing=True)
+        self._append(Reminded(text=f"[automatic] CMD-002: {lost} the user's yes."))
+
+    async def fingerprint_now(self) -> str:
+        return await anyio.to_thread.run_sync(self.fingerprint)
+
+    def fingerprint(self) -> str:
+        """Of the files that say what may be done."""
+        layout = self.project.layout
+        mark = sha256()
+        for path in (
+            layout.intent_file,
+            layout.ignore_file,
+            layout.hooks_file,
+            layout.command_policy_file,
+        ):
+            try:
+                mark.update(small_file(path, layout.workspace, largest=LARGEST_RULES))
+            except (FileNotFoundError, Unreadable) as error:  # nobody goes by it either
+                mark.update(type(error).__name__.encode())
+            mark.update(b"\0")
+        return mark.hexdigest()
+
+
+def _asking(intent: Intent, code: str, why: str, notes: tuple[str, ...] = ()) -> Ruling:
+    question = IntentQuestion(
+        intent_id=intent.id,
+        intent_name=intent.name,
+        revision=intent.revision,
+        scope=intent.owned_scope,
+        reasons=(AskedReason(code=code, error_type="", text=why),),
+        choices=("halt",),
+    )
+    refusal = Refusal(code=code, message=why, intent_id=intent.id)
+    note = f"scope: {', '.join(intent.owned_scope)}"
+    return Ruling(Decision.ASK, (why,), (note, *notes), (refusal,), question)
+
+
+def _unusable(text: IntentText) -> Refusal | None:
+    if not text.there:
+        return Refusal(
+            code="REQ-011",
+            message="There is no intent file here, and one is required: rookery intents init",
+        )
+    if not text.file.usable:
+        return Refusal(
+            code="REQ-013",
+            message="The intent file has errors, so nothing may be changed.",
+            faults=text.file.errors,
+        )
+    return None
+
+
+def _defined(file: IntentFile, intent_id: str) -> Definition | None:
+    intent = file.find(intent_id)
+    if intent is None or intent.id in file.broken:
+        return None
+    return Definition(intent, file.policy)
+
+
+def _again(active: IntentSelected, new: Definition | None) -> str:
+    if new is None:
+        return "It is not there any more, or has errors."
+    return f"It is worded differently now: select {active.intent_id} again to work by that."

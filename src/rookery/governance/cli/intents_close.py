@@ -1,0 +1,295 @@
+"""`rookery intents close`: what proves that an intent is done is run, and asked about."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+from msgspec import Struct
+
+from rookery import NAME
+from rookery.core.text.terminal_text import cells_of, harmless_line
+from rookery.errors import SettingsError
+from rookery.governance.cli.intents_changes import Changing, NotPossible, Plan
+from rookery.governance.cli.intents_common import (
+    FINDINGS,
+    Desk,
+    Wishes,
+    asked,
+    at_a_terminal,
+    common,
+    counted,
+    now,
+    open_desk,
+    stamp,
+)
+from rookery.governance.cli.intents_moves import moved, possible_move, told
+from rookery.governance.criteria.criteria_checks import CheckResult, check_criterion
+from rookery.governance.criteria.criteria_standing import criterion_id
+from rookery.governance.intents.intent import Criterion, Intent, IntentFile, LastVerification
+from rookery.governance.intents.intent_edits import SetVerification, edits_for
+
+WIDTH = 60
+
+
+class Numbered(Struct, frozen=True, kw_only=True):
+    """A criterion, and its place, from 1."""
+
+    number: int
+    criterion: Criterion
+
+    @property
+    def id(self) -> str:
+        return criterion_id(self.number, self.criterion)
+
+    def is_called(self, said: str) -> bool:
+        """By its id, or by its place with or without the letter."""
+        return said.lower() in (self.id.lower(), f"a{self.number}", str(self.number))
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    numbered: Numbered
+    result: CheckResult
+    trace_id: str
+
+
+@click.command("close")
+@click.argument("intent_id", metavar="ID")
+@click.option("--abandon", is_flag=True, help="Give it up instead of completing it.")
+@click.option("--force", is_flag=True, help="Close it without checking anything; needs --reason.")
+@click.option("--reason", default="", help="Why; it is recorded.")
+@click.option(
+    "--met",
+    multiple=True,
+    metavar="ID",
+    help="You have seen that criterion ID (such as A2) holds, which no command can check. "
+    "Repeatable.",
+)
+@common
+def close_command(
+    wishes: Wishes, intent_id: str, abandon: bool, force: bool, reason: str, met: Sequence[str]
+) -> int:
+    """Complete an intent. Its checks are run first, and each is shown before it runs."""
+    desk = open_desk(wishes)
+    if force and not reason.strip():
+        raise SettingsError("--force closes without proof, so it needs --reason.")
+    if abandon:
+        return told(wishes, moved(desk, "abandon", desk.intent(intent_id), reason))
+    intent = desk.sound_intent(intent_id)
+    possible_move("close", intent, desk.usable)
+    if force:
+        return told(wishes, moved(desk, "close", intent, f"forced: {reason}"))
+    return _Closing(desk, wishes, intent, reason, met).close()
+
+
+class _Closing:
+    def __init__(
+        self, desk: Desk, wishes: Wishes, intent: Intent, reason: str, met: Sequence[str]
+    ) -> None:
+        self._desk = desk
+        self._wishes = wishes
+        self._intent = intent
+        self._reason = reason
+        self._changing = Changing(desk)
+        all_of_them = [
+            Numbered(number=number, criterion=each)
+            for number, each in enumerate(intent.acceptance_criteria, start=1)
+        ]
+        self._checks = [each for each in all_of_them if each.criterion.verify]
+        self._manual = [each for each in all_of_them if not each.criterion.verify]
+        self._met = frozenset(self._called(each).id for each in met)
+
+    def _called(self, said: str) -> Numbered:
+        found = next((each for each in self._manual if each.is_called(said)), None)
+        if found is None:
+            known = ", ".join(each.id for each in self._manual)
+            ones = f"They are: {known}." if known else "A command checks each of them."
+            raise SettingsError(f"{said} is no criterion that a person decides. {ones}")
+        return found
+
+    def close(self) -> int:
+        self._insist_on_somebody()
+        self._insist_on_trust()
+        checked = self._checked()
+        failed = [each for each in checked if not each.result.ok]
+        unmet = [] if failed else [each for each in self._manual if not self._is_met(each)]
+        if failed or unmet:
+            return self._left_open(checked, failed, unmet)
+        held = [each.numbered.id for each in checked] + [each.id for each in self._manual]
+        made = self._changing.change(
+            "close", lambda file: self._plan(file, checked, held), reason=self._reason
+        )
+        tasks = f" {counted(made.tasks, 'running task')} will be told." if made.tasks else ""
+        self._wishes.say(f"{made.after.id} {made.after.status}.{tasks}")
+        self._tell(str(made.after.status), checked, unmet)
+        return 0
+
+    @property
+    def _attended(self) -> bool:
+        """Whether somebody can be asked: not in the middle of a document for a program."""
+        return at_a_terminal() and not self._wishes.as_json
+
+    def _insist_on_somebody(self) -> None:
+        """Before anything is run that would have been in vain."""
+        left = [each.id for each in self._manual if each.id not in self._met]
+        if left and not self._attended:
+            spelled = " ".join(f"--met {each}" for each in left)
+            raise NotPossible(
+                f"{self._intent.id} stays {self._intent.status}: nobody is here to ask about "
+                f"criterion {', '.join(left)}. Say that it holds with {spelled}, or give "
+                "--force --reason."
+            )
+
+    def _insist_on_trust(self) -> None:
+        if not self._checks or self._desk.trusted:
+            return
+        commands = [
+            f"  {harmless_line(each.criterion.verify.command)}"
+            for each in self._checks
+            if each.criterion.verify
+        ]
+        if not self._attended:
+            raise NotPossible(
+                f"{self._intent.id} stays {self._intent.status}: its checks come from a folder "
+                f"that is not trusted, so none was run. Trust it with: {NAME} trust"
+            )
+        print("This folder is not trusted, and closing runs what it says:", *commands, sep="\n")
+        if not _agreed("run it? [y/N] "):
+            raise NotPossible(f"{self._intent.id} stays {self._intent.status}: nothing was run.")
+
+    def _checked(self) -> list[Checked]:
+        import anyio
+
+        if not self._checks:
+            return []
+        self._wishes.say(f"running {counted(len(self._checks), 'check')}")
+        return anyio.run(self._run_checks)
+
+    async def _run_checks(self) -> list[Checked]:
+        from rookery.cli.intents_workshop import shell_of
+
+        done: list[Checked] = []
+        with shell_of(self._desk) as shell:
+            for place, each in enumerate(self._checks, start=1):
+                verify = each.criterion.verify
+                assert verify is not None
+                head = f"  [{place}/{len(self._checks)}] {harmless_line(verify.command)} "
+                self._begin(head)
+                result = await check_criterion(verify, self._desk.layout, shell)
+                self._end(head, result)
+                trace_id = self._changing.note_check(
+                    self._intent, each.id, verify.command, result.exit_code, ok=result.ok
+                )
+                done.append(Checked(numbered=each, result=result, trace_id=trace_id))
+        return done
+
+    def _begin(self, head: str) -> None:
+        if not (self._wishes.quiet or self._wishes.as_json):
+            print(head, end="", flush=True)
+
+    def _end(self, head: str, result: CheckResult) -> None:
+        paint = self._wishes.paint
+        word = paint.green("ok") if result.ok else paint.red(_how(result))
+        dots = "." * max(3, WIDTH - cells_of(head))
+        self._wishes.say(f"{dots} {word} ({result.seconds:.1f} s)")
+        if not result.ok:
+            self._wishes.say(*(f"    {harmless_line(line)}" for line in result.tail))
+
+    def _is_met(self, numbered: Numbered) -> bool:
+        if numbered.id in self._met:
+            return True
+        said = harmless_line(numbered.criterion.text)
+        return _agreed(f'criterion {numbered.id} needs a human: "{said}"  met? [y/N] ')
+
+    def _left_open(
+        self, checked: Sequence[Checked], failed: Sequence[Checked], unmet: Sequence[Numbered]
+    ) -> int:
+        if checked:
+            held = [each.numbered.id for each in checked if each.result.ok]
+            verification = self._verification(checked, held, ok=not failed)
+            self._changing.change("verify", lambda file: self._noted(file, verification))
+        what = (
+            f"{counted(len(failed), 'check')} failed"
+            if failed
+            else f"not met: criterion {', '.join(each.id for each in unmet)}"
+        )
+        print(f"{self._intent.id} stays {self._intent.status}: {what}.", file=sys.stderr)
+        self._tell(str(self._intent.status), checked, unmet)
+        return FINDINGS
+
+    def _plan(self, file: IntentFile, checked: Sequence[Checked], held: Sequence[str]) -> Plan:
+        there = self._unchanged(file)
+        step = possible_move("close", there, file)
+        edits = edits_for(step, there, at=stamp(now()), by=self._changing.by, reason=self._reason)
+        proof = self._verification(checked, held, ok=True)
+        told_too = {"checks": len(checked), "met_by_person": [each.id for each in self._manual]}
+        return Plan(
+            intent_id=there.id,
+            edits=(*edits, *([SetVerification(proof)] if held else [])),
+            more=told_too,
+        )
+
+    def _noted(self, file: IntentFile, verification: LastVerification) -> Plan:
+        there = self._unchanged(file)
+        return Plan(
+            intent_id=there.id, edits=(SetVerification(verification),), more={"ok": verification.ok}
+        )
+
+    def _unchanged(self, file: IntentFile) -> Intent:
+        """What was checked is what is closed: whoever edits the file meanwhile has the last
+        word."""
+        if file is not self._desk.file:
+            raise NotPossible(
+                f"The intent file was changed while {self._intent.id} was being closed; it is "
+                "left as it is now. Look at it, and close it again."
+            )
+        return self._intent
+
+    def _verification(
+        self, checked: Sequence[Checked], held: Sequence[str], *, ok: bool
+    ) -> LastVerification:
+        last = checked[-1].trace_id if checked else ""
+        return LastVerification(at=stamp(now()), ok=ok, criteria=tuple(held), trace_id=last)
+
+    def _tell(self, status: str, checked: Sequence[Checked], unmet: Sequence[Numbered]) -> None:
+        not_met = {each.id for each in unmet}
+        self._wishes.tell(
+            {
+                "id": self._intent.id,
+                "status": status,
+                "checks": [_as_json(each) for each in checked],
+                "manual": [
+                    {
+                        "number": each.number,
+                        "id": each.id,
+                        "text": each.criterion.text,
+                        "met": status == "COMPLETED" or each.id in self._met - not_met,
+                    }
+                    for each in self._manual
+                ],
+            }
+        )
+
+
+def _agreed(question: str) -> bool:
+    return asked(question).lower() in ("y", "yes")
+
+
+def _how(result: CheckResult) -> str:
+    if result.timed_out:
+        return "timed out"
+    return "not run" if result.exit_code is None else f"failed, exit code {result.exit_code}"
+
+
+def _as_json(checked: Checked) -> dict[str, object]:
+    verify = checked.numbered.criterion.verify
+    return {
+        "number": checked.numbered.number,
+        "id": checked.numbered.id,
+        "command": verify.command if verify else "",
+        "ok": checked.result.ok,
+        "exit_code": checked.result.exit_code,
+        "seconds": round(checked.result.seconds, 3),
+        "timed_out": checked.result.timed_out,
+        "tail": list(checked.result.tail),
+        "trace_id": checked.trace_id,
+    }

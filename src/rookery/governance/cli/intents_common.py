@@ -1,0 +1,278 @@
+"""What the commands about intents have in common: the folder they are about, and how they end."""
+
+import functools
+import getpass
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery import NAME, VERSION
+from rookery.cli.main import resolve_folder
+from rookery.core.settings import Settings
+from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
+from rookery.errors import RookeryError, SettingsError, StorageError
+from rookery.governance.cli.ending import Ending
+from rookery.governance.intents.intent import Intent, IntentFile
+from rookery.governance.intents.intent_file import IntentReader, IntentText
+from rookery.governance.intents.problem_report import summary
+from rookery.governance.layout import Layout, find_layout
+from rookery.governance.ledger.ledger_file import Flush
+from rookery.governance.ledger.ledger_recording import Recording
+from rookery.governance.ledger.records import Writer
+from rookery.permissions.trust import TrustStore
+from rookery.platform.locks import LockTimeout
+from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.user_folders import Places, find_places
+from rookery.storage.cli.session_argument import paint_for_output
+from rookery.storage.settings_files import find_settings
+
+FINDINGS, WARNINGS = Ending.FINDINGS, Ending.WARNINGS
+GAP = "  "
+
+
+class IntentNotFound(RookeryError):
+    """There is no intent of that name."""
+
+
+class NotInitialised(RookeryError):
+    """The folder is not governed by intents."""
+
+
+class IntentsInvalid(RookeryError):
+    """The intent file has errors that keep the command from its work."""
+
+
+_CODES: dict[type[RookeryError], int] = {
+    IntentNotFound: Ending.NOT_FOUND,
+    LockTimeout: Ending.BUSY,
+    NotInitialised: Ending.NOT_INITIALISED,
+}
+
+
+class GovernanceGroup(click.Group):
+    """Commands whose errors have exit codes of their own."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except tuple(_CODES) as error:
+            print(f"Error: {harmless(str(error))}", file=sys.stderr)
+            return next(code for kind, code in _CODES.items() if isinstance(error, kind))
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    """The options that every command has."""
+
+    folder: Path
+    as_json: bool = False
+    plain: bool = False
+    quiet: bool = False
+
+    @property
+    def paint(self) -> Paint:
+        return Paint(False) if self.plain else paint_for_output(find_places(os.environ))
+
+    def say(self, *lines: str) -> None:
+        """For a person. What comes from files must have been made harmless."""
+        if not self.quiet and not self.as_json:
+            for line in lines:
+                print(line, flush=True)
+
+    def tell(self, document: Any) -> None:
+        """For a program."""
+        if self.as_json:
+            print(json.dumps(document, ensure_ascii=False))
+
+
+SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+"""Where an option comes from that somebody gave."""
+
+
+def common_options(command: Callable[..., int]) -> Callable[..., int]:
+    """The options that stand before the name of a command of the group, or after it."""
+    for option in (
+        click.option("-q", "--quiet", is_flag=True, help="Only the exit code tells."),
+        click.option("--no-color", "plain", is_flag=True, help="Without colours."),
+        click.option("--json", "as_json", is_flag=True, help="Print one document for a program."),
+        click.option(
+            "--root",
+            "folder",
+            type=click.Path(path_type=Path),
+            default=".",
+            callback=resolve_folder,
+            help="The folder whose intents are meant.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def common(command: Callable[..., int]) -> Callable[..., int]:
+    """Gives a command the common options, as one value."""
+
+    @common_options
+    @functools.wraps(command)
+    def with_wishes(folder: Path, as_json: bool, plain: bool, quiet: bool, **given: Any) -> int:
+        wishes = Wishes(folder=folder.resolve(), as_json=as_json, plain=plain, quiet=quiet)
+        return command(wishes, **given)
+
+    return with_wishes
+
+
+class Desk:
+    """One governed folder, as its files are at this moment."""
+
+    def __init__(self, layout: Layout, places: Places) -> None:
+        self.layout = layout
+        self.places = places
+        self.reader = IntentReader(layout)
+        self.text: IntentText = self.reader.read()
+
+    @functools.cached_property
+    def settings(self) -> Settings:
+        heard = self.layout.workspace if self.trusted else None
+        return find_settings(self.places.settings_file, heard, os.environ, {}).settings
+
+    @property
+    def trusted(self) -> bool:
+        return TrustStore(self.places.trust_file).trusts(self.layout.workspace)
+
+    @property
+    def file(self) -> IntentFile:
+        return self.text.file
+
+    @property
+    def usable(self) -> IntentFile:
+        """The intents. Raises `IntentsInvalid` if the file as a whole cannot be used."""
+        if not self.file.usable:
+            name = self.layout.shown(self.layout.intent_file)
+            raise IntentsInvalid(
+                f"{name}: {summary(self.file)} See what is wrong with: {NAME} intents validate"
+            )
+        return self.file
+
+    def intent(self, wanted: str) -> Intent:
+        found = self.usable.find(wanted)
+        if found is None:
+            known = ", ".join(each.id for each in self.file.intents[:20])
+            there = f"There are: {known}." if known else "There is none yet."
+            raise IntentNotFound(f"There is no intent {wanted}. {there}")
+        return found
+
+    def sound_intent(self, wanted: str) -> Intent:
+        """The same; raises `IntentsInvalid` if something is wrong with it."""
+        found = self.intent(wanted)
+        if found.id in self.file.broken:
+            raise IntentsInvalid(
+                f"{found.id} has errors, so nothing was done. "
+                f"See what is wrong with: {NAME} intents validate"
+            )
+        return found
+
+    def recording(self) -> Recording:
+        """Raises `StorageError`."""
+        from rookery.governance.ledger.known_heads import KnownHeads
+        from rookery.governance.places import governed_places
+
+        try:
+            heads = KnownHeads(governed_places(self.layout, self.places).heads)
+        except OSError as error:
+            where = self.layout.shown(self.layout.state)
+            raise StorageError(
+                f"{where} cannot be written ({error.strerror}), so nothing was changed."
+            ) from error
+        return Recording(
+            self.layout.folder,
+            writer=Writer(name=NAME, version=VERSION),
+            heads=heads,
+            flush=Flush(self.settings.trace.fsync),
+        )
+
+
+def open_desk(wishes: Wishes) -> Desk:
+    """Raises `NotInitialised`."""
+    found = find_layout(wishes.folder, workspace_of(wishes.folder))
+    if found.layout is None:
+        raise NotInitialised(
+            found.notice
+            or f"No intents govern {wishes.folder}. Begin with them here: {NAME} intents init"
+        )
+    places = find_places(os.environ)
+    return Desk(replace(found.layout, written=places.host_writes), places)
+
+
+def workspace_of(folder: Path) -> Path:
+    """The root of the repository a folder is in; the folder itself if it is in none."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def stamp(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def who(folder: Path) -> str:
+    """The person at the keyboard: as git knows them, or by the name they logged in with."""
+    program = find_own_program("git", folder)
+    with suppress(OSError, subprocess.SubprocessError):
+        asked = subprocess.run(
+            [program, "config", "user.name"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+        if name := " ".join(asked.stdout.split()):
+            return name[:100]
+    with suppress(OSError, KeyError):
+        return getpass.getuser()
+    return f"uid {os.getuid()}"
+
+
+def at_a_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def asked(question: str) -> str:
+    """What somebody at the terminal answers. Raises `SettingsError` if they leave."""
+    try:
+        return input(question).strip()
+    except EOFError as error:
+        raise SettingsError("Nothing was done, because the questions were left.") from error
+
+
+def aligned(rows: list[list[str]], *, right: frozenset[int] = frozenset()) -> list[str]:
+    """A table; the columns named in `right` are numbers."""
+    shown = [[harmless_line(cell) for cell in row] for row in rows]
+    widths = [max(map(cells_of, column)) for column in zip(*shown, strict=True)]
+    return [
+        GAP.join(
+            _padded(cell, width, right=place in right)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in shown
+    ]
+
+
+def _padded(cell: str, width: int, *, right: bool) -> str:
+    space = " " * (width - cells_of(cell))
+    return space + cell if right else cell + space
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,281 @@
+"""`rookery intents new`: an intent is described, by options or by answers at a terminal."""
+
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+import click
+from msgspec import Struct
+
+from rookery import NAME
+from rookery.errors import RookeryError, SettingsError
+from rookery.governance.cli.intents_changes import Changing, Plan
+from rookery.governance.cli.intents_common import (
+    Wishes,
+    aligned,
+    asked,
+    at_a_terminal,
+    common,
+    counted,
+    now,
+    open_desk,
+    stamp,
+)
+from rookery.governance.cli.intents_faults import (
+    constraint_fault,
+    criterion_fault,
+    description_fault,
+    name_fault,
+    scope_fault,
+)
+from rookery.governance.intents.earned_lessons import check_type
+from rookery.governance.intents.intent import (
+    Constraint,
+    Criterion,
+    Intent,
+    IntentFile,
+    Status,
+    Verify,
+)
+from rookery.governance.intents.intent_edits import AddIntent
+from rookery.governance.intents.node_reader import Fault
+from rookery.governance.scope.files_in_scope import FilesInScope
+
+_CRITERION = "criterion, how one can tell that it is done; a command is run to find out"
+USUAL_PREFIX = "INT"
+_NUMBERED = re.compile(r"(?P<prefix>[A-Za-z][A-Za-z0-9_.-]*?)-(?P<number>\d{1,9})")
+_ID = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_NOT_CHECKS = {"make"}
+"""A sentence may begin with it as well as a command."""
+
+
+class Described(Struct, frozen=True, kw_only=True):
+    """An intent as somebody describes it. `checks` are commands whose success proves something."""
+
+    name: str
+    scope: tuple[str, ...] = ()
+    criteria: tuple[Criterion, ...] = ()
+    constraints: tuple[str, ...] = ()
+    description: str = ""
+    depends_on: tuple[str, ...] = ()
+    parent: str = ""
+
+    def as_command(self) -> str:
+        """What describes the same without questions."""
+        words = [NAME, "intents", "new", "--name", self.name]
+        words += ["--description", self.description] if self.description else []
+        words += ["--parent", self.parent] if self.parent else []
+        for each in self.depends_on:
+            words += ["--depends-on", each]
+        for each in self.scope:
+            words += ["--scope", each]
+        for each in self.constraints:
+            words += ["--constraint", each]
+        for criterion in self.criteria:
+            words += ["--check" if criterion.verify else "--criterion", criterion.text]
+        return shlex.join(words)
+
+
+@click.command("new")
+@click.option("--name", help="What it is about, in a line.")
+@click.option("--id", "intent_id", default="", help="Its id; the next free one if not given.")
+@click.option("--scope", multiple=True, metavar="PATTERN", help="Files it may change. Repeatable.")
+@click.option(
+    "--criterion",
+    "criteria",
+    multiple=True,
+    metavar="TEXT",
+    help="How one can tell that it is done; a test command is run to find out. Repeatable.",
+)
+@click.option(
+    "--check",
+    "checks",
+    multiple=True,
+    metavar="COMMAND",
+    help="A command whose success shows that it is done. Repeatable.",
+)
+@click.option(
+    "--constraint", "constraints", multiple=True, help="What must not be broken. Repeatable."
+)
+@click.option("--description", default="", help="More about it.")
+@click.option("--depends-on", multiple=True, metavar="ID", help="What is to be done before.")
+@click.option("--parent", default="", metavar="ID", help="The intent it is a part of.")
+@common
+def new_command(
+    wishes: Wishes,
+    name: str | None,
+    intent_id: str,
+    scope: Sequence[str],
+    criteria: Sequence[str],
+    checks: Sequence[str],
+    constraints: Sequence[str],
+    description: str,
+    depends_on: Sequence[str],
+    parent: str,
+) -> int:
+    """Describe something that is to be done. Without options it asks field by field."""
+    _insist_on_id(intent_id)
+    desk = open_desk(wishes)
+    by_answers = name is None and not (scope or criteria or checks or constraints)
+    if by_answers and at_a_terminal():
+        _free_id(desk.usable, intent_id)  # before anybody types in vain
+        described = _described_by_answers(description, tuple(depends_on), parent)
+    elif name is None:
+        raise SettingsError("An intent needs a name: give --name.")
+    else:
+        described = Described(
+            name=name,
+            scope=tuple(scope),
+            criteria=(*map(_criterion, criteria), *map(_checked, checks)),
+            constraints=tuple(constraints),
+            description=description,
+            depends_on=tuple(depends_on),
+            parent=parent,
+        )
+    _insist_on_sense(described)
+
+    def plan(file: IntentFile) -> Plan:
+        chosen = _free_id(file, intent_id)
+        edit = AddIntent(_intent(chosen, described))
+        return Plan(intent_id=chosen, edits=(edit,), more={"name": described.name})
+
+    with _kept_words(described) if by_answers else nullcontext():
+        made = Changing(desk).change("new", plan)
+    _tell(wishes, made.after, FilesInScope(desk.layout.root))
+    return 0
+
+
+def next_id(file: IntentFile) -> str:
+    """The next number of the prefix that is used most, the first of equals."""
+    found = [match for each in file.intents if (match := _NUMBERED.fullmatch(each.id))]
+    if not found:
+        return f"{USUAL_PREFIX}-001"
+    prefix, _ = Counter(each["prefix"] for each in found).most_common(1)[0]
+    numbers = [each["number"] for each in found if each["prefix"] == prefix]
+    last = max(numbers, key=int)
+    return f"{prefix}-{int(last) + 1:0{len(last)}d}"
+
+
+@contextmanager
+def _kept_words(described: Described) -> Iterator[None]:
+    """What somebody typed is not lost if it cannot be written down now."""
+    try:
+        yield
+    except RookeryError:
+        print("What you typed, as a command:", described.as_command(), sep="\n", file=sys.stderr)
+        raise
+
+
+def _described_by_answers(description: str, depends_on: tuple[str, ...], parent: str) -> Described:
+    return Described(
+        name=_one("name", name_fault),
+        description=description or _one("description (may be empty)", description_fault),
+        scope=_several("scope, a file or a pattern such as src/api/**", scope_fault),
+        constraints=_several("constraint, what must not be broken", constraint_fault),
+        criteria=tuple(map(_criterion, _several(_CRITERION, criterion_fault))),
+        depends_on=depends_on,
+        parent=parent,
+    )
+
+
+def _one(what: str, fault: Fault) -> str:
+    """What somebody answers, asked again until it makes sense."""
+    while wrong := fault(said := asked(f"{what}: ")):
+        print(wrong)
+    return said
+
+
+def _several(what: str, fault: Fault) -> tuple[str, ...]:
+    found: list[str] = []
+    while said := _one(f"{what} (empty to go on)", lambda said: fault(said) if said else ""):
+        found.append(said)
+    return tuple(found)
+
+
+def _criterion(said: str) -> Criterion:
+    """A test command is recognised; everything else is for a person to decide."""
+    try:
+        words = shlex.split(said)
+    except ValueError:
+        return Criterion(text=said)
+    known = words and check_type(words) is not None and words[0] not in _NOT_CHECKS
+    return _checked(said) if known else Criterion(text=said)
+
+
+def _checked(command: str) -> Criterion:
+    return Criterion(text=command, verify=Verify(command=command))
+
+
+def _insist_on_id(intent_id: str) -> None:
+    if intent_id and not _ID.fullmatch(intent_id):
+        raise SettingsError(
+            f"{intent_id} is no id: it begins with a letter and has letters, digits, . _ or -."
+        )
+
+
+def _insist_on_sense(described: Described) -> None:
+    faults = [
+        name_fault(described.name),
+        *map(scope_fault, described.scope),
+        *map(constraint_fault, described.constraints),
+        *(criterion_fault(each.text) for each in described.criteria),
+    ]
+    if wrong := next(filter(None, faults), ""):
+        raise SettingsError(wrong)
+
+
+def _free_id(file: IntentFile, wanted: str) -> str:
+    if wanted and file.find(wanted):
+        raise SettingsError(f"There is an intent {wanted} already; nothing was changed.")
+    return wanted or next_id(file)
+
+
+def _intent(intent_id: str, described: Described) -> Intent:
+    return Intent(
+        id=intent_id,
+        name=described.name.strip(),
+        status=Status.PENDING,
+        description=described.description,
+        owned_scope=described.scope,
+        constraints=tuple(Constraint(text=each) for each in described.constraints),
+        acceptance_criteria=described.criteria,
+        depends_on=described.depends_on,
+        parent=described.parent,
+        created_at=stamp(now()),
+    )
+
+
+def _tell(wishes: Wishes, intent: Intent, files: FilesInScope) -> None:
+    scope = [
+        ["  scope", each, "" if each[:1] == "!" else _matches(files, each)]
+        for each in intent.owned_scope
+    ]
+    criteria = [
+        ["  criterion", each.text, "(machine-checked)" if each.verify else "(for a person)"]
+        for each in intent.acceptance_criteria
+    ]
+    rows = [*scope, *criteria]
+    wishes.say(
+        f"{intent.id} created, status {intent.status}",
+        *(aligned(rows) if rows else []),
+        f"start it with: {NAME} intents start {intent.id}",
+    )
+    wishes.tell(
+        {
+            "id": intent.id,
+            "name": intent.name,
+            "status": str(intent.status),
+            "scope": list(intent.owned_scope),
+            "criteria": [
+                {"text": each.text, "machine_checked": each.verify is not None}
+                for each in intent.acceptance_criteria
+            ],
+        }
+    )
+
+
+def _matches(files: FilesInScope, pattern: str) -> str:
+    return f"(matches {counted(files.count(pattern), 'file')})"

@@ -1,0 +1,241 @@
+"""`rookery intents validate`: what is wrong with the files of governance."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.core.file_problems import Problem, Severity
+from rookery.core.text.terminal_text import Paint, harmless, harmless_line
+from rookery.errors import RookeryError
+from rookery.governance.cli.intents_common import (
+    FINDINGS,
+    WARNINGS,
+    Desk,
+    Wishes,
+    common,
+    counted,
+    now,
+    open_desk,
+)
+from rookery.governance.external_hooks.hook_files import HookPlaces, find_hooks
+from rookery.governance.external_hooks.hook_trust import HookTrust
+from rookery.governance.external_hooks.known_hooks import KnownHook, TrustStatus
+from rookery.governance.intents.intent import Intent, Status, digest
+from rookery.governance.intents.intent_checks import changed_without_revision
+from rookery.governance.intents.lessons import lessons_in
+from rookery.governance.intents.problem_report import rendered
+from rookery.governance.intents.shared_knowledge import SharedKnowledge
+from rookery.governance.layout import nested_roots
+from rookery.governance.ledger.known_heads import KnownHeads
+from rookery.governance.ledger.ledger_index import LedgerIndex
+from rookery.governance.ledger.ledger_query import Query
+from rookery.governance.ledger.ledger_reader import newest
+from rookery.governance.ledger.traced import TracedRecord
+from rookery.governance.places import governed_places
+from rookery.governance.scope.braces import PatternError
+from rookery.governance.scope.command_policy_file import read_command_policy
+from rookery.governance.scope.files_in_scope import FilesInScope
+from rookery.governance.scope.intent_ignore import read_intent_ignore
+
+
+class Examined(Struct, frozen=True, kw_only=True):
+    """One file, what it holds in a few words, and what is wrong with it."""
+
+    file: str
+    holds: str
+    problems: tuple[Problem, ...] = ()
+
+
+@click.command("validate")
+@click.option("--strict", is_flag=True, help="Exit with 3 if there are only warnings.")
+@common
+def validate_command(wishes: Wishes, strict: bool) -> int:
+    """Look through the files of governance and list everything that is wrong with them."""
+    desk = open_desk(wishes)
+    examined = examined_files(desk)
+    problems = [problem for each in examined for problem in each.problems]
+    errors = sum(each.severity is Severity.ERROR for each in problems)
+    warnings = len(problems) - errors
+    wishes.say(
+        *(line for each in examined for line in _lines(each, wishes.paint)),
+        f"{counted(errors, 'error')}, {counted(warnings, 'warning')}{_broken(desk)}",
+    )
+    wishes.tell(
+        {
+            "files": [{"file": each.file, "holds": each.holds} for each in examined],
+            "problems": [each.to_json() for each in problems],
+            "errors": errors,
+            "warnings": warnings,
+            "unusable": sorted(desk.file.broken),
+        }
+    )
+    if errors:
+        return FINDINGS
+    return WARNINGS if warnings and strict else 0
+
+
+def examined_files(desk: Desk) -> list[Examined]:
+    return [found for look in LOOKS if (found := look(desk))]
+
+
+def problems_of(desk: Desk) -> list[Problem]:
+    """Everything that is wrong with the files of governance."""
+    return [problem for each in examined_files(desk) for problem in each.problems]
+
+
+def _intents(desk: Desk) -> Examined:
+    files = FilesInScope(desk.layout.root)
+
+    def matches(pattern: str) -> bool:
+        try:
+            return files.any(pattern)
+        except PatternError:
+            return True  # which is told as an error of its own
+
+    file = desk.reader.with_unmatched(desk.text, matches)
+    return Examined(
+        file=desk.layout.shown(desk.layout.intent_file),
+        holds=counted(len(file.intents), "intent"),
+        problems=(*file.problems, *_changed_unseen(desk), *nested_roots(desk.layout)),
+    )
+
+
+def _changed_unseen(desk: Desk) -> list[Problem]:
+    """Intents that mean something else than when they were last selected, under the same
+    number."""
+    if not desk.layout.ledger.exists():
+        return []
+    found = [_changed(desk, each) for each in desk.file.intents]
+    return [each for each in found if each]
+
+
+def _changed(desk: Desk, intent: Intent) -> Problem | None:
+    if intent.id in desk.file.broken:
+        return None
+    last = next((each for each in _selections(desk, intent) if each.intent_digest), None)
+    if last is None or last.intent_rev is None:
+        return None
+    # only what is in progress can be selected, so it is compared as if it still were
+    as_selected = replace(intent, status=Status.IN_PROGRESS)
+    return changed_without_revision(
+        desk.layout.shown(desk.layout.intent_file),
+        intent,
+        digest=digest(as_selected, desk.file.policy),
+        last_digest=last.intent_digest,
+        last_revision=last.intent_rev,
+    )
+
+
+def _selections(desk: Desk, intent: Intent) -> Iterator[TracedRecord]:
+    """When the intent was selected, newest first."""
+    wanted = Query(intent=intent.id, kind="intent_selected")
+    try:
+        heads = KnownHeads(governed_places(desk.layout, desk.places).heads)
+        yield from LedgerIndex(desk.layout.folder, heads.index).find(wanted)
+    except OSError:  # a folder that may only be read has no index
+        yield from newest(desk.layout.folder, wanted)
+
+
+def _exemptions(desk: Desk) -> Examined | None:
+    if not desk.layout.ignore_file.exists():
+        return None
+    at = now()
+    found = read_intent_ignore(desk.layout, [each.id for each in desk.file.intents], at)
+    over = [each for each in found.exemptions if each.over(at)]
+    entries = len(found.exemptions)
+    holds = f"{entries} {'entry' if entries == 1 else 'entries'}"
+    if over:
+        named = ", ".join(f"{each.intent_id or each.pattern} until {each.until}" for each in over)
+        holds += f", {len(over)} expired ({named})"
+    return Examined(
+        file=desk.layout.shown(desk.layout.ignore_file), holds=holds, problems=found.problems
+    )
+
+
+def _command_policy(desk: Desk) -> Examined | None:
+    policy, problems = read_command_policy(desk.layout)
+    if not (policy.rules or policy.safe or policy.destructive or problems):
+        return None
+    rules = len(policy.rules) + len(policy.safe) + len(policy.destructive)
+    return Examined(
+        file=desk.layout.shown(desk.layout.command_policy_file),
+        holds=counted(rules, "rule"),
+        problems=problems,
+    )
+
+
+def _hooks(desk: Desk) -> Examined | None:
+    if not desk.layout.hooks_file.exists():
+        return None
+    name = desk.layout.shown(desk.layout.hooks_file)
+    found = find_hooks(HookPlaces(workspace=desk.layout.root))
+    return Examined(
+        file=name,
+        holds=f"{counted(len(found.hooks), 'hook')}{_trusted(desk, found.hooks)}",
+        problems=tuple(
+            Problem(file=name, code="HOOK", path=each.where, message=each.text)
+            for each in found.problems
+        ),
+    )
+
+
+def _trusted(desk: Desk, hooks: Sequence[KnownHook]) -> str:
+    try:
+        kept = governed_places(desk.layout, desk.places).hook_trust
+    except OSError as error:
+        return f", trust not known ({error.strerror})"
+    trust = HookTrust(kept, desk.layout.root, workspace_trusted=desk.trusted)
+    standings = Counter(str(trust.status(each)) for each in hooks)
+    if list(standings) == [str(TrustStatus.TRUSTED)]:
+        return ", trusted"
+    return "".join(f", {number} {standing}" for standing, number in sorted(standings.items()))
+
+
+def _knowledge(desk: Desk) -> Examined | None:
+    if not desk.layout.knowledge_file.exists():
+        return None
+    name = desk.layout.shown(desk.layout.knowledge_file)
+    try:
+        lessons = lessons_in(SharedKnowledge(desk.layout).read())
+    except RookeryError as error:
+        wrong = str(error).removeprefix(f"{name} ").removesuffix(".")
+        return Examined(
+            file=name,
+            holds="not read",
+            problems=(Problem(file=name, code="E101", message=wrong),),
+        )
+    return Examined(file=name, holds=counted(len(lessons), "lesson"))
+
+
+LOOKS: tuple[Callable[[Desk], Examined | None], ...] = (
+    _intents,
+    _exemptions,
+    _hooks,
+    _command_policy,
+    _knowledge,
+)
+
+
+def _lines(examined: Examined, paint: Paint) -> Sequence[str]:
+    head = f"{examined.file}: {harmless_line(examined.holds)}"
+    return [head, *(line for each in examined.problems for line in _told(each, paint))]
+
+
+def _told(problem: Problem, paint: Paint) -> list[str]:
+    """With a way out. An error has its place too; of a warning, the message says enough."""
+    if problem.severity is Severity.ERROR:
+        return [paint.red(f"  {line}") for line in harmless(rendered(problem)).splitlines()]
+    about = "" if problem.intent_id in problem.message else f"{problem.intent_id}: "
+    fix = f"; {problem.fix}" if problem.fix else ""
+    line = f"  warning {problem.code}  {harmless_line(about + problem.message + fix)}"
+    return [paint.yellow(line)]
+
+
+def _broken(desk: Desk) -> str:
+    if not desk.file.usable:
+        return ". No intent can be selected until the file is mended."
+    broken = sorted(desk.file.broken)
+    return f". Not selectable: {', '.join(broken)}." if broken else ""

@@ -1,0 +1,257 @@
+"""`rookery trace`: what agents changed here and why, and whether the record of it is whole."""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NoReturn, get_args
+
+import click
+from msgspec.structs import asdict
+
+from rookery import NAME
+from rookery.core.text.terminal_text import harmless_line
+from rookery.governance.cli.trace_blame import blame_command
+from rookery.governance.cli.trace_commits import finalize_command, install_hooks_command
+from rookery.governance.cli.trace_common import (
+    CannotAnswer,
+    Desk,
+    Ending,
+    ledger_command,
+    point_in_time,
+    print_lines,
+    today,
+)
+from rookery.governance.cli.trace_export import export_command
+from rookery.governance.cli.trace_upkeep import (
+    import_command,
+    prune_command,
+    recover_command,
+    seal_command,
+)
+from rookery.governance.cli.trace_verify import verify_command
+from rookery.governance.ledger.ledger_query import HOUSEKEEPING, Query
+from rookery.governance.ledger.log_lines import Columns, log_lines
+from rookery.governance.ledger.recent_records import LOOKED_THROUGH, recent_records
+from rookery.governance.ledger.record_page import chain_of, record_page
+from rookery.governance.ledger.records import Kind, Outcome
+from rookery.governance.ledger.statistics import statistics, told
+from rookery.governance.ledger.traced import TracedRecord
+
+SHOWN = 20
+PAGE = 1_000
+"""Lines that are aligned with each other; more are not kept."""
+KINDS = (*get_args(Kind), "event")
+"""What others record without a file is an event."""
+SHORTEST_ID = 4
+SEARCHED_BEFORE = 100_000
+"""Lines through which the record before another one is looked for."""
+
+
+@click.group()
+def command() -> None:
+    """Read the ledger of what agents did here, check it, and hand it on."""
+
+
+for each in (
+    verify_command,
+    blame_command,
+    export_command,
+    recover_command,
+    seal_command,
+    finalize_command,
+    import_command,
+    install_hooks_command,
+    prune_command,
+):
+    command.add_command(each)
+
+
+@command.command("log")
+@click.option("-n", "count", type=click.IntRange(min=1), help=f"How many at most ({SHOWN}).")
+@click.option(
+    "--all", "everything", is_flag=True, help="All of them, with the ledger's own housekeeping."
+)
+@click.option("--intent", default="", help="Only what was done for this intent.")
+@click.option("--task", default="", help="Only what this task did.")
+@click.option(
+    "--file",
+    "file",
+    default="",
+    metavar="GLOB",
+    help="Only what touched such a file, or wanted to.",
+)
+@click.option(
+    "--kind", type=click.Choice(KINDS), metavar="KIND", help="Only mutation, blocked, ..."
+)
+@click.option(
+    "--outcome",
+    type=click.Choice(get_args(Outcome)),
+    metavar="OUTCOME",
+    help="Only what ended so: success, denied, ...",
+)
+@click.option("--since", metavar="WHEN", help="Only from then on: 7d, 12h or a date.")
+@click.option("--until", metavar="WHEN", help="Only before then.")
+@click.option("--grep", "text", default="", metavar="TEXT", help="Only what holds this text.")
+@click.option("--reverse", is_flag=True, help="Oldest first.")
+@click.option("-f", "--follow", is_flag=True, help="Go on as records come, until interrupted.")
+@ledger_command
+def log_command(
+    desk: Desk,
+    count: int | None,
+    everything: bool,
+    since: str | None,
+    until: str | None,
+    reverse: bool,
+    follow: bool,
+    kind: str | None,
+    outcome: str | None,
+    **asked: str,
+) -> int:
+    """Print the records, newest first. Each begins with what `show` finds it by."""
+    query = Query(
+        since=point_in_time(since),
+        until=point_in_time(until),
+        kind=kind or "",
+        outcome=outcome or "",
+        # a program leaves out itself what it does not want
+        without=frozenset() if everything or kind or desk.as_json else HOUSEKEEPING,
+        **asked,
+    )
+    most = None if everything else count or SHOWN
+    if follow:
+        _follow(desk, query, most)
+    found: Iterable[TracedRecord] = _newest(desk, query, most)
+    if not _print_log(desk, reversed(list(found)) if reverse else found):
+        _refuse_unknown(desk, query.intent)
+        desk.say("Nothing is recorded yet." if query.takes_all else "No record matches.")
+    return Ending.FINE
+
+
+def _refuse_unknown(desk: Desk, intent: str) -> None:
+    from rookery.governance.intents.intent_file import IntentReader
+    from rookery.governance.ledger.ledger_reader import newest
+
+    if not intent or IntentReader(desk.layout).read().file.find(intent):
+        return
+    if next(newest(desk.folder, Query(intent=intent)), None) is None:
+        raise CannotAnswer(
+            f"No record matches: there is no intent {intent}. They are listed with: "
+            f"{NAME} intents list",
+            Ending.NOT_FOUND,
+        )
+
+
+def _follow(desk: Desk, query: Query, most: int | None) -> NoReturn:
+    """The last ones, oldest first, and all that come. What comes meanwhile is printed once."""
+    from rookery.governance.ledger.follow import followed
+
+    coming = followed(desk.folder)
+    last = list(_newest(desk, query, most))[::-1]
+    columns = Columns()
+    _print_each(desk, last, columns, page=PAGE)
+    known = {record.id for record in last}
+    new = (each for each in coming if query.matches(each) and each.id not in known)
+    _print_each(desk, new, columns, page=1)
+    raise AssertionError("A ledger is followed for ever.")
+
+
+def _newest(desk: Desk, query: Query, most: int | None) -> Iterator[TracedRecord]:
+    from rookery.governance.ledger.ledger_reader import newest
+
+    if most is None:
+        return newest(desk.folder, query)
+    return recent_records(
+        desk.folder, lambda: desk.heads.index, query, most, looked_through=LOOKED_THROUGH
+    )
+
+
+def _print_log(desk: Desk, records: Iterable[TracedRecord]) -> int:
+    """How many were printed. For a program they are one document, made as it is printed."""
+    if desk.as_json:
+        printed = 0
+        print('{"records": [', end="")
+        for printed, record in enumerate(records, 1):
+            print("," if printed > 1 else "", json.dumps(record.raw), sep="", end="")
+        print("]}")
+        return printed
+    return _print_rows(desk, records, Columns(), page=PAGE)
+
+
+def _print_rows(desk: Desk, records: Iterable[TracedRecord], columns: Columns, *, page: int) -> int:
+    printed, coming = 0, iter(records)
+    while together := list(islice(coming, page)):
+        lines = list(log_lines(together, today=today()))
+        for line, row in zip(lines, columns.rows(lines), strict=True):
+            print(_painted(desk, row, line.kind), flush=True)
+        printed += len(lines)
+    return printed
+
+
+def _print_each(
+    desk: Desk, records: Iterable[TracedRecord], columns: Columns, *, page: int
+) -> None:
+    """One by one as they come; for a program each is a document of its own, on its line."""
+    if not desk.as_json:
+        _print_rows(desk, records, columns, page=page)
+        return
+    for record in records:
+        print(json.dumps(record.raw), flush=True)
+
+
+def _painted(desk: Desk, row: str, kind: str) -> str:
+    text = harmless_line(row)
+    colour = {"blocked": desk.paint.red, "decision": desk.paint.yellow}.get(kind)
+    return text.replace(kind, colour(kind), 1) if colour else text
+
+
+@command.command("show")
+@click.argument("id")
+@ledger_command
+def show_command(desk: Desk, id: str) -> int:
+    """Print one record. The first digits of its id will do."""
+    record, before = _record_and_before(desk, id)
+    chain = chain_of(record, before)
+    if desk.as_json:
+        print(json.dumps({"chain": chain, "record": record.raw}))
+    else:
+        print_lines(record_page(record, chain).splitlines())
+    return Ending.FINDINGS if "differs" in chain else Ending.FINE
+
+
+def _record_and_before(desk: Desk, id: str) -> tuple[TracedRecord, TracedRecord | None]:
+    from rookery.governance.ledger.line_records import record_and_before
+
+    if len(id) < SHORTEST_ID:
+        raise CannotAnswer(
+            f"{id} is too short for the id of a record; write {SHORTEST_ID} of its digits or more.",
+            Ending.NOT_FOUND,
+        )
+    found = record_and_before(desk.folder, id, most=SEARCHED_BEFORE)
+    if found is None:
+        raise CannotAnswer(
+            f"There is no record {id}. They are listed with: {NAME} trace log", Ending.NOT_FOUND
+        )
+    return found
+
+
+@command.command("stats")
+@click.option("--since", metavar="WHEN", help="Only from then on: 7d, 12h or a date.")
+@ledger_command
+def stats_command(desk: Desk, since: str | None) -> int:
+    """Print what was done, refused and approved, and where the lines went."""
+    from rookery.governance.ledger.brief_records import counted_records
+
+    begin = point_in_time(since)
+    records = counted_records(desk.folder)
+    found = statistics(record for record in records if not begin or record.time >= begin)
+    if desk.as_json:
+        pairs = {
+            name: dict(held) if isinstance(held, tuple) else held
+            for name, held in asdict(found).items()
+        }
+        print(json.dumps(pairs))
+    elif not found.records:
+        print_lines(["No records since then." if since else "No records yet."])
+    else:
+        print_lines(told(found).splitlines())
+    return Ending.FINE

@@ -1,0 +1,173 @@
+"""`rookery trace verify`: whether the ledger is whole and untouched, here or for an auditor."""
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.errors import SettingsError, StorageError
+from rookery.governance.cli.trace_common import TASK, Desk, Ending, ledger_command, point_in_time
+from rookery.governance.ledger.partial_verification import mend_tail, verified_since
+from rookery.governance.ledger.verification import (
+    KnownHead,
+    Report,
+    known_head,
+    lost_records,
+    told_here,
+)
+from rookery.storage.cli.session_argument import confirmed
+
+_STATE = re.compile(r"\b(?:sha256:)?([0-9a-f]{64})\b")
+
+
+class Remembered(Struct, frozen=True, kw_only=True):
+    """What the ledger is compared with, and the day on which it was noted, if that is known."""
+
+    head: KnownHead | None = None
+    state: str = ""
+    noted: str = ""
+
+
+@click.command("verify")
+@click.option("--since", metavar="WHEN", help="Pass over sealed files that end before.")
+@click.option("--expect", default="", metavar="STATE", help="A state that it must have reached.")
+@click.option("--require-chain", is_flag=True, help="Allow no records of other writers.")
+@click.option("--strict", is_flag=True, help="Let warnings count: the exit code is 3 then.")
+@click.option("--fix-tail", is_flag=True, help="First mend a last line that was cut off.")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Compare with a heads.json or a state that was kept elsewhere.",
+)
+@click.option("--accept", is_flag=True, help="Take the ledger as it is from now on; asks first.")
+@click.option(
+    "--script",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write out the script that checks a ledger without this product, and do nothing else.",
+)
+@ledger_command
+def verify_command(
+    desk: Desk,
+    since: str | None,
+    expect: str,
+    require_chain: bool,
+    strict: bool,
+    fix_tail: bool,
+    checkpoint: Path | None,
+    accept: bool,
+    script: Path | None,
+) -> int:
+    """Check that no record was altered, removed or forged. The exit code is 0 only if so."""
+    if script:
+        return _write_script(desk, script)
+    if fix_tail and mend_tail(desk.recording().ledger, task_id=TASK):
+        desk.say("The last line was mended.")
+    known = _known(desk, checkpoint)
+    report = verified_since(
+        desk.folder,
+        point_in_time(since),
+        known=known.head,
+        expected=expect or known.state,
+        require_chain=require_chain,
+        keys=desk.heads.trace_keys,
+    )
+    lost = 0 if since else lost_records(report, known.head)
+    if desk.as_json:
+        print(json.dumps(_as_json(report)))
+    elif not desk.quiet:
+        _print(desk, told_here(report, lost=lost, noted=known.noted, strict=strict))
+    if accept:
+        return _accepted(desk, report)
+    return _ending(report, strict=strict)
+
+
+def _ending(report: Report, *, strict: bool) -> int:
+    if not report.whole:
+        return Ending.FINDINGS
+    warned = any(finding.level == "WARN" for finding in report.findings)
+    return Ending.WARNINGS if strict and warned else Ending.FINE
+
+
+def _known(desk: Desk, checkpoint: Path | None) -> Remembered:
+    """From a file, or from what this machine remembers."""
+    if checkpoint is None:
+        head = desk.known_head()
+        noted = _day_noted(desk.heads.path.read_text(encoding="utf-8")) if head else ""
+        return Remembered(head=head, noted=noted)
+    try:
+        text = checkpoint.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{checkpoint} cannot be read ({error}).") from error
+    try:
+        return Remembered(head=known_head(text), noted=_day_noted(text))
+    except ValueError:
+        if found := _STATE.search(text):
+            return Remembered(state=found[1])
+    raise SettingsError(f"{checkpoint} holds neither heads nor a state of a ledger.")
+
+
+def _day_noted(heads: str) -> str:
+    return str(json.loads(heads).get("time", ""))[:10]
+
+
+def _print(desk: Desk, text: str) -> None:
+    colours = {"FAIL": desk.paint.red, "WARN": desk.paint.yellow}
+    for line in map(harmless_line, text.splitlines()):
+        colour = colours.get(line[:4])
+        print(colour(line[:4]) + line[4:] if colour else line)
+
+
+def _as_json(report: Report) -> dict[str, object]:
+    return {
+        "whole": report.whole,
+        "segments": report.files,
+        "records": report.records,
+        "streams": report.streams,
+        "broken_streams": report.broken_streams,
+        "seals": report.seals,
+        "tips": [{"stream": a, "seq": b, "hash": c} for a, b, c in report.tips],
+        "state": report.state,
+        "signed": report.signed,
+        "known_head": report.known or None,
+        "failures": report.failures,
+        "unchained": report.unchained,
+        "findings": [finding._asdict() for finding in report.findings],
+    }
+
+
+def _accepted(desk: Desk, report: Report) -> int:
+    """What this machine remembers is its only proof of a cut-off end: only a person at a terminal
+    can have it forgotten."""
+    if report.failures:
+        desk.say("Nothing was accepted: records are damaged, and would stay so.")
+        return Ending.FINDINGS
+    if not sys.stdin.isatty():
+        raise SettingsError(
+            "Nobody is there to say yes. Only a person at a terminal accepts a loss."
+        )
+    if not confirmed("Forget the heads that this ledger no longer holds, and go on from here?"):
+        return Ending.FINDINGS
+    desk.heads.accept(desk.recording().ledger.tail())
+    desk.say("The ledger is taken as it is now.")
+    return Ending.FINE
+
+
+def _write_script(desk: Desk, target: Path) -> int:
+    from rookery.governance.ledger import verify_ledger
+
+    try:
+        held = Path(verify_ledger.__file__).read_bytes()
+        target.write_bytes(held)
+        target.chmod(0o755)
+    except OSError as error:
+        raise StorageError(f"{target} could not be written ({error.strerror}).") from error
+    words = ["python3", "-I", "-S", str(target), "--head", str(desk.heads.path), str(desk.folder)]
+    print(harmless(f"An auditor runs: {shlex.join(words)}"), file=sys.stderr)
+    return Ending.FINE

@@ -1,0 +1,248 @@
+"""Tool calls as hooks are shown them, and what a hook made of one as a call of ours again.
+
+Scripts for the widespread contract know other names of tools and arguments, whole paths, and one
+file at a time. What they cannot see in those words is in the native pair beside them.
+"""
+
+from collections.abc import Mapping, Sequence
+from posixpath import isabs, join, normpath, relpath
+from typing import Any
+
+from msgspec import Struct
+
+from rookery.core.blocks import ToolCall
+from rookery.core.text.diff_blocks import DiffBlock
+from rookery.core.text.diff_blocks import parse as parse_diff
+from rookery.core.text.patch_text import Addition, Deletion, Section, Sign, Update
+from rookery.core.text.patch_text import parse as parse_patch
+from rookery.governance.external_hooks.hook_config import Dialect
+
+_EDIT = {"file_path": "file_path", "old_string": "old_string", "new_string": "new_string"}
+_PATHS = ("file_path", "path")
+"""Arguments that name a file or folder, as they are shown."""
+_IN_SECONDS = "timeout"
+
+
+class _Form(Struct, frozen=True):
+    """`keys` are our arguments, each with the one it is shown as."""
+
+    shown: str
+    keys: Mapping[str, str]
+
+
+_FORMS: dict[str, _Form] = {
+    "execute_command": _Form("Bash", {"command": "command", "timeout": "timeout"}),
+    "write_to_file": _Form("Write", {"path": "file_path", "content": "content"}),
+    "generate_image": _Form("Write", {"path": "file_path"}),
+    "edit": _Form("Edit", {**_EDIT, "replace_all": "replace_all"}),
+    "edit_file": _Form("Edit", _EDIT),
+    "search_replace": _Form("Edit", _EDIT),
+    "search_and_replace": _Form("Edit", _EDIT),
+    "apply_diff": _Form("Edit", {"path": "file_path"}),
+    "apply_patch": _Form("Edit", {}),
+    "read_file": _Form("Read", {"path": "file_path", "offset": "offset", "limit": "limit"}),
+    "list_files": _Form("Glob", {"path": "path"}),
+    "search_files": _Form("Grep", {"regex": "pattern", "path": "path", "file_pattern": "glob"}),
+    "update_todo_list": _Form("TodoWrite", {"todos": "todos"}),
+    "new_task": _Form("Task", {"message": "prompt", "mode": "subagent_type"}),
+}
+_OTHER_NAMES = {"ask_followup_question": "AskUserQuestion"}
+_ALSO_CALLED = {"new_task": "Agent"}
+_MCP, _MCP_SHOWN = "mcp--", "mcp__"
+
+
+class Presented(Struct, frozen=True, kw_only=True):
+    """A call as one run of a hook sees it."""
+
+    tool_name: str
+    tool_input: Mapping[str, Any]
+
+
+class CannotMap(ValueError):
+    """What a hook wants to be called instead is no call of ours; the text says why."""
+
+
+def names_of(call: ToolCall) -> tuple[str, ...]:
+    """All names by which a matcher may mean the call."""
+    also = _ALSO_CALLED.get(call.name, "")
+    return tuple(dict.fromkeys(name for name in (shown_name(call), call.name, also) if name))
+
+
+def shown_name(call: ToolCall) -> str:
+    if call.name in _FORMS:
+        return _FORMS[call.name].shown
+    if call.name == "use_mcp_tool":
+        return f"{_MCP_SHOWN}{call.arguments.get('server')}__{call.arguments.get('tool')}"
+    if call.name.startswith(_MCP):
+        return _MCP_SHOWN + call.name.removeprefix(_MCP).replace("--", "__", 1)
+    return _OTHER_NAMES.get(call.name, call.name)
+
+
+def presented(call: ToolCall, dialect: Dialect, root: str) -> tuple[Presented, ...]:
+    """The call once for every file it touches; in our own dialect just as it is."""
+    if dialect is Dialect.NATIVE:
+        return (Presented(tool_name=call.name, tool_input=dict(call.arguments)),)
+    name = shown_name(call)
+    ours = call.name in _FORMS  # what others mean by a path only they know
+    return tuple(
+        Presented(tool_name=name, tool_input=_whole_paths(said, root) if ours else said)
+        for _, said in _inputs(call)
+    )
+
+
+def touched_paths(call: ToolCall, root: str) -> tuple[str, ...]:
+    """The files and folders that the call names, relative to the workspace if they are in it."""
+    named = dict.fromkeys(path for path, _ in _inputs(call) if path)
+    return tuple(_relative(whole_path(path, root), root) for path in named)
+
+
+def sample_call(tool: str, said: Mapping[str, Any], call_id: str) -> ToolCall:
+    """A call of a tool by any of its names, with arguments in the words that go with the name."""
+    for native, form in _FORMS.items():
+        if form.shown == tool or _ALSO_CALLED.get(native) == tool:
+            ours = {theirs: name for name, theirs in form.keys.items()}
+            arguments = {ours.get(name, name): each for name, each in said.items()}
+            return ToolCall(id=call_id, name=native, arguments=arguments)
+    if tool.startswith(_MCP_SHOWN):
+        tool = _MCP + tool.removeprefix(_MCP_SHOWN).replace("__", "--", 1)
+    return ToolCall(id=call_id, name=tool, arguments=dict(said))
+
+
+def mapped_back(
+    call: ToolCall, shown: Sequence[Presented], at: int, updated: Mapping[str, Any], root: str
+) -> Mapping[str, Any] | None:
+    """The arguments that a hook wants instead, which it was shown as the `at`-th of several; None
+    if it wants nothing else. Raises `CannotMap`."""
+    before = shown[at]
+    if dict(updated) == dict(before.tool_input):
+        return None
+    if len(shown) > 1:
+        raise CannotMap("it rewrites one file of a call that touches several")
+    if before.tool_name == call.name:
+        return dict(updated)
+    if shown_name(call).startswith(_MCP_SHOWN):
+        inner = call.name == "use_mcp_tool"
+        return {**call.arguments, "arguments": dict(updated)} if inner else dict(updated)
+    if call.name not in _FORMS:
+        return dict(updated)
+    return _ours(call, before, updated, root)
+
+
+def _ours(
+    call: ToolCall, before: Presented, updated: Mapping[str, Any], root: str
+) -> Mapping[str, Any]:
+    keys = _FORMS[call.name].keys
+    for name, said in updated.items():
+        fixed = name in before.tool_input and name not in keys.values()
+        if fixed and said != before.tool_input[name]:
+            raise CannotMap(f"{name} of {call.name} cannot be rewritten")
+    if call.name == "apply_patch":
+        raise CannotMap("a patch cannot be rewritten")
+    kept = {name: said for name, said in call.arguments.items() if name not in keys}
+    for ours, theirs in keys.items():
+        if theirs not in updated:
+            continue
+        if updated[theirs] == before.tool_input.get(theirs) and ours in call.arguments:
+            kept[ours] = call.arguments[ours]
+        else:
+            kept[ours] = _back(theirs, updated[theirs], root)
+    return kept
+
+
+def _inputs(call: ToolCall) -> list[tuple[str, dict[str, Any]]]:
+    """Each file with what is shown of it; a single entry without a file if there is none."""
+    said = call.arguments
+    match call.name:
+        case "use_mcp_tool":
+            inner = said.get("arguments")
+            return [("", dict(inner) if isinstance(inner, Mapping) else {})]
+        case "apply_patch":
+            return _of_patch(said.get("patch")) or [("", dict(said))]
+        case "read_file" if isinstance(files := said.get("files"), list) and files:
+            return [_of_listed_file(each) for each in files]
+        case name if name not in _FORMS:
+            return [("", dict(said))]
+    keys = _FORMS[call.name].keys
+    shown = {keys[name]: each for name, each in said.items() if name in keys and each is not None}
+    if call.name == "apply_diff":
+        shown |= _of_diff(said.get("diff"))
+    if call.name == "list_files":
+        shown["pattern"] = "**/*" if said.get("recursive") else "*"
+    if isinstance(seconds := shown.get(_IN_SECONDS), int | float):
+        shown[_IN_SECONDS] = round(seconds * 1000)
+    path = next((shown[name] for name in _PATHS if isinstance(shown.get(name), str)), "")
+    return [(path, shown)]
+
+
+def _of_listed_file(listed: Any) -> tuple[str, dict[str, Any]]:
+    path = listed.get("path") if isinstance(listed, Mapping) else listed
+    return (path, {"file_path": path}) if isinstance(path, str) else ("", {"file_path": path})
+
+
+def _of_diff(diff: object) -> dict[str, Any]:
+    """All blocks at once: who looks for something in a change looks through all of it."""
+    blocks = parse_diff(diff) if isinstance(diff, str) else ()
+    if not isinstance(blocks, tuple):
+        return {"new_string": diff}
+    return {
+        "old_string": "\n".join(_rows(blocks, "search")),
+        "new_string": "\n".join(_rows(blocks, "replace")),
+    }
+
+
+def _rows(blocks: Sequence[DiffBlock], side: str) -> list[str]:
+    return [row for block in blocks for row in getattr(block, side)]
+
+
+def _of_patch(patch: object) -> list[tuple[str, dict[str, Any]]]:
+    sections = parse_patch(patch) if isinstance(patch, str) else ()
+    if not isinstance(sections, tuple):
+        return []
+    return [entry for section in sections for entry in _of_section(section)]
+
+
+def _of_section(section: Section) -> list[tuple[str, dict[str, Any]]]:
+    match section:
+        case Addition(path=path, text=text):
+            changed = {"old_string": "", "new_string": text}
+            return [(path, {"file_path": path, **changed})]
+        case Deletion(path=path):
+            return [(path, {"file_path": path})]
+        case Update(path=path, to=to):
+            return [
+                (each, {"file_path": each, **_of_hunks(section)})
+                for each in dict.fromkeys((path, to))
+                if each
+            ]
+
+
+def _of_hunks(section: Update) -> dict[str, str]:
+    rows = [row for hunk in section.hunks for row in hunk.rows]
+    return {
+        "old_string": "\n".join(row.text for row in rows if row.sign is not Sign.ADDED),
+        "new_string": "\n".join(row.text for row in rows if row.sign is not Sign.REMOVED),
+    }
+
+
+def _whole_paths(said: Mapping[str, Any], root: str) -> dict[str, Any]:
+    return {
+        name: whole_path(each, root) if name in _PATHS and isinstance(each, str) else each
+        for name, each in said.items()
+    }
+
+
+def whole_path(path: str, root: str) -> str:
+    return normpath(join(root, path))
+
+
+def _back(name: str, said: Any, root: str) -> Any:
+    if name in _PATHS and isinstance(said, str) and isabs(said):
+        return _relative(normpath(said), root)
+    if name == _IN_SECONDS and isinstance(said, int | float):
+        return said / 1000
+    return said
+
+
+def _relative(path: str, root: str) -> str:
+    inside = path == root or path.startswith(f"{root.rstrip('/')}/")
+    return relpath(path, root) if inside else path

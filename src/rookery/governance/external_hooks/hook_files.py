@@ -1,0 +1,112 @@
+"""The files that hooks are written in. All of them add up, and none spoils another."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+from msgspec import Struct
+
+from rookery import NAME
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.limits import MIB
+from rookery.governance.external_hooks.hook_config import read_hooks
+from rookery.governance.external_hooks.known_hooks import FileProblem, HookSource, KnownHook
+from rookery.platform.small_files import Unreadable, small_file
+
+HOOK_FILE = "hooks.json"
+MANAGED_FILE = Path("/etc") / NAME / HOOK_FILE
+"""The administrator's."""
+IMPORTED_FILES = (".claude/settings.json", ".claude/settings.local.json")
+LARGEST = 1 * MIB
+
+
+class HookPlaces(Struct, frozen=True, kw_only=True):
+    """`managed` is the administrator's file and `user` the user's own, if there can be any."""
+
+    workspace: Path
+    managed: Path | None = None
+    user: Path | None = None
+    import_claude: bool = False
+    managed_only: bool = False
+
+
+class FoundHooks(Struct, frozen=True):
+    """In the order in which they are heard."""
+
+    hooks: tuple[KnownHook, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
+
+
+class _Source(Struct, frozen=True):
+    kind: HookSource
+    path: Path
+    shown: str
+
+
+def find_hooks(places: HookPlaces) -> FoundHooks:
+    read = [_read(source, places.workspace) for source in _sources(places)]
+    return FoundHooks(
+        tuple(hook for each in read for hook in each.hooks),
+        tuple(problem for each in read for problem in each.problems),
+    )
+
+
+def _sources(places: HookPlaces) -> list[_Source]:
+    found: list[_Source] = []
+    if places.managed:
+        found.append(_Source(HookSource.MANAGED, places.managed, str(places.managed)))
+    if places.managed_only:
+        return found
+    if places.user:
+        found.append(_Source(HookSource.USER, places.user, str(places.user)))
+    own = f"{GOVERNANCE_FOLDER}/{HOOK_FILE}"
+    found.append(_Source(HookSource.PROJECT, places.workspace / own, own))
+    if places.import_claude:
+        found += [
+            _Source(HookSource.IMPORTED, places.workspace / name, name) for name in IMPORTED_FILES
+        ]
+    return found
+
+
+def _read(source: _Source, workspace: Path) -> FoundHooks:
+    try:
+        inside = source.kind.is_of_project
+        data = small_file(source.path, workspace, largest=LARGEST) if inside else _own(source.path)
+        document = json.loads(data.decode("utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return FoundHooks()
+    except Unreadable as error:
+        return _unusable(source, str(error))
+    except (UnicodeDecodeError, RecursionError):
+        return _unusable(source, "it is no JSON text; none of its hooks runs")
+    except json.JSONDecodeError as error:
+        why = f"it is no JSON (line {error.lineno}: {error.msg}); none of its hooks runs"
+        return _unusable(source, why)
+    file = read_hooks(document, imported=source.kind is HookSource.IMPORTED)
+    return FoundHooks(
+        tuple(KnownHook(source.kind, source.shown, hook) for hook in file.hooks),
+        tuple(FileProblem(source.shown, each.where, each.text) for each in file.problems),
+    )
+
+
+def _own(path: Path) -> bytes:
+    """A file outside of the workspace, where links are the owner's business."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as opened:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise Unreadable("", "it is not a file")
+            data = opened.read(LARGEST + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        why = f"it cannot be read ({(error.strerror or str(error)).lower()})"
+        raise Unreadable("", why) from error
+    if len(data) > LARGEST:
+        raise Unreadable("", f"it is larger than {LARGEST // MIB} MiB")
+    return data
+
+
+def _unusable(source: _Source, why: str) -> FoundHooks:
+    return FoundHooks(problems=(FileProblem(source.shown, "", why),))

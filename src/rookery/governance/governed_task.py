@@ -1,0 +1,610 @@
+"""One task under governance: what its calls may do, who is asked, and what is recorded of it.
+
+What is in force is in the task's log, never here and never in a prompt: nothing that is condensed,
+forgotten or restarted can loosen it. Files are read again before each call that changes something.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
+
+import anyio
+import anyio.to_thread
+from msgspec.structs import replace
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    Answered,
+    Effect,
+    Event,
+    Fact,
+    Noted,
+    OutOfScopeWritten,
+    Reminded,
+    ScopeGranted,
+    Unrecorded,
+)
+from rookery.core.folds.file_steps import commands_running_on
+from rookery.core.folds.task_state import TaskState
+from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
+from rookery.core.refusals import KINDS, Refusal
+from rookery.core.rulings import Decision, Ruling, allow
+from rookery.engine.ports import Action, Outcome, Permit, Restored
+from rookery.errors import CommandRejected, Denied, RookeryError
+from rookery.governance.active_intent import InForce
+from rookery.governance.call_records import CallRecords, approval_of
+from rookery.governance.criteria.criteria_standing import CHECK_TOOL
+from rookery.governance.file_records import content, files_told
+from rookery.governance.intents.intent_changes import Definition
+from rookery.governance.intents.intent_choice import Chosen, choose, context_of
+from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
+from rookery.governance.intents.lessons import Lesson
+from rookery.governance.intents.scope_expansion import about_expansion, expand
+from rookery.governance.intents.task_lessons import Done
+from rookery.governance.ledger.by_products import is_by_product
+from rookery.governance.ledger.ledger_errors import LedgerBusy, LedgerUnwritable
+from rookery.governance.project import GovernedProject
+from rookery.governance.scope.call_verdict import CallVerdict, Objection, Standing, judge_call
+from rookery.governance.scope.judged_paths import NamedPath, judge_paths
+from rookery.governance.scope.permission_rules import READ
+from rookery.governance.scope.read_rules import strictest_reading, withholding
+from rookery.governance.scope.refused_paths import displaced, unreadable
+from rookery.governance.scope.scope_suggestions import writable_prefixes
+from rookery.governance.scope.scope_verdict import Op, PathFinding, Verdict
+from rookery.governance.scope.touched_paths import (
+    CHANGING_TOOLS,
+    EXPAND,
+    LESSON,
+    SELECT,
+    is_destructive,
+)
+
+Contents: TypeAlias = Callable[
+    [str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]
+]
+"""What was in each file that differs between two checkpoints."""
+
+LEDGER_NAME = f"{GOVERNANCE_FOLDER}/agent_trace.jsonl"
+FEW_FILES = 10
+MOST_TOLD = 20
+MOST_COMPARED = 500
+"""Files changed by one command of which the lines are told."""
+
+
+class GovernedTask:
+    def __init__(
+        self,
+        project: GovernedProject,
+        task_id: str,
+        *,
+        state: Callable[[], TaskState],
+        events: Callable[[], Sequence[Event]],
+        append: Callable[[Fact], Event],
+        confines: Callable[[], bool],
+        contents: Contents | None = None,
+    ) -> None:
+        """`confines` if commands can be kept to some folders. Without `contents` nobody knows what
+        commands did."""
+        self.project = project
+        self.task_id = task_id
+        self._state = state
+        self._events = events
+        self._append = append
+        self._confines = confines
+        self._contents = contents
+        self._records = CallRecords(project, task_id, state, events, append)
+        self.in_force = InForce(project, task_id, state, append, self._note)
+        self._verdicts: dict[str, tuple[CallVerdict, Standing | None]] = {}
+        self._withheld: dict[str, Callable[[str], bool] | None] = {}
+        """What a call that looks through folders leaves out."""
+        self.announce: Callable[[str, dict[str, Any]], Awaitable[None]] = _to_nobody
+        """Who wants to hear that an intent was selected, or no longer holds."""
+        self.broken = ""
+        """Why the ledger cannot be trusted, if that is to stop the task."""
+        self._about_to: dict[str, Callable[[], Awaitable[None]]] = {}
+        """What puts a call that is permitted on record, once it is about to be made."""
+        self._to_record: dict[str, Callable[[], Awaitable[None]]] = {}
+        """What puts a call that was made on record."""
+        self._intruders: dict[str, tuple[str, ...]] = {}
+        self._files_before: dict[str, str] = {}
+        self._running: dict[str, str] = {}
+        """Commands that run on, and what the files of governance were when each began."""
+        self._checks: set[str] = set()
+        """Calls that the host made itself, to see whether a criterion is met."""
+        self._held: dict[str, Definition | None] = {}
+        """What was in force when a command began."""
+        self.done: list[Done] = []
+        """What was done, for whoever learns from it."""
+
+    @property
+    def _observes(self) -> bool:
+        governed = self._state().governed
+        return governed is not None and governed.mode == "observe"
+
+    # ── before a call ───────────────────────────────────────────────────────────────────
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        if self._running:
+            await self._look_after_running()
+        if call.name == SELECT:
+            return Ruling() if self._observes else await self.in_force.about_selection(call)
+        if call.name == EXPAND:
+            return await about_expansion(self.in_force, action)
+        if not is_destructive(call, action):
+            return await self._about_reading(call, action)
+        verdict, at = await self._judged(call, action)
+        self._verdicts[call.id] = (verdict, at)
+        if at is not None and action.command and not self._observes:
+            rules = (at.intent.permissions,)
+            self._withheld[call.id] = withholding(rules, READ, self.project.layout)
+        if self._observes:
+            return self._as_observed(verdict)
+        edits = bool(action.changes) and not (action.command or action.external)
+        if self.project.wishes.in_scope_unasked and edits and verdict.label == "in_scope":
+            return allow() if verdict.decision is Decision.NONE else verdict.ruling
+        if at is not None and at.sandboxed:
+            where = ", ".join(writable_prefixes(at.intent.owned_scope)) or "the whole workspace"
+            return replace(verdict.ruling, notes=(f"it can write only to: {where}",))
+        return verdict.ruling
+
+    async def _about_reading(self, call: ToolCall, action: Action) -> Ruling:
+        """What changes nothing needs no intent, but the rules of the one in force hold for it."""
+        rules = await self.in_force.reading_permissions() if action.reads else ()
+        if isinstance(rules, Refusal):
+            return self._as_observed(_refused(rules))
+        self._withheld[call.id] = withholding(rules, call.name, self.project.layout)
+        look = partial(strictest_reading, rules, call, action, self.project.layout)
+        decision, rule = look() if rules else (Decision.NONE, "")
+        if decision < Decision.ASK:
+            return Ruling()
+        active = self._state().intent
+        intent_id = active.intent_id if active else ""
+        message = f"{intent_id} has a rule about reading: {rule}."
+        refusal = Refusal(code="CMD-001", message=message, intent_id=intent_id)
+        objection = Objection(decision=decision, refusal=refusal)
+        return self._as_observed(CallVerdict(objections=(objection,), label="none"))
+
+    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
+        """Whether the policy lets files be edited that changed elsewhere since they were read.
+        The model is shown what changed, so the rules about reading hold too."""
+        at = self._verdicts[call.id][1] if call.id in self._verdicts else None
+        if self._observes or at is None or at.policy.stale != "context":
+            return False
+        rules = await self.in_force.reading_permissions()
+        if isinstance(rules, Refusal) or not rules:
+            return False
+        reading = replace(action, reads=[change.path for change in action.changes])
+        as_read = replace(call, name=READ)
+        decision, _ = strictest_reading(rules, as_read, reading, self.project.layout)
+        return decision < Decision.ASK
+
+    def _as_observed(self, verdict: CallVerdict) -> Ruling:
+        """The verdict's ruling, unless governance only looks on here."""
+        if not self._observes:
+            return verdict.ruling
+        for each in verdict.objections:
+            text = f"observed, not refused: {each.refusal.message} ({each.refusal.code})"
+            self._append(Noted(text=text))
+        return Ruling()
+
+    async def _judged(self, call: ToolCall, action: Action) -> tuple[CallVerdict, Standing | None]:
+        if self.broken:
+            return _refused(Refusal(code="TRC-002", message=self.broken)), None
+        why = await self._records.unwritten()
+        if why and self.project.wishes.block_unrecorded:
+            return _refused(Refusal(code="TRC-001", message=why)), None
+        found = await self.in_force.standing(call, action)
+        if isinstance(found, Refusal):
+            return _refused(found), None
+        if found is None:
+            return CallVerdict(label="none"), None
+        at = replace(found, **self._confinement(action, found))
+        judged = partial(judge_call, call, action, at, self.project.layout)
+        # a few looks at the disk are cheaper than a change of thread
+        few = bool(action.changes) and len(action.changes) <= FEW_FILES
+        verdict = judged() if few else await anyio.to_thread.run_sync(judged)
+        if over := await self.in_force.over_budget(at.intent, [f.path for f in verdict.findings]):
+            more = _refused(over)
+            verdict = replace(verdict, objections=(*verdict.objections, *more.objections))
+        return verdict, at
+
+    def _confinement(self, action: Action, at: Standing) -> dict[str, Any]:
+        """What the policy's wish for a sandbox comes to for this command."""
+        if not action.command or at.policy.sandbox == "off":
+            return {}
+        if self._confines():
+            leaves = action.judgement is not None and action.judgement.needs_keys
+            return {"sandboxed": not leaves}
+        if at.policy.sandbox == "required":
+            return {
+                "unsandboxable": "The policy wants commands in a sandbox, and there is none here."
+            }
+        return {}
+
+    # ── the decision ────────────────────────────────────────────────────────────────────
+
+    async def refused(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
+    ) -> None:
+        self._withheld.pop(call.id, None)
+        _, at = self._verdicts.pop(call.id, (None, None))
+        if is_destructive(call, action) or call.name in (SELECT, EXPAND):
+            await self._records.refused(call, why, at, said, action)
+
+    async def permitted(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
+    ) -> Permit:
+        if call.name == EXPAND:
+            await self._decision(call, action, why, said, None)
+        permit = replace(permit, withheld=self._withheld.pop(call.id, None))
+        if not is_destructive(call, action):
+            return permit
+        verdict, at = self._verdicts.pop(call.id, (CallVerdict(label="none"), None))
+        label, approval = self._approval(verdict, said)
+        if said is not None:
+            await self._decision(call, action, why, said, at)
+            # a person takes their time, and files are moved meanwhile
+            intent_id = at.intent.id if at else ""
+            if moved := displaced(action, self.project.layout, intent_id):
+                await self._deny(call, moved)
+        if said is not None and at is not None and why.question:
+            await self._widen(call, said, why, at)
+        self._about_to[call.id] = partial(self._begin, call, action, verdict, at, approval, label)
+        self._checks.discard(call.id)  # ids are the model's to choose, and may be said again
+        if call.name == CHECK_TOOL:
+            self._checks.add(call.id)
+        if action.command or action.external:
+            self._files_before[call.id] = await self.in_force.fingerprint_now()
+            self._held[call.id] = self.in_force.definition
+        if at is not None and at.sandboxed and permit.confined:
+            prefixes = writable_prefixes(at.intent.owned_scope)
+            return permit if "" in prefixes else replace(permit, writable=frozenset(prefixes))
+        return permit
+
+    async def begun(self, call: ToolCall) -> None:
+        """Raises `Denied`."""
+        if begin := self._about_to.pop(call.id, None):
+            await begin()
+
+    def _approval(
+        self, verdict: CallVerdict, said: Answered | None
+    ) -> tuple[str, Mapping[str, Any]]:
+        codes = [each.refusal.code for each in verdict.objections]
+        if self._observes:
+            return (_observed(verdict), approval_of(said, codes))
+        if verdict.by_flag:
+            return verdict.label, {"answer": "once", "by": "flag", "reasons": list(verdict.by_flag)}
+        if not codes or said is None:
+            return verdict.label, approval_of(said, codes)
+        if set(codes) == {"REQ-002"}:
+            return "unknown_approved", approval_of(said, codes)
+        scopes = {"task": "approved_task", "expand": "in_scope"}
+        return scopes.get(said.choice or "", "approved_once"), approval_of(said, codes)
+
+    async def _decision(
+        self,
+        call: ToolCall,
+        action: Action,
+        why: Ruling,
+        said: Answered | None,
+        at: Standing | None,
+    ) -> None:
+        if said is not None:
+            codes = [each.code for each in why.refusals]
+            entry = self._records.entry("decision", call, at)
+            about = self._records.about(why.refusals, action)
+            approval = approval_of(said, codes)
+            await self._records.note(replace(entry, outcome="success", approval=approval, **about))
+
+    async def _widen(self, call: ToolCall, said: Answered, why: Ruling, at: Standing) -> None:
+        """What the user has allowed beyond this call. Raises `Denied`."""
+        assert why.question
+        if said.choice == "task":
+            asked = why.question
+            self._append(
+                ScopeGranted(
+                    of="path" if asked.pattern else "command",
+                    pattern=asked.grant,
+                    digest=at.digest,
+                )
+            )
+        elif said.choice == "expand":
+            try:
+                await expand(self.in_force, at.intent.id, why.question.pattern, call.id)
+            except RookeryError as error:
+                raise Denied(str(error)) from error
+
+    async def _begin(
+        self,
+        call: ToolCall,
+        action: Action,
+        verdict: CallVerdict,
+        at: Standing | None,
+        approval: Mapping[str, Any],
+        label: str,
+    ) -> None:
+        try:
+            await self._records.begin(call, action, verdict, at, approval, label)
+        except LedgerUnwritable as error:
+            if self.project.wishes.block_unrecorded:
+                refusal = Refusal(
+                    code="TRC-001", message=str(error), tool=call.name, tool_use_id=call.id
+                )
+                text = json.dumps(refusal.to_json(), ensure_ascii=False)
+                raise Denied(text, code=refusal.code, retryable=True) from error
+            self._append(Noted(text=str(error)))
+
+    # ── after a call ────────────────────────────────────────────────────────────────────
+
+    async def written(self, action: Action) -> dict[str, bytes | None]:
+        """What a call has made of files, before anybody else changes them again."""
+        return await anyio.to_thread.run_sync(self._records.contents_of, action)
+
+    async def ended(
+        self,
+        call: ToolCall,
+        action: Action,
+        outcome: Outcome | None,
+        *,
+        written: Mapping[str, bytes | None] | None = None,
+    ) -> Outcome | None:
+        """`written` is what the call itself wrote, if hooks may have changed that since."""
+        if not is_destructive(call, action):
+            return outcome
+        self._to_record[call.id] = partial(self._record, call, action, outcome, written)
+        if action.command or action.external or outcome is None:
+            await self.recorded(call.id)
+        return outcome
+
+    async def recorded(self, call_id: str) -> None:
+        if record := self._to_record.pop(call_id, None):
+            await record()
+
+    async def _record(
+        self,
+        call: ToolCall,
+        action: Action,
+        outcome: Outcome | None,
+        written: Mapping[str, bytes | None] | None,
+    ) -> None:
+        may_do_more = bool(action.command or action.external)
+        settles = may_do_more and action.may_change_files and self._contents is not None
+        if call.name == CHECK_TOOL:
+            settles = False
+        told, recorded = await self._records.end(call, outcome, settles=settles, written=written)
+        if not recorded:
+            self._append(Unrecorded(call_id=call.id, code=LedgerUnwritable.code))
+        paths = tuple(each.path for each in told.files)
+        self.done.append(Done(tool=call.name, action=action, outcome=outcome, paths=paths))
+        if may_do_more:
+            await self._watch_own_files(call)
+
+    async def _watch_own_files(self, call: ToolCall) -> None:
+        """What a command or a server changes about governance, governs nothing until a person
+        has agreed to it. One that runs on is looked after for as long as it does."""
+        before = self._files_before.pop(call.id, None)
+        if before is None:
+            return
+        if call.id in commands_running_on(self._events()):
+            self._running[call.id] = before
+        await self._compare(before)
+        await self._look_at_ledger(call.id)
+
+    async def _compare(self, before: str) -> bool:
+        """Whether the files of governance are as they were."""
+        if before == await self.in_force.fingerprint_now():
+            return True
+        await self.in_force.lose_to_own_doing("A command changed the files of governance")
+        return False
+
+    async def _look_after_running(self) -> None:
+        """What commands that run on have done to the files of governance since anybody looked."""
+        still = commands_running_on(self._events())
+        for call_id, before in list(self._running.items()):
+            if call_id not in still:
+                del self._running[call_id]
+            await self._look_at_ledger(call_id)
+            if not await self._compare(before):
+                self._running = dict.fromkeys(self._running, await self.in_force.fingerprint_now())
+
+    async def _look_at_ledger(self, call_id: str) -> None:
+        if not await anyio.to_thread.run_sync(self._ledger_is_whole):
+            self._append(OutOfScopeWritten(call_id=call_id, paths=(LEDGER_NAME,)))
+            await self.in_force.lose_to_own_doing("The ledger was changed while a command ran")
+
+    def _ledger_is_whole(self) -> bool:
+        if not self.project.keeps_records:
+            return True
+        try:
+            return self.project.recording.ledger.holds_own(self.task_id)
+        except LedgerBusy:
+            return True  # another host writes to it: nobody can tell yet
+        except LedgerUnwritable:
+            return False
+
+    async def changed(
+        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
+    ) -> None:
+        if self._contents is None:
+            return
+        paths = [each.path for each in effects if not is_hosts_own(each.path)]
+        # what tools leave behind as they run is on record, and nobody's trespass
+        work = [path for path in paths if not is_by_product(path)]
+        outside = await self._outside(call_id, work)
+        old, new = await self._before_and_after(before, after, paths)
+        await self._records.settle(call_id, old, new, outside=outside)
+        self.done.append(Done(paths=tuple(work)))
+        if outside and call_id in self._checks:
+            named = ", ".join(outside[:MOST_TOLD])
+            self._append(Noted(text=f"A check changed files outside the scope: {named}."))
+        elif outside:
+            self._tell_outside(call_id, outside)
+
+    async def _before_and_after(
+        self, before: str, after: str, paths: Sequence[str]
+    ) -> tuple[dict[str, bytes | None], dict[str, bytes | None]]:
+        assert self._contents
+        root, workspace = self.project.layout.root, self.project.layout.workspace
+        if len(paths) > MOST_COMPARED:
+            found: Sequence[tuple[str, bytes | None, bytes | None]] = ()
+        else:
+            found = await self._contents(before, after)
+        wanted = set(paths)
+        old: dict[str, bytes | None] = {}
+        new: dict[str, bytes | None] = {}
+        for path, was, now in found:
+            at = workspace / path
+            if path in wanted and at.is_relative_to(root):
+                name = at.relative_to(root).as_posix()
+                old[name], new[name] = was, now
+        return old, new
+
+    async def _outside(self, call_id: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Which of these files the intent does not own that a command ran for."""
+        definition = self._held.get(call_id) or self.in_force.definition
+        if definition is None:
+            return tuple(paths)
+        rules = self.project.rules(definition.intent, definition.policy)
+        named = [NamedPath(path, Op.MODIFY) for path in paths]
+        findings = await anyio.to_thread.run_sync(
+            partial(judge_paths, self.project.layout, rules, named)
+        )
+        granted = self.in_force.granted
+        return tuple(each.path for each in findings if _is_outside(each) and not granted(each.path))
+
+    def _tell_outside(self, call_id: str, paths: tuple[str, ...]) -> None:
+        named = ", ".join(paths[:MOST_TOLD])
+        intent = self._state().intent
+        self._append(OutOfScopeWritten(call_id=call_id, paths=paths))
+        notice = Refusal(
+            code="CMD-002",
+            message=f"The command changed files outside the scope: {named}.",
+            intent_id=intent.intent_id if intent else "",
+            tool_use_id=call_id,
+            details=(("files", list(paths[:MOST_TOLD])),),
+        )
+        self._append(Noted(text=notice.message))
+        said = json.dumps(notice.to_json(), ensure_ascii=False)
+        self._append(Reminded(text=f"[automatic] {said}"))
+        definition = self.in_force.definition
+        asks = definition is not None and definition.policy.on_out_of_scope_write == "ask_revert"
+        if asks and not self._observes:
+            self._intruders[call_id] = paths
+
+    def intruders(self, call_id: str) -> Sequence[str]:
+        return self._intruders.pop(call_id, ())
+
+    async def restored(self, done: Restored) -> None:
+        """Files were put back; the ledger itself never is."""
+        root = self.project.layout.root
+        paths = [each.path for each in done.effects]
+        now = {path: content(root / path) for path in paths}
+        told = files_told({path: None for path in paths}, now)
+        call = ToolCall(id="", name="")
+        entry = self._records.entry("rewind", call, None)
+        files = tuple(replace(each, before=None, ranges=()) for each in told.files)
+        more = {"removed": [path for path in paths if now[path] is None]}
+        await self._records.note(
+            replace(entry, outcome="success", files=files, contributor="human", more=more)
+        )
+
+    # ── the intent ──────────────────────────────────────────────────────────────────────
+
+    async def select(self, intent_id: str) -> None:
+        """By the user. Raises `CommandRejected`."""
+        if not intent_id:
+            await self.in_force.clear("The user has put the intent aside.")
+            return
+        found = await choose(self.project, self.task_id, intent_id, by="user")
+        if isinstance(found, Refusal):
+            raise CommandRejected(found.message)
+        await self.adopt(found)
+        self._append(Noted(text=f"This task now works for {found.fact.intent_id}."))
+        self._append(
+            Reminded(text=f"[automatic] The user has selected an intent.\n{found.context}")
+        )
+
+    async def adopt(self, chosen: Chosen, call_id: str = "") -> None:
+        await self.in_force.adopt(chosen.fact, chosen.definition, call_id)
+
+    async def remind(self) -> None:
+        definition = self.in_force.definition
+        if definition is not None:
+            try:
+                text = await context_of(self.project, self.task_id, definition)
+            except ContextTooLarge as error:
+                text = f"{error}\n{reminder(definition.intent)}"
+            self._append(Reminded(text=f"[automatic] You still work for this intent.\n{text}"))
+
+    async def now(self) -> str:
+        """For the end of each request."""
+        if self._state().intent and self.in_force.definition:
+            return reminder(self.in_force.definition.intent)
+        text = await self.project.intents()
+        if not text.there or not text.file.usable:
+            return "The intent file is missing or has errors: ask the user. Reading is free."
+        listed = selectable_intents(text.file.selectable(self.project.now()))
+        return f"None is selected: reading is free, changing needs select_active_intent.\n{listed}"
+
+    async def _note(self, kind: Any, call_id: str, more: Mapping[str, Any] | None) -> None:
+        entry = self._records.entry(kind, ToolCall(id=call_id, name=SELECT), None)
+        await self._records.note(replace(entry, outcome="success", more=more))
+        if event := _EVENTS.get(kind):
+            await self.announce(event, {"intent_id": entry.intent_id, **(more or {})})
+
+    def is_closed_to(self, call: ToolCall) -> bool:
+        """Whether the call is one that is refused for want of an intent, whatever it says."""
+        none = self._state().intent is None and not self._observes
+        return none and call.name in CHANGING_TOOLS
+
+    async def note_hook(self, call: ToolCall, code: str, why: str) -> None:
+        """A hook refused the call, or failed."""
+        if code in KINDS:
+            await self.note_refusal(call, Refusal(code=code, message=why))
+
+    async def refuse_unreadable(self, call: ToolCall) -> None:
+        """Raises `Denied` for a call with a path of which nobody can tell where it leads."""
+        active = self._state().intent
+        refusal = unreadable(call, active.intent_id if active else "")
+        if refusal and not self._observes:
+            await self._deny(call, refusal)
+
+    async def _deny(self, call: ToolCall, refusal: Refusal) -> NoReturn:
+        await self.note_refusal(call, refusal)
+        said = replace(refusal, tool=call.name, tool_use_id=call.id)
+        text = json.dumps(said.to_json(), ensure_ascii=False)
+        raise Denied(text, code=refusal.code, retryable=refusal.retryable)
+
+    async def note_refusal(self, call: ToolCall, refusal: Refusal) -> None:
+        await self._records.refused(call, Ruling(refusals=(refusal,)), None, None)
+
+    async def note_lesson(self, call_id: str, lesson: Lesson) -> None:
+        entry = self._records.entry("lesson", ToolCall(id=call_id, name=LESSON), None)
+        more = {"signature": lesson.signature, "count": lesson.count, "file": lesson.file}
+        await self._records.note(replace(entry, outcome="success", more=more))
+
+    async def settle_rest(self) -> None:
+        await self._records.settle_rest()
+
+
+_EVENTS = {"intent_selected": "IntentSelected", "intent_invalidated": "IntentInvalidated"}
+
+
+async def _to_nobody(event: str, fields: dict[str, Any]) -> None:
+    pass
+
+
+def _refused(refusal: Refusal) -> CallVerdict:
+    return CallVerdict(
+        objections=(Objection(decision=Decision.DENY, refusal=refusal),), label="none"
+    )
+
+
+def _observed(verdict: CallVerdict) -> str:
+    outside = any(_is_outside(each) for each in verdict.findings)
+    return "out_of_scope" if outside else verdict.label
+
+
+def _is_outside(finding: PathFinding) -> bool:
+    return finding.verdict not in (Verdict.IN_SCOPE, Verdict.IGNORED)

@@ -1,0 +1,290 @@
+"""The user's own programs around a task's calls: part of the composition root.
+
+They are looked for when a task begins, and nothing of this is loaded where there are none.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from rookery import NAME
+from rookery.core.asks import CATEGORY, AskCategory, AskKind
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    HOOK_CHECK,
+    Asked,
+    CriteriaChecked,
+    CriterionCheck,
+    Ending,
+    Event,
+    Fact,
+    Noted,
+    Reminded,
+    RequestStarted,
+)
+from rookery.core.folds.task_state import TaskState
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.judgement import Judgement
+from rookery.core.rulings import Ruling, ask
+from rookery.core.settings import Settings
+from rookery.engine.ports import Outcome
+from rookery.errors import Denied
+from rookery.platform.processes.wardens import Wardens
+from rookery.platform.user_folders import Places
+
+if TYPE_CHECKING:
+    from rookery.governance.external_hooks.hook_runs import CallSummary, ExternalHooks
+    from rookery.governance.external_hooks.hook_verdict import HookVerdict
+
+
+TOO_LATE = (
+    "A PermissionRequest hook gave a new input. Only PreToolUse hooks may change a call's input, "
+    "because the changed call must still be checked."
+)
+
+
+class HookedCalls:
+    """What hooks have to say about the calls of one task."""
+
+    def __init__(
+        self,
+        hooks: "ExternalHooks",
+        append: Callable[[Fact], Event],
+        problems: Sequence[str],
+        judge: Callable[[str, str], Judgement],
+    ) -> None:
+        self._hooks = hooks
+        self._judge = judge
+        self._append = append
+        self._asks: dict[str, str] = {}
+        self._contexts: dict[str, str] = {}
+        for problem in problems:
+            append(Noted(text=f"hooks: {problem}"))
+
+    async def rewritten(self, call: ToolCall) -> ToolCall:
+        """Raises `Denied`."""
+        verdict = await self._hooks.before_tool(call, self._summary(call))
+        self._show(verdict)
+        if verdict.decision in ("deny", "halt"):
+            raise _denial(call, verdict)
+        if verdict.decision == "ask":
+            self._asks[call.id] = verdict.reason or "a hook wants you to be asked"
+        if verdict.context:
+            self._contexts[call.id] = verdict.context
+        if verdict.updated_input is None:
+            return call
+        return replace(call, arguments=dict(verdict.updated_input))
+
+    def opinion(self, call: ToolCall) -> Ruling:
+        reason = self._asks.pop(call.id, "")
+        return ask(f"hook: {reason}") if reason else Ruling()
+
+    def _summary(self, call: ToolCall) -> "CallSummary":
+        """What is known of a command, for hooks that want to hear of some only."""
+        from rookery.governance.external_hooks.hook_runs import CallSummary
+
+        line, cwd = call.arguments.get("command"), call.arguments.get("cwd") or ""
+        if not isinstance(line, str) or not isinstance(cwd, str):
+            return CallSummary()
+        judged = self._judge(line, cwd)
+        known = not (judged.why_not or judged.too_deep)
+        return CallSummary(commands=judged.commands, all_known=known)
+
+    async def after(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        """What the model reads, with what hooks add to it."""
+        from rookery.governance.external_hooks.event_input import ToolResponse
+
+        response = ToolResponse(text=outcome.text, failed=outcome.ending is not Ending.DONE)
+        verdict = await self._hooks.after_tool(call, response, self._summary(call))
+        self._show(verdict)
+        text = outcome.text if verdict.new_output is None else verdict.new_output
+        objection = verdict.reason if verdict.decision in ("deny", "halt") else ""
+        added = [self._contexts.pop(call.id, ""), verdict.context, objection]
+        return replace(outcome, text="\n\n".join([text, *filter(None, added)]))
+
+    async def began(self, *, new: bool) -> None:
+        await self._event("SessionStart", {"source": "startup" if new else "resume"})
+
+    def hears(self, event: str) -> bool:
+        from rookery.governance.external_hooks.hook_config import HookEvent
+
+        return self._hooks.any_for(HookEvent(event))
+
+    async def prompted(self, text: str) -> str:
+        """Why the model must not hear the user's words; empty if it may."""
+        verdict = await self._event("UserPromptSubmit", {"prompt": text})
+        if verdict.decision in ("none", "allow"):
+            return ""
+        return verdict.reason or "The hook gave no reason."
+
+    async def notify(self, asked: Asked, ended: Callable[[], bool]) -> None:
+        """Beside the task, which may have `ended` once the hooks are through."""
+        kind, message = _notification(asked)
+        fields = {"message": message, "type": kind, "notification_type": kind}
+        verdict = await self._hooks.event("Notification", fields)
+        if not ended():
+            self._show(verdict)
+
+    async def permission(self, call: ToolCall, question: str) -> None:
+        """Raises `Denied`. A yes here still leaves the question to the person."""
+        verdict = await self._hooks.permission_request(call, question, self._summary(call))
+        self._show(verdict)
+        if verdict.context:
+            self._contexts[call.id] = "\n".join(
+                filter(None, (self._contexts.get(call.id), verdict.context))
+            )
+        if verdict.updated_input is not None and verdict.decision not in ("deny", "halt"):
+            from rookery.governance.external_hooks.hook_verdict import HookDecision
+
+            late = HookDecision.DENY
+            verdict = replace(verdict, decision=late, code="HOOK-002", reason=TOO_LATE)
+        if verdict.decision in ("deny", "halt"):
+            raise _denial(call, verdict)
+
+    async def condensing(self, trigger: str) -> str:
+        """Why the conversation must stay as it is; empty if it need not."""
+        verdict = await self._event("PreCompact", {"trigger": trigger, "custom_instructions": ""})
+        if verdict.decision in ("deny", "halt"):
+            return verdict.reason or "The hook gave no reason."
+        return ""
+
+    async def claims_to_be_done(self, *, child: bool, said: str) -> None:
+        """A hook may find that there is more to do."""
+        event = "SubagentStop" if child else "Stop"
+        verdict = await self._event(event, {"last_assistant_message": said})
+        if verdict.decision in ("deny", "halt"):
+            check = CriterionCheck(id=HOOK_CHECK, text=verdict.reason, state="failed")
+            self._append(CriteriaChecked(intent_id="", checks=(check,)))
+            self._append(Reminded(text=f"[automatic] A hook of the user's: {verdict.reason}"))
+
+    async def tell(self, name: str, fields: dict[str, Any]) -> None:
+        """Of something that nobody can object to."""
+        await self._event(name, fields)
+
+    async def ended(self) -> None:
+        await self._event("SessionEnd", {"reason": "other"})
+
+    async def _event(self, name: str, fields: dict[str, Any]) -> "HookVerdict":
+        verdict = await self._hooks.event(name, fields)
+        self._show(verdict)
+        if verdict.context:
+            self._append(Reminded(text=f"[automatic] {verdict.context}"))
+        return verdict
+
+    def _show(self, verdict: "HookVerdict") -> None:
+        for message in verdict.system_messages:
+            self._append(Noted(text=message))
+
+
+def _notification(asked: Asked) -> tuple[str, str]:
+    """The type and the message of a notification about a question."""
+    if asked.ask is AskKind.FOLLOWUP:
+        return "elicitation_dialog", f"{NAME} asks: {_question(asked.text)}"
+    if CATEGORY[asked.ask] is AskCategory.INTERACTIVE:
+        return "permission_prompt", f"{NAME} needs your permission: {asked.title or asked.text}"
+    return "idle_prompt", f"{NAME} is waiting for your input"
+
+
+def _question(text: str) -> str:
+    try:
+        return str(json.loads(text)["question"])
+    except (ValueError, KeyError, TypeError):
+        return text
+
+
+def _denial(call: ToolCall, verdict: "HookVerdict") -> Denied:
+    from rookery.core.refusals import Refusal
+
+    refusal = Refusal(
+        code=verdict.code or "HOOK-001",
+        message=verdict.reason or "A hook refused the call.",
+        tool=call.name,
+        tool_use_id=call.id,
+    )
+    text = json.dumps(refusal.to_json(), ensure_ascii=False)
+    return Denied(text, code=refusal.code, halts=verdict.decision == "halt")
+
+
+def open_hooks(
+    settings: Settings,
+    workspace: Path,
+    places: Places,
+    task_id: str,
+    *,
+    trusted: bool,
+    interactive: bool,
+    state: Callable[[], TaskState],
+    events: Callable[[], Sequence[Event]],
+    append: Callable[[Fact], Event],
+    judge: Callable[[str, str], Judgement],
+    wardens: Wardens,
+    background: Callable[..., None],
+) -> HookedCalls | None:
+    """None where there are no hooks, which is found out by looking for a few files."""
+    files = [
+        Path("/etc") / NAME / "hooks.json",
+        places.config / "hooks.json",
+        workspace / ".orchestration" / "hooks.json",
+    ]
+    if settings.hooks.import_claude:
+        files += [workspace / ".claude" / name for name in ("settings.json", "settings.local.json")]
+    if not any(path.exists() for path in files):
+        return None
+    from rookery.governance.external_hooks.event_input import Situation
+    from rookery.governance.external_hooks.hook_files import MANAGED_FILE, HookPlaces, find_hooks
+    from rookery.governance.external_hooks.hook_runner import HookRunner
+    from rookery.governance.external_hooks.hook_runs import ExternalHooks
+    from rookery.governance.external_hooks.hook_trust import HookTrust
+    from rookery.governance.external_hooks.project_hooks import HookDesk
+    from rookery.governance.external_hooks.transcript_file import TranscriptFile
+    from rookery.governance.places import hook_trust_file
+
+    found = find_hooks(
+        HookPlaces(
+            workspace=workspace,
+            managed=MANAGED_FILE,
+            user=places.config / "hooks.json",
+            import_claude=settings.hooks.import_claude,
+            managed_only=settings.hooks.managed_only,
+        )
+    )
+
+    transcript = TranscriptFile(places.tasks / task_id, task_id, str(workspace))
+
+    def situation() -> Situation:
+        now = state()
+        facts = (event.fact for event in reversed(events()))
+        asked = next((fact for fact in facts if isinstance(fact, RequestStarted)), None)
+        return Situation(
+            session_id=task_id,
+            cwd=str(workspace),
+            root=str(workspace),
+            transcript_path=transcript.brought_up_to_date(events()),
+            model=asked.model if asked else "",
+            permission_mode="default" if interactive else "dontAsk",
+            agent_id=task_id if now.parent else "",
+            agent_type=now.mode if now.parent else "",
+            mode=now.governed.mode if now.governed else "off",
+            intent_id=now.intent.intent_id if now.intent else "",
+            intent_digest=now.intent.digest if now.intent else "",
+        )
+
+    def tell(text: str) -> None:
+        append(Noted(text=text))
+
+    trust = HookTrust(hook_trust_file(workspace, places), workspace, workspace_trusted=trusted)
+    runner = HookRunner(workspace, env_allow=settings.hooks.env_allow, wardens=wardens)
+    governed = workspace / GOVERNANCE_FOLDER
+    texts = governed / ".state" if governed.is_dir() else places.state / "hooks"
+    hooks = ExternalHooks(
+        HookDesk(found, trust, runner, texts),
+        situation=situation,
+        tell=tell,
+        interactive=interactive,
+        background=background,
+    )
+    problems = [*map(str, found.problems), *filter(None, [trust.problem])]
+    return HookedCalls(hooks, append, problems, judge)

@@ -1,0 +1,171 @@
+"""What it means for a task that its intent was rewritten while it worked.
+
+Whatever takes something away holds at once. Whatever gives something holds when the intent is
+selected again, so that nobody's power grows unseen. A difference that is not known to be one of
+the first kind counts as one of the second.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from rookery.governance.intents.intent import (
+    Constraint,
+    Criterion,
+    Intent,
+    IntentBudget,
+    Permissions,
+    Policy,
+    Status,
+    expired,
+)
+from rookery.governance.scope.braces import PatternError
+from rookery.governance.scope.scope_relations import within
+
+_FROM_LOOSE_TO_STRICT: dict[str, tuple[str, ...]] = {
+    "unknown_targets": ("ask", "deny"),
+    "out_of_scope": ("ask", "deny"),
+    "deletes": ("allow", "ask", "deny"),
+    "same_turn_writes": ("allow", "deny"),
+    "sandbox": ("off", "auto", "required"),
+    "on_out_of_scope_write": ("report", "ask_revert"),
+    "overlap": ("warn", "block"),
+    "dependencies": ("warn", "block"),
+    "stale": ("context", "strict"),
+}
+
+
+class Effect(StrEnum):
+    NONE = "none"
+    NARROWED = "narrowed"
+    """In force at once; the context is given again; the call at hand is judged by it."""
+    WIDENED = "widened"
+    """Nothing destructive until the intent is selected again."""
+    LOST = "lost"
+    """There is no active intent any more."""
+    LOST_TO_TOOL = "lost_to_tool"
+    """The same, and a person must agree to the difference before it is selected again."""
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """`fields` are what differs. `reason` says it in a word where the intent was lost."""
+
+    effect: Effect
+    fields: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Definition(Struct, frozen=True):
+    intent: Intent
+    policy: Policy
+
+
+def change(
+    old: Definition, new: Definition | None, *, now: datetime, during_own_call: bool = False
+) -> Change:
+    """`new` is None if the intent is no longer there, or is broken."""
+    if new is None:
+        return Change(effect=Effect.LOST, fields=("intent",), reason="removed")
+    if new.intent.status is not Status.IN_PROGRESS:
+        return Change(effect=Effect.LOST, fields=("status",), reason=str(new.intent.status))
+    if expired(new.intent, now):
+        return Change(effect=Effect.LOST, fields=("budget",), reason="expired")
+    effects = _effects(old, new)
+    fields = tuple(effects)
+    if not fields:
+        return Change(effect=Effect.NONE)
+    if during_own_call:
+        return Change(effect=Effect.LOST_TO_TOOL, fields=fields, reason="changed_by_tool")
+    if Effect.WIDENED in effects.values():
+        return Change(effect=Effect.WIDENED, fields=fields)
+    return Change(effect=Effect.NARROWED, fields=fields)
+
+
+def _effects(old: Definition, new: Definition) -> dict[str, Effect]:
+    """What each field that differs amounts to."""
+    a, b = old.intent, new.intent
+    found = {
+        "owned_scope": _scope(a.owned_scope, b.owned_scope),
+        "constraints": _texts(a.constraints, b.constraints),
+        "acceptance_criteria": _texts(a.acceptance_criteria, b.acceptance_criteria),
+        "permissions": _permissions(a.permissions, b.permissions),
+        "budget": _budget(a.budget, b.budget),
+        "parent": Effect.NONE if a.parent == b.parent else Effect.WIDENED,
+        "policy": _policy(old.policy, new.policy),
+    }
+    return {field: effect for field, effect in found.items() if effect is not Effect.NONE}
+
+
+def _scope(old: Sequence[str], new: Sequence[str]) -> Effect:
+    if set(old) == set(new):
+        return Effect.NONE
+    try:
+        return Effect.NARROWED if within(new, old) else Effect.WIDENED
+    except PatternError:
+        return Effect.WIDENED
+
+
+def _texts(
+    old: Sequence[Constraint] | Sequence[Criterion], new: Sequence[Constraint] | Sequence[Criterion]
+) -> Effect:
+    if tuple(old) == tuple(new):
+        return Effect.NONE
+    return Effect.NARROWED if set(old) <= set(new) else Effect.WIDENED
+
+
+def _permissions(old: Permissions, new: Permissions) -> Effect:
+    if old == new:
+        return Effect.NONE
+    before, after = set(old.deny), set(new.deny)
+    stricter = (
+        set(new.allow) <= set(old.allow)
+        and before <= after
+        and set(old.ask) <= set(new.ask) | after
+    )
+    return Effect.NARROWED if stricter else Effect.WIDENED
+
+
+def _budget(old: IntentBudget, new: IntentBudget) -> Effect:
+    if old == new:
+        return Effect.NONE
+    pairs = (
+        (old.max_files, new.max_files),
+        (old.max_changed_lines, new.max_changed_lines),
+        (old.max_tool_calls, new.max_tool_calls),
+        (old.expires_at, new.expires_at),
+    )
+    return Effect.NARROWED if all(_lower(a, b) for a, b in pairs) else Effect.WIDENED
+
+
+def _lower(old: Any, new: Any) -> bool:
+    return old is None or (new is not None and new <= old)
+
+
+def _policy(old: Policy, new: Policy) -> Effect:
+    if old == new:
+        return Effect.NONE
+    stricter = set(old.protect) <= set(new.protect) and all(
+        order.index(getattr(old, key)) <= order.index(getattr(new, key))
+        for key, order in _FROM_LOOSE_TO_STRICT.items()
+    )
+    return Effect.NARROWED if stricter else Effect.WIDENED
+
+
+def tightest(policy: Policy, floor: Policy) -> tuple[Policy, tuple[str, ...]]:
+    """A project's policy where it is at least as strict as what user and administrator say, and
+    theirs where it is looser; with the keys at which it was looser."""
+    kept: dict[str, Any] = {}
+    looser: list[str] = []
+    for key, order in _FROM_LOOSE_TO_STRICT.items():
+        asked, least = getattr(policy, key), getattr(floor, key)
+        if order.index(asked) < order.index(least):
+            looser.append(key)
+        kept[key] = max(asked, least, key=order.index)
+    protect = tuple(dict.fromkeys((*floor.protect, *policy.protect)))
+    return (
+        Policy(**kept, protect=protect, max_in_progress=policy.max_in_progress),
+        tuple(looser),
+    )

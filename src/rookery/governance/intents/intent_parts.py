@@ -1,0 +1,154 @@
+"""The parts of an intent that have parts themselves."""
+
+from collections.abc import Collection
+
+from rookery.governance.intents.file_nodes import MapNode, Node, TextNode
+from rookery.governance.intents.intent import (
+    DEFAULT_VERIFY_SECONDS,
+    Constraint,
+    Criterion,
+    IntentBudget,
+    LastVerification,
+    Permissions,
+    Related,
+    StatusChange,
+    Verify,
+)
+from rookery.governance.intents.node_reader import Reading
+from rookery.governance.scope.permission_rules import rule_fault
+
+LONGEST_CONSTRAINT = 500
+LONGEST_CHECK_SECONDS = 3600
+
+
+def constraints(node: MapNode, reading: Reading) -> tuple[Constraint, ...]:
+    found: list[Constraint] = []
+    for at, each in enumerate(reading.items(node.get("constraints"), "constraints")):
+        path = f"constraints[{at}]"
+        if isinstance(each, MapNode):
+            fields = reading.fields(each, path, ("id", "text"))
+            its_id = reading.text(each.get("id"), f"{path}.id", longest=64)
+            text = reading.text(
+                fields and fields.get("text"), f"{path}.text", longest=LONGEST_CONSTRAINT
+            )
+            found.append(Constraint(text=text, id=its_id))
+        else:
+            found.append(Constraint(text=reading.text(each, path, longest=LONGEST_CONSTRAINT)))
+    return tuple(found)
+
+
+def criteria(node: MapNode, reading: Reading) -> tuple[Criterion, ...]:
+    found: list[Criterion] = []
+    listed = reading.items(node.get("acceptance_criteria"), "acceptance_criteria")
+    for at, each in enumerate(listed):
+        path = f"acceptance_criteria[{at}]"
+        if isinstance(each, MapNode):
+            reading.unknown_keys(each, path, ("id", "text", "verify"))
+            found.append(
+                Criterion(
+                    text=reading.text(each.get("text"), f"{path}.text"),
+                    id=reading.text(each.get("id"), f"{path}.id", longest=64),
+                    verify=_verify(each.get("verify"), f"{path}.verify", reading),
+                )
+            )
+        else:
+            found.append(Criterion(text=reading.text(each, path)))
+    return tuple(found)
+
+
+def _verify(node: Node | None, path: str, reading: Reading) -> Verify | None:
+    fields = reading.fields(node, path, ("command", "timeout_s", "cwd"))
+    if fields is None:
+        return None
+    command = reading.text(fields.get("command"), f"{path}.command")
+    if not command.strip():
+        reading.note("E207", fields, path, "verify needs a command", 'e.g. command: "pytest -q"')
+    seconds = reading.number(fields.get("timeout_s"), f"{path}.timeout_s", least=1)
+    if seconds is not None and seconds > LONGEST_CHECK_SECONDS:
+        reading.note(
+            "E208",
+            fields.get("timeout_s") or fields,
+            f"{path}.timeout_s",
+            f"{seconds} seconds are too long",
+            f"use at most {LONGEST_CHECK_SECONDS}",
+        )
+    cwd = reading.text(fields.get("cwd"), f"{path}.cwd")
+    if cwd.startswith(("/", "~")) or ".." in cwd.split("/"):
+        at = fields.get("cwd") or fields
+        reading.note("E207", at, f"{path}.cwd", "it lies outside the workspace", "e.g. cwd: tests")
+    return Verify(command=command, timeout_s=seconds or DEFAULT_VERIFY_SECONDS, cwd=cwd)
+
+
+def permissions(node: MapNode, reading: Reading, tools: Collection[str]) -> Permissions:
+    fields = reading.fields(node.get("permissions"), "permissions", ("allow", "ask", "deny"))
+    if fields is None:
+        return Permissions()
+    lists: dict[str, tuple[str, ...]] = {}
+    for name in ("allow", "ask", "deny"):
+        path = f"permissions.{name}"
+        rules = reading.items(fields.get(name), path)
+        lists[name] = tuple(reading.text(each, f"{path}[{at}]") for at, each in enumerate(rules))
+        for at, each in enumerate(rules):
+            fault = isinstance(each, TextNode) and rule_fault(each.text, also=tools)
+            if fault:
+                reading.note("E214", each, f"{path}[{at}]", str(fault), fault.fix)
+    return Permissions(**lists)
+
+
+def budget(node: MapNode, reading: Reading) -> IntentBudget:
+    limits = ("max_files", "max_changed_lines", "max_tool_calls")
+    fields = reading.fields(node.get("budget"), "budget", (*limits, "expires_at"))
+    if fields is None:
+        return IntentBudget()
+    numbers = {
+        key: reading.number(fields.get(key), f"budget.{key}", least=1, code="E215")
+        for key in limits
+    }
+    end = reading.time(fields.get("expires_at"), "budget.expires_at")
+    return IntentBudget(**numbers, expires_at=end)
+
+
+def related(node: MapNode, reading: Reading) -> tuple[Related, ...]:
+    found: list[Related] = []
+    for at, each in enumerate(reading.items(node.get("related"), "related")):
+        path = f"related[{at}]"
+        if fields := reading.fields(each, path, ("type", "url")):
+            kind = reading.text(fields.get("type"), f"{path}.type")
+            found.append(Related(type=kind, url=reading.text(fields.get("url"), f"{path}.url")))
+    return tuple(found)
+
+
+def history(node: MapNode, reading: Reading) -> tuple[StatusChange, ...]:
+    found: list[StatusChange] = []
+    for at, each in enumerate(reading.items(node.get("status_history"), "status_history")):
+        path = f"status_history[{at}]"
+        if fields := reading.fields(each, path, ("status", "at", "by", "reason")):
+            found.append(
+                StatusChange(
+                    status=reading.text(fields.get("status"), f"{path}.status"),
+                    at=time_text(fields, "at", reading, f"{path}.at"),
+                    by=reading.text(fields.get("by"), f"{path}.by"),
+                    reason=reading.text(fields.get("reason"), f"{path}.reason"),
+                )
+            )
+    return tuple(found)
+
+
+def verification(node: MapNode, reading: Reading) -> LastVerification | None:
+    path = "last_verification"
+    fields = reading.fields(node.get(path), path, ("at", "ok", "criteria", "trace_id"))
+    if fields is None:
+        return None
+    ok = reading.choice(fields.get("ok"), f"{path}.ok", ("false", "true"))
+    return LastVerification(
+        at=time_text(fields, "at", reading, f"{path}.at"),
+        ok=ok == "true",
+        criteria=reading.texts(fields.get("criteria"), f"{path}.criteria"),
+        trace_id=reading.text(fields.get("trace_id"), f"{path}.trace_id"),
+    )
+
+
+def time_text(node: MapNode, key: str, reading: Reading, path: str = "") -> str:
+    """A time that is only shown: as it was written, if it is one."""
+    its = node.get(key)
+    return its.text if reading.time(its, path or key) and isinstance(its, TextNode) else ""

@@ -1,0 +1,299 @@
+"""A line of the ledger: an Agent Trace record (0.1.0) with our part in `metadata.orchestration`.
+
+No content of a file is ever in it, only hashes and line numbers. What is empty is left out.
+"""
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
+from rookery.governance.ledger.canonical import canonical, leaf_hash
+from rookery.governance.ledger.line_ranges import LineRange
+from rookery.governance.ledger.verify_ledger import signature
+
+VERSION = "0.1.0"
+SCHEMA = 1
+LONGEST_LINE = 256 * 1024
+"""Bytes of one line; a call that needs more is recorded in several parts."""
+
+Kind = Literal[
+    "stream_start",
+    "intent_selected",
+    "intent_cleared",
+    "intent_invalidated",
+    "intent_change",
+    "mutation",
+    "command",
+    "external",
+    "blocked",
+    "decision",
+    "hook_failure",
+    "rewind",
+    "lesson",
+    "checkpoint",
+    "seal",
+    "repair",
+    "recovered",
+]
+OWN_KINDS = frozenset({"stream_start", "checkpoint", "seal", "repair"})
+"""What the ledger records of itself."""
+Outcome = Literal["success", "failure", "blocked", "denied", "cancelled", "interrupted"]
+FileDeed = Literal["create", "modify", "delete", "rename", "mode"]
+Contributor = Literal["ai", "human", "mixed", "unknown"]
+
+
+class FileHash(Struct, frozen=True, kw_only=True):
+    """A file's raw bytes."""
+
+    sha256: str
+    size: int
+
+
+class TracedFile(Struct, frozen=True, kw_only=True):
+    """What a call did to one file."""
+
+    path: str
+    op: FileDeed
+    before: FileHash | None = None
+    after: FileHash | None = None
+    origin: str = ""
+    """Where a renamed file was."""
+    ranges: tuple[LineRange, ...] = ()
+    deleted_ranges: tuple[LineRange, ...] = ()
+    original_ranges: tuple[LineRange, ...] = ()
+    lines_added: int = 0
+    lines_deleted: int = 0
+    line_marks: str = ""
+    word_marks: str = ""
+    """Instead of them since lines are found again however they are spaced."""
+    binary: bool = False
+    stale: str = ""
+    attribution: str = ""
+
+
+class Related(Struct, frozen=True, kw_only=True):
+    type: str
+    url: str
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """What is to be recorded. The ledger adds the id, the time and the chain."""
+
+    kind: Kind
+    task_id: str
+    parent_task_id: str = ""
+    turn: int | None = None
+    agent_role: str = ""
+    intent_id: str = ""
+    intent_rev: int | None = None
+    intent_digest: str = ""
+    tool_name: str = ""
+    tool_use_id: str = ""
+    input_digest: str = ""
+    outcome: Outcome | None = None
+    error: Mapping[str, str] | None = None
+    """`code` and `type`."""
+    enforced: bool = True
+    scope: str = ""
+    mutation_class: str = ""
+    change_kind: str = ""
+    declared_class: str = ""
+    files: tuple[TracedFile, ...] = ()
+    command: Mapping[str, Any] | None = None
+    mcp: Mapping[str, str] | None = None
+    approval: Mapping[str, Any] | None = None
+    base: Mapping[str, Any] | None = None
+    redactions: int = 0
+    contributor: Contributor = "ai"
+    model_id: str = ""
+    related: tuple[Related, ...] = ()
+    """What the intent names; the intent and the parent task are added."""
+    more: Mapping[str, Any] | None = None
+    """What only some kinds have."""
+
+
+class Link(Struct, frozen=True, kw_only=True):
+    """A record's place in its stream."""
+
+    stream: str
+    seq: int
+    prev: str | None
+
+
+class Writer(Struct, frozen=True, kw_only=True):
+    """Who writes, as the format calls it: a tool."""
+
+    name: str
+    version: str
+
+
+def record_of(
+    entry: Entry, *, id: str, timestamp: str, writer: Writer, link: Link, key: bytes = b""
+) -> dict[str, Any]:
+    """The whole record with its hash, signed if there is a key. Raises ValueError for what has no
+    canonical form."""
+    record: dict[str, Any] = {
+        "version": VERSION,
+        "id": id,
+        "timestamp": timestamp,
+        "tool": {"name": writer.name, "version": writer.version},
+        "files": [_standard_file(file, entry) for file in entry.files],
+        "metadata": {"orchestration": _own(entry, link)},
+    }
+    try:
+        return _marked(record, key)
+    except UnicodeEncodeError:  # names of files and commands may be no Unicode
+        return _marked(_unicode(record), key)
+
+
+def _marked(record: dict[str, Any], key: bytes) -> dict[str, Any]:
+    own = record["metadata"]["orchestration"]
+    if key:
+        own["mac"] = signature(key, canonical(record))
+    own["hash"] = leaf_hash(record)
+    return record
+
+
+def line_of(record: Mapping[str, Any]) -> bytes:
+    return canonical(record) + b"\n"
+
+
+def parts_of(entry: Entry, limit: int = LONGEST_LINE) -> tuple[Entry, ...]:
+    """The entry, or if one line cannot hold it, several with some of its files each."""
+    sizes = [_size([_standard_file(file, entry), _own_file(file)]) for file in entry.files]
+    room = limit - _bare_size(entry)
+    groups: list[list[TracedFile]] = [[]]
+    used = 0
+    for file, size in zip(entry.files, sizes, strict=True):
+        if groups[-1] and used + size > room:
+            groups.append([])
+            used = 0
+        groups[-1].append(file if size <= room else _without_ranges(file))
+        used += min(size, room)
+    if len(groups) == 1:
+        return (replace(entry, files=tuple(groups[0])),)
+    return tuple(
+        replace(
+            entry,
+            files=tuple(group),
+            more={**(entry.more or {}), "part": number, "parts": len(groups)},
+        )
+        for number, group in enumerate(groups, 1)
+    )
+
+
+def _standard_file(file: TracedFile, entry: Entry) -> dict[str, Any]:
+    contributor: dict[str, str] = {"type": entry.contributor}
+    if entry.model_id and entry.contributor != "human":
+        contributor["model_id"] = entry.model_id[:250]
+    talk = {
+        "url": f"urn:task:{entry.task_id}",
+        "contributor": contributor,
+        "ranges": [_range(lines) for lines in file.ranges],
+        "related": [{"type": each.type, "url": each.url} for each in _related(entry)],
+    }
+    return {"path": _path(file.path), "conversations": [talk]}
+
+
+def _related(entry: Entry) -> Iterator[Related]:
+    if entry.intent_id:
+        yield Related(type="intent", url=f"urn:intent:{entry.intent_id}")
+    yield from entry.related
+    if entry.parent_task_id:
+        yield Related(type="session", url=f"urn:task:{entry.parent_task_id}")
+
+
+_TOLD_ELSEWHERE = frozenset({"files", "contributor", "model_id", "related", "more", "enforced"})
+
+
+def _own(entry: Entry, link: Link) -> dict[str, Any]:
+    own: dict[str, Any] = {
+        "schema": SCHEMA,
+        "stream": link.stream,
+        "seq": link.seq,
+        "prev": link.prev,
+    }
+    for field in fields(entry):
+        held = getattr(entry, field.name)
+        if field.name not in _TOLD_ELSEWHERE and held != field.default:
+            own[field.name] = dict(held) if isinstance(held, Mapping) else held
+    if not entry.intent_id and entry.kind not in OWN_KINDS:
+        own["intent_id"] = None
+    if entry.files:
+        own["files"] = [_own_file(file) for file in entry.files]
+    if not entry.enforced:
+        own["enforced"] = False
+    return {**own, **(entry.more or {})}
+
+
+def _own_file(file: TracedFile) -> dict[str, Any]:
+    own: dict[str, Any] = {
+        "path": _path(file.path),
+        "op": file.op,
+        "before": _hash(file.before),
+        "after": _hash(file.after),
+        "lines_added": file.lines_added,
+        "lines_deleted": file.lines_deleted,
+    }
+    told = {
+        "from": _path(file.origin),
+        "deleted_ranges": [_range(lines) for lines in file.deleted_ranges],
+        "original_ranges": [_range(lines) for lines in file.original_ranges],
+        "line_marks": file.line_marks,
+        "word_marks": file.word_marks,
+        "binary": file.binary,
+        "stale": file.stale,
+        "attribution": file.attribution,
+    }
+    return {**own, **{name: held for name, held in told.items() if held}}
+
+
+def _hash(held: FileHash | None) -> dict[str, Any] | None:
+    return {"sha256": held.sha256, "size": held.size} if held else None
+
+
+def _range(lines: LineRange) -> dict[str, Any]:
+    return {
+        "start_line": lines.start,
+        "end_line": lines.end,
+        "content_hash": lines.content_hash,
+    }
+
+
+def _path(path: str) -> str:
+    return unicodedata.normalize("NFC", path)
+
+
+def _unicode(held: Any) -> Any:
+    """The same with every lone surrogate spelled out."""
+    if isinstance(held, str):
+        return held.encode("utf-8", "backslashreplace").decode()
+    if isinstance(held, Mapping):
+        return {name: _unicode(each) for name, each in held.items()}
+    return [_unicode(each) for each in held] if isinstance(held, list | tuple) else held
+
+
+def _size(held: object) -> int:
+    return len(canonical(_unicode(held)))
+
+
+def _bare_size(entry: Entry) -> int:
+    """Bytes that a record of the entry takes without its files, generously."""
+    own = _own(replace(entry, files=()), Link(stream="0" * 26, seq=0, prev="0" * 71))
+    return _size(own) + 1024
+
+
+def _without_ranges(file: TracedFile) -> TracedFile:
+    """A file whose changes are too many to be listed: its hashes still tell what it became."""
+    return replace(
+        file,
+        ranges=(),
+        deleted_ranges=(),
+        original_ranges=(),
+        line_marks="",
+        word_marks="",
+        attribution="whole",
+    )

@@ -1,0 +1,114 @@
+"""What a ledger amounts to: calls, refusals, lines, and where they went."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from rookery.governance.ledger.counted_records import CountedRecord
+
+CALLS = frozenset({"mutation", "command", "external", "blocked", "recovered"})
+REFUSED = frozenset({"blocked", "denied"})
+
+
+class LedgerStatistics(Struct, frozen=True, kw_only=True):
+    records: int
+    calls: int
+    mutations: int
+    commands: int
+    refused: int
+    approvals: int
+    by_intent: tuple[tuple[str, int], ...]
+    """Calls that changed files."""
+    refusals: tuple[tuple[str, int], ...]
+    lines_added: int
+    lines_deleted: int
+    lines_by_model: tuple[tuple[str, int], ...]
+    classes: tuple[tuple[str, int], ...]
+    hot_files: tuple[tuple[str, int], ...]
+
+
+def statistics(records: Iterable[CountedRecord]) -> LedgerStatistics:
+    kinds, intents, codes, models, classes, files = (Counter[str]() for _ in range(6))
+    refused = added = deleted = 0
+    approved: set[tuple[str, str]] = set()
+    for record in records:
+        kinds[record.kind] += 1
+        if record.kind == "blocked" and record.outcome in REFUSED:
+            refused += 1
+            codes[record.error_code or "without a code"] += 1
+        if _let_by_a_person(record):
+            # what was decided about a call may stand in a record of its own, too
+            approved.add((record.task_id, record.tool_use_id or record.id))
+        if record.kind == "mutation":
+            intents[record.intent_id or "none"] += 1
+            classes[record.mutation_class or "unknown"] += 1
+        for file in record.files:
+            added += file.lines_added
+            deleted += file.lines_deleted
+            models[record.model_id or record.contributor or "unknown"] += file.lines_added
+            files[file.path] += 1
+    return LedgerStatistics(
+        records=kinds.total(),
+        calls=sum(kinds[kind] for kind in CALLS),
+        mutations=kinds["mutation"],
+        commands=kinds["command"],
+        refused=refused,
+        approvals=len(approved),
+        by_intent=_ranked(intents),
+        refusals=_ranked(codes),
+        lines_added=added,
+        lines_deleted=deleted,
+        lines_by_model=_ranked(models),
+        classes=_ranked(classes),
+        hot_files=_ranked(files)[:10],
+    )
+
+
+def _let_by_a_person(record: CountedRecord) -> bool:
+    yes = record.approval not in {"", "no", "denied"} and record.outcome != "denied"
+    return yes and record.approved_by == "human" and record.kind in CALLS | {"decision"}
+
+
+_CLASS_WORDS = {"INTENT_EVOLUTION": "evolution", "AST_REFACTOR": "refactor"}
+
+
+def told(found: LedgerStatistics) -> str:
+    """The figures as people read them."""
+    share = f" ({100 * found.refused / found.calls:.1f} %)" if found.calls else ""
+    lines = f"+{found.lines_added:,} -{found.lines_deleted:,}"
+    if found.lines_by_model:
+        lines += f"   by model: {_shares(found.lines_by_model)}"
+    classes = tuple((_CLASS_WORDS.get(name, name), count) for name, count in found.classes)
+    rows = [
+        f"calls       {found.calls:<5} mutations {found.mutations}   commands {found.commands}   "
+        f"refused {found.refused}{share}   approvals {found.approvals}",
+        f"by intent   {_changing_calls(found.by_intent)}",
+        f"refusals    {_counts(found.refusals)}",
+        f"lines       {lines}",
+        f"class       {_shares(classes)}",
+        f"hot files   {_counts(found.hot_files)}",
+    ]
+    return "\n".join(row.rstrip() for row in rows)
+
+
+def _ranked(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
+    """Most frequent first, alike ones by name; what never happened is left out."""
+    found = [(name, count) for name, count in counts.items() if count]
+    return tuple(sorted(found, key=lambda pair: (-pair[1], pair[0])))
+
+
+def _counts(ranked: Iterable[tuple[str, int]]) -> str:
+    return "   ".join(f"{name} {count}" for name, count in ranked)
+
+
+def _changing_calls(ranked: Iterable[tuple[str, int]]) -> str:
+    """What the number of an intent counts is not to be guessed."""
+    return "   ".join(
+        f"{name} {count} changing call{'' if count == 1 else 's'}" for name, count in ranked
+    )
+
+
+def _shares(ranked: tuple[tuple[str, int], ...]) -> str:
+    total = sum(count for _, count in ranked)
+    return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in ranked)

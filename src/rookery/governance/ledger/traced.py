@@ -1,0 +1,228 @@
+"""Records as readers want them, whoever wrote them.
+
+Ours, plain Agent Trace records, and lines in the shape of the format's forerunners, which say
+`relative_path`, `intent_id` at the top and `related[].value`. Several objects on one line are
+read one after the other. What cannot be read at all is left out: verifying tells of it.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from rookery.governance.ledger.line_ranges import LineRange
+from rookery.governance.ledger.records import FileHash, Related, TracedFile
+from rookery.governance.ledger.verify_ledger import decoded_objects
+
+PSEUDO_FILES = frozenset({".sessions", ".shell-history"})
+"""Paths under which another writer keeps events that touched no file."""
+
+
+class TracedRecord(Struct, frozen=True, kw_only=True):
+    id: str
+    time: str
+    kind: str
+    writer: str = ""
+    task_id: str = ""
+    parent_task_id: str = ""
+    turn: int | None = None
+    intent_id: str = ""
+    intent_rev: int | None = None
+    intent_digest: str = ""
+    tool_name: str = ""
+    tool_use_id: str = ""
+    outcome: str = ""
+    error_code: str = ""
+    error_type: str = ""
+    enforced: bool = True
+    scope: str = ""
+    mutation_class: str = ""
+    change_kind: str = ""
+    declared_class: str = ""
+    contributor: str = ""
+    model_id: str = ""
+    files: tuple[TracedFile, ...] = ()
+    """What was done to each. What a rewind took away is deleted."""
+    targets: tuple[str, ...] = ()
+    """The paths that a call was aimed at which changed nothing."""
+    related: tuple[Related, ...] = ()
+    command: str = ""
+    exit_code: int | None = None
+    approved_by: str = ""
+    approval: str = ""
+    revision: str = ""
+    """What the lines are counted in, or what the work began with."""
+    stream: str = ""
+    seq: int = -1
+    prev: str = ""
+    hash: str = ""
+    raw: dict[str, Any]
+
+    @property
+    def chained(self) -> bool:
+        return bool(self.stream)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What it is about: the files that were changed, or would have been."""
+        return (*(file.path for file in self.files), *self.targets)
+
+
+def records_on(line: bytes) -> list[TracedRecord]:
+    try:
+        objects = list(decoded_objects(line.decode("utf-8")))
+    except (ValueError, RecursionError):
+        return []
+    return [traced(each) for each in objects if isinstance(each, dict)]
+
+
+def records_in(lines: Iterable[bytes]) -> Iterator[TracedRecord]:
+    for line in lines:
+        yield from records_on(line)
+
+
+def traced(record: dict[str, Any]) -> TracedRecord:
+    own = _object(_object(record.get("metadata")).get("orchestration"))
+    files = tuple(_files(record, own))
+    talk = _first_talk(record)
+    contributor = _object(talk.get("contributor")) or _object(record.get("contributor"))
+    error, command = _object(own.get("error")), _object(own.get("command"))
+    approval = _object(own.get("approval"))
+    base, vcs = _object(own.get("base")), _object(record.get("vcs"))
+    return TracedRecord(
+        id=_text(record.get("id")),
+        time=_text(record.get("timestamp")),
+        kind=_text(own.get("kind")) or _kind_of_another(record, files),
+        writer=_text(_object(record.get("tool")).get("name")),
+        task_id=_text(own.get("task_id")) or _text(talk.get("url")).removeprefix("urn:task:"),
+        parent_task_id=_text(own.get("parent_task_id")),
+        turn=_number(own.get("turn")),
+        intent_id=_text(own.get("intent_id")) or _intent_of_another(record, talk),
+        intent_rev=_number(own.get("intent_rev")),
+        intent_digest=_text(own.get("intent_digest")),
+        tool_name=_text(own.get("tool_name")),
+        tool_use_id=_text(own.get("tool_use_id")),
+        outcome=_text(own.get("outcome")),
+        error_code=_text(error.get("code")),
+        error_type=_text(error.get("type")),
+        enforced=own.get("enforced") is not False,
+        scope=_text(own.get("scope")),
+        mutation_class=_text(own.get("mutation_class")) or _text(record.get("mutation_class")),
+        change_kind=_text(own.get("change_kind")),
+        declared_class=_text(own.get("declared_class")),
+        contributor=_text(contributor.get("type")) or _text(contributor.get("entity_type")).lower(),
+        model_id=_text(contributor.get("model_id")) or _text(contributor.get("model_identifier")),
+        files=files,
+        targets=tuple(_targets(own)),
+        related=tuple(_related(talk)),
+        command=_text(command.get("text")),
+        exit_code=_number(command.get("exit_code")),
+        approved_by=_text(approval.get("by")),
+        approval=_text(approval.get("answer")),
+        revision=_text(vcs.get("revision") or vcs.get("revision_id") or base.get("revision")),
+        stream=_text(own.get("stream")),
+        seq=-1 if _number(own.get("seq")) is None else int(own["seq"]),
+        prev=_text(own.get("prev")),
+        hash=_text(own.get("hash")),
+        raw=record,
+    )
+
+
+def _files(record: dict[str, Any], own: dict[str, Any]) -> Iterator[TracedFile]:
+    told = {_text(_object(file).get("path")): _object(file) for file in _list(own.get("files"))}
+    for file in map(_object, _list(record.get("files"))):
+        path = _text(file.get("path")) or _text(file.get("relative_path"))
+        if path and path not in PSEUDO_FILES:
+            yield _file(path, file, told.get(path, {}))
+    if own.get("kind") == "rewind":
+        for path in map(_text, _list(own.get("removed"))):
+            if path:
+                yield TracedFile(path=path, op="delete")
+
+
+def _targets(own: dict[str, Any]) -> Iterator[str]:
+    for target in _list(own.get("targets")):
+        if path := _text(target) or _text(_object(target).get("path")):
+            yield path
+
+
+def _file(path: str, file: dict[str, Any], own: dict[str, Any]) -> TracedFile:
+    talks = [_object(talk) for talk in _list(file.get("conversations"))]
+    ranges = [each for talk in talks for each in _list(talk.get("ranges"))]
+    deed = own.get("op")
+    return TracedFile(
+        path=path,
+        op=deed if deed in {"create", "modify", "delete", "rename", "mode"} else "modify",
+        before=_hash(own.get("before")),
+        after=_hash(own.get("after")),
+        origin=_text(own.get("from")),
+        ranges=_ranges(ranges or _list(file.get("ranges"))),
+        deleted_ranges=_ranges(_list(own.get("deleted_ranges"))),
+        original_ranges=_ranges(_list(own.get("original_ranges"))),
+        lines_added=_number(own.get("lines_added")) or 0,
+        lines_deleted=_number(own.get("lines_deleted")) or 0,
+        line_marks=_text(own.get("line_marks")),
+        word_marks=_text(own.get("word_marks")),
+        binary=own.get("binary") is True,
+        stale=_text(own.get("stale")),
+        attribution=_text(own.get("attribution")),
+    )
+
+
+def _ranges(found: list[Any]) -> tuple[LineRange, ...]:
+    ranges: list[LineRange] = []
+    for each in map(_object, found):
+        start = _number(each.get("start_line"))
+        end = _number(each.get("end_line"))
+        if start and end and 1 <= start <= end:
+            ranges.append(LineRange(start, end, _text(each.get("content_hash"))))
+    return tuple(ranges)
+
+
+def _related(talk: dict[str, Any]) -> Iterator[Related]:
+    for each in map(_object, _list(talk.get("related"))):
+        url = _text(each.get("url")) or _text(each.get("value"))
+        if url:
+            yield Related(type=_text(each.get("type")), url=url)
+
+
+def _first_talk(record: dict[str, Any]) -> dict[str, Any]:
+    for file in map(_object, _list(record.get("files"))):
+        for talk in map(_object, _list(file.get("conversations"))):
+            return talk
+    return {}
+
+
+def _intent_of_another(record: dict[str, Any], talk: dict[str, Any]) -> str:
+    if named := _text(record.get("intent_id")):
+        return named
+    urls = [each.url for each in _related(talk) if each.type in {"intent", "specification"}]
+    return urls[0].removeprefix("urn:intent:") if urls else ""
+
+
+def _kind_of_another(record: dict[str, Any], files: tuple[TracedFile, ...]) -> str:
+    return "mutation" if files else "event"
+
+
+def _hash(held: object) -> FileHash | None:
+    told = _object(held)
+    digest, size = told.get("sha256"), told.get("size")
+    if isinstance(digest, str) and isinstance(size, int):
+        return FileHash(sha256=digest, size=size)
+    return None
+
+
+def _object(held: object) -> dict[str, Any]:
+    return held if isinstance(held, dict) else {}
+
+
+def _list(held: object) -> list[Any]:
+    return held if isinstance(held, list) else []
+
+
+def _text(held: object) -> str:
+    return held if isinstance(held, str) else ""
+
+
+def _number(held: object) -> int | None:
+    return held if isinstance(held, int) and not isinstance(held, bool) else None

@@ -1,0 +1,543 @@
+"""Who governs the tasks of a workspace, put together when the first governed task begins.
+
+A task without intents passes through here untouched: one look whether there is an intent file is
+all it pays for, and nothing that governance needs is even loaded.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+import anyio.to_thread
+from msgspec import Struct
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    CriteriaChecked,
+    Effect,
+    Governed,
+    IntentCleared,
+    IntentSelected,
+    Noted,
+    Reminded,
+    TaskOpened,
+    TaskReopened,
+)
+from rookery.core.judgement import Judgement
+from rookery.core.limits import MIB
+from rookery.core.queries import KnownIntent
+from rookery.core.replies import sentence_in
+from rookery.core.rulings import Ruling, joined
+from rookery.core.settings import Settings
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports import Action, Outcome, Permit, Restored, Tool, ToolContext, ToolSpec
+from rookery.errors import CommandRejected, Denied, RookeryError
+from rookery.governance.hooked_calls import HookedCalls, open_hooks
+from rookery.platform.processes.wardens import Wardens
+from rookery.platform.user_folders import Places
+
+if TYPE_CHECKING:
+    from rookery.governance.governed_task import GovernedTask
+    from rookery.governance.layout import Layout
+    from rookery.governance.ledger.ledger_recording import Recording
+    from rookery.governance.project import GovernedProject
+
+Contents = Callable[[str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]]
+
+
+LARGEST_CHECKED = 2 * MIB
+"""Bytes of a ledger that is looked through, beside the work, whenever a task begins."""
+
+
+class Charter(Struct, frozen=True, kw_only=True):
+    """What whoever started a run said about governance."""
+
+    intent: str = ""
+    """The intent that its task works for."""
+    allow: frozenset[str] = frozenset()
+    """Which questions of governance are answered with yes."""
+
+
+class Oversight:
+    """Of one workspace."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        workspace: Path,
+        places: Places,
+        charter: Charter,
+        *,
+        confines: Callable[[], bool],
+        contents: Contents | None,
+        start_beside: Callable[..., None],
+        judge: Callable[[str, str], Judgement],
+        wardens: Wardens,
+        trusted: bool,
+        attended: bool,
+    ) -> None:
+        """`attended` if somebody can be asked."""
+        self.judge = judge
+        self.wardens = wardens
+        self.trusted = trusted
+        self.attended = attended
+        self.settings = settings
+        self.workspace = workspace.resolve()
+        self.charter = charter
+        self.confines = confines
+        self.contents = contents
+        self.start_beside = start_beside
+        self.places = places
+        self._projects: dict[Path, GovernedProject] = {}
+
+    def of(self, task_id: str, log: EventLog) -> "TaskOversight":
+        return TaskOversight(self, task_id, log)
+
+    async def known(self) -> tuple[KnownIntent, ...]:
+        """The intents of the workspace, those in progress first."""
+        from rookery.governance.layout import find_layout
+
+        found = find_layout(self.workspace, self.workspace)
+        if found.layout is None or self.settings.governance.mode == "off":
+            return ()
+        from rookery.governance.intents.intent import selectable
+
+        project = self.project(found.layout)
+        file = (await project.intents()).file
+        now, broken = project.now(), file.broken
+        order = sorted(file.intents, key=lambda each: not selectable(each, now))
+        return tuple(
+            KnownIntent(
+                id=each.id,
+                name=each.name,
+                status=str(each.status),
+                revision=each.revision,
+                scope=each.owned_scope,
+                problem=""
+                if each.id not in broken and selectable(each, now)
+                else "it has errors"
+                if each.id in broken
+                else f"it is {each.status}",
+            )
+            for each in order
+        )
+
+    def project(self, layout: "Layout") -> "GovernedProject":
+        if layout.root not in self._projects:
+            from rookery.governance.projects import open_project
+
+            self._projects[layout.root] = open_project(
+                self.settings, layout, self.places, allow=self.charter.allow
+            )
+        return self._projects[layout.root]
+
+
+class TaskOversight:
+    """Governance of one task: nothing at all, until `begin` finds that there is some."""
+
+    def __init__(self, over: Oversight, task_id: str, log: EventLog) -> None:
+        self._over = over
+        self._task_id = task_id
+        self._log = log
+        self._task: GovernedTask | None = None
+        self._hooks: HookedCalls | None = None
+        self._tools: dict[str, Tool[Any]] = {}
+        self._ended = anyio.Event()
+
+    @property
+    def governs(self) -> bool:
+        return self._task is not None
+
+    async def begin(self) -> None:
+        await self._begin_governance()
+        over, log = self._over, self._log
+        self._hooks = open_hooks(
+            over.settings,
+            over.workspace,
+            over.places,
+            self._task_id,
+            trusted=over.trusted,
+            interactive=over.attended,
+            state=lambda: log.state,
+            events=lambda: log.events,
+            append=log.append,
+            judge=over.judge,
+            wardens=over.wardens,
+            background=over.start_beside,
+        )
+        if self._hooks and self._task:
+            self._task.announce = self._hooks.tell
+        if self._hooks:
+            opened = log.events[0].fact
+            await self._hooks.began(new=self._is_new() and isinstance(opened, TaskOpened))
+
+    async def _begin_governance(self) -> None:
+        state = self._log.state
+        if state.governed is None and not self._is_new():
+            return
+        from rookery.governance.layout import Layout, find_layout
+
+        found = find_layout(self._over.workspace, self._over.workspace)
+        if state.governed is None and not self._latch(found.layout is not None, found.notice):
+            return
+        layout = found.layout or Layout(self._over.workspace, self._over.workspace)
+        await self._govern(layout)
+
+    def _is_new(self) -> bool:
+        return not any(isinstance(event.fact, TaskReopened) for event in self._log.events)
+
+    def _latch(self, there: bool, notice: str) -> bool:
+        """How the task is governed is decided once, when it begins."""
+        from rookery.core.governance_mode import Mode, ModeWishes, latched
+
+        wanted = Mode(self._over.settings.governance.mode)
+        held = latched(ModeWishes(user=wanted), there=there)
+        for text in filter(None, (held.notice, notice)):
+            self._log.append(Noted(text=text))
+        match held.mode:
+            case Mode.OBSERVE:
+                self._log.append(Governed(mode="observe"))
+            case Mode.ENFORCE:
+                self._log.append(Governed(mode="enforce"))
+            case Mode.REQUIRED:
+                self._log.append(Governed(mode="required"))
+            case _:
+                return False
+        return True
+
+    async def _govern(self, layout: "Layout") -> None:
+        from rookery.governance.governed_task import GovernedTask
+
+        over, log = self._over, self._log
+        project = over.project(layout)
+        self._task = task = GovernedTask(
+            project,
+            self._task_id,
+            state=lambda: log.state,
+            events=lambda: log.events,
+            append=log.append,
+            confines=over.confines,
+            contents=over.contents,
+        )
+        self._tools = _tools(task)
+        if project.keeps_records:
+            await self._settle_the_past(project)
+        await self._take_up(task, project)
+        over.start_beside(self._stay_alive)
+
+    async def _settle_the_past(self, project: "GovernedProject") -> None:
+        """What processes that are gone have left unrecorded, and whether the ledger is whole."""
+        try:
+            found = await anyio.to_thread.run_sync(project.recording.recover, project.layout.root)
+        except RookeryError as error:
+            self._log.append(Noted(text=str(error)))
+            return
+        if found.put_away:
+            what = f"{found.put_away} notes of calls that nobody here wrote were put away"
+            self._log.append(Noted(text=f"{what}: .orchestration/.state/quarantine"))
+        if left := found.changed + found.unchanged:
+            many = "a call that was" if left == 1 else f"{left} calls that were"
+            self._log.append(Noted(text=f"The ledger now tells of {many} cut off."))
+        if project.wishes.block_broken and self._task:
+            self._task.broken = await anyio.to_thread.run_sync(self._why_broken, project)
+        elif self._is_new() and _size(project.layout.ledger) <= LARGEST_CHECKED:
+            self._over.start_beside(self._warn_if_broken, project)
+
+    async def _warn_if_broken(self, project: "GovernedProject") -> None:
+        if await anyio.to_thread.run_sync(self._why_broken, project) and not self._log.ended:
+            what = "The ledger is not whole; what it tells cannot be relied on."
+            self._log.append(Noted(text=f"{what} See: rookery trace verify"))
+
+    def _why_broken(self, project: "GovernedProject") -> str:
+        from rookery.governance.ledger.known_heads import KnownHeads
+        from rookery.governance.ledger.ledger_reader import verified
+        from rookery.governance.projects import heads_of
+
+        try:
+            heads = KnownHeads(heads_of(project.layout, self._over.places))
+            known = heads.read()
+        except ValueError as error:
+            return f"What is known of the ledger cannot be read ({error})."
+        whole = verified(project.layout.folder, known=known, keys=heads.trace_keys).whole
+        return "" if whole else "The ledger is not whole, so nothing may be changed."
+
+    async def _take_up(self, task: "GovernedTask", project: "GovernedProject") -> None:
+        """The intent that the task was begun for, or worked for when it was left."""
+        from rookery.governance.intents.intent import digest, selectable
+        from rookery.governance.intents.intent_changes import Definition
+
+        active = self._log.state.intent
+        facts = (event.fact for event in self._log.events)
+        task.in_force.inherited = next(
+            (f.intent_id for f in facts if isinstance(f, IntentSelected) and f.by == "parent"), ""
+        )
+        if active is None:
+            if self._over.charter.intent and self._is_new() and not self._log.state.parent:
+                await task.select(self._over.charter.intent)
+            return
+        file = (await project.intents()).file
+        intent = file.find(active.intent_id)
+        usable = intent and intent.id not in file.broken and selectable(intent, project.now())
+        if intent is None or not usable or digest(intent, file.policy) != active.digest:
+            reason = (
+                f"{active.intent_id} is not as it was when this task worked for it; select it "
+                "again to go on."
+            )
+            self._log.append(IntentCleared(reason=reason))
+            self._log.append(Noted(text=reason))
+            self._log.append(Reminded(text=f"[automatic] {reason}"))
+            return
+        task.in_force.know(Definition(intent, file.policy))
+        await anyio.to_thread.run_sync(task.in_force.take_lease)
+        if active.by == "parent" and self._is_new():
+            await task.remind()
+
+    async def _stay_alive(self) -> None:
+        """Other tasks must see that this one still works for its intent."""
+        from rookery.governance.intents.leases import HEARTBEAT_SECONDS
+
+        while not self._ended.is_set():
+            with anyio.move_on_after(HEARTBEAT_SECONDS):
+                await self._ended.wait()
+                return
+            if self._task and self._task.project.keeps_records:
+                await anyio.to_thread.run_sync(self._task.in_force.take_lease)
+
+    # ── what the engine asks and tells ──────────────────────────────────────────────────
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        ruling = await self._task.before(call, action) if self._task else Ruling()
+        return joined([ruling, self._hooks.opinion(call)]) if self._hooks else ruling
+
+    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
+        """Whether files may be edited exactly that changed elsewhere since they were read."""
+        return self._task is not None and await self._task.tolerates_stale(call, action)
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+    async def rewritten(self, call: ToolCall) -> ToolCall:
+        call = await self._as_hooks_want(call)
+        if self._task:
+            await self._task.refuse_unreadable(call)
+        return call
+
+    async def _as_hooks_want(self, call: ToolCall) -> ToolCall:
+        """Who changes things without an intent is refused anyway, so no program is run for it."""
+        if self._hooks is None or (self._task and self._task.is_closed_to(call)):
+            return call
+        try:
+            return await self._hooks.rewritten(call)
+        except Denied as error:
+            await self._note_denial(call, error)
+            raise
+
+    async def _note_denial(self, call: ToolCall, error: Denied) -> None:
+        if self._task:
+            await self._task.note_hook(call, error.code, sentence_in(str(error)))
+
+    @property
+    def hears_prompts(self) -> bool:
+        return self._hooks is not None and self._hooks.hears("UserPromptSubmit")
+
+    async def prompted(self, text: str) -> str:
+        return await self._hooks.prompted(text) if self._hooks else ""
+
+    def notify(self, asked: Asked) -> None:
+        if self._hooks and self._over.attended and self._hooks.hears("Notification"):
+            self._over.start_beside(self._hooks.notify, asked, lambda: self._log.ended)
+
+    async def asked(self, call: ToolCall, question: str) -> None:
+        if self._hooks is None:
+            return
+        try:
+            await self._hooks.permission(call, question)
+        except Denied as error:
+            await self._note_denial(call, error)
+            raise
+
+    async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
+        return await self._hooks.condensing(trigger) if self._hooks else ""
+
+    async def refused(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
+    ) -> None:
+        if self._task:
+            await self._task.refused(call, action, why, said)
+
+    async def permitted(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
+    ) -> Permit:
+        if self._task:
+            return await self._task.permitted(call, action, why, said, permit)
+        return permit
+
+    async def begun(self, call: ToolCall) -> None:
+        if self._task:
+            await self._task.begun(call)
+
+    async def ended(
+        self, call: ToolCall, action: Action, outcome: Outcome | None
+    ) -> Outcome | None:
+        written = None
+        if self._hooks and outcome is not None:
+            written = await self._task.written(action) if self._task else None
+            outcome = await self._hooks.after(call, outcome)
+        if self._task is None:
+            return outcome
+        return await self._task.ended(call, action, outcome, written=written)
+
+    async def recorded(self, call_id: str) -> None:
+        if self._task:
+            await self._task.recorded(call_id)
+
+    async def changed(
+        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
+    ) -> None:
+        if self._task:
+            await self._task.changed(call_id, before, after, effects)
+
+    def intruders(self, call_id: str) -> Sequence[str]:
+        return self._task.intruders(call_id) if self._task else ()
+
+    async def restored(self, done: Restored) -> None:
+        if self._task:
+            await self._task.restored(done)
+
+    async def select(self, intent_id: str) -> None:
+        if self._task is None:
+            raise CommandRejected(
+                "No intents govern this task. They do for tasks begun after: rookery intents init"
+            )
+        await self._task.select(intent_id)
+
+    async def remind(self) -> None:
+        if self._task:
+            await self._task.remind()
+
+    async def now(self) -> str:
+        """What is said of the intent at the end of a request; nothing without governance."""
+        if self._task is None:
+            return ""
+        if self._task.project.keeps_records:
+            self._over.start_beside(_flush, self._task.project.recording)
+        return await self._task.now()
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        return self._tools
+
+    def specs(self) -> Sequence[ToolSpec]:
+        if not self._tools:
+            return ()
+        from rookery.tools.registry import spec_of
+
+        return [spec_of(tool) for tool in self._tools.values()]
+
+    async def check(
+        self,
+        act: Callable[[ToolCall, Action], Awaitable[Outcome]],
+        context: Callable[[ToolCall], ToolContext],
+    ) -> None:
+        if self._hooks:
+            await self._hooks.claims_to_be_done(
+                child=bool(self._log.state.parent), said=self._log.state.completion or ""
+            )
+        definition = self._task.in_force.definition if self._task else None
+        if self._log.state.completion is None:
+            return
+        if self._task is None or definition is None or self._log.state.parent:
+            return
+        if not definition.intent.acceptance_criteria:
+            return
+        from rookery.governance.criteria.completion_check import checked, failures_told, told
+
+        intent, layout = definition.intent, self._task.project.layout
+        tell = lambda text: self._log.append(Noted(text=text))  # noqa: E731
+        checks = await checked(intent, layout, act, context, tell)
+        state = await anyio.to_thread.run_sync(self._state_id)
+        fact = CriteriaChecked(intent_id=intent.id, checks=checks, state_id=state)
+        self._log.append(fact)
+        self._log.append(Noted(text=told(intent.id, checks)))
+        if self._log.state.completion is None:
+            self._log.append(Reminded(text=failures_told(checks)))
+
+    def _state_id(self) -> str:
+        from rookery.governance.ledger.verify_ledger import state_id
+
+        assert self._task
+        if not self._task.project.layout.ledger.exists():
+            return ""
+        return state_id(self._task.project.recording.ledger.tail().tips)
+
+    async def end(self) -> None:
+        self._ended.set()
+        if self._hooks and not self._log.ended:
+            await self._hooks.ended()
+        task = self._task
+        if task is None or not task.project.keeps_records:
+            return
+        await task.settle_rest()
+        for last in (self._learn, self._close):
+            try:
+                await last(task)
+            except RookeryError as error:  # it disturbs nothing but what comes after it
+                if not self._log.ended:
+                    self._log.append(Noted(text=str(error)))
+
+    async def _learn(self, task: "GovernedTask") -> None:
+        """Lessons that were earned."""
+        from datetime import UTC
+
+        from rookery.governance.intents.task_lessons import lessons_of
+
+        active = self._log.state.intent
+        if active and task.project.layout.intent_file.exists():
+            at = task.project.now().astimezone(UTC).strftime("%Y-%m-%d %H:%MZ")
+            for lesson in lessons_of(task.done, at=at, intent_id=active.intent_id):
+                kept = await anyio.to_thread.run_sync(task.project.knowledge.record, lesson)
+                await task.note_lesson("", kept)
+
+    async def _close(self, task: "GovernedTask") -> None:
+        await anyio.to_thread.run_sync(task.in_force.release)
+        await anyio.to_thread.run_sync(task.project.recording.close, self._task_id)
+
+
+async def _flush(recording: "Recording") -> None:
+    """While the model is asked. What cannot be flushed is still in the call journal, and tried
+    again before the next request, and at the end, which says so."""
+    from rookery.governance.ledger.ledger_errors import LedgerUnwritable
+
+    with suppress(LedgerUnwritable):
+        await anyio.to_thread.run_sync(recording.flush)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _tools(task: "GovernedTask") -> dict[str, Tool[Any]]:
+    from rookery.governance import intent_actions as own_tools
+    from rookery.governance.tools.record_lesson import LessonSaid, RecordLesson
+    from rookery.governance.tools.request_scope_expansion import RequestScopeExpansion
+    from rookery.governance.tools.select_active_intent import SelectActiveIntent
+
+    async def record(said: LessonSaid, call_id: str) -> str:
+        lesson = own_tools.lesson_of(
+            type=said.type, failure=said.failure, file=said.file, fix=said.fix, rule=said.rule
+        )
+        return await own_tools.record_lesson(task, lesson, call_id)
+
+    made = (
+        SelectActiveIntent(partial(own_tools.select, task)),
+        RequestScopeExpansion(partial(own_tools.pattern_for, task), partial(own_tools.widen, task)),
+        RecordLesson(record),
+    )
+    return {tool.name: tool for tool in made}

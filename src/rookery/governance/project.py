@@ -1,0 +1,181 @@
+"""The intents of a workspace and the ledger of what was done for them, for all of its tasks."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import anyio.to_thread
+from msgspec import Struct, field
+
+from rookery.core.limits import MIB
+from rookery.errors import RookeryError
+from rookery.governance.intents.intent import Intent, Policy
+from rookery.governance.intents.intent_context import OtherWork, Surroundings, TraceLine
+from rookery.governance.intents.intent_file import IntentReader, IntentText
+from rookery.governance.intents.intent_writer import IntentWriter
+from rookery.governance.intents.leases import Leases, Neighbours
+from rookery.governance.intents.lessons import knowledge_shown
+from rookery.governance.intents.shared_knowledge import SharedKnowledge
+from rookery.governance.layout import Layout
+from rookery.governance.ledger.ledger_query import Query
+from rookery.governance.ledger.ledger_recording import Recording
+from rookery.governance.ledger.segments import newest_first
+from rookery.governance.ledger.traced import TracedRecord, records_on
+from rookery.governance.scope.active_scope import active_scope
+from rookery.governance.scope.command_policy import CommandPolicy
+from rookery.governance.scope.command_policy_file import read_command_policy
+from rookery.governance.scope.intent_ignore import read_intent_ignore
+from rookery.governance.scope.locations import ignores_case
+from rookery.governance.scope.scope_patterns import scope
+from rookery.governance.scope.scope_verdict import ScopeRules
+
+T = TypeVar("T")
+MOST_RELATED = 5
+MOST_LOOKED_BACK = 4 * MIB
+"""Bytes of the ledger in which work for an intent is looked for, so that a long one is as fast."""
+KNOWLEDGE_CHARS = 4_000
+
+
+class GovernanceWishes(Struct, frozen=True, kw_only=True):
+    """What the user's settings and flags say about governance."""
+
+    auto_single: bool = False
+    context_chars: int = 12_000
+    block_unrecorded: bool = True
+    block_broken: bool = False
+    read_only_without_intent: bool = False
+    in_scope_unasked: bool = False
+    allow: frozenset[str] = frozenset()
+    """Which questions of governance are answered with yes for this run: scope, unknown, delete."""
+
+
+class Used(Struct):
+    """What was done for an intent so far, by any task."""
+
+    files: set[str] = field(default_factory=set)
+    lines: int = 0
+    calls: int = 0
+
+
+class GovernedProject:
+    def __init__(
+        self,
+        layout: Layout,
+        recording: Recording,
+        wishes: GovernanceWishes,
+        *,
+        tools: Mapping[str, object],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.layout = layout
+        self.recording = recording
+        self.wishes = wishes
+        self.now = now
+        self.leases = Leases(layout)
+        self.knowledge = SharedKnowledge(layout)
+        self._reader = IntentReader(layout, tools=tuple(tools), now=now)
+        self.writer = IntentWriter(layout, tools=tuple(tools), now=now)
+        self._used: dict[str, Used] = {}
+        self._ignores_case: bool | None = None
+
+    async def intents(self, active: str = "") -> IntentText:
+        """The intent file as it is now, once whoever saves it has done so."""
+        return await self._reader.settled(active)
+
+    @property
+    def keeps_records(self) -> bool:
+        """Nobody but the user makes the folder; without it, or behind a link, is no ledger."""
+        folder = self.layout.folder
+        return folder.is_dir() and not folder.is_symlink()
+
+    def read_now(self) -> IntentText:
+        return self._reader.read()
+
+    def rules(self, intent: Intent, policy: Policy, text: IntentText | None = None) -> ScopeRules:
+        """`text` is the intent file, if somebody has just read it."""
+        if self._ignores_case is None:
+            self._ignores_case = ignores_case(self.layout.root)
+        now = self.now()
+        known = [each.id for each in (text or self._reader.read()).file.intents]
+        ignore = read_intent_ignore(self.layout, known, now)
+        return active_scope(intent, policy, ignore, now=now, ignore_case=self._ignores_case)
+
+    def commands(self) -> tuple[CommandPolicy, str]:
+        """The project's rules for commands, and what is wrong with them, if anything is."""
+        policy, problems = read_command_policy(self.layout)
+        wrong = problems[0] if problems else None
+        return policy, f"{wrong.file}: {wrong.message}" if wrong else ""
+
+    def neighbours(self, task_id: str, intent: Intent) -> Neighbours:
+        return self.leases.neighbours(task_id, intent.id, intent.owned_scope, now=self.now())
+
+    async def used(self, intent_id: str) -> Used:
+        """Counted from the ledger once, and kept up to date by whoever records."""
+        if intent_id not in self._used:
+            self._used[intent_id] = await anyio.to_thread.run_sync(self._count, intent_id)
+        return self._used[intent_id]
+
+    def counted(self, intent_id: str) -> Used | None:
+        """None as long as nobody has asked: without a budget there is no need to count."""
+        return self._used.get(intent_id)
+
+    def _count(self, intent_id: str) -> Used:
+        used = Used()
+        for record in self.recording.find(Query(intent=intent_id)):
+            if record.kind in ("mutation", "command", "external", "recovered"):
+                used.calls += 1
+                used.lines += sum(each.lines_added + each.lines_deleted for each in record.files)
+                used.files.update(each.path for each in record.files)
+        return used
+
+    async def surroundings(self, task_id: str, intent: Intent) -> Surroundings:
+        """What helps whoever begins to work for an intent."""
+        near = self.neighbours(task_id, intent)
+        related = await anyio.to_thread.run_sync(self._related, intent.id)
+        most = intent.budget.max_files
+        files = () if most is None else (await self.used(intent.id)).files
+        return Surroundings(
+            related=related,
+            others=tuple(
+                OtherWork(intent_id=each.intent_id, scope=each.scope)
+                for each in (*near.same_intent, *near.overlapping)
+            ),
+            knowledge=self._shared(intent),
+            files_left=None if most is None else max(most - len(files), 0),
+        )
+
+    def _related(self, intent_id: str) -> tuple[TraceLine, ...]:
+        """The newest of the work for an intent, as far as it is near the end of the ledger."""
+        query, named = Query(intent=intent_id), intent_id.encode()
+        lines: list[TraceLine] = []
+        left = MOST_LOOKED_BACK
+        for line in newest_first(self.layout.folder):
+            left -= len(line)
+            if left < 0 or len(lines) >= MOST_RELATED:
+                break
+            if named in line:
+                found = filter(query.matches, records_on(line))
+                lines += [_told(record) for record in found if record.files]
+        return tuple(lines)
+
+    def _shared(self, intent: Intent) -> str:
+        try:
+            text = self.knowledge.read()
+        except RookeryError:
+            return ""  # `rookery intents validate` tells what is wrong with it
+        owned = scope(intent.owned_scope)
+        return knowledge_shown(text, owned.covers, most=KNOWLEDGE_CHARS).text
+
+    def path(self, relative: str) -> Path:
+        """A file by the name that verdicts and records give it."""
+        return self.layout.root / relative
+
+
+def _told(record: TracedRecord) -> TraceLine:
+    return TraceLine(
+        id=record.id,
+        at=record.time,
+        tool=record.tool_name,
+        files=tuple(each.path for each in record.files[:5]),
+    )

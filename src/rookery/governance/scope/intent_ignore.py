@@ -1,0 +1,139 @@
+"""`.intentignore`: what is exempt from the scope. It exempts from nothing else.
+
+A line that cannot be understood exempts nothing.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from datetime import UTC, date, datetime
+
+from msgspec import Struct
+
+from rookery.core.file_problems import Problem
+from rookery.core.limits import KIB
+from rookery.governance.layout import Layout
+from rookery.governance.scope.floating_patterns import covers, floating_fault
+from rookery.governance.scope.scope_verdict import BIDIRECTIONAL
+from rookery.platform.small_files import Unreadable, small_file
+
+LARGEST = 256 * KIB
+
+_UNTIL = re.compile(r"(?P<said>.*?)\s+until=(?P<day>\S*)")
+_LIKE_AN_ID = re.compile(r"[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*-\d+", re.ASCII)
+
+
+class Exemption(Struct, frozen=True, kw_only=True):
+    """One line. Either `intent_id` or `pattern` is empty; `taken_back` is what a `!` line is."""
+
+    line: str
+    number: int
+    intent_id: str = ""
+    pattern: str = ""
+    taken_back: bool = False
+    until: date | None = None
+
+    def over(self, now: datetime) -> bool:
+        return self.until is not None and now.astimezone(UTC).date() >= self.until
+
+
+class IntentIgnore(Struct, frozen=True, kw_only=True):
+    exemptions: tuple[Exemption, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    def for_intent(self, intent_id: str, now: datetime) -> str:
+        """The line that exempts the whole intent; empty if none does."""
+        found = (
+            each.line
+            for each in self.exemptions
+            if each.intent_id == intent_id and not each.over(now)
+        )
+        return next(found, "")
+
+    def for_path(self, now: datetime) -> Callable[[str], str]:
+        """Says which line exempts a path; empty if none does."""
+        lines = [each for each in self.exemptions if each.pattern]
+
+        def line_over(path: str) -> str:
+            if any(each.taken_back and covers(each.pattern, path) for each in lines):
+                return ""
+            granting = (each for each in lines if not each.taken_back and not each.over(now))
+            return next((each.line for each in granting if covers(each.pattern, path)), "")
+
+        return line_over
+
+
+def read_intent_ignore(layout: Layout, known: Collection[str], now: datetime) -> IntentIgnore:
+    """What the file says at this moment. `known` are the ids of all intents."""
+    name = layout.shown(layout.ignore_file)
+    try:
+        data = small_file(layout.ignore_file, layout.workspace, largest=LARGEST)
+        text = data.decode("utf-8-sig")
+    except FileNotFoundError:
+        return IntentIgnore()
+    except Unreadable as error:
+        return IntentIgnore(problems=(Problem(file=name, code=error.code, message=str(error)),))
+    except UnicodeDecodeError:
+        return IntentIgnore(problems=(Problem(file=name, code="E101", message="it is not UTF-8"),))
+    return parsed_ignore(text, known, now, file=name)
+
+
+def parsed_ignore(
+    text: str, known: Collection[str], now: datetime, *, file: str = ".intentignore"
+) -> IntentIgnore:
+    exemptions: list[Exemption] = []
+    problems: list[Problem] = []
+    for number, raw in enumerate(text.split("\n"), start=1):
+        line = raw.rstrip()
+        if not line or line.startswith("#"):
+            continue
+        entry, problem = _entry(line, number, known, now, file)
+        if entry:
+            exemptions.append(entry)
+        if problem:
+            problems.append(problem)
+    return IntentIgnore(exemptions=tuple(exemptions), problems=tuple(problems))
+
+
+def _entry(
+    line: str, number: int, known: Collection[str], now: datetime, file: str
+) -> tuple[Exemption | None, Problem | None]:
+    def problem(code: str, message: str, fix: str = "") -> Problem:
+        return Problem(
+            file=file, line=number, column=1, code=code, text=line, message=message, fix=fix
+        )
+
+    until, said = None, line
+    if limited := _UNTIL.fullmatch(line):
+        said = limited["said"]
+        try:
+            until = date.fromisoformat(limited["day"])
+        except ValueError:
+            return None, problem("E213", "this is no day", "write it like until=2026-12-31")
+    if any(sign in BIDIRECTIONAL or sign < " " for sign in line):
+        return None, problem("E206", "it has a character that controls something", "remove it")
+    intent_id = _intent_id(said, known)
+    if intent_id is not None:
+        entry = Exemption(line=line, number=number, intent_id=intent_id, until=until)
+        if intent_id not in known:
+            return entry, problem("W301", f"there is no intent {intent_id}")
+    else:
+        bare = said.removeprefix("!").removeprefix("path:")
+        if wrong := floating_fault(bare):
+            return None, problem("E206", wrong, "write it as in .gitignore")
+        entry = Exemption(
+            line=line,
+            number=number,
+            pattern=bare,
+            taken_back=said.startswith("!"),
+            until=until,
+        )
+    if entry.over(now):
+        return entry, problem("W310", f"{said} was exempt until {until}")
+    unknown = entry.pattern and _LIKE_AN_ID.fullmatch(entry.pattern)
+    return entry, problem("W301", f"there is no intent {said}") if unknown else None
+
+
+def _intent_id(said: str, known: Collection[str]) -> str | None:
+    if said.startswith("intent:"):
+        return said.removeprefix("intent:").strip()
+    return said if said in known else None

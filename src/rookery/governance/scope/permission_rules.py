@@ -1,0 +1,256 @@
+"""Permission rules: `Tool` or `Tool(specifier)`, in the lists deny, ask and allow.
+
+The first list with a rule that fits decides, however special a rule in another list is. What
+grants is read narrowly: every part of a compound command, every path of a call must be covered.
+What forbids is read broadly: one part, one path is enough.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from enum import Enum, auto
+from functools import lru_cache
+from posixpath import basename
+from shlex import join
+
+from msgspec import Struct
+
+from rookery.core.rulings import Decision
+from rookery.governance.intents.intent import Permissions
+from rookery.governance.scope.braces import PatternError
+from rookery.governance.scope.name_patterns import Name, fits, text_pattern
+from rookery.governance.scope.scope_patterns import ScopePattern, scope_pattern
+
+_RULE = re.compile(r"(?P<tool>[A-Za-z0-9_.*-]+)(?:\((?P<specifier>.*)\))?", re.DOTALL)
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "Bash": ("execute_command",),
+    "Write": ("write_to_file", "generate_image"),
+    "Edit": (
+        "edit",
+        "edit_file",
+        "search_replace",
+        "search_and_replace",
+        "apply_diff",
+        "apply_patch",
+    ),
+    "Read": ("read_file",),
+    "Glob": ("list_files",),
+    "Grep": ("search_files",),
+    "TodoWrite": ("update_todo_list",),
+    "Task": ("new_task",),
+    "Agent": ("new_task",),
+    "AskUserQuestion": ("ask_followup_question",),
+}
+PATH_TOOLS = frozenset(
+    {"read_file", "list_files", "search_files", "codebase_search", "write_to_file", "apply_diff"}
+    | {"edit", "edit_file", "search_replace", "search_and_replace", "apply_patch"}
+    | {"generate_image"}
+)
+COMMAND_TOOLS = frozenset({"execute_command"})
+READ = "read_file"
+"""A rule about this tool is about every way to read a file."""
+LIST = "list_files"
+OTHER_TOOLS = frozenset(
+    {"read_command_output", "access_mcp_resource", "ask_followup_question", "update_todo_list"}
+    | {"attempt_completion", "switch_mode", "skill", "run_slash_command", "select_active_intent"}
+    | {"request_scope_expansion", "record_lesson", "use_mcp_tool", "new_task", "browser_action"}
+    | {"custom_tool"}
+)
+_MCP = "mcp--"
+
+
+class Form(Enum):
+    """What a specifier is compared with."""
+
+    COMMANDS = auto()
+    PATHS = auto()
+    NOTHING = auto()
+
+
+class RuleCall(Struct, frozen=True, kw_only=True):
+    """A call as rules see it. `commands` are the words of every simple command of a command line;
+    without `all_known` there may be others, and nothing can be granted. An MCP tool is called
+    `mcp--server--tool`."""
+
+    tool: str
+    paths: tuple[str, ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
+    all_known: bool = True
+
+
+class PermissionRule(Struct, frozen=True):
+    """`tools` are native names, or one MCP pattern. Without a specifier every call fits."""
+
+    text: str
+    tools: tuple[str, ...]
+    form: Form = Form.NOTHING
+    command: tuple[Name, ...] = ()
+    grants: ScopePattern | None = None
+    forbids: ScopePattern | None = None
+
+    def allows(self, call: RuleCall, part: int) -> bool:
+        """Whether it covers one part of the call: one command, one path, or the call itself."""
+        if not self._names(call.tool):
+            return False
+        if self.form is Form.COMMANDS:
+            return any(fits(each, join(call.commands[part])) for each in self.command)
+        return self.grants is None or self.grants.covers(call.paths[part])
+
+    def touches(self, call: RuleCall) -> bool:
+        """Whether it has something to say about any part of the call."""
+        if not self._names(call.tool):
+            return False
+        if self.form is Form.COMMANDS:
+            spellings = [text for words in call.commands for text in _spellings(words)]
+            return any(fits(each, text) for each in self.command for text in spellings)
+        return self.forbids is None or any(map(self.forbids.covers, call.paths))
+
+    def _names(self, tool: str) -> bool:
+        return normal_tool(tool) in self.tools or any(
+            each.startswith(_MCP) and fits(text_pattern(each), normal_tool(tool))
+            for each in self.tools
+        )
+
+
+def normal_tool(name: str) -> str:
+    """MCP tools are written with `__` or `--` between their parts; here with `--`."""
+    return _MCP + name[5:].replace("__", "--") if name.startswith("mcp__") else name
+
+
+@lru_cache(maxsize=1024)
+def permission_rule(text: str, *, also: frozenset[str] = frozenset()) -> PermissionRule:
+    """Raises `PatternError` if it is faulty, or can never fit. `also` are tools nobody listed."""
+    parts = _RULE.fullmatch(text.strip())
+    if parts is None:
+        raise PatternError("a rule is Tool or Tool(specifier)", 'e.g. "execute_command(pytest *)"')
+    tools = _tools(parts["tool"], also)
+    said = parts["specifier"]
+    if said is None:
+        return PermissionRule(text, tools)
+    if not said.strip():
+        raise PatternError("the specifier is empty", f'write "{parts["tool"]}" for every call')
+    if said.startswith("!"):
+        raise PatternError("a rule cannot be turned round with !", "put it into another list")
+    if COMMAND_TOOLS.issuperset(tools):
+        return PermissionRule(text, tools, Form.COMMANDS, command=_command(said.strip()))
+    if PATH_TOOLS.issuperset(tools):
+        grants, forbids = scope_pattern(said), scope_pattern(said, floating=True)
+        return PermissionRule(text, tools, Form.PATHS, grants=grants, forbids=forbids)
+    raise PatternError(
+        f"{parts['tool']} has neither a command nor a path, so the rule never fits",
+        f'write "{parts["tool"]}"',
+    )
+
+
+def rule_fault(text: str, *, also: Collection[str] = ()) -> PatternError | None:
+    """What is wrong with a rule; None if nothing is."""
+    try:
+        permission_rule(text, also=frozenset(also))
+    except PatternError as error:
+        return error
+    return None
+
+
+def decide(
+    permissions: Permissions, call: RuleCall, *, also: Collection[str] = ()
+) -> tuple[Decision, str]:
+    """What the rules say about a call, and the rule that says so. Raises `PatternError`."""
+    known = frozenset(also)
+    for decision, texts in ((Decision.DENY, permissions.deny), (Decision.ASK, permissions.ask)):
+        for text in texts:
+            if permission_rule(text, also=known).touches(call):
+                return decision, text
+    allowing = [permission_rule(text, also=known) for text in permissions.allow]
+    covering = _covering(allowing, call)
+    return (Decision.ALLOW, covering) if covering else (Decision.NONE, "")
+
+
+def about_reading(
+    permissions: Permissions, tool: str, paths: Collection[str]
+) -> tuple[Decision, str]:
+    """What the rules say about reading files by a tool, and the rule that says so. Reading what
+    no rule names is allowed. Raises `PatternError`."""
+    for decision, texts in ((Decision.DENY, permissions.deny), (Decision.ASK, permissions.ask)):
+        for text in texts:
+            rule = permission_rule(text)
+            if _is_about_reading(rule, tool) and (
+                rule.forbids is None or any(map(rule.forbids.covers, paths))
+            ):
+                return decision, text
+    return Decision.NONE, ""
+
+
+def withheld(permissions: Permissions, tool: str) -> tuple[ScopePattern, ...]:
+    """What a walk through folders must leave out: nobody can be asked about each file of it."""
+    rules = [permission_rule(text) for text in (*permissions.deny, *permissions.ask)]
+    return tuple(
+        rule.forbids for rule in rules if rule.forbids is not None and _is_about_reading(rule, tool)
+    )
+
+
+def _is_about_reading(rule: PermissionRule, tool: str) -> bool:
+    if rule.form is Form.COMMANDS:
+        return False
+    if READ in rule.tools:
+        return rule.form is Form.PATHS or tool != LIST
+    return rule.form is Form.PATHS and normal_tool(tool) in rule.tools
+
+
+def _covering(rules: Sequence[PermissionRule], call: RuleCall) -> str:
+    """The rules that together cover every part of a call; empty if a part is left."""
+    if not call.all_known:
+        return ""
+    is_command = normal_tool(call.tool) in COMMAND_TOOLS
+    parts = len(call.commands) if is_command else len(call.paths)
+    if is_command and not parts:
+        return ""
+    used: list[str] = []
+    for part in range(max(parts, 1)):
+        rule = next((each for each in rules if _covers(each, call, part, parts)), None)
+        if rule is None:
+            return ""
+        used.append(rule.text)
+    return ", ".join(dict.fromkeys(used))
+
+
+def _covers(rule: PermissionRule, call: RuleCall, part: int, parts: int) -> bool:
+    if not parts and rule.form is not Form.NOTHING:
+        return False  # nothing is known that it could be compared with
+    return rule.allows(call, part)
+
+
+def _tools(name: str, also: Collection[str]) -> tuple[str, ...]:
+    if name in ALIASES:
+        return ALIASES[name]
+    normal = normal_tool(name)
+    if normal.startswith(_MCP):
+        return (_mcp_pattern(normal),)
+    if normal in PATH_TOOLS | COMMAND_TOOLS | OTHER_TOOLS or normal in also:
+        return (normal,)
+    raise PatternError(
+        f"there is no tool {name}, so the rule never fits", "name a tool that is there"
+    )
+
+
+def _mcp_pattern(name: str) -> str:
+    server, _, tool = name.removeprefix(_MCP).partition("--")
+    if "*" in server or not server:
+        raise PatternError(
+            "* is allowed in the last part of an MCP name only", 'e.g. "mcp--server--*"'
+        )
+    return f"{_MCP}{server}--{tool or '*'}"
+
+
+def _command(said: str) -> tuple[Name, ...]:
+    """A trailing ` *` also fits the bare command; `prefix:*` is the older spelling of it."""
+    if said.endswith(":*"):
+        said = f"{said[:-2]} *"
+    if said.endswith(" *"):
+        return (text_pattern(said[:-2]), text_pattern(said))
+    return (text_pattern(said),)
+
+
+def _spellings(words: Sequence[str]) -> tuple[str, ...]:
+    """The ways somebody who forbids a command may have meant it to be written."""
+    bare = (basename(words[0]), *words[1:]) if words else ()
+    return (join(words), " ".join(words), " ".join(bare))

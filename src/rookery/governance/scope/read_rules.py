@@ -1,0 +1,175 @@
+"""What the rules of an intent say about reading, whichever tool or command reads."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+from rookery.commands.wrappers import program_name
+from rookery.core.blocks import ToolCall
+from rookery.core.judgement import Deed, Judgement, Target
+from rookery.core.rulings import Decision
+from rookery.engine.ports import Action
+from rookery.governance.intents.intent import Permissions
+from rookery.governance.layout import Layout
+from rookery.governance.scope.braces import PatternError
+from rookery.governance.scope.git_reads import CannotTell, shown_files
+from rookery.governance.scope.permission_rules import READ, about_reading, permission_rule, withheld
+from rookery.governance.scope.touched_paths import server_paths
+from rookery.platform.hard_links import HardLinks, TooManyEntries
+
+MOST_LOOKED_AT = 20_000
+TOO_MANY = "it reads too many files to check against the rules about reading"
+UNKNOWN_LINKS = "the file has hard links, and the folder is too large to look for its other names"
+
+
+def reading_verdict(
+    permissions: Permissions, call: ToolCall, action: Action, layout: Layout
+) -> tuple[Decision, str]:
+    """What is said about all that the call reads, and the rule that says so."""
+    links = HardLinks(layout.root)
+    try:
+        tool = READ if action.command or action.external else call.name
+        paths = [_from_root(layout, path) for path in _read_paths(call, action)]
+        if withheld(permissions, tool):
+            paths = [name for path in paths for name in _all_names(layout, links, path)]
+        found = about_reading(permissions, tool, paths) if paths else (Decision.NONE, "")
+        if found[0] is Decision.DENY:
+            return found
+        return max(found, _below(permissions, action, layout, links))
+    except PatternError as error:  # an intent with a faulty rule is broken, and not selected
+        return Decision.DENY, str(error)
+    except TooManyEntries:
+        return Decision.ASK, UNKNOWN_LINKS
+
+
+def strictest_reading(
+    permissions: Sequence[Permissions], call: ToolCall, action: Action, layout: Layout
+) -> tuple[Decision, str]:
+    return max(reading_verdict(each, call, action, layout) for each in permissions)
+
+
+def withholding(
+    permissions: Sequence[Permissions], tool: str, layout: Layout
+) -> Callable[[str], bool] | None:
+    """Which files of the workspace a walk leaves out; None if none."""
+    patterns = [pattern for each in permissions for pattern in withheld(each, tool)]
+    if not patterns:
+        return None
+    links = HardLinks(layout.root)
+
+    def is_withheld(path: str) -> bool:
+        try:
+            names = _all_names(layout, links, path)
+        except TooManyEntries:
+            return True
+        return any(pattern.covers(name) for pattern in patterns for name in names)
+
+    return is_withheld
+
+
+def _read_paths(call: ToolCall, action: Action) -> Iterator[str]:
+    """By their real places, and as the call names them: a rule may be about a link."""
+    yield from action.reads
+    if action.reads:
+        yield from _named(call.arguments)
+    if action.judgement:
+        yield from (each.path for each in _read_targets(action.judgement))
+    if action.external:
+        yield from (each.path for each in server_paths(call, action))
+
+
+def _read_targets(judged: Judgement) -> Iterator[Target]:
+    """What is moved counts as read: no rule knows its new name."""
+    moves = any(words and program_name(words[0]) == "mv" for words in judged.commands)
+    for target in judged.targets:
+        if target.deed is Deed.READ or (moves and target.deed is Deed.DELETE):
+            yield target
+
+
+def _named(arguments: object) -> Iterator[str]:
+    match arguments:
+        case {"path": str() as path}:
+            yield path
+        case {"file_path": str() as path}:
+            yield path
+        case {"files": list() as files}:
+            for each in files:
+                yield from _named(each)
+
+
+def _below(
+    permissions: Permissions, action: Action, layout: Layout, links: HardLinks
+) -> tuple[Decision, str]:
+    """What is said about files that a command reads without naming them."""
+    if not action.judgement:
+        return Decision.NONE, ""
+    patterns = withheld(permissions, READ)
+    below = (Decision.NONE, "")
+    if patterns:
+        below = _in_folders(permissions, action.judgement, layout, links)
+    if below[0] is Decision.DENY:
+        return below
+    try:
+        return max(below, _by_git(permissions, action, layout))
+    except CannotTell as error:
+        return max(below, (_strictest_of(permissions), str(error)))
+
+
+def _in_folders(
+    permissions: Permissions, judged: Judgement, layout: Layout, links: HardLinks
+) -> tuple[Decision, str]:
+    """What is said about the files below the folders that a command reads through."""
+    strictest = (Decision.NONE, "")
+    moved = (each for each in _read_targets(judged) if each.deed is Deed.DELETE)
+    through = chain((each for each in judged.targets if each.deep), moved)
+    folders = (layout.workspace / each.path for each in through)
+    files = chain.from_iterable(map(_files_below, folders))
+    for looked_at, path in enumerate(files):
+        if looked_at >= MOST_LOOKED_AT:
+            return max(strictest, (Decision.ASK, TOO_MANY))
+        found = about_reading(permissions, READ, _all_names(layout, links, path))
+        strictest = max(strictest, found)
+        if strictest[0] is Decision.DENY:
+            return strictest
+    return strictest
+
+
+def _by_git(permissions: Permissions, action: Action, layout: Layout) -> tuple[Decision, str]:
+    """What is said about the files that git may print. Raises `CannotTell`."""
+    if _strictest_of(permissions) is Decision.NONE or action.judgement is None:
+        return Decision.NONE, ""
+    strictest = (Decision.NONE, "")
+    for path in shown_files(action.judgement, layout.workspace, action.cwd):
+        strictest = max(strictest, about_reading(permissions, READ, [_from_root(layout, path)]))
+        if strictest[0] is Decision.DENY:
+            return strictest
+    return strictest
+
+
+def _strictest_of(permissions: Permissions) -> Decision:
+    """The strictest of the rules that are about reading."""
+    rules = ((Decision.DENY, permissions.deny), (Decision.ASK, permissions.ask))
+    for decision, texts in rules:
+        if any(READ in permission_rule(text).tools for text in texts):
+            return decision
+    return Decision.NONE
+
+
+def _files_below(folder: "os.PathLike[str]") -> Iterator[str]:
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        yield from (os.path.join(where, name) for name in names)
+
+
+def _all_names(layout: Layout, links: HardLinks, path: str) -> list[str]:
+    """The path, and the other names of the file if it has hard links."""
+    named = _from_root(layout, path)
+    linked = links.names_of(layout.root / named)
+    return [named, *(_from_root(layout, name) for name in linked)]
+
+
+def _from_root(layout: Layout, path: str) -> str:
+    """As the patterns of the intent mean it: from the folder that governance lies in."""
+    absolute = os.path.normpath(layout.workspace / path)
+    below = os.path.relpath(absolute, layout.root)
+    return absolute if below.startswith("..") else below

@@ -1,0 +1,231 @@
+"""YAML read without trust: its events only, and never an object made of them.
+
+References, tags and keys given twice are found in the events, so that nothing a stranger wrote is
+ever followed, called or silently passed over. Every scalar stays the text it was.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from rookery.core.file_problems import Problem
+from rookery.governance.intents.file_nodes import Entry, ListNode, MapNode, Node, TextNode
+from rookery.governance.scope.scope_verdict import BIDIRECTIONAL
+
+DEEPEST = 12
+MOST_FAULTS = 50
+
+_FORBIDDEN = re.compile(
+    f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029{''.join(BIDIRECTIONAL)}]|\r(?!\n)"
+)
+
+
+class YamlFault(Struct, frozen=True, kw_only=True):
+    code: str
+    message: str
+    fix: str
+    line: int
+    column: int
+
+
+class _Stop(Exception):
+    """Nothing after this can be read."""
+
+
+def yaml_nodes(text: str) -> tuple[Node | None, tuple[YamlFault, ...]]:
+    """The root, and why the file cannot be used. Without a root there is always a fault."""
+    if faults := tuple(_controls(text)):
+        return None, faults
+    builder = _Builder()
+    try:
+        takers = builder.takers
+        for event in _events(text):
+            if take := takers.get(type(event).__name__):
+                take(event)
+    except _Stop:
+        pass
+    except _yaml().YAMLError as error:
+        builder.faults.append(_syntax_fault(error, text))
+    if builder.faults or builder.root is None:
+        nothing = _fault("E109", 1, 1, "the file is empty", "begin with: active_intents: []")
+        return None, tuple(builder.faults) or (nothing,)
+    return builder.root, ()
+
+
+def problems_of(file: str, text: str, faults: Sequence[YamlFault]) -> tuple[Problem, ...]:
+    """The same for whoever reads the report."""
+    lines = text.split("\n")
+    return tuple(
+        Problem(
+            file=file,
+            code=each.code,
+            line=each.line,
+            column=each.column,
+            text=lines[each.line - 1].rstrip("\r") if each.line <= len(lines) else "",
+            message=each.message,
+            fix=each.fix,
+        )
+        for each in faults
+    )
+
+
+def _yaml() -> Any:
+    import yaml
+
+    return yaml
+
+
+def _events(text: str) -> Iterator[Any]:
+    yaml = _yaml()
+    # the same events at a tenth of the time, where PyYAML was built with its C library
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return iter(yaml.parse(text, Loader=loader))
+
+
+def _controls(text: str) -> Iterator[YamlFault]:
+    for number, found in enumerate(_FORBIDDEN.finditer(text)):
+        if number == MOST_FAULTS:
+            return
+        line = text.count("\n", 0, found.start()) + 1
+        column = found.start() - (text.rfind("\n", 0, found.start()) + 1) + 1
+        yield _control_fault(found[0], line, column)
+
+
+def _control_fault(sign: str, line: int, column: int) -> YamlFault:
+    kind = "changes the direction of text" if sign in BIDIRECTIONAL else "controls something"
+    message = f"the character U+{ord(sign):04X} {kind} and is not read"
+    return _fault("E103", line, column, message, "remove it")
+
+
+def _syntax_fault(error: Any, text: str) -> YamlFault:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "it cannot be read"
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    if tab := _tab_at(text, line):
+        what = "a tab stands here, and YAML is indented with spaces only"
+        return _fault("E103", line, tab, what, "write spaces instead of the tab")
+    return _fault("E103", line, column, f"this is no valid YAML: {problem}", "correct the line")
+
+
+def _tab_at(text: str, line: int) -> int:
+    """The column of a tab in what a line is indented with; 0 if there is none."""
+    lines = text.split("\n")
+    said = lines[line - 1] if line <= len(lines) else ""
+    return said[: len(said) - len(said.lstrip())].find("\t") + 1
+
+
+def _fault(code: str, line: int, column: int, message: str, fix: str) -> YamlFault:
+    return YamlFault(code=code, message=message, fix=fix, line=line, column=column)
+
+
+class _Open:
+    """A list or mapping that is being read."""
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+        self.is_map = type(event).__name__ == "MappingStartEvent"
+        self.entries: list[Entry] = []
+        self.items: list[Node] = []
+        self.keys: set[str] = set()
+        self.key: TextNode | None = None
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.root: Node | None = None
+        self.faults: list[YamlFault] = []
+        self._open: list[_Open] = []
+        self._documents = 0
+        self.takers: dict[str, Callable[[Any], None]] = {
+            "ScalarEvent": self._scalar,
+            "SequenceStartEvent": self._begin,
+            "MappingStartEvent": self._begin,
+            "SequenceEndEvent": self._end,
+            "MappingEndEvent": self._end,
+            "AliasEvent": self._alias,
+            "DocumentStartEvent": self._document,
+        }
+
+    def _scalar(self, event: Any) -> None:
+        if event.anchor is not None or event.tag is not None:
+            self._check(event)
+        text, mark, style = event.value, event.start_mark, event.style
+        # other texts are in the file as they are, and were looked through there
+        if style == '"' and (bad := _FORBIDDEN.search(text)):
+            self._add_fault(_control_fault(bad[0], mark.line + 1, mark.column + 1))
+        end = event.end_mark.index
+        self._add(TextNode(text, mark.line + 1, mark.column + 1, mark.index, end, not style))
+
+    def _alias(self, event: Any) -> None:
+        self._blame("E104", event, "references (*) are not read", "write it out again")
+        self._add(TextNode("", *_place(event), event.end_mark.index))
+
+    def _document(self, event: Any) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            self._blame("E107", event, "a second document begins", "remove the --- line")
+            raise _Stop
+
+    def _check(self, event: Any) -> None:
+        if event.anchor is not None:
+            self._blame("E104", event, "anchors (&) are not read", "write it out where it is used")
+        if event.tag is not None:
+            self._blame("E105", event, "tags (!) are not read", "remove the tag, or quote the text")
+
+    def _begin(self, event: Any) -> None:
+        self._check(event)
+        if len(self._open) == DEEPEST:
+            self._blame("E108", event, f"this is more than {DEEPEST} deep", "make it flatter")
+            raise _Stop
+        self._open.append(_Open(event))
+
+    def _end(self, event: Any) -> None:
+        done = self._open.pop()
+        place = (*_place(done.event), event.end_mark.index, bool(done.event.flow_style))
+        if done.is_map:
+            self._add(MapNode(tuple(done.entries), *place))
+        else:
+            self._add(ListNode(tuple(done.items), *place))
+
+    def _add(self, node: Node) -> None:
+        if not self._open:
+            self.root = node
+            return
+        inner = self._open[-1]
+        if not inner.is_map:
+            inner.items.append(node)
+        elif inner.key is None:
+            inner.key = self._key(inner, node)
+        else:
+            inner.entries.append(Entry(inner.key, node))
+            inner.key = None
+
+    def _key(self, inner: _Open, node: Node) -> TextNode:
+        if not isinstance(node, TextNode):
+            self._blame_node("E103", node, "a key must be text", "use a simple key")
+            return TextNode("", node.line, node.column, node.start, node.end)
+        if node.plain and node.text == "<<":
+            self._blame_node("E104", node, "merge keys (<<) are not read", "write the keys out")
+        if node.text in inner.keys:
+            self._blame_node("E106", node, f"the key {node.text} is here twice", "remove one")
+        inner.keys.add(node.text)
+        return node
+
+    def _blame(self, code: str, event: Any, message: str, fix: str) -> None:
+        mark = event.start_mark
+        self._add_fault(_fault(code, mark.line + 1, mark.column + 1, message, fix))
+
+    def _blame_node(self, code: str, node: Node, message: str, fix: str) -> None:
+        self._add_fault(_fault(code, node.line, node.column, message, fix))
+
+    def _add_fault(self, fault: YamlFault) -> None:
+        self.faults.append(fault)
+        if len(self.faults) >= MOST_FAULTS:
+            raise _Stop
+
+
+def _place(event: Any) -> tuple[int, int, int]:
+    mark = event.start_mark
+    return mark.line + 1, mark.column + 1, mark.index
