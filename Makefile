@@ -42,7 +42,7 @@ pages: $(VENV)/.dev
 	$(BIN)/python tests/facts_document.py
 	$(BIN)/python tests/stream_schemas.py
 	$(BIN)/python tests/engine_schema.py
-	$(BIN)/python -m rookery.wire.schema > docs/schemas/protocol.schema.json
+	$(BIN)/python -m rookery.protocol.schema > docs/schemas/protocol.schema.json
 	$(BIN)/python -m rookery.manager.schema > docs/schemas/manager.schema.json
 
 web: $(VENV)/.web

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from rookery.core import commands, facts
 from rookery.core.commands import Command
 from rookery.core.facts import Fact, Unrecognised
-from rookery.wire.codec import kind_of
+from rookery.protocol.codec import kind_of
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "facts-and-commands.md"
 

@@ -27,7 +27,7 @@ from rookery.core.queries import (
     RestoreRehearsal,
 )
 from rookery.errors import CommandRejected
-from rookery.wire.codec import (
+from rookery.protocol.codec import (
     answer_from_json,
     answer_to_json,
     command_from_json,

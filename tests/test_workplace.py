@@ -39,8 +39,8 @@ from rookery.core.settings import Settings
 from rookery.errors import CommandRejected, StorageError
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
+from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore
-from rookery.wire.host import Host
 
 pytestmark = pytest.mark.anyio
 

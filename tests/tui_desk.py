@@ -22,7 +22,7 @@ from rookery.core.facts import Event
 from rookery.core.folds.view import View
 from rookery.core.queries import About, AskAbout, Asking
 from rookery.errors import CommandRejected
-from rookery.wire.host import Host
+from rookery.protocol.host_interface import Host
 from tui_screen_scenes import knowing_host, worked
 from tui_waiting import seen, until
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.clients.attendant import Fate, Leave, Response, RunEnd, Say, attend
-from rookery.clients.displays import Displays
-from rookery.clients.interrupts import Interrupts
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak
 from rookery.core.facts import Asked, Event, Fact, RequestStarted, StepCancelled, ToolStarted
 from rookery.engine.engine import Engine
 from rookery.engine.ports import Chunk, ModelRequest
+from rookery.protocol.client.attend import Fate, Leave, Response, RunEnd, Say, attend
+from rookery.protocol.client.displays import Displays
+from rookery.protocol.client.interrupts import Interrupts
 from rookery.providers.scripted import ScriptedProvider
 from stage import TASK, Stage, call, finish, write
 

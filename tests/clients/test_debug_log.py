@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from rookery.clients.debug_log import open_debug_log
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Answered,
@@ -21,6 +20,7 @@ from rookery.core.facts import (
     TaskOpened,
 )
 from rookery.core.secret_mask import Hiding
+from rookery.protocol.client.debug_log import open_debug_log
 
 
 def shown(file: Path, *facts: Fact) -> list[str]:

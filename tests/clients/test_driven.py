@@ -8,7 +8,6 @@ import anyio
 import pytest
 
 from played_host import PlayedHost
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.clients.driven import (
     DONE,
     Conversation,
@@ -25,6 +24,7 @@ from rookery.clients.outbox import Outbox
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Event, Noted, TaskOpened
+from rookery.protocol.client.attend import Fate, RunEnd
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,6 @@ import pytest
 
 from played_host import ABOUT, PlayedHost
 from rookery.clients.engine_requests import EngineRequests
-from rookery.clients.picture_files import MOST, load_pictures
 from rookery.core import commands
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak, StopCommand
@@ -28,6 +27,7 @@ from rookery.dialects.engine_messages import EngineMessages
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.dialects.start_settings import StartSettings
 from rookery.errors import CommandRejected
+from rookery.protocol.client.picture_files import MOST, load_pictures
 
 pytestmark = pytest.mark.anyio
 TOOL = Asked(ask_id="q1", ask=AskKind.TOOL, call_id="c1", digest="d1")

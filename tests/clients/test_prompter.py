@@ -11,13 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
-from rookery.clients.attendant import Leave, Response, Say
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.prompter import LEFT_AT_PROMPT, Prompter
 from rookery.clients.screen import Screen
-from rookery.clients.unattended import DECIDE_YOURSELF
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
+from rookery.protocol.client.attend import Leave, Response, Say
+from rookery.protocol.client.non_interactive import DECIDE_YOURSELF
 
 pytestmark = pytest.mark.anyio
 

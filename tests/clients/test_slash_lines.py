@@ -2,7 +2,6 @@
 
 import pytest
 
-from rookery.clients.slash_lines import HELP, Heard, SlashLines, Vocabulary, no_such_command
 from rookery.core.asks import AskKind
 from rookery.core.commands import (
     Answer,
@@ -38,6 +37,13 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
     UserSpoke,
+)
+from rookery.protocol.client.client_commands import (
+    HELP,
+    Heard,
+    SlashLines,
+    Vocabulary,
+    no_such_command,
 )
 
 KNOWN = Vocabulary(commands=[("init", "Look around")], modes=("code", "ask"))

@@ -5,14 +5,6 @@ import json
 import anyio
 import pytest
 
-from rookery.clients.attendant import Leave, Say
-from rookery.clients.unattended import (
-    DECIDE_YOURSELF,
-    NOT_APPROVED,
-    PATIENCE,
-    Unattended,
-    first_failure,
-)
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.facts import (
     Asked,
@@ -23,6 +15,14 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.failures import FailureKind
+from rookery.protocol.client.attend import Leave, Say
+from rookery.protocol.client.non_interactive import (
+    DECIDE_YOURSELF,
+    NOT_APPROVED,
+    PATIENCE,
+    Unattended,
+    first_failure,
+)
 
 pytestmark = pytest.mark.anyio
 

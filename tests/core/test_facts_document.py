@@ -9,7 +9,7 @@ import facts_document
 from facts_document import DOCUMENT, SENTENCES
 from rookery.core.commands import Command
 from rookery.core.facts import Fact, Unrecognised
-from rookery.wire.codec import kind_of
+from rookery.protocol.codec import kind_of
 
 KINDS = [kind_of(cls) for cls in (*get_args(Fact), *get_args(Command)) if cls is not Unrecognised]
 

@@ -12,7 +12,7 @@ import pytest
 from rookery.core.folds.agent_state import coarse_state
 from rookery.core.folds.view import View, see
 from rookery.core.message import Message
-from rookery.wire.codec import event_from_json
+from rookery.protocol.codec import event_from_json
 
 VECTORS = sorted((Path(__file__).parents[1] / "vectors").glob("*.jsonl"))
 

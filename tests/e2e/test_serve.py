@@ -24,11 +24,11 @@ from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, OpenTask, ReopenTask
 from rookery.core.facts import Asked, Event, ModeSwitched
 from rookery.core.queries import AskAbout
-from rookery.wire.channels import LineChannel
-from rookery.wire.host import Host
-from rookery.wire.outbox import Disconnected
-from rookery.wire.remote_host import remote_host
-from rookery.wire.unix_sockets import unix_channel
+from rookery.protocol.channels import LineChannel
+from rookery.protocol.host_interface import Host
+from rookery.protocol.outbox import Disconnected
+from rookery.protocol.remote import remote_host
+from rookery.protocol.unix_sockets import unix_channel
 from terminal_session import COMMAND, CTRL_C, CTRL_D, PATIENCE, Installed, TerminalSession
 from warm_start import PipedProcess
 from wire.bench import workplace

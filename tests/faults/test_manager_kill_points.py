@@ -34,7 +34,7 @@ from rookery.core.managing.requests import (
 )
 from rookery.core.managing.shown import SessionRow
 from rookery.manager.remote_manager import RemoteManager
-from rookery.wire.outbox import Disconnected
+from rookery.protocol.outbox import Disconnected
 
 pytestmark = pytest.mark.anyio
 

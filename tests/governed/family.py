@@ -7,7 +7,7 @@ from governed.stage import Entry, Followed, Person
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Asked, ChildBegan, Event
-from rookery.wire.codec import event_from_json
+from rookery.protocol.codec import event_from_json
 
 
 class Family(Person):

@@ -27,7 +27,7 @@ from rookery.core.commands import Answer, Command, Condense, OpenTask, ReopenTas
 from rookery.core.facts import Asked, Event, Fact
 from rookery.governance.ledger.ledger_reader import oldest
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.wire.codec import PROTOCOL, command_to_json, event_from_json
+from rookery.protocol.codec import PROTOCOL, command_to_json, event_from_json
 from terminal_session import PATIENCE, Installed
 from warm_start import start_warm
 

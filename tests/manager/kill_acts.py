@@ -25,7 +25,7 @@ from rookery.core.managing.shown import InboxRow, SessionRow
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.remote_manager import RemoteManager
-from rookery.wire.outbox import Disconnected
+from rookery.protocol.outbox import Disconnected
 
 UNDECIDED = "does not say whether"
 """How the refusal goes on that says it may have been heard nevertheless."""

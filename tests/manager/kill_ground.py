@@ -15,7 +15,7 @@ from manager.desk_bench import with_repository
 from rookery.manager.manager_socket import socket_of
 from rookery.manager.remote_manager import RemoteManager, remote_manager
 from rookery.manager.session_folders import ProcessMark, SessionFolders
-from rookery.wire.unix_sockets import unix_channel
+from rookery.protocol.unix_sockets import unix_channel
 
 SCENES = 60
 """More than any session comes to."""

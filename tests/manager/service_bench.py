@@ -15,8 +15,8 @@ from rookery.manager.desk.desk import Desk
 from rookery.manager.desk.session_family import SessionFamily, overview_of
 from rookery.manager.service import serve_manager
 from rookery.manager.supervisor import Supervisor
-from rookery.wire.channels import Channel
-from rookery.wire.unix_sockets import channel_on, unix_channel, unix_listener
+from rookery.protocol.channels import Channel
+from rookery.protocol.unix_sockets import channel_on, unix_channel, unix_listener
 
 
 class Served:

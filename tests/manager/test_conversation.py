@@ -17,10 +17,10 @@ from rookery.manager.followed_task import FollowedTask
 from rookery.manager.session_json import Mail
 from rookery.manager.wishes import Wish
 from rookery.platform.user_folders import find_places
+from rookery.protocol.host_interface import Host
+from rookery.protocol.server import serve
+from rookery.protocol.unix_sockets import channel_on, unix_listener
 from rookery.storage.sessions import TaskStore
-from rookery.wire.host import Host
-from rookery.wire.serving import serve
-from rookery.wire.unix_sockets import channel_on, unix_listener
 from wire.bench import workplace
 
 pytestmark = pytest.mark.anyio

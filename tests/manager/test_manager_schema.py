@@ -19,8 +19,8 @@ from rookery.core.managing.requests import REQUESTS
 from rookery.core.managing.shown import InboxRow, Overview, SessionRow
 from rookery.manager.desk.request_json import KINDS, reply_to_json, request_to_json
 from rookery.manager.schema import schema
-from rookery.wire.codec import kind_of
-from rookery.wire.schema import answer_type
+from rookery.protocol.codec import kind_of
+from rookery.protocol.schema import answer_type
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schemas" / "manager.schema.json"
 SCHEMA = schema()

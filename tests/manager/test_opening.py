@@ -32,8 +32,8 @@ from rookery.manager.manager_socket import connect_manager, listening, socket_of
 from rookery.manager.opening import Manager, open_manager
 from rookery.manager.remote_manager import NoManager, RemoteManager, remote_manager
 from rookery.manager.session_store import SessionStore
-from rookery.wire.outbox import Disconnected
-from rookery.wire.unix_sockets import unix_channel
+from rookery.protocol.outbox import Disconnected
+from rookery.protocol.unix_sockets import unix_channel
 
 pytestmark = pytest.mark.anyio
 

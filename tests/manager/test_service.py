@@ -9,7 +9,7 @@ from manager.bench import WRITES, Project
 from manager.service_bench import Refused, Served, serving, talking
 from rookery.manager.desk.request_json import KINDS
 from rookery.manager.service import serve_manager
-from rookery.wire.channels import ChannelEnded, memory_channels
+from rookery.protocol.channels import ChannelEnded, memory_channels
 
 pytestmark = pytest.mark.anyio
 

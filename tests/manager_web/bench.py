@@ -30,9 +30,9 @@ from rookery.manager.web.server import Plan, WebServer, web_server
 from rookery.manager.web.tokens import Keys
 from rookery.manager.web.visitors import Visitors
 from rookery.manager.web.watch import Watch
-from rookery.wire.channels import Channel
-from rookery.wire.jsonrpc import METHOD_NOT_FOUND, Params, Peer, RpcError
-from rookery.wire.outbox import Disconnected
+from rookery.protocol.channels import Channel
+from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Params, Peer, RpcError
+from rookery.protocol.outbox import Disconnected
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 60

@@ -101,7 +101,7 @@ async def test_WEB_13_links_are_asked_for_at_a_private_socket(tmp_path: Path):
 
 
 async def test_nonsense_at_the_socket_ends_nothing(tmp_path: Path):
-    from rookery.wire.unix_sockets import unix_channel
+    from rookery.protocol.unix_sockets import unix_channel
 
     async with giving_links(tmp_path, lambda _: LINKS):
         for said in (b"x", b"[]", b'{"pair": 5}', b"y" * 5000):

@@ -21,11 +21,11 @@ from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
+from rookery.protocol.channels import Channel, ChannelEnded, memory_channels
+from rookery.protocol.host_interface import Host
+from rookery.protocol.remote import RemoteHost, remote_host
+from rookery.protocol.server import serve
 from rookery.storage.sessions import TaskStore
-from rookery.wire.channels import Channel, ChannelEnded, memory_channels
-from rookery.wire.host import Host
-from rookery.wire.remote_host import RemoteHost, remote_host
-from rookery.wire.serving import serve
 
 T = TypeVar("T")
 INITIALIZE = {"protocol": 1, "client": {"name": "test"}}

@@ -11,7 +11,7 @@ from anyio.abc import ByteStream
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.wire.channels import ChannelEnded, DescriptorStream, LineChannel, TooLong
+from rookery.protocol.channels import ChannelEnded, DescriptorStream, LineChannel, TooLong
 
 pytestmark = pytest.mark.anyio
 

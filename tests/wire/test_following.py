@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec import Struct, field
 
 from rookery.core.facts import Event, Noted, TextStreamed
-from rookery.wire.channels import memory_channels
-from rookery.wire.remote_host import RemoteHost
-from rookery.wire.serving import serve
+from rookery.protocol.channels import memory_channels
+from rookery.protocol.remote import RemoteHost
+from rookery.protocol.server import serve
 from wire.bench import Logs
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
@@ -136,5 +136,5 @@ def test_every_lasting_event_is_seen_once_and_in_order(moves: list[tuple[str, in
 def test_also_by_those_who_lag(outbox: int, moves: list[tuple[str, int]]):
     """As if next to nothing could wait to be sent."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rookery.wire.outbox.OUTBOX", outbox)
+        patch.setattr("rookery.protocol.outbox.OUTBOX", outbox)
         anyio.run(play, moves)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.wire.channels import MemoryChannel, memory_channels
-from rookery.wire.jsonrpc import REQUESTS_AT_ONCE, Params, Peer, RpcError
-from rookery.wire.outbox import OUTBOX, Disconnected
+from rookery.protocol.channels import MemoryChannel, memory_channels
+from rookery.protocol.jsonrpc import REQUESTS_AT_ONCE, Params, Peer, RpcError
+from rookery.protocol.outbox import OUTBOX, Disconnected
 from wire.bench import Caller
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
-from rookery.wire.host import Host
-from rookery.wire.remote_host import remote_host
-from rookery.wire.serving import serve
-from rookery.wire.unix_sockets import channel_on
+from rookery.protocol.host_interface import Host
+from rookery.protocol.remote import remote_host
+from rookery.protocol.server import serve
+from rookery.protocol.unix_sockets import channel_on
 from wire.bench import connected, socket_pair, workplace
 from wire.scenario import SCRIPT, told
 

@@ -17,10 +17,10 @@ from rookery.core.facts import (
     TextStreamed,
     Usage,
 )
-from rookery.wire.codec import COMMANDS, FACTS, QUERIES
-from rookery.wire.refusals import FAILED, NOT_INITIALIZED, NOT_STORED, REFUSED, UNAUTHORIZED
-from rookery.wire.schema import schema
-from rookery.wire.views import PARTS
+from rookery.protocol.codec import COMMANDS, FACTS, QUERIES
+from rookery.protocol.rpc_errors import FAILED, NOT_INITIALIZED, NOT_STORED, REFUSED, UNAUTHORIZED
+from rookery.protocol.schema import schema
+from rookery.protocol.view_changes import PARTS
 from wire.bench import Logs, caller, workplace
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schemas" / "protocol.schema.json"
@@ -36,7 +36,7 @@ SCRIPT = """\
 
 
 def test_the_document_is_up_to_date():
-    """If not: `python -m rookery.wire.schema > docs/schemas/protocol.schema.json`."""
+    """If not: `python -m rookery.protocol.schema > docs/schemas/protocol.schema.json`."""
     assert json.loads(DOCUMENT.read_text(encoding="utf-8")) == schema()
     Draft202012Validator.check_schema(schema())
 

@@ -17,15 +17,15 @@ from rookery.core.facts import Asked, Event, Noted, TaskOpened, TextStreamed
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, StorageError
 from rookery.permissions.folder_marks import FolderGone
-from rookery.wire import following
-from rookery.wire.channels import LONGEST_MESSAGE, LineChannel
-from rookery.wire.codec import event_to_json
-from rookery.wire.follows import AT_ONCE, VIEWS_AT_ONCE
-from rookery.wire.outbox import OUTBOX, Disconnected
-from rookery.wire.refusals import NOT_STORED, code_of
-from rookery.wire.remote_host import NoHost, remote_host
-from rookery.wire.serving import serve
-from rookery.wire.unix_sockets import channel_on
+from rookery.protocol import relay as following
+from rookery.protocol.channels import LONGEST_MESSAGE, LineChannel
+from rookery.protocol.codec import event_to_json
+from rookery.protocol.outbox import OUTBOX, Disconnected
+from rookery.protocol.remote import NoHost, remote_host
+from rookery.protocol.rpc_errors import NOT_STORED, code_of
+from rookery.protocol.server import serve
+from rookery.protocol.subscriptions import AT_ONCE, VIEWS_AT_ONCE
+from rookery.protocol.unix_sockets import channel_on
 from wire.bench import INITIALIZE, Logs, caller, connected, socket_pair, workplace
 
 pytestmark = pytest.mark.anyio
@@ -222,7 +222,7 @@ async def test_a_subclass_of_an_error_is_told_as_what_it_is():
 
 
 async def test_whoever_does_not_answer_is_no_host(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rookery.wire.remote_host.SECONDS_TO_ANSWER", 0.05)
+    monkeypatch.setattr("rookery.protocol.remote.SECONDS_TO_ANSWER", 0.05)
     async with socket_pair() as (here, there):
         with pytest.raises(BaseExceptionGroup) as caught:
             async with remote_host(channel_on(here)):

@@ -13,9 +13,9 @@ import pytest
 from anyio.abc import SocketStream
 
 from rookery.errors import SettingsError
-from rookery.wire.channels import LONGEST_MESSAGE
-from rookery.wire.serving import serve
-from rookery.wire.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
+from rookery.protocol.channels import LONGEST_MESSAGE
+from rookery.protocol.server import serve
+from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
 from wire.bench import Caller, Logs
 
 pytestmark = pytest.mark.anyio

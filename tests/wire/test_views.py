@@ -21,8 +21,8 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.folds.view import View, see
-from rookery.wire.codec import answer_to_json
-from rookery.wire.views import PARTS, PIECE, changes_in_pieces, row_of
+from rookery.protocol.codec import answer_to_json
+from rookery.protocol.view_changes import PARTS, PIECE, changes_in_pieces, row_of
 from wire.bench import Logs, caller
 
 

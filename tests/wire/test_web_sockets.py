@@ -15,10 +15,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
-from rookery.wire.channels import ChannelEnded
-from rookery.wire.serving import serve
-from rookery.wire.web_sockets import LOOPBACK, MOST_OF_A_STRANGER, shake_hands
-from rookery.wire.web_sockets import Caller as WebCaller
+from rookery.protocol.channels import ChannelEnded
+from rookery.protocol.server import serve
+from rookery.protocol.web_sockets import LOOPBACK, MOST_OF_A_STRANGER, shake_hands
+from rookery.protocol.web_sockets import Caller as WebCaller
 from wire.bench import INITIALIZE, Caller, Logs
 
 pytestmark = pytest.mark.anyio

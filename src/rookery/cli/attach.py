@@ -17,15 +17,10 @@ from rookery.cli.exit_codes import Exit, exit_code
 from rookery.cli.main import resolve_folder
 from rookery.cli.retelling import Retelling
 from rookery.cli.serve import socket_for
-from rookery.clients.attendant import Fate, Focus, Response, RunEnd, attend
-from rookery.clients.displays import Displays
-from rookery.clients.interrupts import Interrupts
 from rookery.clients.keyboard import Keyboard
 from rookery.clients.plain import PlainDisplay
 from rookery.clients.prompter import Heard, Prompter
-from rookery.clients.questions import followup
 from rookery.clients.screen import Screen
-from rookery.clients.slash_lines import SlashLines, Vocabulary
 from rookery.core.asks import AskKind
 from rookery.core.commands import Cancel, ReopenTask, Speak
 from rookery.core.facts import Asked, Event
@@ -40,12 +35,17 @@ from rookery.core.queries import (
 from rookery.core.text.terminal_text import harmless, harmless_line, visible_line
 from rookery.errors import CommandRejected, SettingsError
 from rookery.platform.user_folders import find_places
+from rookery.protocol.client.attend import Fate, Focus, Response, RunEnd, attend
+from rookery.protocol.client.client_commands import SlashLines, Vocabulary
+from rookery.protocol.client.displays import Displays
+from rookery.protocol.client.interrupts import Interrupts
+from rookery.protocol.client.question_text import followup
+from rookery.protocol.codec import LARGEST_NUMBER
+from rookery.protocol.host_interface import Host
+from rookery.protocol.outbox import Disconnected
+from rookery.protocol.remote import NoHost, remote_host
+from rookery.protocol.unix_sockets import unix_channel
 from rookery.storage.cli.session_ids import SHORTEST, short_ids
-from rookery.wire.codec import LARGEST_NUMBER
-from rookery.wire.host import Host
-from rookery.wire.outbox import Disconnected
-from rookery.wire.remote_host import NoHost, remote_host
-from rookery.wire.unix_sockets import unix_channel
 
 MOST_LISTED = 20
 MOST_LOOKED_AT = 100

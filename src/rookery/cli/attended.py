@@ -10,21 +10,21 @@ from anyio.abc import TaskGroup
 from rookery.app import vocabulary
 from rookery.cli.reports import Report, TextReport
 from rookery.cli.runs import Run, note
-from rookery.clients.attendant import Display, Focus, Responder, RunEnd, attend, never
-from rookery.clients.displays import Displays
-from rookery.clients.first_failure import UntilFirstFailure, leave_at_failure
-from rookery.clients.interrupts import Interrupts
 from rookery.clients.keyboard import Keyboard
-from rookery.clients.outcomes import Verdict
 from rookery.clients.prompter import Heard, Prompter
-from rookery.clients.slash_lines import SlashLines, Vocabulary
-from rookery.clients.unattended import Unattended
 from rookery.core.commands import Cancel, Speak
 from rookery.core.facts import Event
 from rookery.core.queries import AskIntents, AskModels
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import CommandRejected
-from rookery.wire.host import Host
+from rookery.protocol.client.attend import Display, Focus, Responder, RunEnd, attend, never
+from rookery.protocol.client.client_commands import SlashLines, Vocabulary
+from rookery.protocol.client.displays import Displays
+from rookery.protocol.client.first_failure import UntilFirstFailure, leave_at_failure
+from rookery.protocol.client.interrupts import Interrupts
+from rookery.protocol.client.non_interactive import Unattended
+from rookery.protocol.client.outcomes import Verdict
+from rookery.protocol.host_interface import Host
 
 SECONDS_UNTIL_SHOWN = 0.5
 """What was ordered has been done by then, or is not worth waiting for."""

@@ -34,7 +34,7 @@ def run_engine_messages(run: Run, wishes: Wishes) -> int:
 def _watcher(run: Run, wishes: Wishes, stack: ExitStack) -> Callable[[Event], None]:
     if not wishes.debug:
         return lambda event: None
-    from rookery.clients.debug_log import open_debug_log
+    from rookery.protocol.client.debug_log import open_debug_log
 
     return stack.enter_context(open_debug_log(run.places.debug_log, run.hide)).show
 

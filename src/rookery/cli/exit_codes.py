@@ -3,7 +3,6 @@
 from enum import IntEnum
 
 from rookery.cli.model_choice import NoKey
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.errors import (
     CommandRejected,
     IntentNotSelectable,
@@ -11,6 +10,7 @@ from rookery.errors import (
     SettingsError,
     StorageError,
 )
+from rookery.protocol.client.attend import Fate, RunEnd
 
 
 class Exit(IntEnum):

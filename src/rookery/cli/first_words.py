@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from rookery import NAME, VERSION
 from rookery.clients.keyboard import line_at_once
-from rookery.clients.slash_lines import list_models, list_modes
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.model_choices import ModelChoice
+from rookery.protocol.client.client_commands import list_models, list_modes
 
 HELP = """\
 /model [PROVIDER] NAME   start with this model; /model lists them

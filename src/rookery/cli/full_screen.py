@@ -12,9 +12,9 @@ from rookery import NAME
 from rookery.cli.hosting import run_client
 from rookery.cli.runs import Run
 from rookery.cli.wishes import Wishes
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.core.text.terminal_text import harmless
-from rookery.wire.host import Host
+from rookery.protocol.client.attend import Fate, RunEnd
+from rookery.protocol.host_interface import Host
 
 if TYPE_CHECKING:
     from rookery.clients.tui.app import FullScreen

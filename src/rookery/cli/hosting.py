@@ -14,9 +14,9 @@ import anyio
 from rookery.app import open_host
 from rookery.cli.exit_codes import exit_code
 from rookery.cli.runs import Run
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.errors import StorageError
-from rookery.wire.host import Host
+from rookery.protocol.client.attend import Fate, RunEnd
+from rookery.protocol.host_interface import Host
 
 KILLED_BY = 128
 IN_VAIN = 3

@@ -188,7 +188,7 @@ async def _be_there(wishes: Wishes, home: Home, manager: "Manager", watch: "Watc
     from rookery.manager.web.launch_socket import giving_links
     from rookery.manager.web.server import web_server
     from rookery.manager.web.server_file import noted
-    from rookery.wire.channels import Channel
+    from rookery.protocol.channels import Channel
 
     async def talk(channel: Channel, token: str) -> None:
         await serve_manager(manager, channel, token=token)

@@ -12,8 +12,6 @@ import anyio
 from rookery import NAME, VERSION
 from rookery.cli.runs import Run
 from rookery.cli.wishes import Wishes
-from rookery.clients.attendant import Display, Fate, RunEnd
-from rookery.clients.displays import Displays
 from rookery.clients.plain import PlainDisplay
 from rookery.clients.prompter import LEFT_AT_PROMPT
 from rookery.clients.screen import Screen
@@ -21,6 +19,8 @@ from rookery.core.blocks import Text
 from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Event, TaskOpened
 from rookery.core.folds.task_state import fold
 from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.protocol.client.attend import Display, Fate, RunEnd
+from rookery.protocol.client.displays import Displays
 from rookery.storage.sessions import TaskStore
 
 
@@ -52,7 +52,7 @@ def open_report(run: Run, wishes: Wishes) -> Iterator[Report]:
     if not wishes.debug:
         yield report
         return
-    from rookery.clients.debug_log import open_debug_log
+    from rookery.protocol.client.debug_log import open_debug_log
 
     with open_debug_log(run.places.debug_log, run.hide) as log:
         report.display = Displays(report.display, log)

@@ -1,8 +1,8 @@
 """For whoever comes late: what a model said is told although nobody here heard it being said."""
 
-from rookery.clients.attendant import Display
 from rookery.core.blocks import Text
 from rookery.core.facts import AssistantSpoke, Event, RequestStarted, TextStreamed
+from rookery.protocol.client.attend import Display
 
 
 class Retelling:

@@ -15,7 +15,6 @@ from rookery.app import Consent, vocabulary
 from rookery.cli.first_words import Checks, FirstWords, ask_for_first_words
 from rookery.cli.model_choice import choose_model
 from rookery.cli.wishes import FrontEnd, Wishes
-from rookery.clients.slash_lines import looks_like_a_command, no_such_command
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.effort import NOT_AT_ALL
 from rookery.core.facts import Event, RequestStarted, TaskOpened
@@ -29,6 +28,7 @@ from rookery.model_choices import ModelChoice, usable_models
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
 from rookery.prompting.system_prompt import MODES
+from rookery.protocol.client.client_commands import looks_like_a_command, no_such_command
 from rookery.storage.cli.session_ids import chosen_session
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings

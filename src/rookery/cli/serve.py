@@ -19,19 +19,19 @@ from rookery.cli.main import task
 from rookery.cli.runs import prepare
 from rookery.cli.seats import Seat, Seats, Stranger, Strangers
 from rookery.cli.wishes import Wishes
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.core.queries import AskRest
 from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import Places, find_places
+from rookery.protocol.accept import let_in
+from rookery.protocol.access_tokens import new_token
+from rookery.protocol.channels import DescriptorStream, LineChannel
+from rookery.protocol.client.attend import Fate, RunEnd
+from rookery.protocol.host_interface import Host
+from rookery.protocol.server import serve
+from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_listener
+from rookery.protocol.web_sockets import LOOPBACK, Caller, shake_hands
 from rookery.storage.sessions import TaskStore
-from rookery.wire.accepting import let_in
-from rookery.wire.channels import DescriptorStream, LineChannel
-from rookery.wire.host import Host
-from rookery.wire.serving import serve
-from rookery.wire.tokens import new_token
-from rookery.wire.unix_sockets import channel_on, is_of_our_own, unix_listener
-from rookery.wire.web_sockets import LOOPBACK, Caller, shake_hands
 
 LIKE_A_TASK = {
     *("workspace", "yes", "require_approval", "trust", "sandbox", "allow_outside"),

@@ -27,9 +27,9 @@ from rookery.manager.desk.request_json import reply_to_json
 from rookery.manager.manager_socket import connect_manager
 from rookery.manager.remote_manager import NoManager, RemoteManager
 from rookery.platform.user_folders import Places, find_places
+from rookery.protocol.outbox import Disconnected
 from rookery.storage.cli.session_argument import paint_for_output
 from rookery.storage.cli.session_ids import SHORTEST, short_ids
-from rookery.wire.outbox import Disconnected
 
 T = TypeVar("T")
 MOST_NAMED = 5

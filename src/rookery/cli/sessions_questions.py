@@ -12,7 +12,6 @@ from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.sessions_desk import Desk, at_the_desk, one_session, short, words_of
 from rookery.cli.sessions_list import words_for
-from rookery.clients.questions import ceiling, chosen, followup, suggestions
 from rookery.core.asks import AskKind
 from rookery.core.intent_questions import CHOICES, Choice, question_lines, reply_of
 from rookery.core.managing.requests import (
@@ -33,6 +32,7 @@ from rookery.core.text.terminal_text import (
     visible_line,
 )
 from rookery.errors import CommandRejected, SettingsError
+from rookery.protocol.client.question_text import ceiling, chosen, followup, suggestions
 
 _YES = [each for each in CHOICES if reply_of(each) == "yes"]
 WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)

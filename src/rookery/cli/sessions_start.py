@@ -9,12 +9,12 @@ import click
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.sessions_desk import Desk, at_the_desk, short, words_of
-from rookery.clients.picture_files import load_pictures
 from rookery.core.managing.requests import ListSessions, Started, StartSessions, TrustProject
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.permissions.cli.trust_command import ask_trust
 from rookery.permissions.trust import TrustStore
+from rookery.protocol.client.picture_files import load_pictures
 
 MOST_VERSIONS = 4
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 import anyio
 from anyio.abc import TaskGroup
 
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.clients.driven import (
     DONE,
     ENDING,
@@ -43,7 +42,8 @@ from rookery.dialects.stream_commands import (
     read_command,
 )
 from rookery.errors import CommandRejected, RookeryError, StorageError
-from rookery.wire.host import Host
+from rookery.protocol.client.attend import Fate, RunEnd
+from rookery.protocol.host_interface import Host
 
 RECOVERY = 8.0
 """Seconds until a task that was interrupted asks whether to go on."""

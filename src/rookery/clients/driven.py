@@ -11,15 +11,15 @@ from typing import Any, Generic, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.clients.input_lines import LONGEST
 from rookery.clients.json_output import JsonWriter, ReaderLeft
 from rookery.clients.outbox import Outbox
-from rookery.clients.outcomes import SETTLED_BY_THE_ENGINE
 from rookery.core.facts import Event
 from rookery.core.failures import FailureKind
 from rookery.errors import CommandRejected
-from rookery.wire.host import Host
+from rookery.protocol.client.attend import Fate, RunEnd
+from rookery.protocol.client.outcomes import SETTLED_BY_THE_ENGINE
+from rookery.protocol.host_interface import Host
 
 Wanted = TypeVar("Wanted")
 Bad = TypeVar("Bad", bound=Exception)

@@ -12,7 +12,7 @@ from rookery.core.intent_questions import Choice
 from rookery.dialects import engine_messages_requests as wants
 from rookery.dialects.engine_messages import EngineMessages, Question
 from rookery.errors import CommandRejected, SettingsError
-from rookery.wire.host import Host
+from rookery.protocol.host_interface import Host
 
 TAKES_WORDS = "This question takes words. Send them as a messageResponse."
 

@@ -15,7 +15,7 @@ from rookery.dialects import engine_messages_requests as wants
 from rookery.dialects.engine_messages import EngineMessages
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.errors import RookeryError, SettingsError
-from rookery.wire.host import Host
+from rookery.protocol.host_interface import Host
 
 NO_TASK = "There is no task. Begin one with newTask."
 NO_MESSAGE = "There is no message with this ts. Nothing was changed."

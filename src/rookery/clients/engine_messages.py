@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.clients.driven import (
     DONE,
     ENDING,
@@ -27,7 +26,6 @@ from rookery.clients.engine_requests import EngineRequests
 from rookery.clients.input_lines import LONGEST
 from rookery.clients.json_output import ReaderLeft
 from rookery.clients.outbox import Outbox
-from rookery.clients.outcomes import code_of_failure
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, ReopenTask
@@ -46,7 +44,9 @@ from rookery.dialects.engine_messages_requests import Shutdown
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.dialects.engine_messages_task import PACE
 from rookery.errors import StorageError
-from rookery.wire.host import Host
+from rookery.protocol.client.attend import Fate, RunEnd
+from rookery.protocol.client.outcomes import code_of_failure
+from rookery.protocol.host_interface import Host
 
 TOO_LONG = f"Line {{number}} of the input is longer than {LONGEST} bytes, so it was not read."
 STOPPED = "The run was ended from outside. The task is kept and can be resumed."

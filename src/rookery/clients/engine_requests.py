@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from rookery.clients.engine_answers import EngineAnswers
 from rookery.clients.engine_lookups import before_message, checkpoint, look_up
-from rookery.clients.picture_files import load_pictures
 from rookery.core import commands
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import Image
@@ -21,7 +20,8 @@ from rookery.dialects.engine_messages import EngineMessages, error, event
 from rookery.dialects.engine_messages_rows import Wire
 from rookery.dialects.start_settings import StartSettings, approval_problem
 from rookery.errors import CommandRejected, RookeryError, SettingsError
-from rookery.wire.host import Host
+from rookery.protocol.client.picture_files import load_pictures
+from rookery.protocol.host_interface import Host
 
 ALL = 1_000_000
 """More tasks than anybody has."""

@@ -5,9 +5,7 @@ import re
 from collections import deque
 from typing import TypeGuard
 
-from rookery.clients.attendant import BESIDE_A_QUESTION
 from rookery.clients.markdown_stream import MarkdownStream, Span
-from rookery.clients.questions import followup
 from rookery.clients.screen import Screen
 from rookery.clients.spoken_words import SpokenWords
 from rookery.core.asks import AskKind
@@ -54,6 +52,8 @@ from rookery.core.folds.usage import added
 from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, sentence_in
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.protocol.client.attend import BESIDE_A_QUESTION
+from rookery.protocol.client.question_text import followup
 
 OUTPUT_LINES = 18
 """Lines of one command's output that are shown as they come; then only the last ones are."""

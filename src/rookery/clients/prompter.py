@@ -5,11 +5,8 @@ from enum import Enum
 
 import anyio
 
-from rookery.clients.attendant import Leave, Response, Say
 from rookery.clients.keyboard import Keyboard
-from rookery.clients.questions import Suggestion, ceiling, chosen, followup, suggestions
 from rookery.clients.screen import Screen
-from rookery.clients.unattended import DECIDE_YOURSELF
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 from rookery.core.intent_questions import Choice, question_lines, reply_of
@@ -20,6 +17,9 @@ from rookery.core.text.terminal_text import (
     plainly_visible,
     visible_line,
 )
+from rookery.protocol.client.attend import Leave, Response, Say
+from rookery.protocol.client.non_interactive import DECIDE_YOURSELF
+from rookery.protocol.client.question_text import Suggestion, ceiling, chosen, followup, suggestions
 
 _YES = {"y", "yes"}
 _NO = {"n", "no"}

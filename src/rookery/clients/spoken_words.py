@@ -1,6 +1,5 @@
 """What the model says in a run: its last words, and words that may turn out to be the result."""
 
-from rookery.clients.attendant import BESIDE_A_QUESTION
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     AssistantSpoke,
@@ -12,6 +11,7 @@ from rookery.core.facts import (
     ThinkingStreamed,
     Waiting,
 )
+from rookery.protocol.client.attend import BESIDE_A_QUESTION
 
 
 class SpokenWords:

@@ -33,7 +33,7 @@ from rookery.dialects.stream_commands import (
 )
 from rookery.dialects.told_task import Question
 from rookery.errors import CommandRejected, RookeryError, SettingsError
-from rookery.wire.host import Host
+from rookery.protocol.host_interface import Host
 
 IGNORED = "What these settings of the start say has no meaning here: {names}."
 NOT_ANY_MORE = "The run was shut down first."

@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.clients.questions import followup
 from rookery.core.message import Message
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
+from rookery.protocol.client.question_text import followup
 
 _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
 _DIFFS = ("editedExistingFile", "appliedDiff", "newFileCreated")

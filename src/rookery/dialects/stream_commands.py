@@ -15,7 +15,7 @@ from rookery.core.asks import Reply
 from rookery.core.blocks import Image
 from rookery.core.intent_questions import CHOICES, Choice, reply_of
 from rookery.core.text.characters import whole_values
-from rookery.dialects.data_uris import PATTERN, image_in
+from rookery.protocol.client.data_uris import PATTERN, image_in
 
 MOST_IMAGES = 20
 UUID_PATTERN = (

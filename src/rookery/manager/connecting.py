@@ -8,9 +8,9 @@ from typing import cast
 from rookery.core.facts import Event
 from rookery.errors import CommandRejected
 from rookery.manager.followed_task import FollowedTask
-from rookery.wire.host import Host
-from rookery.wire.remote_host import remote_host
-from rookery.wire.unix_sockets import unix_channel
+from rookery.protocol.host_interface import Host
+from rookery.protocol.remote import remote_host
+from rookery.protocol.unix_sockets import unix_channel
 
 
 @asynccontextmanager

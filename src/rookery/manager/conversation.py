@@ -29,9 +29,9 @@ from rookery.manager.messages import message_id_of
 from rookery.manager.pictures import images_of
 from rookery.manager.session_json import Mail
 from rookery.manager.timings import Timings
-from rookery.wire.host import Host
-from rookery.wire.jsonrpc import RpcError
-from rookery.wire.outbox import Disconnected
+from rookery.protocol.host_interface import Host
+from rookery.protocol.jsonrpc import RpcError
+from rookery.protocol.outbox import Disconnected
 
 FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
 """Seconds between two tries to connect."""

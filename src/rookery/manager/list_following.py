@@ -14,8 +14,8 @@ from rookery.manager.desk.drawn import inbox_row, session_row
 from rookery.manager.rendering.markdown import make_ready
 from rookery.manager.shown import Question, in_order
 from rookery.manager.supervisor import Supervisor
-from rookery.wire.codec import answer_to_json
-from rookery.wire.following import Outlet
+from rookery.protocol.codec import answer_to_json
+from rookery.protocol.relay import Outlet
 
 SECONDS_BETWEEN = 0.1
 """What comes in between is told in one."""

@@ -22,7 +22,7 @@ from rookery.manager.followed_task import RESUMING, FollowedTask
 from rookery.manager.session_folders import ProcessMark, SessionFolder
 from rookery.manager.session_process import Exit, SessionProcess, start
 from rookery.manager.timings import Timings
-from rookery.wire.host import Host
+from rookery.protocol.host_interface import Host
 
 
 class Owner(Listener, Protocol):

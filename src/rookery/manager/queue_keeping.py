@@ -26,7 +26,7 @@ from rookery.manager.manager_socket import connect_manager
 from rookery.manager.supervisor import Supervisor
 from rookery.platform.disk import PRIVATE_FILE, private_folder
 from rookery.platform.user_folders import Places
-from rookery.wire.outbox import Disconnected
+from rookery.protocol.outbox import Disconnected
 
 PROGRAM = "rookery.cli.queue_keeper"
 CALLED = "queue"

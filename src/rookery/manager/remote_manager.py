@@ -15,11 +15,11 @@ from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.desk.looking_only import LOOKING
 from rookery.manager.desk.request_json import reply_from_json, request_to_json
-from rookery.wire.channels import LONGEST_MESSAGE, Channel
-from rookery.wire.codec import PROTOCOL
-from rookery.wire.jsonrpc import METHOD_NOT_FOUND, Params, Peer, RpcError
-from rookery.wire.outbox import Disconnected
-from rookery.wire.refusals import raised_again
+from rookery.protocol.channels import LONGEST_MESSAGE, Channel
+from rookery.protocol.codec import PROTOCOL
+from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Params, Peer, RpcError
+from rookery.protocol.outbox import Disconnected
+from rookery.protocol.rpc_errors import raised_again
 
 T = TypeVar("T")
 News: TypeAlias = Mapping[str, Any]

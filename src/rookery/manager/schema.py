@@ -9,8 +9,8 @@ from typing import Any
 from rookery.core.managing.requests import REQUESTS
 from rookery.core.managing.shown import InboxRow, Overview, SessionRow
 from rookery.manager.desk.request_json import KINDS
-from rookery.wire.codec import PROTOCOL
-from rookery.wire.schema import (
+from rookery.protocol.codec import PROTOCOL
+from rookery.protocol.schema import (
     NUMBER,
     Definitions,
     Schema,

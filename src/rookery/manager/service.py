@@ -20,13 +20,13 @@ from rookery.manager.desk.request_json import reply_to_json, request_from_json
 from rookery.manager.list_following import relay_list
 from rookery.manager.session_following import Window, relay_session
 from rookery.manager.supervisor import Supervisor
-from rookery.wire.channels import Channel
-from rookery.wire.codec import kind_of
-from rookery.wire.follows import VIEWS_AT_ONCE, Follows, Relay
-from rookery.wire.introductions import Introduction, everybody
-from rookery.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Params, Peer, RpcError
-from rookery.wire.refusals import REFUSED, code_of
-from rookery.wire.serving import check_fields, named
+from rookery.protocol.channels import Channel
+from rookery.protocol.codec import kind_of
+from rookery.protocol.handshake import Introduction, everybody
+from rookery.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Params, Peer, RpcError
+from rookery.protocol.rpc_errors import REFUSED, code_of
+from rookery.protocol.server import check_fields, named
+from rookery.protocol.subscriptions import VIEWS_AT_ONCE, Follows, Relay
 
 SECONDS_TO_SAY_THE_TOKEN = 5.0
 USUAL_TAIL, LONGEST_TAIL = 200, 10_000

@@ -17,9 +17,9 @@ from rookery.core.message import Message
 from rookery.manager.row_looks import RowLooks
 from rookery.manager.sources import Source, source_of
 from rookery.manager.supervisor import Supervisor
-from rookery.wire.codec import answer_to_json
-from rookery.wire.following import SECONDS_BETWEEN_VIEWS, Outlet
-from rookery.wire.views import PARTS, PIECE, changes_in_pieces, row_of
+from rookery.protocol.codec import answer_to_json
+from rookery.protocol.relay import SECONDS_BETWEEN_VIEWS, Outlet
+from rookery.protocol.view_changes import PARTS, PIECE, changes_in_pieces, row_of
 
 _decode = msgspec.json.Decoder().decode
 

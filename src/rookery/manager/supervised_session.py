@@ -52,8 +52,8 @@ from rookery.manager.session_folders import ProcessMark, SessionFolder
 from rookery.manager.session_json import KeptSession, Mail
 from rookery.manager.session_store import SessionStore
 from rookery.manager.timings import Timings
+from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore
-from rookery.wire.host import Host
 
 SECONDS_AT_HAND = 60.0
 """For which a process that somebody asked for is kept."""

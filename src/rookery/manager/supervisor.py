@@ -53,8 +53,8 @@ from rookery.manager.switching import Switches, switch
 from rookery.manager.timings import Timings
 from rookery.manager.wishes import Wish, launch_of, record_of
 from rookery.platform.user_folders import Places
+from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore
-from rookery.wire.host import Host
 
 
 @asynccontextmanager

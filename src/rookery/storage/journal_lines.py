@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from rookery.core.facts import Event, ToolFinished
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
+from rookery.protocol.codec import event_from_json, event_to_json
 from rookery.storage.blobs import LARGEST_INLINE, Blobs
-from rookery.wire.codec import event_from_json, event_to_json
 
 FORMAT = 1
 LONGEST = 128 * MIB

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from textual.events import Key
 
 from played_host import ABOUT
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
 from rookery.core.commands import (
@@ -40,6 +39,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.queries import AskAbout, AskPaths, FoundPath
+from rookery.protocol.client.attend import Fate, RunEnd
 from tui_play import Play, play
 from tui_scenes import (
     COMMAND,

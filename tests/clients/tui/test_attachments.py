@@ -19,7 +19,6 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 
 from played_host import ABOUT, PlayedHost
-from rookery.clients.picture_files import MOST
 from rookery.clients.tui.app import FullScreen, Opening
 from rookery.clients.tui.attached_line import attached_line
 from rookery.clients.tui.attachments import MOST_PICTURES, TOO_MANY, TOO_MUCH, Attached
@@ -35,6 +34,7 @@ from rookery.core.commands import Answer, EditQueue, OpenTask, ReopenTask, Speak
 from rookery.core.facts import Asked, TaskClosed, UserSpoke
 from rookery.core.message import Message
 from rookery.core.queries import AskAbout, AskModels, KnownModel
+from rookery.protocol.client.picture_files import MOST
 from tui_scenes import TASK, asking_about_an_edit, wondering, working
 from tui_waiting import seen, until
 

@@ -14,7 +14,6 @@ from textual.events import Key
 from textual.pilot import Pilot
 
 from played_host import PlayedHost
-from rookery.clients.questions import ceiling, followup
 from rookery.clients.tui.app import FullScreen, Opening
 from rookery.clients.tui.asking import Step, body_of
 from rookery.clients.tui.look import DARK, LOOKS
@@ -27,6 +26,7 @@ from rookery.core.commands import Answer, OpenTask
 from rookery.core.folds.partial_text import call_text
 from rookery.core.queries import AskPaths, FoundPath
 from rookery.core.text.terminal_text import approvable, plainly_visible, seen_letters
+from rookery.protocol.client.question_text import ceiling, followup
 from tui_scenes import COMMAND, EDIT, FOLLOWUP, TASK, asking_about_a_command
 from tui_waiting import seen, until
 

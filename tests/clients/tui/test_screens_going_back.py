@@ -19,8 +19,8 @@ from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.settings import Settings
 from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
+from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore
-from rookery.wire.host import Host
 from tui_desk import DeskApp
 from tui_screen_scenes import knowing_host, worked
 from tui_waiting import seen, until

@@ -10,7 +10,6 @@ from textual.events import AppBlur, AppFocus, Key, Paste
 from textual.events import Event as ScreenEvent
 from textual.worker import WorkerFailed
 
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.clients.tui.app_keys import APP_KEYS, BEHIND_A_SIDE_SCREEN
 from rookery.clients.tui.ask_panel import AskPanel
 from rookery.clients.tui.attachments import Attachments
@@ -30,7 +29,8 @@ from rookery.clients.tui.task_desk import TaskDesk
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.queries import AskAbout
-from rookery.wire.host import Host
+from rookery.protocol.client.attend import Fate, RunEnd
+from rookery.protocol.host_interface import Host
 
 SPIN_SECONDS = 0.12
 LONGEST_ANSWER = 3

@@ -10,13 +10,13 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from rookery.clients.questions import Suggestion, suggestions
 from rookery.clients.tui.asking import APPROVALS, CHOSEN, CONFIRMING, Step, answer_letters
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.shown_question import ShownQuestion
 from rookery.core.asks import Reply
 from rookery.core.facts import Asked
 from rookery.core.intent_questions import Choice, reply_of
+from rookery.protocol.client.question_text import Suggestion, suggestions
 
 
 class AskPanel(ShownQuestion, can_focus=True):

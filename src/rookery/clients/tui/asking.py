@@ -7,7 +7,6 @@ from enum import Enum
 from msgspec import Struct
 from rich.text import Text
 
-from rookery.clients.questions import ceiling, followup, suggestions
 from rookery.clients.tui.intent_lines import (
     choice_keys,
     choice_lines,
@@ -25,6 +24,7 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 from rookery.core.intent_questions import Choice
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
+from rookery.protocol.client.question_text import ceiling, followup, suggestions
 
 APPROVALS = (
     AskKind.TOOL,

@@ -12,7 +12,6 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
-from rookery.clients.picture_files import MOST, load_pictures
 from rookery.clients.tui.clipboard import (
     MOST_READ,
     clipboard_picture,
@@ -27,6 +26,7 @@ from rookery.core.limits import MIB
 from rookery.core.pictures import TOGETHER, Sight, picture
 from rookery.core.queries import AskModels
 from rookery.errors import CommandRejected
+from rookery.protocol.client.picture_files import MOST, load_pictures
 
 MOST_PICTURES = 20
 LOOKING_SECONDS = 2.0

@@ -6,7 +6,7 @@ from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, SwitchModel
 from rookery.core.queries import AskIntents, KnownIntent
 from rookery.errors import CommandRejected
-from rookery.wire.host import Host
+from rookery.protocol.host_interface import Host
 
 
 class Beginning:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 
-from rookery.clients.questions import suggestions
 from rookery.clients.tui.ask_panel import AskPanel
 from rookery.clients.tui.asking import APPROVALS, has_panel
 from rookery.clients.tui.attention import Attention
@@ -15,6 +14,7 @@ from rookery.clients.tui.session import RESUMES, Question, Said, Session
 from rookery.clients.tui.wording import needs_you
 from rookery.core.asks import AskKind
 from rookery.core.commands import Command
+from rookery.protocol.client.question_text import suggestions
 
 AT_REST = (*RESUMES, AskKind.COMPLETION_RESULT)
 """Whatever is said to a task that rests is what it is to do next."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from rookery.clients.questions import chosen, suggestions
 from rookery.clients.tui.asking import APPROVALS, TRIES, Step, answer_letters
 from rookery.clients.tui.session import Question, Said
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import Command
+from rookery.protocol.client.question_text import chosen, suggestions
 
 _YES, _NO = ("y", "yes"), ("n", "no")
 

@@ -6,7 +6,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rookery.clients.questions import Suggestion
 from rookery.clients.tui.asking import APPROVALS
 from rookery.clients.tui.following import Followed, Following, Start
 from rookery.core.asks import AskKind, Reply
@@ -15,7 +14,8 @@ from rookery.core.commands import Answer, Cancel, Command, EditQueue, Speak, Swi
 from rookery.core.facts import Asked, Event
 from rookery.core.folds.view import View
 from rookery.core.intent_questions import Choice
-from rookery.wire.host import Host
+from rookery.protocol.client.question_text import Suggestion
+from rookery.protocol.host_interface import Host
 
 RESUMES = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from textual.app import App
 from textual.driver import Driver
 
-from rookery.clients.attendant import RunEnd
 from rookery.clients.tui.attention import Attention, Caller, Notify
 from rookery.clients.tui.composer import Remembered
 from rookery.clients.tui.look import LOOKS, Look, theme_of
@@ -31,7 +30,8 @@ from rookery.core.facts import Event
 from rookery.core.folds.view import View
 from rookery.core.queries import About, Asking
 from rookery.errors import CommandRejected, StorageError
-from rookery.wire.host import Host
+from rookery.protocol.client.attend import RunEnd
+from rookery.protocol.host_interface import Host
 
 T = TypeVar("T")
 

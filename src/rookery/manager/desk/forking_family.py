@@ -23,9 +23,9 @@ from rookery.manager.desk.workspaces import Workspaces
 from rookery.manager.session_folders import Launch
 from rookery.manager.shown import Shown
 from rookery.manager.wishes import Wish
+from rookery.protocol.channels import LONGEST_MESSAGE
 from rookery.storage.fork_session import fork
 from rookery.storage.sessions import TaskStore
-from rookery.wire.channels import LONGEST_MESSAGE
 
 ENDINGS: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
 LONGEST_DOCUMENT = LONGEST_MESSAGE - MIB

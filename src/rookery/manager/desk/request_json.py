@@ -7,7 +7,7 @@ import msgspec
 from rookery.core.managing.requests import REQUESTS
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
-from rookery.wire.codec import answer_to_json, kind_of, read_request, said_in
+from rookery.protocol.codec import answer_to_json, kind_of, read_request, said_in
 
 T = TypeVar("T")
 

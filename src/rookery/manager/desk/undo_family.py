@@ -30,8 +30,8 @@ from rookery.manager.desk.desk import Handlers
 from rookery.manager.desk.workspaces import Workspaces
 from rookery.manager.shown import Shown
 from rookery.platform.user_folders import Places
+from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore
-from rookery.wire.host import Host
 
 SECONDS_FOR_PATHS = 3.0
 """What finding out which files commands have changed may take. Moments are shown without, then."""

@@ -17,7 +17,7 @@ from rookery.core.managing.shown import Device
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.web.limits import DEVICES
 from rookery.platform.disk import private_folder, put, reason
-from rookery.wire.tokens import new_token
+from rookery.protocol.access_tokens import new_token
 
 _LARGEST_FILE = 2**20
 _LONGEST_NAME = 60

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder
-from rookery.wire.channels import ChannelEnded, TooLong
-from rookery.wire.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
+from rookery.protocol.channels import ChannelEnded, TooLong
+from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
 
 NAME_OF_SOCKET = "web.sock"
 _SECONDS = 5.0

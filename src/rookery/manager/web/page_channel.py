@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDiscon
 
 from rookery.manager.web.limits import FIRST_FRAME, INTRODUCTION, STALLED
 from rookery.manager.web.visitors import Visitor
-from rookery.wire.channels import ChannelEnded
+from rookery.protocol.channels import ChannelEnded
 
 TURNED_AWAY = 1008
 TRY_AGAIN = 1013

@@ -25,9 +25,9 @@ from rookery.manager.web.page_files import PageFiles
 from rookery.manager.web.refusals import headers_of_refusal
 from rookery.manager.web.tokens import Guest
 from rookery.manager.web.watch import Watch
-from rookery.wire.channels import Channel, ChannelEnded
-from rookery.wire.codec import PROTOCOL, answer_to_json
-from rookery.wire.refusals import error_of
+from rookery.protocol.channels import Channel, ChannelEnded
+from rookery.protocol.codec import PROTOCOL, answer_to_json
+from rookery.protocol.rpc_errors import error_of
 
 Talk: TypeAlias = Callable[[Channel, str], Awaitable[None]]
 """Serves whoever is at the other end of a channel, and has this token."""

@@ -34,7 +34,7 @@ from rookery.manager.web.page_files import PageFiles
 from rookery.manager.web.routes import AtTheDesk, Routes, Talk
 from rookery.manager.web.visitors import Visitor
 from rookery.manager.web.watch import Watch
-from rookery.wire.accepting import NO_ROOM, SECONDS_UNTIL_ROOM
+from rookery.protocol.accept import NO_ROOM, SECONDS_UNTIL_ROOM
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -8,12 +8,12 @@ from rookery import NAME
 from rookery.clients.transcript_page import as_heading, as_html, as_page
 from rookery.clients.transcript_text import as_markdown, passages
 from rookery.manager.desk.surroundings import Form
+from rookery.protocol.codec import event_to_json
 from rookery.storage.cli.list import title
 from rookery.storage.cli.session_argument import family_of, view_of
 from rookery.storage.cli.show import header
 from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
-from rookery.wire.codec import event_to_json
 
 Family: TypeAlias = Sequence[tuple[int, TaskSummary]]
 

@@ -14,6 +14,7 @@ from rookery.core.folds.view import View
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
+from rookery.protocol.codec import event_to_json
 from rookery.storage.cli.session_argument import (
     counted,
     family_of,
@@ -25,7 +26,6 @@ from rookery.storage.cli.session_ids import chosen_session, short_ids
 from rookery.storage.cli.session_table import branch, money, one_line
 from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
-from rookery.wire.codec import event_to_json
 
 
 @click.command()

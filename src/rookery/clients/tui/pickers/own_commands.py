@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from rookery.clients.slash_lines import Heard, SlashLines, Vocabulary, no_such_command
 from rookery.clients.tui.seam import Desk
 from rookery.core.folds.points import NOTHING_TO_UNDO, Point, last_change, points
 from rookery.core.queries import AskCommands, AskIntents, AskModels, AskModes
 from rookery.errors import CommandRejected
+from rookery.protocol.client.client_commands import Heard, SlashLines, Vocabulary, no_such_command
 
 if TYPE_CHECKING:
     from textual.app import App

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 from textual.strip import Strip
 
-from rookery.clients.questions import followup
 from rookery.clients.tui.look import Look
 from rookery.clients.tui.rows.calls import call_pieces, output_pieces
 from rookery.clients.tui.rows.criteria import drawn_criteria, tells_criteria
@@ -16,6 +15,7 @@ from rookery.clients.tui.rows.markdown import GrowingMarkdown
 from rookery.clients.tui.rows.picture_line import nameless
 from rookery.clients.tui.rows.pieces import Piece, all_lines, behind, single, text_pieces
 from rookery.core.message import Message
+from rookery.protocol.client.question_text import followup
 
 THOUGHT_LINES = 3
 """Of what is being thought, so that one sees that it goes on."""

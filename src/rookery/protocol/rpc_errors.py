@@ -1,7 +1,7 @@
 """How a refusal travels: as a number for programs and a sentence for people."""
 
 from rookery.errors import CommandRejected, RookeryError, StorageError
-from rookery.wire.jsonrpc import INTERNAL_ERROR, RpcError
+from rookery.protocol.jsonrpc import INTERNAL_ERROR, RpcError
 
 FAILED = -32000
 """It did not work, for a reason that the sentence tells."""

@@ -16,9 +16,9 @@ from rookery.core.blocks import Block, Image
 from rookery.core.facts import IntentSelected, Todo
 from rookery.core.folds.usage import Totals
 from rookery.core.message import Message
-from rookery.wire.codec import BLOCKS, COMMANDS, FACTS, PROTOCOL, QUERIES, kind_of
-from rookery.wire.serving import AS_EVENTS, AS_VIEW
-from rookery.wire.views import PARTS
+from rookery.protocol.codec import BLOCKS, COMMANDS, FACTS, PROTOCOL, QUERIES, kind_of
+from rookery.protocol.server import AS_EVENTS, AS_VIEW
+from rookery.protocol.view_changes import PARTS
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -38,7 +38,7 @@ from rookery.core.facts import (
 )
 from rookery.core.intent_questions import Choice
 from rookery.errors import CommandRejected
-from rookery.wire.host import Host
+from rookery.protocol.host_interface import Host
 
 
 class Say(Struct, frozen=True):

@@ -15,7 +15,12 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from rookery import NAME
 from rookery.errors import SettingsError
-from rookery.wire.channels import LONGEST_MESSAGE, LONGEST_OF_A_HOST, DescriptorStream, LineChannel
+from rookery.protocol.channels import (
+    LONGEST_MESSAGE,
+    LONGEST_OF_A_HOST,
+    DescriptorStream,
+    LineChannel,
+)
 
 _LONGEST_ADDRESS = 100
 _MASK = 0o177

@@ -4,12 +4,12 @@ from collections import Counter
 
 import anyio
 
-from rookery.clients.attendant import Leave, Response, Say
-from rookery.clients.outcomes import SETTLED_BY_THE_ENGINE, Troubles, code_of_failure
-from rookery.clients.questions import Suggestion, ceiling, followup, suggestions
 from rookery.core.asks import ASKED_AGAIN, AskKind
 from rookery.core.facts import Asked, Event, RequestFailed
 from rookery.core.replies import sentence_in
+from rookery.protocol.client.attend import Leave, Response, Say
+from rookery.protocol.client.outcomes import SETTLED_BY_THE_ENGINE, Troubles, code_of_failure
+from rookery.protocol.client.question_text import Suggestion, ceiling, followup, suggestions
 
 DECIDE_YOURSELF = "Not interactive: the user cannot answer. Decide yourself and go on."
 NOT_APPROVED = (

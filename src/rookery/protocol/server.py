@@ -12,8 +12,8 @@ from anyio.abc import TaskGroup
 from rookery.core.queries import Asking
 from rookery.core.unknown_fields import unknown_field
 from rookery.errors import RookeryError
-from rookery.wire.channels import Channel
-from rookery.wire.codec import (
+from rookery.protocol.channels import Channel
+from rookery.protocol.codec import (
     COMMANDS,
     LARGEST_NUMBER,
     QUERIES,
@@ -21,18 +21,18 @@ from rookery.wire.codec import (
     command_from_json,
     query_from_json,
 )
-from rookery.wire.following import relay_events, relay_view
-from rookery.wire.follows import VIEWS_AT_ONCE, Follows
-from rookery.wire.host import Host
-from rookery.wire.introductions import Introduction, everybody
-from rookery.wire.jsonrpc import (
+from rookery.protocol.handshake import Introduction, everybody
+from rookery.protocol.host_interface import Host
+from rookery.protocol.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Params,
     Peer,
     RpcError,
 )
-from rookery.wire.refusals import REFUSED, code_of
+from rookery.protocol.relay import relay_events, relay_view
+from rookery.protocol.rpc_errors import REFUSED, code_of
+from rookery.protocol.subscriptions import VIEWS_AT_ONCE, Follows
 
 AS_EVENTS, AS_VIEW = "events", "view"
 CAPABILITIES = {

@@ -17,8 +17,8 @@ from rookery.core.commands import Command
 from rookery.core.facts import Event
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
-from rookery.wire.channels import LONGEST_MESSAGE, Channel
-from rookery.wire.codec import (
+from rookery.protocol.channels import LONGEST_MESSAGE, Channel
+from rookery.protocol.codec import (
     PROTOCOL,
     answer_from_json,
     answer_to_json,
@@ -26,14 +26,14 @@ from rookery.wire.codec import (
     event_from_json,
     query_to_json,
 )
-from rookery.wire.jsonrpc import (
+from rookery.protocol.jsonrpc import (
     METHOD_NOT_FOUND,
     Params,
     Peer,
     RpcError,
 )
-from rookery.wire.outbox import Disconnected
-from rookery.wire.refusals import raised_again
+from rookery.protocol.outbox import Disconnected
+from rookery.protocol.rpc_errors import raised_again
 
 T = TypeVar("T")
 SECONDS_TO_ANSWER = 10.0

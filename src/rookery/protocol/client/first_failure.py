@@ -1,9 +1,9 @@
 """Ends what is shown with the first request that failed, for runs that end with it."""
 
-from rookery.clients.attendant import Display, Leave
-from rookery.clients.outcomes import code_of_request
-from rookery.clients.unattended import first_failure
 from rookery.core.facts import Event, RequestFailed
+from rookery.protocol.client.attend import Display, Leave
+from rookery.protocol.client.non_interactive import first_failure
+from rookery.protocol.client.outcomes import code_of_request
 
 
 class UntilFirstFailure:

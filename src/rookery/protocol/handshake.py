@@ -6,10 +6,10 @@ from typing import Any
 import anyio
 
 from rookery import NAME, VERSION
-from rookery.wire.codec import PROTOCOL
-from rookery.wire.jsonrpc import Peer, RpcError
-from rookery.wire.refusals import NOT_INITIALIZED, REFUSED, UNAUTHORIZED
-from rookery.wire.tokens import same_token
+from rookery.protocol.access_tokens import same_token
+from rookery.protocol.codec import PROTOCOL
+from rookery.protocol.jsonrpc import Peer, RpcError
+from rookery.protocol.rpc_errors import NOT_INITIALIZED, REFUSED, UNAUTHORIZED
 
 SECONDS_TO_INTRODUCE_ONESELF = 10.0
 

@@ -8,9 +8,9 @@ from typing import TypeAlias
 from anyio.abc import TaskGroup
 
 from rookery.errors import RookeryError
-from rookery.wire.following import Outlet
-from rookery.wire.jsonrpc import Peer, RpcError
-from rookery.wire.refusals import REFUSED
+from rookery.protocol.jsonrpc import Peer, RpcError
+from rookery.protocol.relay import Outlet
+from rookery.protocol.rpc_errors import REFUSED
 
 AT_ONCE = 64
 """Of one client."""

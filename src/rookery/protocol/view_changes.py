@@ -15,7 +15,7 @@ from msgspec.structs import fields
 
 from rookery.core.folds.view import View, changes
 from rookery.core.message import Message
-from rookery.wire.codec import answer_to_json
+from rookery.protocol.codec import answer_to_json
 
 PIECE = 2**18
 """Bytes of rows after which the rest comes in another message."""

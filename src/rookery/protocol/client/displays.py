@@ -1,7 +1,7 @@
 """Several displays that are shown the same task."""
 
-from rookery.clients.attendant import Display
 from rookery.core.facts import Event
+from rookery.protocol.client.attend import Display
 
 
 class Displays:

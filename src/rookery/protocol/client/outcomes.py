@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from rookery.clients.attendant import Fate, RunEnd
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Ending,
@@ -16,6 +15,7 @@ from rookery.core.facts import (
 from rookery.core.failures import FailureKind
 from rookery.core.folds.denials import Denials
 from rookery.core.folds.governance_tally import GovernanceTally
+from rookery.protocol.client.attend import Fate, RunEnd
 
 BY_FAILURE = {
     FailureKind.BAD_KEY: "auth_failed",

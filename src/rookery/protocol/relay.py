@@ -16,11 +16,11 @@ import msgspec
 from rookery.core.facts import Event
 from rookery.core.folds.view import View, see
 from rookery.errors import RookeryError
-from rookery.wire.codec import answer_to_json, event_to_json
-from rookery.wire.jsonrpc import Peer
-from rookery.wire.outbox import Disconnected
-from rookery.wire.refusals import error_of
-from rookery.wire.views import changes_in_pieces
+from rookery.protocol.codec import answer_to_json, event_to_json
+from rookery.protocol.jsonrpc import Peer
+from rookery.protocol.outbox import Disconnected
+from rookery.protocol.rpc_errors import error_of
+from rookery.protocol.view_changes import changes_in_pieces
 
 Resume: TypeAlias = Callable[[int], AsyncIterator[Event]]
 """The events of the task past a number."""

@@ -9,7 +9,7 @@ import anyio.to_thread
 from rookery.core.blocks import Image
 from rookery.core.limits import Limits
 from rookery.core.pictures import Sight, picture
-from rookery.dialects.data_uris import image_in
+from rookery.protocol.client.data_uris import image_in
 
 MOST = Limits().image_bytes
 

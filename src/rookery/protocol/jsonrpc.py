@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from rookery.core.unknown_fields import repeated_field
 from rookery.errors import RookeryError
-from rookery.wire.channels import Channel, ChannelEnded, TooLong
-from rookery.wire.codec import answer_to_json
-from rookery.wire.outbox import Disconnected, Outbox, gone
+from rookery.protocol.channels import Channel, ChannelEnded, TooLong
+from rookery.protocol.codec import answer_to_json
+from rookery.protocol.outbox import Disconnected, Outbox, gone
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
